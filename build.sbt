@@ -1,0 +1,59 @@
+import org.typelevel.sbt.tpolecat.CiMode
+import org.typelevel.scalacoptions.ScalacOptions
+
+// Compiled against the lowest Spark that is supported; the tests run the JAR on all of them.
+val sparkVersion = "4.0.0"
+
+// The distribution has one version: pyproject.toml's.
+ThisBuild / version := {
+  val line = """version = "(.+)"""".r
+  IO.readLines(file("pyproject.toml")).collectFirst { case line(number) => number }.get
+}
+ThisBuild / organization := "io.sparkpgoutput"
+ThisBuild / scalaVersion := "2.13.16"
+ThisBuild / tpolecatDefaultOptionsMode := CiMode // warnings are errors
+ThisBuild / semanticdbEnabled := true // for scalafix
+ThisBuild / semanticdbVersion := scalafixSemanticdb.revision
+
+// What Spark's own launcher opens for Java 17: org.apache.spark.launcher.JavaModuleOptions.
+val javaModuleOptions = Seq(
+  "java.lang",
+  "java.lang.invoke",
+  "java.lang.reflect",
+  "java.io",
+  "java.net",
+  "java.nio",
+  "java.util",
+  "java.util.concurrent",
+  "java.util.concurrent.atomic",
+  "jdk.internal.ref",
+  "sun.nio.ch",
+  "sun.nio.cs",
+  "sun.security.action",
+  "sun.util.calendar"
+).map(module => s"--add-opens=java.base/$module=ALL-UNNAMED")
+
+lazy val root = (project in file(".")).aggregate(jvm).settings(publish / skip := true)
+
+lazy val jvm = (project in file("jvm")).settings(
+  name := "spark-pgoutput",
+  libraryDependencies ++= Seq(
+    "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+    "org.apache.spark" %% "spark-core" % sparkVersion % Test classifier "tests",
+    "org.apache.spark" %% "spark-catalyst" % sparkVersion % Test classifier "tests",
+    "org.scalatest" %% "scalatest" % "3.2.19" % Test,
+    "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
+  ),
+  scalacOptions += "-release:17",
+  // A cursor and a buffer move on as they give a value, which need not always be used.
+  tpolecatExcludeOptions ++= Set(
+    ScalacOptions.warnNonUnitStatement,
+    ScalacOptions.warnValueDiscard
+  ),
+  // The JAR is part of the Python package: one file, always the same name, so that none goes stale.
+  Compile / packageBin / artifactPath :=
+    (ThisBuild / baseDirectory).value / "python" / "spark_pgoutput" / "jars" / "spark-pgoutput.jar",
+  Test / fork := true,
+  Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here
+  Test / javaOptions ++= javaModuleOptions :+ "-Xmx2g"
+)

@@ -1,0 +1,39 @@
+package io.sparkpgoutput
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.SparkSessionExtensionsProvider
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
+
+import io.sparkpgoutput.expressions._
+
+/**
+ * Adds the functions to Spark sessions. Spark finds it by itself where the JAR is on the class path
+ * (`META-INF/services`); `spark.sql.extensions` may name it too.
+ */
+class PgOutputExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    PgOutputExtensions.functions.foreach(extensions.injectFunction)
+}
+
+object PgOutputExtensions {
+  type Function = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
+
+  val functions: Seq[Function] = Seq(
+    function[PgOutputDecode]("pgoutput_decode"),
+    function[TryPgOutputDecode]("try_pgoutput_decode"),
+    function[PgOutputError]("pgoutput_error"),
+    function[PgLsnFormat]("pg_lsn_format"),
+    function[PgLsnParse]("pg_lsn_parse"),
+    function[TryPgLsnParse]("try_pg_lsn_parse")
+  )
+
+  private def function[T <: Expression: ClassTag](name: String): Function = {
+    val (info, build) = FunctionRegistryBase.build[T](name, since = None)
+    (FunctionIdentifier(name), info, build)
+  }
+}

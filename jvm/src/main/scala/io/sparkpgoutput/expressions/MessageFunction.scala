@@ -1,0 +1,157 @@
+package io.sparkpgoutput.expressions
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.DataTypeMismatch
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.TypeCheckFailure
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.TypeCheckSuccess
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.sql.catalyst.util.MapData
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.protocol.MessageDecoder
+import io.sparkpgoutput.protocol.StreamContext
+
+/**
+ * A function of a message, of whether it stands inside a stream, and of options: what
+ * `pgoutput_decode`, `try_pgoutput_decode` and `pgoutput_error` have in common.
+ *
+ * NULL for a NULL message only: a NULL `in_stream` means that it is to be found out.
+ */
+abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes {
+  import MessageFunction._
+
+  def data: Expression
+  def inStream: Expression
+  def options: Expression
+
+  /** What the generated code calls on a [[MessageDecoder]]: takes the bytes and the context. */
+  protected def method: String
+
+  /** The same, interpreted. */
+  protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any
+
+  /** What is wrong with options that are valid in themselves. */
+  protected def refuse(options: DecodeOptions): Option[String]
+
+  final override def first: Expression = data
+  final override def second: Expression = inStream
+  final override def third: Expression = options
+  final override def nullable: Boolean = true
+  final override def inputTypes: Seq[DataType] = Seq(BinaryType, BooleanType, OptionsType)
+
+  /** Not evaluated twice where Spark 4.2 and later can avoid it (no `override`: 4.0 has it not). */
+  def expensive: Boolean = true
+
+  /** Arguments that were left out are not shown; a NULL at the end says the same. */
+  final override def sql: String = call(children.map(_.sql))
+  final override def toString: String = call(children.map(_.toString))
+
+  private def call(arguments: Seq[String]): String = {
+    val shown = arguments.tail.reverse.dropWhile(_.equalsIgnoreCase("null")).reverse
+    (arguments.head +: shown).mkString(s"$prettyName(", ", ", ")")
+  }
+
+  final override def checkInputDataTypes(): TypeCheckResult =
+    if (data.dataType.isInstanceOf[StringType]) TypeCheckFailure(StringHint)
+    else if (!options.foldable) {
+      DataTypeMismatch(
+        "NON_FOLDABLE_INPUT",
+        Map(
+          "inputName" -> "`options`",
+          "inputType" -> s"\"${OptionsType.sql}\"",
+          "inputExpr" -> s"\"${options.sql}\""
+        )
+      )
+    } else if (!isOptions(options.dataType)) {
+      ExpectsInputTypes.checkInputDataTypes(children, inputTypes)
+    } else {
+      ExpectsInputTypes.checkInputDataTypes(children.take(2), inputTypes.take(2)) match {
+        case TypeCheckSuccess => parsedOptions.fold(TypeCheckFailure, _ => TypeCheckSuccess)
+        case failure          => failure
+      }
+    }
+
+  @transient private lazy val parsedOptions: Either[String, DecodeOptions] =
+    DecodeOptions
+      .parse(entries(options.eval().asInstanceOf[MapData]))
+      .flatMap(parsed => refuse(parsed).toLeft(parsed))
+
+  /** The options, which the analysis has checked. */
+  protected def decodeOptions: DecodeOptions =
+    parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
+
+  /** A decoder for one task; generated code calls it. */
+  def newDecoder(): MessageDecoder = new MessageDecoder(decodeOptions.encoding)
+
+  /** One a thread, for nothing keeps Spark from sharing an interpreted expression. */
+  @transient private lazy val decoders: ThreadLocal[MessageDecoder] =
+    ThreadLocal.withInitial(() => newDecoder())
+
+  final override def eval(row: InternalRow): Any = {
+    val message = data.eval(row)
+    if (message == null) null
+    else {
+      val context = inStream.eval(row) match {
+        case known: Boolean => StreamContext.of(known)
+        case _              => StreamContext.UNKNOWN
+      }
+      apply(decoders.get, message.asInstanceOf[Array[Byte]], context)
+    }
+  }
+
+  final override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val function = ctx.addReferenceObj("function", this, classOf[MessageFunction].getName)
+    val decoderClass = classOf[MessageDecoder].getName
+    val decoder = ctx.addMutableState(
+      decoderClass,
+      "decoder",
+      name => s"$name = $function.newDecoder();"
+    )
+    val message = data.genCode(ctx)
+    val known = inStream.genCode(ctx)
+    val resultType = CodeGenerator.javaType(dataType)
+    val context = s"${known.isNull} ? ${StreamContext.UNKNOWN} : " +
+      s"${known.value} ? ${StreamContext.INSIDE} : ${StreamContext.OUTSIDE}"
+    ev.copy(code = code"""
+      ${message.code}
+      $resultType ${ev.value} = null;
+      if (!${message.isNull}) {
+        ${known.code}
+        ${ev.value} = $decoder.$method(${message.value}, $context);
+      }
+      boolean ${ev.isNull} = ${ev.value} == null;""")
+  }
+}
+
+object MessageFunction {
+  private val OptionsType = MapType(StringType, StringType)
+
+  private val StringHint = "the message must be BINARY, as pgoutput wrote it, and not STRING: " +
+    "for hexadecimal text use unhex(…), for bytes that were taken for text CAST(… AS BINARY)"
+
+  /** What stands for an argument that is not shown. */
+  private[expressions] val unknownContext: Literal = Literal.create(null, BooleanType)
+  private[expressions] val noOptions: Literal = Literal.create(null, OptionsType)
+
+  /** Strings to strings; `map()` without entries has neither. */
+  private def isOptions(dataType: DataType): Boolean = dataType match {
+    case MapType(key, value, _) => Seq(key, value).forall(isText)
+    case _                      => false
+  }
+
+  private def isText(dataType: DataType) = dataType match {
+    case _: StringType | NullType => true
+    case _                        => false
+  }
+
+  private def entries(options: MapData): Seq[(String, String)] =
+    if (options == null) Nil else texts(options.keyArray()).zip(texts(options.valueArray()))
+
+  private def texts(array: ArrayData): Seq[String] =
+    array.toSeq[UTF8String](StringType).map(text => if (text == null) null else text.toString)
+}

@@ -1,0 +1,68 @@
+package io.sparkpgoutput.expressions
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.ExpressionDescription
+import org.apache.spark.sql.types.DataType
+
+import io.sparkpgoutput.protocol.MessageDecoder
+import io.sparkpgoutput.protocol.MessageSchema
+
+// scalastyle:off
+@ExpressionDescription(
+  usage = """
+    _FUNC_(data[, in_stream[, options]]) - Decodes a message of PostgreSQL's logical replication
+      (plugin pgoutput, protocol versions 1 to 4) to a struct. A malformed message is an error, or
+      NULL with mode PERMISSIVE.
+  """,
+  arguments =
+    """
+    Arguments:
+      * data - BINARY: one message as pgoutput wrote it, without the header of CopyData or XLogData.
+          NULL and a message of zero bytes give NULL.
+      * in_stream - BOOLEAN: whether the message stands between Stream Start and Stream Stop. It is
+          ignored for messages that cannot stand there. NULL or left out: found out from the message.
+      * options - a constant map:
+          mode - FAILFAST (the default): a malformed message is an error with the condition
+            PGOUTPUT_MALFORMED_MESSAGE; PERMISSIVE: it gives NULL.
+          encoding - the server's client_encoding when the messages were written, by PostgreSQL's
+            name or Java's; UTF8 is the default.
+  """,
+  examples =
+    """
+    Examples:
+      > SELECT _FUNC_(X'4300000000000185144000000000018514700002BBCB0DE48F40').type;
+       COMMIT
+      > SELECT _FUNC_(X'49000040104E000274000000023432746E', false, map('mode', 'PERMISSIVE')) IS NULL;
+       true
+      > SELECT d.relation_id, d.new.kinds, d.new.text FROM (SELECT _FUNC_(X'49000040104E000274000000023432' || X'6E') AS d);
+       16400	tn	["42",null]
+  """,
+  note = """
+    LSNs are the 64 bits as a BIGINT: pg_lsn_format shows them as PostgreSQL does.
+  """,
+  since = "0.1.0",
+  group = "misc_funcs"
+)
+case class PgOutputDecode(data: Expression, inStream: Expression, options: Expression)
+    extends MessageFunction {
+
+  def this(data: Expression, inStream: Expression) =
+    this(data, inStream, MessageFunction.noOptions)
+  def this(data: Expression) = this(data, MessageFunction.unknownContext)
+
+  override def prettyName: String = "pgoutput_decode"
+  override def dataType: DataType = MessageSchema.schema
+
+  private lazy val failFast = !decodeOptions.mode.contains(ParseMode.Permissive)
+
+  override protected def refuse(options: DecodeOptions): Option[String] = None
+  override protected def method: String = if (failFast) "decode" else "decodeOrNull"
+  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
+    if (failFast) decoder.decode(message, context) else decoder.decodeOrNull(message, context)
+
+  override protected def withNewChildrenInternal(
+      data: Expression,
+      inStream: Expression,
+      options: Expression
+  ): Expression = copy(data, inStream, options)
+}

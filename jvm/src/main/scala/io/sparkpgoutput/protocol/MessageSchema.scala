@@ -1,0 +1,123 @@
+package io.sparkpgoutput.protocol
+
+import scala.collection.mutable.ListBuffer
+
+import org.apache.spark.sql.types._
+
+/**
+ * The struct that a message decodes to: flat, NULL where a field does not apply.
+ *
+ * Each constant is the ordinal of the field that it declares, so the fields' order, names, types and
+ * comments are written here and nowhere else.
+ */
+object MessageSchema {
+  private val declared = ListBuffer.empty[StructField]
+
+  private def field(name: String, dataType: DataType, comment: String): Int = {
+    declared += StructField(name, dataType).withComment(comment)
+    declared.size - 1
+  }
+
+  private def struct(fields: (String, DataType, String)*): StructType =
+    StructType(fields.map { case (name, dataType, comment) =>
+      StructField(name, dataType).withComment(comment)
+    })
+
+  private val column = struct(
+    ("key", BooleanType, "whether the column is part of the replica identity"),
+    ("name", StringType, "name of the column"),
+    ("type_id", LongType, "oid of the column's type"),
+    ("type_modifier", IntegerType, "atttypmod of the column, -1 where it has none")
+  )
+
+  private val relation = struct(
+    ("namespace", StringType, "schema of the table, empty for pg_catalog"),
+    ("name", StringType, "name of the table"),
+    ("replica_identity", StringType, "d default (primary key), n nothing, f full, i index"),
+    (
+      "columns",
+      ArrayType(column, containsNull = false),
+      "columns, in the order of the tuples' cells"
+    )
+  )
+
+  private val pgType = struct(
+    ("id", LongType, "oid of the type"),
+    ("namespace", StringType, "schema of the type, empty for pg_catalog"),
+    ("name", StringType, "name of the type; of a domain, its base type's")
+  )
+
+  /** The struct of a tuple's cells. */
+  val tuple: StructType = struct(
+    (
+      "kinds",
+      StringType,
+      "one letter a column: n NULL, u unchanged TOASTed value that was not sent, t text, b binary"
+    ),
+    ("text", ArrayType(StringType), "one element a column, NULL where the kind is not t"),
+    (
+      "binary",
+      ArrayType(BinaryType),
+      "one element a column, NULL where the kind is not b; NULL itself where no kind is b"
+    )
+  )
+
+  val TYPE: Int = field("type", StringType, "name of the message: " + typeNames)
+  val XID: Int = field(
+    "xid",
+    LongType,
+    "transaction id; of a change inside a stream the subtransaction's, of a MESSAGE the top-level one"
+  )
+  val SUBXID: Int = field("subxid", LongType, "STREAM_ABORT: the subtransaction that was aborted")
+  val LSN: Int = field(
+    "lsn",
+    LongType,
+    "BEGIN: of the commit to come; COMMIT, STREAM_COMMIT, COMMIT_PREPARED: of the commit; ORIGIN: " +
+      "of the commit at the origin; MESSAGE: its own; STREAM_ABORT: of the abort; BEGIN_PREPARE, " +
+      "PREPARE, STREAM_PREPARE: of the prepare; ROLLBACK_PREPARED: end of the prepare"
+  )
+  val END_LSN: Int =
+    field("end_lsn", LongType, "end of the transaction, of its prepare or of the rollback")
+  val TIMESTAMP: Int =
+    field("timestamp", TimestampType, "time of the commit, prepare, abort or rollback")
+  val PREPARE_TIMESTAMP: Int =
+    field("prepare_timestamp", TimestampType, "ROLLBACK_PREPARED: time of the prepare")
+  val GID: Int = field("gid", StringType, "identifier of the prepared transaction")
+  val ORIGIN: Int = field("origin", StringType, "ORIGIN: name of the replication origin")
+  val TRANSACTIONAL: Int = field(
+    "transactional",
+    BooleanType,
+    "MESSAGE: whether it is part of its transaction"
+  )
+  val FIRST_SEGMENT: Int = field(
+    "first_segment",
+    BooleanType,
+    "STREAM_START: whether this is the transaction's first block"
+  )
+  val CASCADE: Int = field("cascade", BooleanType, "TRUNCATE: CASCADE was given")
+  val RESTART_IDENTITY: Int =
+    field("restart_identity", BooleanType, "TRUNCATE: RESTART IDENTITY was given")
+  val PREFIX: Int = field("prefix", StringType, "MESSAGE: its prefix")
+  val CONTENT: Int = field("content", BinaryType, "MESSAGE: its content")
+  val RELATION_ID: Int =
+    field("relation_id", LongType, "RELATION, INSERT, UPDATE, DELETE: oid of the table")
+  val RELATION_IDS: Int = field(
+    "relation_ids",
+    ArrayType(LongType, containsNull = false),
+    "TRUNCATE: oids of the tables"
+  )
+  val RELATION: Int = field("relation", relation, "RELATION: the table")
+  val PG_TYPE: Int = field("pg_type", pgType, "TYPE: the type")
+  val KEY: Int = field(
+    "key",
+    tuple,
+    "UPDATE, DELETE: the old values of the replica identity's columns; the others are n"
+  )
+  val OLD: Int = field("old", tuple, "UPDATE, DELETE: the old row, with REPLICA IDENTITY FULL")
+  val NEW: Int = field("new", tuple, "INSERT, UPDATE: the new row")
+
+  /** The struct of a message. */
+  val schema: StructType = StructType(declared.toSeq)
+
+  private def typeNames: String = MessageType.all.map(_.name).mkString(", ")
+}

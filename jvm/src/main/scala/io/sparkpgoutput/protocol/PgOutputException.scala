@@ -1,0 +1,26 @@
+package io.sparkpgoutput.protocol
+
+import org.apache.spark.SparkThrowable
+
+/**
+ * An error of this library that reaches the user.
+ *
+ * An `IllegalArgumentException`, because PySpark turns that into an exception of its own that carries
+ * the condition, where a `RuntimeException` would arrive as a bare `Py4JJavaError`. Condition and
+ * SQLSTATE are given here, for Spark looks up only its own.
+ */
+sealed abstract class PgOutputException(condition: String, sqlState: String, text: String)
+    extends IllegalArgumentException(s"[$condition] $text SQLSTATE: $sqlState")
+    with SparkThrowable {
+  override def getCondition: String = condition
+  override def getSqlState: String = sqlState
+  override def isInternalError: Boolean = false
+}
+
+/** A message that pgoutput cannot have written; 08P01 is PostgreSQL's protocol_violation. */
+final class MalformedMessageException(text: String)
+    extends PgOutputException("PGOUTPUT_MALFORMED_MESSAGE", "08P01", text)
+
+/** A text that is no LSN; 22P02 is PostgreSQL's invalid_text_representation. */
+final class InvalidLsnException(text: String)
+    extends PgOutputException("PGOUTPUT_INVALID_LSN", "22P02", text)

@@ -1,0 +1,134 @@
+package io.sparkpgoutput.protocol
+
+import java.nio.ByteBuffer
+import java.nio.charset.CharacterCodingException
+import java.nio.charset.Charset
+import java.nio.charset.StandardCharsets
+import java.util.Locale
+
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * The encoding that the server sent text in: its `client_encoding` when the messages were written.
+ * Names, prefixes, gids, origins and text cells are in it.
+ */
+final class TextEncoding private (val charset: Charset) {
+  import TextEncoding._
+
+  val isUtf8: Boolean = charset == StandardCharsets.UTF_8
+
+  override def toString: String = charset.name
+
+  /** The same text in UTF-8; null where the bytes are no text in this encoding. */
+  private[protocol] def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
+    try {
+      val text = charset.newDecoder().decode(ByteBuffer.wrap(bytes, from, size)) // reports errors
+      corrected(text.toString).getBytes(StandardCharsets.UTF_8)
+    } catch { case _: CharacterCodingException => null }
+
+  private def corrected(text: String): String =
+    if (charset.name != EucJp) text
+    else text.map(character => EucJpCorrections.getOrElse(character, character))
+}
+
+object TextEncoding {
+  val Utf8: TextEncoding = new TextEncoding(StandardCharsets.UTF_8)
+
+  private val EucJp = "x-eucJP-Open"
+
+  /** Where Java follows JIS X 0208, PostgreSQL has what Microsoft's code page 932 has. */
+  private val EucJpCorrections: Map[Char, Char] = Map(
+    '\u2014' -> '\u2015', // dash
+    '\u2016' -> '\u2225', // double vertical line
+    '\u2212' -> '\uff0d', // minus
+    '\u301c' -> '\uff5e', // wave dash
+    '\u00a2' -> '\uffe0', // cent
+    '\u00a3' -> '\uffe1', // pound
+    '\u00ac' -> '\uffe2' // not
+  )
+
+  /**
+   * PostgreSQL's name, Java's name, PostgreSQL's other names. Java's is the charset that reads what
+   * PostgreSQL's conversion writes, compared character by character with `convert_to` of a server.
+   * SQL_ASCII is not here: it means that the server does not convert, so the messages are in the
+   * database's encoding. Java has no MULE_INTERNAL, EUC_JIS_2004, LATIN6 and LATIN8.
+   *
+   * @see
+   *   `src/common/encnames.c`; PostgreSQL documentation, "Character Set Support"
+   */
+  private val known: Seq[(String, String, Seq[String])] = Seq(
+    ("UTF8", "UTF-8", Seq("UNICODE")),
+    ("LATIN1", "ISO-8859-1", Nil),
+    ("LATIN2", "ISO-8859-2", Nil),
+    ("LATIN3", "ISO-8859-3", Nil),
+    ("LATIN4", "ISO-8859-4", Nil),
+    ("LATIN5", "ISO-8859-9", Nil),
+    ("LATIN7", "ISO-8859-13", Nil),
+    ("LATIN9", "ISO-8859-15", Nil),
+    ("LATIN10", "ISO-8859-16", Nil),
+    ("ISO_8859_5", "ISO-8859-5", Nil),
+    ("ISO_8859_6", "ISO-8859-6", Nil),
+    ("ISO_8859_7", "ISO-8859-7", Nil),
+    ("ISO_8859_8", "ISO-8859-8", Nil),
+    ("WIN1250", "windows-1250", Nil),
+    ("WIN1251", "windows-1251", Seq("WIN")),
+    ("WIN1252", "windows-1252", Nil),
+    ("WIN1253", "windows-1253", Nil),
+    ("WIN1254", "windows-1254", Nil),
+    ("WIN1255", "windows-1255", Nil),
+    ("WIN1256", "windows-1256", Nil),
+    ("WIN1257", "windows-1257", Nil),
+    ("WIN1258", "windows-1258", Seq("ABC", "TCVN", "TCVN5712", "VSCII")),
+    ("WIN866", "IBM866", Seq("ALT", "WINDOWS866")),
+    ("WIN874", "x-windows-874", Seq("WINDOWS874")),
+    ("KOI8R", "KOI8-R", Seq("KOI8")),
+    ("KOI8U", "KOI8-U", Nil),
+    ("EUC_JP", EucJp, Nil),
+    ("SJIS", "windows-31j", Seq("MSKANJI", "SHIFT_JIS", "WIN932", "WINDOWS932")),
+    ("SHIFT_JIS_2004", "x-SJIS_0213", Nil),
+    ("EUC_CN", "GB2312", Nil),
+    ("GBK", "x-mswin-936", Seq("WIN936", "WINDOWS936")),
+    ("GB18030", "GB18030", Nil),
+    ("EUC_KR", "EUC-KR", Nil),
+    ("UHC", "x-windows-949", Seq("WIN949", "WINDOWS949")),
+    ("JOHAB", "x-Johab", Nil),
+    ("EUC_TW", "x-EUC-TW", Nil),
+    ("BIG5", "x-Big5-Solaris", Seq("WIN950", "WINDOWS950"))
+  )
+
+  private val byName: Map[String, String] = known.flatMap { case (name, charset, others) =>
+    (name +: others).map(clean(_) -> charset)
+  }.toMap
+
+  /** PostgreSQL's names of the encodings, for an error message. */
+  def names: Seq[String] = known.map(_._1)
+
+  /** The encoding of a name of PostgreSQL's, or else of Java's. */
+  def of(name: String): Option[TextEncoding] = {
+    val charset = byName.getOrElse(clean(name), name)
+    Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset)))
+  }
+
+  /** As PostgreSQL compares the names of encodings: letters and digits alone, in any case. */
+  private def clean(name: String): String =
+    name.filter(_.isLetterOrDigit).toLowerCase(Locale.ROOT)
+
+  private def isCharset(name: String): Boolean =
+    try Charset.isSupported(name)
+    catch { case _: IllegalArgumentException => false }
+
+  /** Whether the bytes are valid UTF-8; most text is ASCII, which eight bytes at a time tell. */
+  private[protocol] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean = {
+    val end = from + size
+    var at = from
+    while (at + 8 <= end && (eightBytes(bytes, at) & NotAscii) == 0) at += 8
+    while (at < end && bytes(at) >= 0) at += 1
+    at == end || UTF8String.fromBytes(bytes, at, end - at).isValid
+  }
+
+  private def eightBytes(bytes: Array[Byte], at: Int): Long =
+    Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+
+  final private val NotAscii = 0x8080808080808080L
+}
