@@ -1,0 +1,32 @@
+"""Decode PostgreSQL's logical replication messages (pgoutput) in Spark SQL.
+
+The functions are in `spark_pgoutput.functions`. A session has them once it was made by a builder
+that `configure` has seen, or once `register` has been called with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from spark_pgoutput.jar import jar_path
+
+if TYPE_CHECKING:
+    from spark_pgoutput.registration import configure, register
+    from spark_pgoutput.schema import message_schema
+
+__all__ = ["configure", "jar_path", "message_schema", "register"]
+
+# Imported on first use: with a Spark that was not installed by pip there is no pyspark to import
+# for `spark-submit --jars $(spark-pgoutput jar-path)`.
+_NEED_PYSPARK = {
+    "configure": "spark_pgoutput.registration",
+    "register": "spark_pgoutput.registration",
+    "message_schema": "spark_pgoutput.schema",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _NEED_PYSPARK:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_NEED_PYSPARK[name]), name)

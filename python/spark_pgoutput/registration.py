@@ -1,0 +1,134 @@
+"""How a Spark session gets the functions: the JAR, on its class path, registers them by itself."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from spark_pgoutput.jar import jar_path
+from spark_pgoutput.spark_defaults import spark_default
+
+_JARS = "spark.jars"
+_EXTENSIONS = "io.sparkpgoutput.PgOutputExtensions"
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Make the sessions of a builder have the functions, on a JVM that it will start.
+
+    The JAR is added to the ``spark.jars`` of the builder, of PYSPARK_SUBMIT_ARGS and of
+    spark-defaults.conf; nothing that is set is lost. A builder of a Connect client is left as it
+    is: there the server needs the JAR, which `register` checks.
+
+    Parameters
+    ----------
+    builder : SparkSession.Builder
+        For example ``SparkSession.builder.master("local[*]")``.
+
+    Returns
+    -------
+    SparkSession.Builder
+        The same builder.
+
+    Raises
+    ------
+    RuntimeError
+        On a Spark older than 4.0; and if Spark's JVM is running already without the JAR, for its
+        class path is fixed: then `register` is to be called with the session.
+    """
+    _require_supported(pyspark.__version__)
+    options: dict[str, Any] = builder._options
+    remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is not None and not str(remote).startswith("local"):
+        return builder
+    if _jvm_is_running():
+        _require_jar_in_jvm()
+        return builder
+    _add_to_submit_arguments()
+    return builder.config(_JARS, _with_jar(options.get(_JARS) or spark_default(_JARS)))
+
+
+def register(spark: SparkSession) -> None:
+    """Give the functions to a session that is running.
+
+    Does nothing where the session has them. Each `SparkSession.newSession` needs its own.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Classic; or Connect, where it only checks that the server has them.
+
+    Raises
+    ------
+    RuntimeError
+        On a Spark older than 4.0 or built for another Scala than 2.13; on a Connect server that
+        was started without the JAR.
+    """
+    _require_supported(spark.version)
+    if spark.catalog.functionExists("pgoutput_decode"):
+        return
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise RuntimeError(
+            "The Spark Connect server does not have spark-pgoutput's functions, and a client "
+            "cannot add them: start the server with `--jars spark-pgoutput.jar` (the file that "
+            "`spark-pgoutput jar-path` names) and connect again"
+        )
+    jvm: Any = spark._jvm
+    scala = jvm.scala.util.Properties.versionNumberString()
+    _require_supported(spark.version, scala)
+    quoted = jar_path().replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"ADD JAR '{quoted}'")
+    session = spark._jsparkSession
+    jvm.org.apache.spark.sql.pgoutput.SessionRegistration.register(session)
+
+
+def _require_supported(version: str, scala: str = "2.13") -> None:
+    if int(version.split(".")[0]) < 4 or not scala.startswith("2.13"):
+        raise RuntimeError(
+            f"spark-pgoutput needs Spark 4.0 or newer with Scala 2.13, and this is Spark "
+            f"{version}{'' if scala == '2.13' else f' with Scala {scala}'}: "
+            "install a newer one (pip install 'pyspark>=4.0')"
+        )
+
+
+def _jvm_is_running() -> bool:
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _require_jar_in_jvm() -> None:
+    from py4j.protocol import Py4JJavaError
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(_EXTENSIONS)
+    except Py4JJavaError:
+        raise RuntimeError(
+            "Spark's JVM is running already, and JARs can no longer be added to its class path: "
+            "call spark_pgoutput.register(spark) with the session instead, or start with "
+            "spark-submit --jars $(spark-pgoutput jar-path)"
+        ) from None
+
+
+def _with_jar(jars: str | None) -> str:
+    """Add the JAR to a comma-separated list of JARs."""
+    listed = [jar for jar in (jars or "").split(",") if jar]
+    return ",".join(listed if jar_path() in listed else [*listed, jar_path()])
+
+
+def _add_to_submit_arguments() -> None:
+    """Add the JAR where PYSPARK_SUBMIT_ARGS names JARs, which go before the builder's."""
+    arguments = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
+    for i, argument in enumerate(arguments[1:], start=1):
+        if arguments[i - 1] == "--jars":
+            arguments[i] = _with_jar(argument)
+        elif arguments[i - 1] in ("--conf", "-c") and argument.startswith(f"{_JARS}="):
+            arguments[i] = f"{_JARS}={_with_jar(argument.removeprefix(f'{_JARS}='))}"
+    if arguments:
+        os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
