@@ -1,0 +1,63 @@
+"""The messages of real servers that the tests read: tests/data."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DATA = Path(__file__).parent / "data"
+
+
+class GoldenMessage(NamedTuple):
+    """A message and what it says."""
+
+    source: str
+    data: bytes
+    in_stream: bool
+    decoded: dict[str, Any]
+
+
+@cache
+def golden() -> list[GoldenMessage]:
+    """Messages of every kind, from several of the captures."""
+    with (DATA / "golden.jsonl").open(encoding="utf-8") as lines:
+        return [
+            GoldenMessage(
+                entry["from"], bytes.fromhex(entry["data"]), entry["in_stream"], entry["decoded"]
+            )
+            for entry in map(json.loads, lines)
+        ]
+
+
+@cache
+def captures() -> dict[str, list[bytes]]:
+    """What one workload looks like from PostgreSQL 14 to 18 under different options: by the name of
+    the capture, which names these, all messages in the order they came in."""
+    return {
+        path.name.removesuffix(".jsonl.gz"): _messages(path)
+        for path in sorted((DATA / "captures").glob("*.jsonl.gz"))
+    }
+
+
+def _messages(path: Path) -> list[bytes]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        next(lines)  # the server's version and the slot's options
+        return [bytes.fromhex(json.loads(line)["data"]) for line in lines]
+
+
+def in_stream_flags(messages: Iterable[bytes]) -> list[bool]:
+    """For each message whether it stands between Stream Start and Stream Stop (these are not)."""
+    flags = []
+    in_stream = False
+    for message in messages:
+        tag = message[:1]
+        if tag == b"E":
+            in_stream = False
+        flags.append(in_stream)
+        if tag == b"S":
+            in_stream = True
+    return flags

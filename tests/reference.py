@@ -1,0 +1,365 @@
+"""A plain and slow decoder of pgoutput messages: what the tests compare the fast one with.
+
+The layouts are those of the PostgreSQL documentation, chapter "Logical Replication Message
+Formats", message after message in its order and field after field in the order of the wire; what
+it leaves open is as PostgreSQL's own writer and reader have it, src/backend/replication/logical/
+proto.c.
+
+A decoded message is a dict of the fields that it has. LSNs are signed, as a BIGINT holds them,
+timestamps are microseconds since 1970, binary values are in hex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Fields = dict[str, Any]
+
+MICROSECONDS_FROM_1970_TO_2000 = 946_684_800_000_000
+
+# In their messages these flags say nothing yet: the server sends 0 and takes nothing else.
+UNUSED = b"\x00"
+BOOLEAN = b"\x00\x01"
+
+
+class Malformed(ValueError):
+    """What the message has at byte `at` (the tag is byte 0) cannot be."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(f"at byte {at}: {reason}")
+        self.at = at
+
+
+def decode(data: bytes, in_stream: bool | None = None, encoding: str = "utf-8") -> Fields | None:
+    """The fields of one message; None for the message of zero bytes, which PostgreSQL 13 and older
+    send in place of an Origin whose origin was dropped.
+
+    `in_stream` tells whether the message stands between Stream Start and Stream Stop, where some
+    messages carry a transaction id that nothing in them announces. None: it is found out.
+    """
+    if not data:
+        return None
+    if in_stream is None:
+        return _decode_in_unknown_context(data, encoding)
+    return _read(Reader(data, encoding, in_stream))
+
+
+def _decode_in_unknown_context(data: bytes, encoding: str) -> Fields:
+    """A reading must be valid to the last byte, so that mostly only one is. If both are, it is the
+    one without transaction id, but of a logical message the one with the smaller LSN: the wrong
+    one has bytes of the id and the flags in front of its LSN, or the LSN moved up by four bytes."""
+    outside = _attempt(Reader(data, encoding, in_stream=False, guessed=True))
+    inside = _attempt(Reader(data, encoding, in_stream=True, guessed=True))
+    if isinstance(outside, Malformed):
+        if isinstance(inside, Malformed):
+            raise inside if inside.at > outside.at else outside
+        return inside
+    if isinstance(inside, Malformed):
+        return outside
+    if outside["type"] == "MESSAGE" and _unsigned(inside["lsn"]) < _unsigned(outside["lsn"]):
+        return inside
+    return outside
+
+
+def _attempt(reader: Reader) -> Fields | Malformed:
+    try:
+        return _read(reader)
+    except Malformed as malformed:
+        return malformed
+
+
+def _unsigned(lsn: int) -> int:
+    return lsn % 2**64
+
+
+def _read(reader: Reader) -> Fields:
+    fields = MESSAGES[reader.letter("".join(MESSAGES))](reader)
+    if reader.left:
+        raise Malformed(reader.at, f"{reader.left} bytes left over")
+    return fields
+
+
+class Reader:
+    """The bytes of one message: its methods read the field that is next.
+
+    `guessed`: nobody said whether the message is in a stream, `in_stream` is tried out; some values
+    that are otherwise unusual but allowed then show that the guess is wrong.
+    """
+
+    def __init__(self, data: bytes, encoding: str, in_stream: bool, guessed: bool = False) -> None:
+        self.data = data
+        self.encoding = encoding
+        self.in_stream = in_stream
+        self.guessed = guessed
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self.at
+
+    def need(self, size: int) -> None:
+        if size > self.left:
+            raise Malformed(self.at, f"need {size} bytes, got {self.left}")
+
+    def take(self, size: int) -> bytes:
+        self.need(size)
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def uint8(self) -> int:
+        return int.from_bytes(self.take(1), "big")
+
+    def uint16(self) -> int:
+        return int.from_bytes(self.take(2), "big")
+
+    def uint32(self) -> int:
+        return int.from_bytes(self.take(4), "big")
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def lsn(self) -> int:
+        return self.int64()
+
+    def timestamp(self) -> int:
+        start = self.at
+        timestamp = self.int64() + MICROSECONDS_FROM_1970_TO_2000
+        if timestamp >= 2**63:
+            raise Malformed(start, "timestamp out of range")
+        return timestamp
+
+    def one_of(self, allowed: bytes) -> int:
+        start = self.at
+        value = self.uint8()
+        if value not in allowed:
+            raise Malformed(start, f"unexpected 0x{value:02x}")
+        return value
+
+    def letter(self, allowed: str) -> str:
+        return chr(self.one_of(allowed.encode()))
+
+    def text(self, size: int) -> str:
+        start = self.at
+        try:
+            return self.take(size).decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise Malformed(start, f"not {self.encoding}: {error.reason}") from error
+
+    def string(self) -> str:
+        end = self.data.find(0, self.at)
+        if end < 0:
+            raise Malformed(self.at, "string does not end")
+        string = self.text(end - self.at)
+        self.at += 1
+        return string
+
+    def xid_in_stream(self) -> Fields:
+        """The (sub)transaction's id, in the messages that have it only in a stream."""
+        if not self.in_stream:
+            return {}
+        start = self.at
+        xid = self.uint32()
+        if self.guessed and xid == 0:
+            raise Malformed(start, "no transaction has the id 0")
+        return {"xid": xid}
+
+
+def begin(r: Reader) -> Fields:
+    return {"type": "BEGIN", "lsn": r.lsn(), "timestamp": r.timestamp(), "xid": r.uint32()}
+
+
+def message(r: Reader) -> Fields:
+    # Only what is part of a transaction can be in a stream.
+    flags = b"\x01" if r.guessed and r.in_stream else BOOLEAN
+    return {
+        "type": "MESSAGE",
+        **r.xid_in_stream(),
+        "transactional": r.one_of(flags) == 1,
+        "lsn": r.lsn(),
+        "prefix": r.string(),
+        "content": r.take(r.uint32()).hex(),
+    }
+
+
+def commit(r: Reader) -> Fields:
+    r.one_of(UNUSED)
+    return {"type": "COMMIT", "lsn": r.lsn(), "end_lsn": r.lsn(), "timestamp": r.timestamp()}
+
+
+def origin(r: Reader) -> Fields:
+    return {"type": "ORIGIN", "lsn": r.lsn(), "origin": r.string()}
+
+
+def relation(r: Reader) -> Fields:
+    return {
+        "type": "RELATION",
+        **r.xid_in_stream(),
+        "relation_id": r.uint32(),
+        "relation": {
+            "namespace": r.string(),
+            "name": r.string(),
+            "replica_identity": r.letter("dnfi"),
+            "columns": relation_columns(r),
+        },
+    }
+
+
+def relation_columns(r: Reader) -> list[Fields]:
+    count = r.uint16()
+    r.need(count * 10)  # the least that a column takes, with an empty name
+    return [
+        {
+            "key": r.one_of(BOOLEAN) == 1,
+            "name": r.string(),
+            "type_id": r.uint32(),
+            "type_modifier": r.int32(),
+        }
+        for _ in range(count)
+    ]
+
+
+def pg_type(r: Reader) -> Fields:
+    xid = r.xid_in_stream()
+    type_id = r.uint32()
+    start = r.at
+    namespace = r.string()
+    # Then it is no namespace but the type's id, after a transaction's.
+    if r.guessed and not r.in_stream and 0 < r.data[start] < 0x20:
+        raise Malformed(start, "namespace begins with a control character")
+    return {
+        "type": "TYPE",
+        **xid,
+        "pg_type": {"id": type_id, "namespace": namespace, "name": r.string()},
+    }
+
+
+def insert(r: Reader) -> Fields:
+    fields = {"type": "INSERT", **r.xid_in_stream(), "relation_id": r.uint32()}
+    r.letter("N")
+    return {**fields, "new": tuple_data(r)}
+
+
+def update(r: Reader) -> Fields:
+    fields = {"type": "UPDATE", **r.xid_in_stream(), "relation_id": r.uint32()}
+    marker = r.letter("KON")
+    if marker != "N":
+        fields["key" if marker == "K" else "old"] = tuple_data(r)
+        r.letter("N")
+    return {**fields, "new": tuple_data(r)}
+
+
+def delete(r: Reader) -> Fields:
+    fields = {"type": "DELETE", **r.xid_in_stream(), "relation_id": r.uint32()}
+    return {**fields, "key" if r.letter("KO") == "K" else "old": tuple_data(r)}
+
+
+def truncate(r: Reader) -> Fields:
+    xid = r.xid_in_stream()
+    count = r.uint32()
+    flags = r.one_of(b"\x00\x01\x02\x03")
+    r.need(count * 4)
+    return {
+        "type": "TRUNCATE",
+        **xid,
+        "cascade": flags & 1 != 0,
+        "restart_identity": flags & 2 != 0,
+        "relation_ids": [r.uint32() for _ in range(count)],
+    }
+
+
+def stream_start(r: Reader) -> Fields:
+    return {"type": "STREAM_START", "xid": r.uint32(), "first_segment": r.one_of(BOOLEAN) == 1}
+
+
+def stream_stop(r: Reader) -> Fields:
+    return {"type": "STREAM_STOP"}
+
+
+def stream_commit(r: Reader) -> Fields:
+    xid = r.uint32()
+    return {**commit(r), "type": "STREAM_COMMIT", "xid": xid}
+
+
+def stream_abort(r: Reader) -> Fields:
+    fields = {"type": "STREAM_ABORT", "xid": r.uint32(), "subxid": r.uint32()}
+    if r.left:  # the server adds them with the option streaming = parallel, and does not say so
+        fields |= {"lsn": r.lsn(), "timestamp": r.timestamp()}
+    return fields
+
+
+def begin_prepare(r: Reader) -> Fields:
+    return {
+        "type": "BEGIN_PREPARE",
+        "lsn": r.lsn(),
+        "end_lsn": r.lsn(),
+        "timestamp": r.timestamp(),
+        "xid": r.uint32(),
+        "gid": r.string(),
+    }
+
+
+def prepare(r: Reader) -> Fields:
+    r.one_of(UNUSED)
+    return {**begin_prepare(r), "type": "PREPARE"}
+
+
+def commit_prepared(r: Reader) -> Fields:
+    return {**commit(r), "type": "COMMIT_PREPARED", "xid": r.uint32(), "gid": r.string()}
+
+
+def rollback_prepared(r: Reader) -> Fields:
+    r.one_of(UNUSED)
+    return {
+        "type": "ROLLBACK_PREPARED",
+        "lsn": r.lsn(),
+        "end_lsn": r.lsn(),
+        "prepare_timestamp": r.timestamp(),
+        "timestamp": r.timestamp(),
+        "xid": r.uint32(),
+        "gid": r.string(),
+    }
+
+
+def stream_prepare(r: Reader) -> Fields:
+    return {**prepare(r), "type": "STREAM_PREPARE"}
+
+
+def tuple_data(r: Reader) -> Fields:
+    count = r.uint16()
+    r.need(count)  # the least that a column takes, its kind
+    kinds = ""
+    text: list[str | None] = []
+    binary: list[str | None] = []
+    for _ in range(count):
+        kind = r.letter("nutb")
+        kinds += kind
+        text.append(r.text(r.uint32()) if kind == "t" else None)
+        binary.append(r.take(r.uint32()).hex() if kind == "b" else None)
+    return {"kinds": kinds, "text": text, "binary": binary if "b" in kinds else None}
+
+
+MESSAGES: dict[str, Callable[[Reader], Fields]] = {
+    "B": begin,
+    "M": message,
+    "C": commit,
+    "O": origin,
+    "R": relation,
+    "Y": pg_type,
+    "I": insert,
+    "U": update,
+    "D": delete,
+    "T": truncate,
+    "S": stream_start,
+    "E": stream_stop,
+    "c": stream_commit,
+    "A": stream_abort,
+    "b": begin_prepare,
+    "P": prepare,
+    "K": commit_prepared,
+    "r": rollback_prepared,
+    "p": stream_prepare,
+}
