@@ -27,15 +27,18 @@ import io.sparkpgoutput.protocol.MessageSchema
           encoding - the server's client_encoding when the messages were written, by PostgreSQL's
             name or Java's; UTF8 is the default.
   """,
-  examples =
-    """
+  examples = """
     Examples:
-      > SELECT _FUNC_(X'4300000000000185144000000000018514700002BBCB0DE48F40').type;
-       COMMIT
-      > SELECT _FUNC_(X'49000040104E000274000000023432746E', false, map('mode', 'PERMISSIVE')) IS NULL;
-       true
-      > SELECT d.relation_id, d.new.kinds, d.new.text FROM (SELECT _FUNC_(X'49000040104E000274000000023432' || X'6E') AS d);
-       16400	tn	["42",null]
+      > SELECT _FUNC_(X'420000000001851440000303B0970EA19E0000030C').xid;
+       780
+      > SELECT d.type, d.new.kinds, d.new.text FROM (SELECT _FUNC_(X'49000040104E0003740000000234326E75') AS d);
+       INSERT	tnu	["42",null,null]
+      > SELECT _FUNC_(X'490000030C000040104E0000', true).xid;
+       780
+      > SELECT _FUNC_(X'4F00000000018514406EF6646500', NULL, map('encoding', 'LATIN1')).origin;
+       nöde
+      > SELECT _FUNC_(X'4500', NULL, map('mode', 'PERMISSIVE'));
+       NULL
   """,
   note = """
     LSNs are the 64 bits as a BIGINT: pg_lsn_format shows them as PostgreSQL does.

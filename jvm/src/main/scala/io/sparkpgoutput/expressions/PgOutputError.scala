@@ -26,8 +26,8 @@ import io.sparkpgoutput.protocol.MessageDecoder
     Examples:
       > SELECT _FUNC_(X'45');
        NULL
-      > SELECT _FUNC_(X'4500');
-       STREAM_STOP at byte 1: 1 bytes left over; message of 2 bytes: 4500
+      > SELECT _FUNC_(X'49000040104E000174000000FF3432');
+       INSERT at byte 13 (new, column 1): need 255 bytes, got 2; message of 15 bytes: 49000040104e000174000000ff3432
   """,
   since = "0.1.0",
   group = "misc_funcs"

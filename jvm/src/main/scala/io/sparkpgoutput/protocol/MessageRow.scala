@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import java.nio.ByteOrder
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH
@@ -22,11 +24,17 @@ final private[protocol] class MessageRow(fields: Int) {
   private var buffer = new Array[Byte](FirstSize)
   private var end = 0
 
+  /** The head of a row whose fields are all NULL. */
+  private val allNull = {
+    val head = new Array[Byte](structHead(fields))
+    Platform.putLong(head, address(0), (1L << fields) - 1)
+    head
+  }
+
   /** Begins a row, all of its fields NULL. */
   def start(): Unit = {
-    end = 0
-    append(structHead(fields))
-    Platform.putLong(buffer, address(0), (1L << fields) - 1)
+    System.arraycopy(allNull, 0, buffer, 0, allNull.length)
+    end = allNull.length
   }
 
   /** The row, in memory of its own, so that it stays right wherever it is kept. */
@@ -104,6 +112,32 @@ final private[protocol] class MessageRow(fields: Int) {
     point(head, slot, start, size)
   }
 
+  /**
+   * Appends text, which `slot` then points to, and tells whether it is ASCII. Most texts are short:
+   * whole words are copied and checked in one go where the source has bytes enough after the text.
+   */
+  def putText(head: Int, slot: Int, text: Array[Byte], from: Int, size: Int): Boolean = {
+    val padded = roundNumberOfBytesToNearestWord(size)
+    if (size > ShortText || from + padded > text.length) {
+      putBytes(head, slot, text, from, size)
+      isAscii(text, from, size)
+    } else {
+      reserve(padded)
+      var bits = 0L
+      var i = 0
+      while (i < size) {
+        var word = Platform.getLong(text, address(from + i))
+        if (i + 8 > size) word &= firstBytes(size - i)
+        Platform.putLong(buffer, address(end + i), word)
+        bits |= word
+        i += 8
+      }
+      point(head, slot, end, size)
+      end += padded
+      (bits & NotAscii) == 0
+    }
+  }
+
   /** Appends room for bytes that are given one by one, which `slot` then points to. */
   def openBytes(head: Int, slot: Int, size: Int): Int = {
     val start = append(roundNumberOfBytesToNearestWord(size))
@@ -133,8 +167,12 @@ final private[protocol] class MessageRow(fields: Int) {
   private def append(size: Int): Int = {
     val start = end
     reserve(size)
-    java.util.Arrays.fill(buffer, start, start + size, 0.toByte)
     end += size
+    var position = start
+    while (position < end) {
+      Platform.putLong(buffer, address(position), 0L)
+      position += 8
+    }
     start
   }
 
@@ -155,10 +193,28 @@ final private[protocol] class MessageRow(fields: Int) {
 private object MessageRow {
   private val FirstSize = 4096
 
+  private val ShortText = 128
+  private final val NotAscii = 0x8080808080808080L
+
   /** From here on a row takes the buffer with it, which is never more than twice its size. */
   private val LargeRow = 1 << 20
 
   private def address(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+
+  private def isAscii(text: Array[Byte], from: Int, size: Int): Boolean = {
+    val end = from + size
+    var at = from
+    while (at + 8 <= end && (Platform.getLong(text, address(at)) & NotAscii) == 0) at += 8
+    while (at < end && text(at) >= 0) at += 1
+    at == end
+  }
+
+  /** A mask of the first bytes, 1 to 7, of a word as it is in memory. */
+  private def firstBytes(size: Int): Long =
+    if (LittleEndian) -1L >>> (64 - 8 * size) else -1L << (64 - 8 * size)
+
+  private val LittleEndian = ByteOrder.nativeOrder == ByteOrder.LITTLE_ENDIAN
+
   private def nullBits(members: Int): Int = ((members + 63) >> 6) << 3
   private def structHead(members: Int): Int = nullBits(members) + 8 * members
 }

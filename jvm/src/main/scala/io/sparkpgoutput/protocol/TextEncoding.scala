@@ -6,7 +6,6 @@ import java.nio.charset.Charset
 import java.nio.charset.StandardCharsets
 import java.util.Locale
 
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -118,17 +117,6 @@ object TextEncoding {
     try Charset.isSupported(name)
     catch { case _: IllegalArgumentException => false }
 
-  /** Whether the bytes are valid UTF-8; most text is ASCII, which eight bytes at a time tell. */
-  private[protocol] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean = {
-    val end = from + size
-    var at = from
-    while (at + 8 <= end && (eightBytes(bytes, at) & NotAscii) == 0) at += 8
-    while (at < end && bytes(at) >= 0) at += 1
-    at == end || UTF8String.fromBytes(bytes, at, end - at).isValid
-  }
-
-  private def eightBytes(bytes: Array[Byte], at: Int): Long =
-    Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
-
-  final private val NotAscii = 0x8080808080808080L
+  private[protocol] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
+    UTF8String.fromBytes(bytes, from, size).isValid
 }

@@ -1,0 +1,239 @@
+package io.sparkpgoutput.protocol
+
+import scala.annotation.switch
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import MessageSchema._
+
+/**
+ * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
+ * Formats", field after field.
+ */
+final private[protocol] class MessageLayouts(encoding: TextEncoding)
+    extends TupleDecoder(encoding) {
+
+  private var withXid = false
+  private var lsnOfMessage = 0L
+
+  /**
+   * Reads a message to its last byte.
+   *
+   * @param withXid
+   *   whether the xid of a transaction follows the tag
+   * @param guessing
+   *   whether that is not known, so that the reading must keep to what PostgreSQL does send
+   * @return
+   *   what is wrong with it; null where nothing is, and then there is a row
+   */
+  def read(
+      message: Array[Byte],
+      messageType: MessageType,
+      withXid: Boolean,
+      guessing: Boolean
+  ): Malformation = {
+    this.withXid = withXid
+    this.guessing = guessing
+    in.start(message)
+    row.start()
+    row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
+    if (withXid) streamedXid()
+    body(messageType.tag)
+    in.end()
+    in.malformation
+  }
+
+  /** What is wrong with a message that begins with the tag of none. */
+  def unknown(message: Array[Byte]): Malformation = {
+    in.start(message)
+    in.fail(TYPE, null, "found %x, the tag of no message", message(0) & 0xffL, position = 0)
+    in.malformation
+  }
+
+  /** The row of the message that was read last. */
+  def finishRow(): UnsafeRow = row.finish()
+
+  /** The LSN of the logical message that was read last. */
+  def logicalMessageLsn: Long = lsnOfMessage
+
+  private def body(tag: Char): Unit = (tag: @switch) match {
+    case 'B' => begin()
+    case 'M' => logicalMessage()
+    case 'C' => commit()
+    case 'O' => origin()
+    case 'R' => relation()
+    case 'Y' => pgType()
+    case 'I' => insert()
+    case 'U' => update()
+    case 'D' => delete()
+    case 'T' => truncate()
+    case 'S' => streamStart()
+    case 'E' => ()
+    case 'c' => streamCommit()
+    case 'A' => streamAbort()
+    case 'b' => beginPrepare()
+    case 'P' => prepare()
+    case 'K' => commitPrepared()
+    case 'r' => rollbackPrepared()
+    case 'p' => prepare()
+  }
+
+  /** Begin: LSN of the commit; commit timestamp; xid. */
+  private def begin(): Unit = { lsn(LSN); timestamp(TIMESTAMP); xid(XID) }
+
+  /** Message: flags, 1 for transactional; LSN; prefix; length and bytes of the content. */
+  private def logicalMessage(): Unit = {
+    val transactional = flag(TRANSACTIONAL)
+    if (guessing && withXid && !transactional) {
+      val problem = "found 0, but only a transactional message has an xid"
+      in.fail(TRANSACTIONAL, "flags", problem, position = in.position - 1)
+    }
+    lsnOfMessage = lsn(LSN)
+    string(PREFIX)
+    val size = in.length(CONTENT)
+    row.setBytes(CONTENT, in.message, in.position, size)
+    in.skip(size)
+  }
+
+  /** Commit: flags, unused, must be 0; LSN of the commit; end LSN; commit timestamp. */
+  private def commit(): Unit = { zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP) }
+
+  /** Origin: LSN of the commit on the origin server; name of the origin. */
+  private def origin(): Unit = { lsn(LSN); string(ORIGIN) }
+
+  /** Relation: oid; namespace; name; replica identity; number of columns; the columns. */
+  private def relation(): Unit = {
+    oid()
+    val head = row.openStruct(4)
+    string(head, 0, RELATION, "namespace")
+    string(head, 1, RELATION, "name")
+    replicaIdentity(head, 2)
+    relationColumns(head, 3)
+    row.setNested(RELATION, head)
+  }
+
+  /** The letter of `pg_class.relreplident`. */
+  private def replicaIdentity(relation: Int, member: Int): Unit = {
+    val letter = in.uint8(RELATION, "replica_identity")
+    if (letter != 'd' && letter != 'n' && letter != 'f' && letter != 'i') {
+      unexpected(RELATION, "replica_identity", letter, "d, n, f or i")
+    }
+    row.putByte(row.openBytes(relation, row.slot(relation, member), 1), letter)
+  }
+
+  /** For each column: flags, 1 for a part of the key; name; oid of the type; type modifier. */
+  private def relationColumns(relation: Int, member: Int): Unit = {
+    val number = in.uint16(RELATION, "columns").toLong
+    val columns = in.count(number, leastBytes = 10, RELATION, "columns")
+    val array = row.openArray(columns)
+    val slots = row.firstSlot(array, columns)
+    var i = 0
+    while (i < columns && in.ok) {
+      in.column = i + 1
+      val column = row.openStruct(4)
+      row.putBoolean(row.slot(column, 0), in.flags(1, RELATION) == 1)
+      string(column, 1, RELATION, "name")
+      row.putLong(row.slot(column, 2), in.uint32(RELATION, "type_id"))
+      row.putInt(row.slot(column, 3), in.int32(RELATION, "type_modifier"))
+      row.closeNested(array, slots + 8 * i, column)
+      i += 1
+    }
+    in.column = 0
+    row.closeNested(relation, row.slot(relation, member), array)
+  }
+
+  /**
+   * Type: oid; namespace; name. A namespace does not begin with a control character, but the upper
+   * byte of an oid that was taken for one may be such.
+   */
+  private def pgType(): Unit = {
+    val head = row.openStruct(3)
+    row.putLong(row.slot(head, 0), in.uint32(PG_TYPE, "id"))
+    if (guessing && !withXid && in.left > 0) {
+      val first = in.message(in.position)
+      if (first > 0 && first < ' ') {
+        in.fail(PG_TYPE, "namespace", "begins with the control character %x", first.toLong)
+      }
+    }
+    string(head, 1, PG_TYPE, "namespace")
+    string(head, 2, PG_TYPE, "name")
+    row.setNested(PG_TYPE, head)
+  }
+
+  /** Insert: oid of the relation; N; new tuple. */
+  private def insert(): Unit = { oid(); newTuple(in.uint8(NEW, "marker"), "N") }
+
+  /** Update: oid of the relation; K or O and old tuple, optional; N; new tuple. */
+  private def update(): Unit = {
+    oid()
+    val marker = in.uint8(NEW, "marker")
+    if (marker == 'K' || marker == 'O') {
+      oldTuple(marker)
+      newTuple(in.uint8(NEW, "marker"), "N")
+    } else newTuple(marker, "K, O or N")
+  }
+
+  /** Delete: oid of the relation; K or O; old tuple. */
+  private def delete(): Unit = { oid(); oldTuple(in.uint8(OLD, "marker")) }
+
+  private def newTuple(marker: Int, wanted: String): Unit =
+    if (marker == 'N') tuple(NEW) else unexpected(NEW, "marker", marker, wanted)
+
+  private def oldTuple(marker: Int): Unit =
+    if (marker == 'K') tuple(KEY)
+    else if (marker == 'O') tuple(OLD)
+    else unexpected(OLD, "marker", marker, "K or O")
+
+  /** Truncate: number of relations; flags, 1 for cascade, 2 for restart identity; their oids. */
+  private def truncate(): Unit = {
+    val number = in.uint32(RELATION_IDS, "relations")
+    val flags = in.flags(3)
+    row.setBoolean(CASCADE, (flags & 1) != 0)
+    row.setBoolean(RESTART_IDENTITY, (flags & 2) != 0)
+    val relations = in.count(number, leastBytes = 4, RELATION_IDS)
+    val array = row.openArray(relations)
+    val slots = row.firstSlot(array, relations)
+    var i = 0
+    while (i < relations) {
+      row.putLong(slots + 8 * i, in.uint32(RELATION_IDS))
+      i += 1
+    }
+    row.setNested(RELATION_IDS, array)
+  }
+
+  /** Stream Start: xid; 1 for the transaction's first block. Stream Stop has no fields. */
+  private def streamStart(): Unit = { xid(XID); flag(FIRST_SEGMENT) }
+
+  /** Stream Commit: xid, then as Commit. */
+  private def streamCommit(): Unit = { xid(XID); commit() }
+
+  /**
+   * Stream Abort: xid; xid of the subtransaction; with `streaming = parallel` also LSN of the abort
+   * and abort timestamp, which only the length tells.
+   */
+  private def streamAbort(): Unit = {
+    xid(XID)
+    xid(SUBXID)
+    if (in.left > 0) { lsn(LSN); timestamp(TIMESTAMP) }
+  }
+
+  /** Begin Prepare: LSN of the prepare; end LSN; prepare timestamp; xid; gid. */
+  private def beginPrepare(): Unit = {
+    lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP); xid(XID); string(GID)
+  }
+
+  /** Prepare, Stream Prepare: flags, unused, must be 0; then as Begin Prepare. */
+  private def prepare(): Unit = { zeroFlags(); beginPrepare() }
+
+  /** Commit Prepared: flags, unused, must be 0; LSN of the commit; end LSN; timestamp; xid; gid. */
+  private def commitPrepared(): Unit = prepare()
+
+  /**
+   * Rollback Prepared: flags, unused, must be 0; end LSN of the prepare; end LSN of the rollback;
+   * prepare timestamp; rollback timestamp; xid; gid.
+   */
+  private def rollbackPrepared(): Unit = {
+    zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
+    xid(XID); string(GID)
+  }
+}
