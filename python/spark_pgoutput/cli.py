@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         user=options.user,
         slot=options.slot,
         publications=options.publication,
+        limit=options.limit,
     )
 
 
@@ -59,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--slot", help="the logical replication slot, of the plugin pgoutput")
     demo.add_argument(
         "--publication", action="append", default=[], help="a publication; may be given repeatedly"
+    )
+    demo.add_argument(
+        "--limit",
+        type=int,
+        default=100_000,
+        help="read about this many changes of the slot (default: %(default)s)",
     )
     return parser
 

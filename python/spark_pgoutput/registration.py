@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import Any
 
 import pyspark
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_pgoutput.jar import jar_path
@@ -16,6 +16,7 @@ from spark_pgoutput.spark_defaults import spark_default
 _JARS = "spark.jars"
 _EXTENSIONS = "io.sparkpgoutput.PgOutputExtensions"
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_NAMES_JARS = re.compile(r"(--jars|(--conf=)?spark\.jars)=(?P<jars>.*)", re.DOTALL)
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -44,13 +45,20 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     _require_supported(pyspark.__version__)
     options: dict[str, Any] = builder._options
     remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
-    if remote is not None and not str(remote).startswith("local"):
+    if _is_client_only() or (remote is not None and not str(remote).startswith("local")):
         return builder
     if _jvm_is_running():
         _require_jar_in_jvm()
         return builder
-    _add_to_submit_arguments()
-    return builder.config(_JARS, _with_jar(options.get(_JARS) or spark_default(_JARS)))
+    arguments = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
+    named = _jars_by_position(arguments)
+    jars = [options.get(_JARS), *named.values()]
+    all_jars = _with_jar(*(jars if any(jars) else [spark_default(_JARS)]))
+    if named:  # The driver takes these and not the builder's, the executors the other way round.
+        for i, named_here in named.items():
+            arguments[i] = arguments[i].removesuffix(named_here) + all_jars
+        os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
+    return builder.config(_JARS, all_jars)
 
 
 def register(spark: SparkSession) -> None:
@@ -84,6 +92,9 @@ def register(spark: SparkSession) -> None:
     quoted = jar_path().replace("\\", "\\\\").replace("'", "\\'")
     spark.sql(f"ADD JAR '{quoted}'")
     session = spark._jsparkSession
+    # Of a path with a space or a percent sign, ADD JAR makes a wrong URL for the driver.
+    url = jvm.java.io.File(jar_path()).toURI().toURL()
+    session.sharedState().jarClassLoader().addURL(url)
     jvm.org.apache.spark.sql.pgoutput.SessionRegistration.register(session)
 
 
@@ -96,12 +107,22 @@ def _require_supported(version: str, scala: str = "2.13") -> None:
         )
 
 
+def _is_client_only() -> bool:
+    """Whether this is pyspark-client, which has no SparkContext."""
+    from pyspark.util import is_remote_only  # not in 3.5
+
+    return is_remote_only()
+
+
 def _jvm_is_running() -> bool:
+    from pyspark import SparkContext
+
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _require_jar_in_jvm() -> None:
     from py4j.protocol import Py4JJavaError
+    from pyspark import SparkContext
 
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
@@ -116,19 +137,18 @@ def _require_jar_in_jvm() -> None:
         ) from None
 
 
-def _with_jar(jars: str | None) -> str:
-    """Add the JAR to a comma-separated list of JARs."""
-    listed = [jar for jar in (jars or "").split(",") if jar]
-    return ",".join(listed if jar_path() in listed else [*listed, jar_path()])
+def _with_jar(*lists: str | None) -> str:
+    """Join comma-separated lists of JARs, and add the JAR."""
+    listed = [jar.strip() for jars in lists for jar in (jars or "").split(",")]
+    return ",".join(dict.fromkeys([*filter(None, listed), jar_path()]))
 
 
-def _add_to_submit_arguments() -> None:
-    """Add the JAR where PYSPARK_SUBMIT_ARGS names JARs, which go before the builder's."""
-    arguments = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
-    for i, argument in enumerate(arguments[1:], start=1):
-        if arguments[i - 1] == "--jars":
-            arguments[i] = _with_jar(argument)
-        elif arguments[i - 1] in ("--conf", "-c") and argument.startswith(f"{_JARS}="):
-            arguments[i] = f"{_JARS}={_with_jar(argument.removeprefix(f'{_JARS}='))}"
-    if arguments:
-        os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
+def _jars_by_position(arguments: list[str]) -> dict[int, str]:
+    """Find the arguments of spark-submit that name JARs: by their positions, what they name."""
+    found = {}
+    for i, argument in enumerate(arguments):
+        if i > 0 and arguments[i - 1] == "--jars":
+            found[i] = argument
+        elif match := _NAMES_JARS.fullmatch(argument):
+            found[i] = match["jars"]
+    return found

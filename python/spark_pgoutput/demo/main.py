@@ -1,0 +1,117 @@
+"""The demo's course: a slot with changes, read by Spark, decoded and shown."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from spark_pgoutput.demo import report
+from spark_pgoutput.demo.jdbc import Server, postgres_errors
+from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.demo.session import spark_session
+from spark_pgoutput.demo.slot import peek_query, slot_state, state_query
+from spark_pgoutput.demo.workload import PUBLICATION, SLOT, run_workload
+
+_READ = """\
+# Spark sends the query again each time it needs the rows: write them down. And
+# only peek: a query that takes the changes would lose them when sent twice.
+(spark.read.format("jdbc")
+    .option("url", "{url}")
+    .option("driver", "org.postgresql.Driver")
+    .option("fetchsize", 5000)
+    .option("query", query)  # and user, password
+    .load()
+    .write.parquet("messages"))
+spark.read.parquet("messages").createOrReplaceTempView("messages")"""
+
+
+def demonstrate_own_server(limit: int) -> None:
+    """Start a PostgreSQL server, give its slot something to tell, and show that."""
+    console = _console()
+    with ExitStack() as stack:
+        with _step(console, "Starting PostgreSQL 18", "PostgreSQL 18 is running"):
+            server = stack.enter_context(PostgresServer())
+        console.rule("In PostgreSQL: tables, a publication, a slot and some changes")
+        for section in run_workload(server.conninfo):
+            report.print_code(console, section.text)
+        own = Server(server.jdbc_url, server.user, server.password)
+        _show(console, own, SLOT, [PUBLICATION], limit)
+    console.print("The PostgreSQL server is stopped, its data removed.")
+
+
+def demonstrate_server(
+    url: str,
+    user: str | None,
+    password: str | None,
+    slot: str,
+    publications: Sequence[str],
+    limit: int,
+) -> None:
+    """Show what is in a slot of the user's server."""
+    if password is None:
+        password = os.environ.get("PGPASSWORD")
+    if password is None and "password=" not in url and sys.stdin.isatty():
+        password = getpass.getpass(f"Password of {user or 'the user'} (empty: none): ") or None
+    _show(_console(), Server(url, user, password), slot, publications, limit)
+
+
+def _show(
+    console: Console, server: Server, slot: str, publications: Sequence[str], limit: int
+) -> None:
+    with TemporaryDirectory(prefix="spark-pgoutput-demo-") as folder, ExitStack() as stack:
+        with _step(console, "Starting Spark, fetching the JDBC driver", "Spark is running"):
+            spark = stack.enter_context(spark_session(Path(folder, "spark.log")))
+        console.rule("From PostgreSQL to Spark")
+        report.print_code(console, state_query(slot))
+        before = slot_state(spark, server, slot)
+        _read(console, spark, server, peek_query(slot, publications, before, limit), folder)
+        console.rule("In Spark SQL")
+        for statement in (report.DECODED, report.CELLS):
+            report.print_code(console, statement)
+            spark.sql(statement)
+        if not report.print_result(console, spark, report.TYPES):
+            console.print("The slot has no changes of these publications.")
+            return
+        for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
+            report.print_result(console, spark, query)
+        after = slot_state(spark, server, slot)
+        if after == before:
+            console.print(
+                f"The slot is as it was, its changes still there: confirmed_flush_lsn is "
+                f"{after.confirmed_flush_lsn}, two_phase {str(after.two_phase).lower()}."
+            )
+        else:
+            console.print("Meanwhile something else has read from the slot, or changed it.")
+
+
+def _read(console: Console, spark: SparkSession, server: Server, peek: str, folder: str) -> None:
+    """Write down what the slot has, as the view messages."""
+    report.print_code(console, peek)
+    report.print_code(console, _READ.format(url=server.url.partition("?")[0]), "python")
+    console.print()
+    path = str(Path(folder, "messages"))
+    with _step(console, "Reading the slot", "The slot is read"), postgres_errors():
+        server.query(spark, peek).write.parquet(path)
+    spark.read.parquet(path).createOrReplaceTempView("messages")
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def _step(console: Console, doing: str, done: str) -> Iterator[None]:
+    """Show that something is going on, and then how long it took."""
+    started = time.monotonic()
+    with console.status(doing):
+        yield
+    console.print(f"{done} ({time.monotonic() - started:.1f} s)", style="green")

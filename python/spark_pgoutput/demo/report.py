@@ -1,0 +1,131 @@
+"""The Spark SQL that decodes what was read from a slot, and what it shows."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import SparkSession
+from rich import box
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+# Every statement is printed before it runs, with the comment that explains it.
+DECODED = """\
+-- Decode each message into a struct and make columns of the struct's fields.
+-- Between STREAM_START ('S') and STREAM_STOP ('E') messages have one more
+-- field; in_stream says where that is. Without this argument the function
+-- decides from the message alone.
+CREATE TEMPORARY VIEW decoded AS
+SELECT seq, xid AS transaction, octet_length(data) AS bytes, message.*
+FROM (
+  SELECT *, pgoutput_decode(data, in_stream) AS message
+  FROM (
+    SELECT *, coalesce(
+        last_value(CASE substring(data, 1, 1)
+          WHEN X'53' THEN true
+          WHEN X'45' THEN false
+        END) IGNORE NULLS OVER (
+          ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), false) AS in_stream
+    FROM messages
+  )
+)"""
+
+CELLS = """\
+-- A tuple as text. Its kinds have a letter for each column: n stands for NULL,
+-- u for a large value (TOAST) that did not change and was not sent.
+CREATE TEMPORARY FUNCTION cells(
+  names ARRAY<STRING>, kinds STRING, text ARRAY<STRING>, null_text STRING)
+RETURNS STRING
+RETURN IF(kinds IS NULL, NULL, concat_ws(', ', transform(names, (name, i) ->
+  name || '=' || CASE substring(kinds, i + 1, 1)
+    WHEN 'n' THEN null_text
+    WHEN 'u' THEN '<unchanged TOAST>'
+    ELSE IF(length(text[i]) > 32, left(text[i], 24) || '...', text[i])
+  END)))"""
+
+TYPES = """\
+-- What there is: the messages by type.
+SELECT type, count(*) AS messages, sum(bytes) AS bytes, min(seq) AS first_seq
+FROM decoded GROUP BY type ORDER BY first_seq"""
+
+RELATIONS = """\
+-- The relations as they were described last. The columns of the replica
+-- identity (d: primary key, i: another index, f: all, n: none) have a *.
+SELECT relation_id, relation.namespace || '.' || relation.name AS relation,
+       relation.replica_identity AS identity,
+       array_join(transform(relation.columns,
+         column -> column.name || IF(column.key, '*', '')), ', ') AS columns
+FROM (
+  SELECT relation_id, max_by(relation, seq) AS relation
+  FROM decoded WHERE type = 'RELATION' GROUP BY relation_id
+)
+ORDER BY relation LIMIT 20"""
+
+CHANGES = """\
+-- A sample of the changes, the first of each shape. The names of the columns
+-- are those of the last RELATION before. In a key, n stands for "not in it".
+SELECT seq, coalesce(xid, transaction) AS xid,
+       type || ' ' || described.name AS change,
+       concat_ws('\\n',
+         'key: ' || cells(described.columns.name, key.kinds, key.text, NULL),
+         'old: ' || cells(described.columns.name, old.kinds, old.text, 'NULL'),
+         'new: ' || cells(described.columns.name, new.kinds, new.text, 'NULL')
+       ) AS tuples
+FROM (
+  SELECT *, row_number() OVER (
+      PARTITION BY relation_id, type, xid IS NULL,
+                   key.kinds, old.kinds, new.kinds
+      ORDER BY seq) AS nth
+  FROM (
+    SELECT *, last_value(relation) IGNORE NULLS OVER (
+        PARTITION BY relation_id ORDER BY seq) AS described
+    FROM decoded
+  )
+  WHERE type IN ('INSERT', 'UPDATE', 'DELETE')
+)
+WHERE nth = 1 ORDER BY seq LIMIT 20"""
+
+TRANSACTIONS = """\
+-- Everything but rows, by and large how the transactions ended. A STREAM_ABORT
+-- takes back the changes that have its subxid as their xid.
+SELECT seq, coalesce(xid, transaction) AS xid, type,
+       coalesce(gid, 'subxid ' || subxid, origin,
+                prefix || ': ' || CAST(content AS STRING)) AS detail,
+       pg_lsn_format(lsn) AS lsn, date_format(timestamp, 'HH:mm:ss.SSS') AS time
+FROM decoded
+WHERE type NOT IN ('BEGIN', 'BEGIN_PREPARE', 'STREAM_START', 'STREAM_STOP',
+                   'RELATION', 'TYPE', 'INSERT', 'UPDATE', 'DELETE')
+ORDER BY seq LIMIT 30"""
+
+
+def print_code(console: Console, code: str, language: str = "sql") -> None:
+    """Print a statement or a piece of a program as it can be copied."""
+    console.print()
+    text = Syntax("", language, theme="ansi_dark").highlight(code)
+    text.rstrip()
+    console.print(text, soft_wrap=True)
+
+
+def print_result(console: Console, spark: SparkSession, sql: str) -> int:
+    """Print a query, run it and print its rows; return how many there are."""
+    print_code(console, sql)
+    with console.status("Spark is working"):
+        result = spark.sql(sql)
+        rows = result.collect()
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name, kind in result.dtypes:
+        numeric = kind in ("int", "bigint")
+        table.add_column(
+            name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*("" if value is None else _printable(str(value)) for value in row))
+    console.print(table)
+    return len(rows)
+
+
+def _printable(text: str) -> str:
+    """Escape what a terminal would obey; the text comes from someone's tables."""
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: f"\\x{ord(c[0]):02x}", text)

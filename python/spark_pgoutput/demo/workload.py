@@ -1,0 +1,47 @@
+"""What the demo does on its own server, so that its slot has something of everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+
+SLOT = "shop_slot"
+PUBLICATION = "shop"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A comment in workload.sql with the statements below it."""
+
+    text: str
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements one by one; each ends with a semicolon at the end of a line."""
+        return re.findall(r"^[A-Z].*?;$", self.text, flags=re.DOTALL | re.MULTILINE)
+
+
+def sections() -> list[Section]:
+    """Return the workload's sections, in the order in which they must run."""
+    script = (files(__package__) / "workload.sql").read_text(encoding="utf-8")
+    return [Section(text) for text in script.strip().split("\n\n")]
+
+
+def run_workload(conninfo: str) -> Iterator[Section]:
+    """Run the workload, and yield each section before it runs.
+
+    Parameters
+    ----------
+    conninfo : str
+        libpq's connection string of a superuser, on a database without the workload's tables.
+    """
+    import psycopg
+
+    # Autocommit: the script has its own BEGIN, and COMMIT PREPARED must stand outside.
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for section in sections():
+            yield section
+            for statement in section.statements:
+                connection.execute(statement)

@@ -1,0 +1,226 @@
+"""The demo in a process of its own: what it shows, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from spark_pgoutput.demo.errors import DemoError
+from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.demo.slot import SlotState, literal, peek_query
+from spark_pgoutput.demo.workload import PUBLICATION, SLOT, run_workload
+
+DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
+
+# fmt: off
+ALL_TYPES = [
+    "BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE",
+    "MESSAGE", "STREAM_START", "STREAM_STOP", "STREAM_COMMIT", "STREAM_ABORT", "BEGIN_PREPARE",
+    "PREPARE", "COMMIT_PREPARED", "ROLLBACK_PREPARED", "STREAM_PREPARE",
+]
+# fmt: on
+
+
+@pytest.fixture
+def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where Python processes put their temporary files. Not tmp_path: a server that root starts
+    runs as somebody else, who could not go there."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder)
+
+
+def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder: Path) -> None:
+    demo = subprocess.run(DEMO, capture_output=True, text=True, timeout=300, check=False)
+    output = demo.stdout
+    assert (demo.returncode, demo.stderr) == (0, "")
+
+    counts = dict(re.findall(r"^ +([A-Z_]+) +(\d+) +\d+ +\d+ *$", output, flags=re.MULTILINE))
+    assert sorted(counts) == sorted(ALL_TYPES)
+    assert int(counts["INSERT"]) == 3008
+    assert counts["STREAM_ABORT"] == counts["ROLLBACK_PREPARED"] == "1"
+
+    assert "pg_logical_slot_peek_binary_changes" in output
+    assert "pgoutput_decode(data, in_stream)" in output
+    assert "public.customers  d         id*, name, email, picture" in output
+    assert "new: id=1, name=Ada, email=NULL," in output
+    assert "picture=<unchanged TOAST>" in output
+    assert "key: id=2\n" in re.sub(" +\n", "\n", output)
+    assert "old: id=1, customer_id=1, status=new" in output
+    assert "The slot is as it was" in output
+
+    assert "\x1b" not in output
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= 80
+    assert list(temporary_folder.iterdir()) == []
+
+
+def test_shows_a_slot_of_another_server_and_does_not_change_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with PostgresServer() as server:
+        for _ in run_workload(server.conninfo):
+            pass
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            publication = 'It\'s, "odd"'
+            for statement in (
+                "CREATE ROLE reader LOGIN REPLICATION PASSWORD 'O''Neill'",
+                sql.SQL("CREATE PUBLICATION {} FOR TABLE customers").format(
+                    sql.Identifier(publication)
+                ),
+                "SELECT pg_create_logical_replication_slot('one_phase', 'pgoutput')",
+                "INSERT INTO customers VALUES (5, E'\\x1b[31mBarbara', 'b', 'c')",
+            ):
+                connection.execute(statement)
+            before = _slots(connection)
+            monkeypatch.setenv("PGPASSWORD", "O'Neill")
+            demo = subprocess.run(
+                [
+                    *DEMO,
+                    f"--url={server.jdbc_url}",
+                    "--user=reader",
+                    "--slot=one_phase",
+                    f"--publication={publication}",
+                    f"--publication={PUBLICATION}",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert (demo.returncode, demo.stderr) == (0, "")
+            assert "two_phase'" not in demo.stdout
+            assert "new: id=5, name=\\x1b[31mBarbara, email=b," in demo.stdout
+            assert "O'Neill" not in demo.stdout
+            assert _slots(connection) == before
+            left = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
+            left += "'proto_version', '4', 'publication_names', %s)"
+            assert connection.execute(left, ("one_phase", PUBLICATION)).fetchone() == (4,)
+
+
+def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    return connection.execute(
+        "SELECT slot_name, two_phase, restart_lsn, confirmed_flush_lsn, catalog_xmin "
+        "FROM pg_replication_slots ORDER BY slot_name"
+    ).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("sign", "ending", "status"),
+    [
+        ("PostgreSQL 18 is running", signal.SIGINT, 130),
+        ("PostgreSQL 18 is running", signal.SIGTERM, 143),
+        ("PostgreSQL 18 is running", signal.SIGKILL, -9),
+        ("From PostgreSQL to Spark", signal.SIGTERM, 143),
+    ],
+)
+def test_ends_its_processes_when_interrupted(
+    temporary_folder: Path, sign: str, ending: signal.Signals, status: int
+) -> None:
+    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout
+        assert any(sign in line for line in demo.stdout)
+        time.sleep(1)  # into the start of Spark's JVM, or into its first query
+        (pid_file,) = temporary_folder.glob("*/data/postmaster.pid")
+        port = int(pid_file.read_text().splitlines()[3])
+        assert _answers(port)
+        processes = psutil.Process(demo.pid).children(recursive=True)
+        assert len(processes) >= 2  # the server's guard, and Spark
+        demo.send_signal(ending)
+        demo.stdout.read()
+        assert demo.wait(timeout=60) == status
+    _soon(lambda: not _answers(port))
+    _soon(lambda: not any(_is_alive(process) for process in processes))
+    _soon(lambda: not list(temporary_folder.glob("*postgres*")))
+    if ending != signal.SIGKILL:
+        assert list(temporary_folder.iterdir()) == []
+
+
+def test_the_servers_data_and_processes_go_when_it_stops(temporary_folder: Path) -> None:
+    with PostgresServer({"max_connections": "7"}) as server:
+        with psycopg.connect(server.conninfo) as connection:
+            assert connection.execute("SHOW wal_level").fetchone() == ("logical",)
+            assert connection.execute("SHOW max_connections").fetchone() == ("7",)
+        wrong = server.conninfo.replace(server.password, "guess")
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(wrong)
+    assert not _answers(server.port)
+    server.stop()  # once more is no harm
+    assert not list(temporary_folder.glob("*postgres*"))
+
+
+def test_a_server_that_does_not_start_says_why() -> None:
+    with pytest.raises(DemoError, match="wal_levle"), PostgresServer({"wal_levle": "logical"}):
+        pass
+
+
+def test_the_peek_asks_for_what_the_server_and_the_slot_have() -> None:
+    query = peek_query(SLOT, [PUBLICATION], _state(server_version=140012, two_phase=True), 10)
+    assert "'proto_version', '2'" in query
+    assert "two_phase" not in query
+    assert "'shop_slot', NULL, 10," in query
+    query = peek_query(SLOT, [PUBLICATION], _state(server_version=150000, two_phase=True), 10)
+    assert "'proto_version', '3'" in query
+    assert "'two_phase', 'true'" in query
+    assert "two_phase" not in peek_query(SLOT, [PUBLICATION], _state(two_phase=False), 10)
+
+
+@pytest.mark.parametrize(
+    ("state", "complaint"),
+    [
+        ({"plugin": "test_decoding"}, "not pgoutput but test_decoding"),
+        ({"active_pid": 4711}, "in use by the server's process 4711"),
+        ({"publications": ["other"]}, r"no publication shop .*\(there is: other\)"),
+    ],
+)
+def test_a_slot_that_cannot_be_read_is_refused(state: dict[str, object], complaint: str) -> None:
+    with pytest.raises(DemoError, match=complaint):
+        peek_query(SLOT, [PUBLICATION], _state(**state), 10)
+
+
+def test_literals_are_quoted() -> None:
+    assert literal("it's") == "'it''s'"
+    assert literal("a\\'b") == " E'a\\\\''b'"
+
+
+def _state(**changes: object) -> SlotState:
+    fields: dict[str, object] = {
+        "server_version": 180000,
+        "plugin": "pgoutput",
+        "active_pid": None,
+        "two_phase": True,
+        "confirmed_flush_lsn": "0/1",
+        "publications": [PUBLICATION],
+    }
+    return SlotState(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE  # for want of an init in some containers
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _soon(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,40 @@
+"""The examples in the docstrings of the Python functions run and show what they say."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput.schema
+from spark_pgoutput import functions
+
+
+@pytest.mark.parametrize("name", functions.__all__)
+def test_example_in_docstring(name: str, spark: SparkSession) -> None:
+    finder = doctest.DocTestFinder(recurse=False)
+    (example,) = finder.find(getattr(functions, name), name, globs={"spark": spark})
+    assert doctest.DocTestRunner().run(example).failed == 0
+    assert example.examples
+
+
+def test_example_in_docstring_of_message_schema() -> None:
+    results = doctest.testmod(spark_pgoutput.schema)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_arguments_reach_the_sql_function(spark: SparkSession) -> None:
+    insert = bytearray.fromhex("49000003e7000040104e000174000000026772")
+    messages = spark.createDataFrame([(insert, True)], "data binary, known boolean")
+    decoded = messages.select(
+        functions.pgoutput_decode("data", True)["xid"].alias("literal"),
+        functions.pgoutput_decode(messages.data, "known")["xid"].alias("column"),
+        functions.pgoutput_decode("data")["xid"].alias("found_out"),
+        functions.try_pgoutput_decode("data", False).alias("outside"),
+        functions.pgoutput_error("data", False, {"ENCODING": "latin1"}).alias("error"),
+    ).collect()[0]
+    assert (decoded.literal, decoded.column, decoded.found_out) == (999, 999, 999)
+    assert decoded.outside is None
+    assert decoded.error.startswith("INSERT at byte 5 (new, marker)")
