@@ -2,19 +2,19 @@ package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
-import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.DataTypeMismatch
-import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.TypeCheckFailure
-import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.TypeCheckSuccess
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{
+  DataTypeMismatch,
+  TypeCheckFailure,
+  TypeCheckSuccess
+}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
-import org.apache.spark.sql.catalyst.util.ArrayData
-import org.apache.spark.sql.catalyst.util.MapData
+import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.protocol.MessageDecoder
-import io.sparkpgoutput.protocol.StreamContext
+import io.sparkpgoutput.protocol.{MessageDecoder, StreamContext}
 
 /**
  * A function of a message, of whether it stands inside a stream, and of options: what

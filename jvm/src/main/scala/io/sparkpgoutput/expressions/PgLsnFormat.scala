@@ -1,11 +1,8 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext
-import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode
-import org.apache.spark.sql.types.DataType
-import org.apache.spark.sql.types.LongType
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.types.{DataType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.protocol.Lsn

@@ -1,11 +1,9 @@
 package io.sparkpgoutput.expressions
 
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.expressions.ExpressionDescription
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.protocol.MessageDecoder
-import io.sparkpgoutput.protocol.MessageSchema
+import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
 
 // scalastyle:off
 @ExpressionDescription(
@@ -27,7 +25,8 @@ import io.sparkpgoutput.protocol.MessageSchema
           encoding - the server's client_encoding when the messages were written, by PostgreSQL's
             name or Java's; UTF8 is the default.
   """,
-  examples = """
+  examples =
+    """
     Examples:
       > SELECT _FUNC_(X'420000000001851440000303B0970EA19E0000030C').xid;
        780

@@ -1,9 +1,7 @@
 package io.sparkpgoutput.expressions
 
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.expressions.ExpressionDescription
-import org.apache.spark.sql.types.DataType
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
+import org.apache.spark.sql.types.{DataType, StringType}
 
 import io.sparkpgoutput.protocol.MessageDecoder
 
@@ -22,7 +20,8 @@ import io.sparkpgoutput.protocol.MessageDecoder
           encoding - the server's client_encoding when the messages were written.
           mode - as pgoutput_decode has it; ignored.
   """,
-  examples = """
+  examples =
+    """
     Examples:
       > SELECT _FUNC_(X'45');
        NULL

@@ -1,11 +1,9 @@
 package io.sparkpgoutput.expressions
 
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.expressions.ExpressionDescription
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.protocol.MessageDecoder
-import io.sparkpgoutput.protocol.MessageSchema
+import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
 
 @ExpressionDescription(
   usage = """

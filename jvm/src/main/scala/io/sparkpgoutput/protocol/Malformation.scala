@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import java.util.Locale
+
 /**
  * Where and why the reading of a message failed.
  *
@@ -41,7 +43,7 @@ final private[protocol] class Malformation(
     val where = if (place.isEmpty) "" else s" ($place)"
     val shown = message.take(Malformation.ExcerptBytes).map(byte => f"$byte%02x").mkString
     val more = if (message.length > Malformation.ExcerptBytes) "…" else ""
-    s"$name at byte $at$where: ${problem.format(found, wanted)}; " +
+    s"$name at byte $at$where: ${problem.formatLocal(Locale.ROOT, found, wanted)}; " +
       s"message of ${message.length} bytes: $shown$more"
   }
 }

@@ -1,7 +1,6 @@
 package io.sparkpgoutput.protocol
 
-import java.lang.invoke.MethodHandles
-import java.lang.invoke.VarHandle
+import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
 
 /**

@@ -4,8 +4,10 @@ import java.nio.ByteOrder
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.array.ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH
-import org.apache.spark.unsafe.array.ByteArrayMethods.roundNumberOfBytesToNearestWord
+import org.apache.spark.unsafe.array.ByteArrayMethods.{
+  MAX_ROUNDED_ARRAY_LENGTH,
+  roundNumberOfBytesToNearestWord
+}
 
 /**
  * Writes the row of a message in Spark's own binary format, front to back.
@@ -78,11 +80,11 @@ final private[protocol] class MessageRow(fields: Int) {
   // Structs and arrays in it, all members not NULL at first.
 
   /** Begins a struct; returns the position of its head. */
-  def openStruct(members: Int): Int = append(structHead(members))
+  def openStruct(members: Int): Int = append(structHead(members).toLong)
 
   /** Begins an array of variable-size or 8-byte elements; returns the position of its head. */
   def openArray(elements: Int): Int = {
-    val head = append(8 + nullBits(elements) + 8 * elements)
+    val head = append(8L + nullBits(elements) + 8L * elements)
     Platform.putLong(buffer, address(head), elements.toLong)
     head
   }
@@ -122,7 +124,7 @@ final private[protocol] class MessageRow(fields: Int) {
       putBytes(head, slot, text, from, size)
       isAscii(text, from, size)
     } else {
-      reserve(padded)
+      reserve(padded.toLong)
       var bits = 0L
       var i = 0
       while (i < size) {
@@ -140,7 +142,7 @@ final private[protocol] class MessageRow(fields: Int) {
 
   /** Appends room for bytes that are given one by one, which `slot` then points to. */
   def openBytes(head: Int, slot: Int, size: Int): Int = {
-    val start = append(roundNumberOfBytesToNearestWord(size))
+    val start = append(roundNumberOfBytesToNearestWord(size).toLong)
     point(head, slot, start, size)
     start
   }
@@ -156,7 +158,7 @@ final private[protocol] class MessageRow(fields: Int) {
   private def appendBytes(bytes: Array[Byte], from: Int, size: Int): Int = {
     val start = end
     val padded = roundNumberOfBytesToNearestWord(size)
-    reserve(padded)
+    reserve(padded.toLong)
     if (padded > size) Platform.putLong(buffer, address(start + padded - 8), 0L)
     System.arraycopy(bytes, from, buffer, start, size)
     end += padded
@@ -164,10 +166,10 @@ final private[protocol] class MessageRow(fields: Int) {
   }
 
   /** Appends zeros, a multiple of 8 of them; returns where they begin. */
-  private def append(size: Int): Int = {
+  private def append(size: Long): Int = {
     val start = end
     reserve(size)
-    end += size
+    end += size.toInt
     var position = start
     while (position < end) {
       Platform.putLong(buffer, address(position), 0L)
@@ -176,10 +178,10 @@ final private[protocol] class MessageRow(fields: Int) {
     start
   }
 
-  private def reserve(size: Int): Unit = if (size > buffer.length - end) grow(size)
+  private def reserve(size: Long): Unit = if (size > buffer.length - end) grow(size)
 
-  private def grow(size: Int): Unit = {
-    val needed = end.toLong + size
+  private def grow(size: Long): Unit = {
+    val needed = end + size
     if (needed > MAX_ROUNDED_ARRAY_LENGTH) {
       throw new UnsupportedOperationException(
         s"A decoded message needs a row of at least $needed bytes, more than Spark's rows can have"
@@ -194,7 +196,7 @@ private object MessageRow {
   private val FirstSize = 4096
 
   private val ShortText = 128
-  private final val NotAscii = 0x8080808080808080L
+  final private val NotAscii = 0x8080808080808080L
 
   /** From here on a row takes the buffer with it, which is never more than twice its size. */
   private val LargeRow = 1 << 20

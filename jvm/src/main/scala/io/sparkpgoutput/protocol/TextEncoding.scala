@@ -1,9 +1,7 @@
 package io.sparkpgoutput.protocol
 
 import java.nio.ByteBuffer
-import java.nio.charset.CharacterCodingException
-import java.nio.charset.Charset
-import java.nio.charset.StandardCharsets
+import java.nio.charset.{CharacterCodingException, Charset, StandardCharsets}
 import java.util.Locale
 
 import org.apache.spark.unsafe.types.UTF8String
@@ -79,25 +77,27 @@ object TextEncoding {
     ("WIN1256", "windows-1256", Nil),
     ("WIN1257", "windows-1257", Nil),
     ("WIN1258", "windows-1258", Seq("ABC", "TCVN", "TCVN5712", "VSCII")),
-    ("WIN866", "IBM866", Seq("ALT", "WINDOWS866")),
-    ("WIN874", "x-windows-874", Seq("WINDOWS874")),
+    ("WIN866", "IBM866", Seq("ALT")),
+    ("WIN874", "x-windows-874", Nil),
     ("KOI8R", "KOI8-R", Seq("KOI8")),
     ("KOI8U", "KOI8-U", Nil),
     ("EUC_JP", EucJp, Nil),
-    ("SJIS", "windows-31j", Seq("MSKANJI", "SHIFT_JIS", "WIN932", "WINDOWS932")),
+    ("SJIS", "windows-31j", Seq("MSKANJI", "SHIFT_JIS", "WIN932")),
     ("SHIFT_JIS_2004", "x-SJIS_0213", Nil),
     ("EUC_CN", "GB2312", Nil),
-    ("GBK", "x-mswin-936", Seq("WIN936", "WINDOWS936")),
+    ("GBK", "x-mswin-936", Seq("WIN936")),
     ("GB18030", "GB18030", Nil),
     ("EUC_KR", "EUC-KR", Nil),
-    ("UHC", "x-windows-949", Seq("WIN949", "WINDOWS949")),
+    ("UHC", "x-windows-949", Seq("WIN949")),
     ("JOHAB", "x-Johab", Nil),
     ("EUC_TW", "x-EUC-TW", Nil),
-    ("BIG5", "x-Big5-Solaris", Seq("WIN950", "WINDOWS950"))
+    ("BIG5", "x-Big5-Solaris", Seq("WIN950"))
   )
 
   private val byName: Map[String, String] = known.flatMap { case (name, charset, others) =>
-    (name +: others).map(clean(_) -> charset)
+    val names = Seq(name, charset) ++ others
+    val windows = names.filter(_.matches("WIN\\d+")).map(_.replace("WIN", "WINDOWS"))
+    (names ++ windows).map(clean(_) -> charset)
   }.toMap
 
   /** PostgreSQL's names of the encodings, for an error message. */

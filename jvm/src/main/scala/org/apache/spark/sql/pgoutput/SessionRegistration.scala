@@ -1,8 +1,6 @@
 package org.apache.spark.sql.pgoutput
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.classic
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, classic}
 
 import io.sparkpgoutput.PgOutputExtensions
 

@@ -1,0 +1,74 @@
+package io.sparkpgoutput
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.AnalysisException
+
+/** The functions as SQL has them. */
+class PgOutputExtensionsSuite extends SparkSessionTests {
+
+  private def value(query: String): Any = spark.sql(s"SELECT $query").collect().head.get(0)
+
+  private def refused(query: String): AnalysisException =
+    intercept[AnalysisException](spark.sql(s"SELECT $query"))
+
+  test("a session has the functions by the JAR alone") {
+    PgOutputExtensions.functions.foreach { case (name, _, _) =>
+      assert(spark.catalog.functionExists(name.funcName))
+    }
+  }
+
+  test("each function is there once, under its own name") {
+    val names = PgOutputExtensions.functions.map { case (name, _, _) => name.funcName }
+    assert(names.distinct == names)
+    PgOutputExtensions.functions.foreach { case (name, info, _) =>
+      assert(info.getName == name.funcName)
+    }
+  }
+
+  test("one to three arguments, and NULL for any of them") {
+    Seq("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error").foreach { function =>
+      Seq("X''", "NULL", "X'', true", "X'', NULL, NULL", "NULL, NULL, map('mode', 'PERMISSIVE')")
+        .foreach(arguments => assert(value(s"$function($arguments)") == null))
+      Seq("", "X'', NULL, NULL, NULL").foreach { arguments =>
+        val error = refused(s"$function($arguments)")
+        assert(error.getCondition.startsWith("WRONG_NUM_ARGS"))
+      }
+    }
+  }
+
+  test("wrong arguments are refused at analysis, as Spark's own functions refuse theirs") {
+    Seq("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error").foreach { function =>
+      Seq(
+        "'4500'",
+        "1",
+        "X'', 1",
+        "X'', true, 'mode'",
+        "X'', true, map('mode', uuid())",
+        "X'', true, map('mode', 'DROPMALFORMED')",
+        "X'', true, map('modus', 'FAILFAST')",
+        "X'', true, map('encoding', 'UTF-99')"
+      ).foreach { arguments =>
+        val error = refused(s"$function($arguments)")
+        assert(error.getCondition.startsWith("DATATYPE_MISMATCH."), arguments)
+        assert(error.getMessage.contains(function), arguments)
+      }
+    }
+  }
+
+  test("a STRING is not taken for bytes, and an INT is taken for a BIGINT") {
+    assert(refused("pgoutput_decode('E')").getMessage.contains("unhex"))
+    assert(value("pg_lsn_format(26)") == "0/1A")
+  }
+
+  test("a malformed message reaches the user with condition and SQLSTATE") {
+    // From a column, for a constant is evaluated before there are tasks.
+    val decode = spark.range(1).selectExpr("pgoutput_decode(unhex(concat('450', id))) AS d")
+    val error = causes(intercept[Throwable](decode.collect())).collectFirst {
+      case error: SparkThrowable if error.getCondition == "PGOUTPUT_MALFORMED_MESSAGE" => error
+    }
+    assert(error.exists(_.getSqlState == "08P01"))
+  }
+
+  private def causes(error: Throwable): Seq[Throwable] =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toSeq
+}

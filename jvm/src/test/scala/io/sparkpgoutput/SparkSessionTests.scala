@@ -1,0 +1,18 @@
+package io.sparkpgoutput
+
+import org.apache.spark.sql.SparkSession
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Tests in a session of Spark, one for all of them: to start it takes longer than the tests. */
+abstract class SparkSessionTests extends AnyFunSuite {
+
+  /** Nothing names the extension: as for users of the JAR, its entry in `META-INF/services` does. */
+  protected lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1")
+    .getOrCreate()
+}

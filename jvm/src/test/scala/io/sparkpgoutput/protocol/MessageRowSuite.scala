@@ -1,0 +1,118 @@
+package io.sparkpgoutput.protocol
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
+import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+
+import org.scalacheck.Gen
+
+import io.sparkpgoutput.PropertySuite
+
+/** The rows as Spark has them: in its format, and right for as long as they are kept. */
+class MessageRowSuite extends PropertySuite {
+  private val messages = new Messages()
+  private val decoder = new MessageDecoder(TextEncoding.Utf8)
+
+  private def decode(message: Message): UnsafeRow = decoder.decode(message.bytes, message.context)
+
+  /** From here on a row is not copied but takes the decoder's buffer. */
+  private val largeRow = 1 << 20
+
+  private def insert(size: Int, letter: String) = Message.outsideOfStream(
+    Fields(
+      "type" -> "INSERT",
+      "relation_id" -> 1L,
+      "new" -> Messages.tupleOf(Seq(("t", letter * size, null), ("t", letter, null)))
+    )
+  )
+
+  test("a row is, byte by byte, what Spark's own writer makes of its values") {
+    // Grouping, joins and distinct compare and hash these bytes, padding included.
+    val schema = MessageSchema.schema
+    val writer = UnsafeProjection.create(schema)
+    forAll(messages.any) { message =>
+      val row = decode(message)
+      assert(row == writer(copied(row, schema).asInstanceOf[InternalRow]))
+    }
+  }
+
+  /** A value in objects, for the writer would take what is in its own format as it is. */
+  private def copied(value: Any, dataType: DataType): Any = (value, dataType) match {
+    case (row: InternalRow, struct: StructType) =>
+      new GenericInternalRow(struct.fields.zipWithIndex.map { case (field, ordinal) =>
+        copied(row.get(ordinal, field.dataType), field.dataType)
+      })
+    case (array: ArrayData, ArrayType(element, _)) =>
+      new GenericArrayData(array.toArray[Any](element).map(copied(_, element)))
+    case (other, _) => other
+  }
+
+  test("what was in the buffer before does not show in a row") {
+    forAll(messages.any, messages.any) { (before, message) =>
+      val fresh = new MessageDecoder(TextEncoding.Utf8).decode(message.bytes, message.context)
+      decode(before)
+      assert(decode(message) == fresh)
+    }
+  }
+
+  test("nor does what a malformed message left there") {
+    forAll(messages.any, messages.any, Gen.choose(0.0, 1.0)) { (before, message, part) =>
+      val fresh = new MessageDecoder(TextEncoding.Utf8).decode(message.bytes, message.context)
+      val cut = before.bytes.take((before.bytes.length * part).toInt)
+      decoder.decodeOrNull(cut, before.context)
+      assert(decode(message) == fresh)
+    }
+  }
+
+  test("a row's size is a multiple of 8 and all that it holds on to") {
+    forAll(messages.any) { message =>
+      val row = decode(message)
+      assert(row.getSizeInBytes % 8 == 0)
+      assert(row.getBaseObject.asInstanceOf[Array[Byte]].length == row.getSizeInBytes)
+    }
+  }
+
+  test("rows stay as they are while more messages are decoded") {
+    forAll(Gen.listOfN(10, messages.any)) { kept =>
+      val rows = kept.map(decode)
+      assert(rows.map(Fields.of(_)) == kept.map(_.fields))
+    }
+  }
+
+  test("large rows stay as they are while more messages are decoded") {
+    val kept = for {
+      size <- Seq(largeRow - 200, largeRow, 5 * largeRow, 10, largeRow)
+      letter <- Seq("a", "b")
+    } yield insert(size, letter)
+    val rows = kept.map(decode)
+    rows.zip(kept).foreach { case (row, message) =>
+      assert(Fields.of(row) == message.fields)
+      assert(row.getSizeInBytes % 8 == 0)
+    }
+  }
+
+  test("a large row holds on to no more than twice its size") {
+    Seq(largeRow, 2 * largeRow - 300, 2 * largeRow + 300, 10 * largeRow).foreach { size =>
+      val row = decode(insert(size, "a"))
+      assert(row.getBaseObject.asInstanceOf[Array[Byte]].length <= 2 * row.getSizeInBytes)
+    }
+  }
+
+  test("a copy of a row equals it") {
+    forAll(messages.any) { message =>
+      val row = decode(message)
+      assert(row.copy() == row)
+      assert(row.copy().hashCode == row.hashCode)
+    }
+  }
+
+  test("an array that no row can hold is refused before it is begun") {
+    // A message of 1 GiB can be TRUNCATE of 268,435,456 relations, which is a slot of 8 bytes each.
+    Seq(1 << 28, 300000000, Int.MaxValue / 4).foreach { elements =>
+      withClue(elements) {
+        intercept[UnsupportedOperationException](new MessageRow(1).openArray(elements))
+      }
+    }
+  }
+}

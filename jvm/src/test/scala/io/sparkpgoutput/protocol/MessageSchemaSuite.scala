@@ -1,0 +1,76 @@
+package io.sparkpgoutput.protocol
+
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+class MessageSchemaSuite extends AnyFunSuite {
+
+  test("the struct of a message, which queries and tables are written for") {
+    val tuple = "struct<kinds:string,text:array<string>,binary:array<binary>>"
+    val column = "struct<key:boolean,name:string,type_id:bigint,type_modifier:int>"
+    val expected = Seq(
+      "type" -> "string",
+      "xid" -> "bigint",
+      "subxid" -> "bigint",
+      "lsn" -> "bigint",
+      "end_lsn" -> "bigint",
+      "timestamp" -> "timestamp",
+      "prepare_timestamp" -> "timestamp",
+      "gid" -> "string",
+      "origin" -> "string",
+      "transactional" -> "boolean",
+      "first_segment" -> "boolean",
+      "cascade" -> "boolean",
+      "restart_identity" -> "boolean",
+      "prefix" -> "string",
+      "content" -> "binary",
+      "relation_id" -> "bigint",
+      "relation_ids" -> "array<bigint>",
+      "relation" ->
+        s"struct<namespace:string,name:string,replica_identity:string,columns:array<$column>>",
+      "pg_type" -> "struct<id:bigint,namespace:string,name:string>",
+      "key" -> tuple,
+      "old" -> tuple,
+      "new" -> tuple
+    )
+    val fields = MessageSchema.schema.map(field => field.name -> field.dataType.catalogString)
+    assert(fields == expected)
+  }
+
+  test("every field of it can be NULL") {
+    assert(MessageSchema.schema.forall(_.nullable))
+  }
+
+  test("every field, at any depth, says what it is") {
+    allFields(MessageSchema.schema).foreach { field =>
+      assert(field.getComment().exists(_.trim.nonEmpty), field.name)
+    }
+  }
+
+  test("the comment on the type names every message") {
+    val comment = MessageSchema.schema("type").getComment().get
+    MessageType.all.foreach(messageType => assert(comment.contains(messageType.name)))
+  }
+
+  test("a message that a comment speaks of is one") {
+    val names = MessageType.all.map(_.name).toSet
+    val spokenOf = "\\b[A-Z]+(_[A-Z]+)*(?=[,:])".r
+    for (field <- MessageSchema.schema; name <- spokenOf.findAllIn(field.getComment().get))
+      assert(names(name), field.name)
+  }
+
+  test("a field's constant is its place") {
+    import MessageSchema._
+    assert(schema.fieldIndex("type") == TYPE)
+    assert(schema.fieldIndex("relation_ids") == RELATION_IDS)
+    assert(schema.fieldIndex("new") == NEW)
+    assert(schema.length == NEW + 1)
+  }
+
+  private def allFields(dataType: DataType): Seq[StructField] = dataType match {
+    case struct: StructType    => struct ++ struct.flatMap(field => allFields(field.dataType))
+    case ArrayType(element, _) => allFields(element)
+    case _                     => Nil
+  }
+}
