@@ -1,8 +1,9 @@
-"""Spark as users start it: in processes of their own, which end with the test."""
+"""Spark as users start it, in processes that end with the test, and scripts for them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,16 +12,67 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import spark_pgoutput
+
 TIMEOUT = 180.0
 
-SETTINGS = "spark.ui.enabled false\nspark.log.level ERROR\nspark.executor.memory 512m\n"
+ERRORS = "errors.txt"
+
+SPARK_DEFAULTS = "spark.ui.enabled false\nspark.log.level ERROR\nspark.executor.memory 512m\n"
+
+# All functions, not on constants, which Spark's driver would evaluate and not its executors.
+QUERY = """
+SELECT concat_ws(' ', pgoutput_decode(m).type, try_pgoutput_decode(m).type,
+  coalesce(pgoutput_error(m), 'no error'), pg_lsn_format(id), pg_lsn_parse(lsn),
+  try_pg_lsn_parse(lsn))
+FROM (SELECT id, unhex(CAST(id AS STRING)) AS m, concat('0/', id) AS lsn FROM range(45, 46))
+""".replace("\n", " ")
+ANSWER = "STREAM_STOP STREAM_STOP no error 0/2D 69 69"
+
+PRELUDE = f"""
+import spark_pgoutput
+from pyspark.sql import SparkSession
+
+def ask(spark):
+    print(spark.sql({QUERY!r}).first()[0])
+
+def attempt(action, *arguments):
+    try:
+        action(*arguments)
+    except RuntimeError as error:
+        print(error)
+"""
+
+RUNNING_WITHOUT_JAR = (
+    "Spark's JVM is running already, and JARs can no longer be added to its class path: call "
+    "spark_pgoutput.register(spark) with the session instead, or start with spark-submit --jars "
+    "$(spark-pgoutput jar-path)"
+)
+# It does what the error of configure says to do. The executor is a process of its own.
+REGISTER_RUNNING = """
+spark = SparkSession.builder.master("local-cluster[1,1,512]").getOrCreate()
+attempt(spark_pgoutput.configure, SparkSession.builder)
+for _ in range(2):
+    spark_pgoutput.register(spark)
+    ask(spark)
+other = spark.newSession()
+print(other.catalog.functionExists("pgoutput_decode"))
+spark_pgoutput.register(other)
+ask(other)
+"""
+REGISTERED_RUNNING = [RUNNING_WITHOUT_JAR, ANSWER, ANSWER, "False", ANSWER]
+
+CONNECT = """
+spark = spark_pgoutput.configure(SparkSession.builder.remote({url!r})).getOrCreate()
+attempt(spark_pgoutput.register, spark)
+"""
 
 
 def run(command: Sequence[str], folder: Path, **environment: str) -> list[str]:
     """The lines that a process writes to its output. It has to succeed."""
     with started(command, folder, **environment) as process:
-        output, errors = process.communicate(timeout=TIMEOUT)
-        assert process.returncode == 0, f"{output}\n{errors}"
+        output, _ = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, f"{output}\n{errors_of(folder)}"
         return output.splitlines()
 
 
@@ -35,21 +87,27 @@ def started(
     """A process in `folder` that is stopped at the end, with the processes that it started."""
     configuration = folder / "conf"
     configuration.mkdir(exist_ok=True)
-    (configuration / "spark-defaults.conf").write_text(SETTINGS)
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**_environment(), "SPARK_CONF_DIR": str(configuration), **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    (configuration / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+    with (folder / ERRORS).open("w") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**_environment(), "SPARK_CONF_DIR": str(configuration), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
         _stop(process)
+
+
+def errors_of(folder: Path) -> str:
+    """What the last process in `folder` wrote to its standard error."""
+    return (folder / ERRORS).read_text()
 
 
 def _environment() -> dict[str, str]:
@@ -64,7 +122,7 @@ def _environment() -> dict[str, str]:
         **inherited,
         "PATH": f"{programs}{os.pathsep}{inherited['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # What is left of a short run is the start of the JVM, and this makes it faster.
+        # A short run is mostly the start of its JVM, which takes half the time with these.
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
 
@@ -81,6 +139,14 @@ def _stop(process: subprocess.Popen[str]) -> None:
             break
         except subprocess.TimeoutExpired:
             continue
+
+
+def copy_of_package(folder: Path) -> str:
+    """Where PYTHONPATH finds it; its JAR has a path that is not easy for everyone."""
+    odd = folder / "it's 100% odd"
+    package = Path(spark_pgoutput.__file__).parent
+    shutil.copytree(package, odd / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return str(odd)
 
 
 def free_port() -> int:

@@ -11,18 +11,22 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
   private def refused(query: String): AnalysisException =
     intercept[AnalysisException](spark.sql(s"SELECT $query"))
 
+  private val names = Seq(
+    "pgoutput_decode",
+    "try_pgoutput_decode",
+    "pgoutput_error",
+    "pg_lsn_format",
+    "pg_lsn_parse",
+    "try_pg_lsn_parse"
+  )
+
   test("a session has the functions by the JAR alone") {
-    PgOutputExtensions.functions.foreach { case (name, _, _) =>
-      assert(spark.catalog.functionExists(name.funcName))
-    }
+    names.foreach(name => assert(spark.catalog.functionExists(name)))
   }
 
-  test("each function is there once, under its own name") {
-    val names = PgOutputExtensions.functions.map { case (name, _, _) => name.funcName }
-    assert(names.distinct == names)
-    PgOutputExtensions.functions.foreach { case (name, info, _) =>
-      assert(info.getName == name.funcName)
-    }
+  test("each function is described under its own name") {
+    assert(PgOutputExtensions.functions.map { case (name, _, _) => name.funcName } == names)
+    assert(PgOutputExtensions.functions.map { case (_, info, _) => info.getName } == names)
   }
 
   test("one to three arguments, and NULL for any of them") {

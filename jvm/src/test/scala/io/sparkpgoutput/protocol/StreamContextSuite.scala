@@ -63,7 +63,7 @@ class StreamContextSuite extends PropertySuite {
     name <- string
   } yield ('Y'.toByte +: oid) ++ (first.toByte +: "abc".getBytes) ++ namespace ++ name
 
-  test("a reading that is valid to the last byte, and by the rules of which there are two") {
+  test("the one that the rules choose, of what the two readings would be") {
     val any = Gen.oneOf(
       messages.any.map(_.bytes),
       Mutations.of(messages.any).filter(_.nonEmpty),

@@ -1,0 +1,251 @@
+"""What the functions take and refuse, and what they say about themselves."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_pgoutput import functions as PF
+from spark_pgoutput import message_schema
+
+MESSAGE_FUNCTIONS = ["pgoutput_decode", "try_pgoutput_decode", "pgoutput_error"]
+LSN_FUNCTIONS = ["pg_lsn_format", "pg_lsn_parse", "try_pg_lsn_parse"]
+
+HINT = "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT"
+TYPE = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
+NOT_FOLDABLE = "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT"
+NUMBER = "WRONG_NUM_ARGS.WITHOUT_SUGGESTION"
+
+# The arguments, the error's condition, and words of its text.
+REFUSED = [
+    ("'45'", HINT, ["BINARY", "not STRING", "unhex(", "CAST("]),
+    ("text", HINT, ["BINARY", "not STRING", "unhex(", "CAST("]),
+    ("'45' COLLATE UTF8_LCASE", HINT, ["BINARY", "not STRING"]),
+    ("1", TYPE, ["first", '"BINARY"', '"INT"']),
+    ("array(X'45')", TYPE, ["first", '"BINARY"', '"ARRAY<BINARY>"']),
+    ("X'45', 'true'", TYPE, ["second", '"BOOLEAN"', '"STRING"']),
+    ("X'45', 1", TYPE, ["second", '"BOOLEAN"', '"INT"']),
+    ("X'45', map('mode', 'PERMISSIVE')", TYPE, ["second", '"BOOLEAN"']),
+    ("X'45', true, 'PERMISSIVE'", TYPE, ["third", '"MAP<STRING, STRING>"', '"STRING"']),
+    ("X'45', true, map(1, 2)", TYPE, ["third", '"MAP<STRING, STRING>"', '"MAP<INT, INT>"']),
+    ("X'45', true, map('mode', text)", NOT_FOLDABLE, ["options", "MAP<STRING, STRING>"]),
+    ("X'45', true, map('mod', 'FAILFAST')", HINT, ["'mod'", "'mode'", "'encoding'"]),
+    ("X'45', true, map('mode', 'DROP')", HINT, ["'DROP'", "'mode'", "FAILFAST", "PERMISSIVE"]),
+    ("X'45', true, map('mode', NULL)", HINT, ["'mode'", "FAILFAST", "PERMISSIVE"]),
+    ("X'45', true, map('MODE', 'PERMISSIVE', 'mode', 'PERMISSIVE')", HINT, ["'mode'", "twice"]),
+    (
+        "X'45', true, map('encoding', 'MULE_INTERNAL')",
+        HINT,
+        ["'MULE_INTERNAL'", "'encoding'", "UTF8", "LATIN1", "WIN1252", "KOI8R", "EUC_JP", "SJIS"],
+    ),
+    ("X'45', true, map('encoding', NULL)", HINT, ["'encoding'", "UTF8"]),
+    ("X'45', true, map('encoding', '')", HINT, ["''", "'encoding'", "UTF8"]),
+    ("", NUMBER, ["[1, 2, 3]", "0"]),
+    ("X'45', true, map('mode', 'PERMISSIVE'), 1", NUMBER, ["[1, 2, 3]", "4"]),
+]
+
+
+def assert_refused(spark: SparkSession, call: str, condition: str, words: list[str]) -> None:
+    """The query is not run: that it is made is enough."""
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(f"SELECT {call} FROM VALUES ('PERMISSIVE') AS t(text)")
+    assert raised.value.getCondition() == condition, call
+    missing = [word for word in words if word not in str(raised.value)]
+    assert not missing, (call, str(raised.value))
+
+
+@pytest.mark.parametrize("function", MESSAGE_FUNCTIONS)
+def test_wrong_arguments_are_refused_at_analysis(spark: SparkSession, function: str) -> None:
+    for arguments, condition, words in REFUSED:
+        assert_refused(spark, f"{function}({arguments})", condition, words)
+
+
+def test_try_refuses_failfast(spark: SparkSession) -> None:
+    call = "try_pgoutput_decode(X'45', true, map('mode', 'FAILFAST'))"
+    assert_refused(spark, call, HINT, ["PERMISSIVE", "FAILFAST", " pgoutput_decode"])
+
+
+def test_wrong_arguments_of_lsn_functions_are_refused_at_analysis(spark: SparkSession) -> None:
+    for call, condition in [
+        ("pg_lsn_format(true)", TYPE),
+        ("pg_lsn_format(X'16')", TYPE),
+        ("pg_lsn_parse(array('0/0'))", TYPE),
+        ("try_pg_lsn_parse(map())", TYPE),
+        ("pg_lsn_format()", NUMBER),
+        ("pg_lsn_parse('0/0', 1)", NUMBER),
+        ("try_pg_lsn_parse()", NUMBER),
+    ]:
+        assert_refused(spark, call, condition, [call.partition("(")[0]])
+
+
+@pytest.mark.parametrize("function", MESSAGE_FUNCTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        "NULL",
+        "map()",
+        "map('Mode', 'permissive')",
+        "map('ENCODING', 'utf8', 'mode', 'Permissive')",
+        "map('encoding', 'Latin1')",
+        "map_from_arrays(array('mode'), array(upper('permissive')))",
+    ],
+)
+def test_options_in_any_case(spark: SparkSession, function: str, options: str) -> None:
+    """And as any expression that is a constant."""
+    (row,) = spark.sql(f"SELECT {function}(X'45', NULL, {options}) AS result").collect()
+    assert row.result is None if function == "pgoutput_error" else row.result.type == "STREAM_STOP"
+
+
+def test_pgoutput_error_ignores_the_mode(spark: SparkSession) -> None:
+    for mode in ("FAILFAST", "PERMISSIVE"):
+        call = f"pgoutput_error(X'4500', false, map('mode', '{mode}'))"
+        (row,) = spark.sql(f"SELECT {call} AS error").collect()
+        assert row.error.startswith("STREAM_STOP at byte 1")
+
+
+LSNS = {
+    0: "0/0",
+    1: "0/1",
+    2**32 - 1: "0/FFFFFFFF",
+    2**32: "1/0",
+    97_500_059_720: "16/B374D848",
+    94_489_280_538: "16/1A",
+    2**63 - 1: "7FFFFFFF/FFFFFFFF",
+    -(2**63): "80000000/0",
+    -2: "FFFFFFFF/FFFFFFFE",
+    -1: "FFFFFFFF/FFFFFFFF",
+}
+
+# What PostgreSQL takes besides; 19 writes the second half with zeros in front.
+OTHER_TEXTS = {
+    "00000000/00000000": 0,
+    "16/0000001A": 94_489_280_538,
+    "0000016/b374d848": 97_500_059_720,
+    "ffffffff/FFFFfffe": -2,
+}
+
+NO_LSN = (
+    *("", "/", "1", "1/", "/1", "1/2/3", "1-2", "1//2", "G/1", "1/G", "0x1/0x2", "-1/1", "+1/1"),
+    *(
+        "100000000/1",
+        "1/100000000",
+        "000000001/1",
+        " 1/2",
+        "1/2 ",
+        "1 /2",
+        "1/2\n",
+        "１/２",
+        "NULL",
+    ),
+)
+
+
+def lsn_texts(spark: SparkSession, texts: list[str]) -> list[DataFrame]:
+    """One frame that Spark evaluates by generated code and one that it does not."""
+    values = ", ".join("('" + text.replace("\n", "\\n") + "')" for text in texts)
+    return [
+        spark.createDataFrame([(text,) for text in texts], "text string"),
+        spark.sql(f"SELECT * FROM VALUES {values} AS t(text)"),
+    ]
+
+
+def test_lsn_to_text_and_back(spark: SparkSession) -> None:
+    at_random = random.Random(1)
+    lsns = [*LSNS, *(at_random.randrange(-(2**63), 2**63) for _ in range(1_000))]
+    expected = [(lsn, f"{lsn % 2**64 >> 32:X}/{lsn % 2**32:X}", lsn) for lsn in lsns]
+    assert [text for _, text, _ in expected][: len(LSNS)] == list(LSNS.values())
+    frame = spark.createDataFrame([(lsn,) for lsn in lsns], "lsn bigint")
+    formatted = frame.withColumn("text", PF.pg_lsn_format("lsn"))
+    assert formatted.withColumn("again", PF.pg_lsn_parse("text")).collect() == expected
+
+
+@pytest.mark.parametrize("function", ["pg_lsn_parse", "try_pg_lsn_parse"])
+def test_lsn_from_text(spark: SparkSession, function: str) -> None:
+    expected = {**{text: lsn for lsn, text in LSNS.items()}, **OTHER_TEXTS}
+    for frame in lsn_texts(spark, list(expected)):
+        parsed = frame.selectExpr("text", f"{function}(text)").collect()
+        assert dict(map(tuple, parsed)) == expected
+
+
+def test_text_that_is_no_lsn(spark: SparkSession) -> None:
+    for frame in lsn_texts(spark, list(NO_LSN)):
+        tried = frame.selectExpr("text", "try_pg_lsn_parse(text)").collect()
+        assert dict(map(tuple, tried)) == dict.fromkeys(NO_LSN)
+    for text in NO_LSN:
+        assert_is_no_lsn(spark.sql("SELECT pg_lsn_parse(?)", args=[text]), text)
+    for frame in lsn_texts(spark, ["0/0", "0/0x"]):
+        assert_is_no_lsn(frame.selectExpr("pg_lsn_parse(text)"), "0/0x")
+
+
+def assert_is_no_lsn(parsed: DataFrame, text: str) -> None:
+    with pytest.raises(IllegalArgumentException) as raised:
+        parsed.collect()
+    assert raised.value.getCondition() == "PGOUTPUT_INVALID_LSN"
+    assert raised.value.getSqlState() == "22P02"
+    assert f"'{text}'" in str(raised.value)
+
+
+def test_lsn_of_null_is_null(spark: SparkSession) -> None:
+    calls = "pg_lsn_format(NULL), pg_lsn_parse(NULL), try_pg_lsn_parse(NULL)"
+    assert spark.sql(f"SELECT {calls}").collect() == [(None, None, None)]
+
+
+def description(spark: SparkSession, function: str) -> str:
+    rows = spark.sql(f"DESCRIBE FUNCTION EXTENDED {function}").collect()
+    return "\n".join(row.function_desc for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(name, ["data", "in_stream", "options"]) for name in MESSAGE_FUNCTIONS]
+    + [("pg_lsn_format", ["lsn"]), ("pg_lsn_parse", ["text"]), ("try_pg_lsn_parse", ["text"])],
+)
+def test_describe_function(spark: SparkSession, function: str, arguments: list[str]) -> None:
+    text = description(spark, function)
+    usage, _, rest = text.partition("Arguments:")
+    described, _, examples = rest.partition("Examples:")
+    assert re.search(rf"Usage:\s+{function}\(.*\) - \w", usage)
+    assert re.findall(r"^ +\* (\w+) - ", described, re.MULTILINE) == arguments
+    assert f"> SELECT {'' if 'pgoutput' in function else function}" in examples
+    assert re.search(r"Since: \d+\.\d+\.\d+", examples)
+    assert "_FUNC_" not in text
+    assert "N/A" not in text
+
+
+@pytest.mark.parametrize("function", MESSAGE_FUNCTIONS + LSN_FUNCTIONS)
+def test_described_examples_give_what_they_show(spark: SparkSession, function: str) -> None:
+    examples = re.findall(r"^ +> (SELECT .*);\n +(.*)$", description(spark, function), re.MULTILINE)
+    assert examples
+    for query, shown in examples:
+        (row,) = spark.sql(query).collect()
+        assert "\t".join(map(as_shown, row)) == shown, query
+
+
+def as_shown(value: object) -> str:
+    """As spark-sql shows a value."""
+    match value:
+        case None:
+            return "NULL"
+        case bool() | list():
+            return json.dumps(value, separators=(",", ":"))
+        case _:
+            return str(value)
+
+
+def test_describe_shows_the_comment_of_each_field(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW messages AS "
+        "SELECT d.* FROM (SELECT pgoutput_decode(X'45') AS d)"
+    )
+    described = spark.sql("DESCRIBE messages").collect()
+    spark.catalog.dropTempView("messages")
+    assert described == [
+        (field.name, field.dataType.simpleString(), field.metadata["comment"])
+        for field in message_schema()
+    ]
+    assert all(row.comment for row in described)

@@ -1,0 +1,248 @@
+"""Real messages and well-formed ones through Spark, compared with the reference decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from comparison import Comparison, compare
+from data_files import captures, golden
+
+# A prime: periodic workloads show every part of their period.
+SAMPLE_STEP = 7
+
+MESSAGES = sum(map(len, captures().values()))
+
+# How a query says whether the message stands between Stream Start and Stream Stop.
+CONTEXTS = {
+    "given": ("data, in_stream", "in_stream"),
+    "left out": ("data", "CAST(NULL AS BOOLEAN)"),
+}
+
+
+def decoded(messages: DataFrame, context: str) -> DataFrame:
+    arguments, in_stream = CONTEXTS[context]
+    return messages.selectExpr(
+        "data",
+        f"{in_stream} AS in_stream",
+        f"pgoutput_decode({arguments}) AS decoded",
+        f"pgoutput_error({arguments}) AS error",
+    )
+
+
+def frame_of(spark: SparkSession, messages: list[bytes]) -> DataFrame:
+    rows = [(bytearray(message), False) for message in messages]
+    return spark.createDataFrame(rows, "data binary, in_stream boolean")
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_captures(captured: DataFrame, context: str) -> None:
+    assert compare(decoded(captured, context)) == Comparison(MESSAGES, MESSAGES, [])
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_captures_without_generated_code(captured: DataFrame, context: str) -> None:
+    sample = captured.where(f"seq % {SAMPLE_STEP} = 0")
+    rows, well_formed, differences = compare(decoded(sample, context))
+    assert differences == []
+    assert rows == well_formed > MESSAGES / SAMPLE_STEP
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_golden_messages(spark: SparkSession, context: str) -> None:
+    """Without the reference decoder: what they say is written down with them."""
+    rows = [(bytearray(message.data), message.in_stream) for message in golden()]
+    frame = spark.createDataFrame(rows, "data binary, in_stream boolean")
+    with_numbers = F.col("decoded")
+    for name in ("timestamp", "prepare_timestamp"):
+        with_numbers = with_numbers.withField(name, F.unix_micros(f"decoded.{name}"))
+    collected = decoded(frame, context).select(with_numbers.alias("decoded"), "error").collect()
+    for message, (fields, error) in zip(golden(), collected, strict=True):
+        present = {name: field for name, field in fields.asDict(True).items() if field is not None}
+        assert with_hex(present) == message.decoded, message
+        assert error is None, message
+
+
+def with_hex(value: Any) -> Any:  # noqa: ANN401
+    """The same with hexadecimal text for bytes, as the golden messages have it."""
+    match value:
+        case dict():
+            return {name: with_hex(member) for name, member in value.items()}
+        case list():
+            return [with_hex(element) for element in value]
+        case bytes() | bytearray():
+            return value.hex()
+        case _:
+            return value
+
+
+def uint16(value: int) -> bytes:
+    return value.to_bytes(2, "big")
+
+
+def uint32(value: int) -> bytes:
+    return value.to_bytes(4, "big")
+
+
+def cell(kind: bytes, value: bytes) -> bytes:
+    return kind + uint32(len(value)) + value
+
+
+def insert(*cells: bytes) -> bytes:
+    return b"I" + uint32(1) + b"N" + uint16(len(cells)) + b"".join(cells)
+
+
+def column(name: bytes) -> bytes:
+    return b"\x01" + name + b"\x00" + uint32(25) + b"\xff" * 4
+
+
+def relation(name: bytes, *columns: bytes) -> bytes:
+    head = b"R" + uint32(1) + name + b"\x00" + name + b"\x00" + b"d"
+    return head + uint16(len(columns)) + b"".join(columns)
+
+
+def messages_of_many_columns() -> list[bytes]:
+    """As many as their number can be, and more than one word of null bits holds."""
+    return [
+        insert(*[b"n"] * 65_535),
+        insert(*[cell(b"t", b"a%d" % i) for i in range(1_600)]),
+        insert(*[cell(b"tb"[i % 2 : i % 2 + 1], b"%d" % i) for i in range(1_600)]),
+        relation(b"wide", *[column(b"c%d" % i) for i in range(65_535)]),
+        b"T" + uint32(100_000) + b"\x00" + b"".join(uint32(i) for i in range(100_000)),
+    ]
+
+
+def messages_of_large_values() -> list[bytes]:
+    return [
+        insert(cell(b"t", b"\xc3\xa4" * 1_500_000), b"u", cell(b"b", bytes(range(256)) * 8_192)),
+        b"M\x01" + bytes(8) + b"prefix\x00" + cell(b"", b"\xff\x00" * 2_500_000),
+        insert(cell(b"b", bytes(400_000)), cell(b"t", b"a" * 700_000)),
+    ]
+
+
+def test_large_messages_between_small_ones(spark: SparkSession) -> None:
+    small = [message.data for message in golden() if not message.in_stream][:20]
+    large = [*messages_of_many_columns(), *messages_of_large_values()]
+    messages = [message for each in large for message in (*small, each)] + small
+    frame = frame_of(spark, messages).coalesce(1)
+    assert compare(decoded(frame, "given")) == Comparison(len(messages), len(messages), [])
+
+
+def test_two_decodes_in_one_row(spark: SparkSession) -> None:
+    """Of different messages, in different contexts and with different options."""
+    messages = [(bytearray(message.data), message.in_stream) for message in golden()]
+    pairs = [(*one, *other) for one, other in zip(messages, reversed(messages), strict=True)]
+    schema = "data binary, in_stream boolean, other binary, other_in_stream boolean"
+    calls = [
+        ("data", "in_stream", "data, in_stream"),
+        ("other", "other_in_stream", "other, other_in_stream"),
+        ("data", "CAST(NULL AS BOOLEAN)", "data"),
+        ("other", "CAST(NULL AS BOOLEAN)", "other, NULL, map('mode', 'PERMISSIVE')"),
+    ]
+    structs = [
+        f"struct({data} AS data, {in_stream} AS in_stream, pgoutput_decode({call}) AS decoded)"
+        for data, in_stream, call in calls
+    ]
+    frame = spark.createDataFrame(pairs, schema)
+    both = frame.selectExpr(f"inline(array({', '.join(structs)}))")
+    assert compare(both) == Comparison(len(calls) * len(pairs), len(calls) * len(pairs), [])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "data",
+        "data, true",
+        "data, in_stream",
+        "data, in_stream, map('mode', 'PERMISSIVE')",
+        "data, NULL, NULL",
+    ],
+)
+def test_null_and_zero_bytes_are_null(spark: SparkSession, arguments: str) -> None:
+    """Of zero bytes is what PostgreSQL 13 and older send where an origin was dropped."""
+    rows = [(None, True), (bytearray(), True), (None, None), (bytearray(), None)]
+    functions = ("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error")
+    calls = [f"{function}({arguments}) IS NULL" for function in functions]
+    # From a row, and as constants, which Spark evaluates in its optimizer.
+    constants = f"VALUES {', '.join(constant(*row) for row in rows)} AS t(data, in_stream)"
+    frames = [
+        spark.createDataFrame(rows, "data binary, in_stream boolean").selectExpr(*calls),
+        spark.sql(f"SELECT {', '.join(calls)} FROM {constants}"),
+    ]
+    for frame in frames:
+        assert [tuple(row) for row in frame.collect()] == [(True, True, True)] * len(rows)
+
+
+def constant(data: bytearray | None, in_stream: bool | None) -> str:
+    """In SQL."""
+    binary = "CAST(NULL AS BINARY)" if data is None else f"X'{data.hex()}'"
+    return f"({binary}, CAST({'NULL' if in_stream is None else in_stream} AS BOOLEAN))"
+
+
+# Not text in any of the encodings, and not empty.
+RAW = bytes.fromhex("00 81 8d 98 a0 fd fe ff 80")
+
+
+def messages_with(text: bytes) -> list[bytes]:
+    """Every message that has text, all of it the same."""
+    string = text + b"\x00"
+    two_phase = bytes(28) + string
+    row = uint16(3) + cell(b"t", text) + cell(b"b", RAW) + cell(b"t", text * 2)
+    return [
+        b"O" + bytes(8) + string,
+        b"M\x01" + bytes(8) + string + cell(b"", RAW),
+        relation(text, column(text), column(text + text)),
+        b"Y" + uint32(70_000) + string + string,
+        b"I" + uint32(1) + b"N" + row,
+        b"U" + uint32(1) + b"K" + row + b"N" + row,
+        b"D" + uint32(1) + b"O" + row,
+        b"b" + two_phase,
+        b"P\x00" + two_phase,
+        b"K\x00" + two_phase,
+        b"r\x00" + bytes(8) + two_phase,
+        b"p\x00" + two_phase,
+    ]
+
+
+# What the option says; the same encoding in Python; a text, and bytes that are none.
+ENCODINGS = [
+    ("UTF8", "utf-8", "żółw 亀 🐢", "c3"),
+    ("unicode", "utf-8", "żółw 亀 🐢", "eda080"),
+    ("LATIN1", "latin-1", "tortue à têté", None),
+    ("iso_8859-1", "latin-1", "tortue à têté", None),
+    ("Win1251", "cp1251", "черепаха №", "98"),
+    ("windows-1251", "cp1251", "черепаха №", "98"),
+    ("EUC_JP", "euc_jp", "亀とカメ", "a1"),
+    ("euc-jp", "euc_jp", "亀とカメ", "a1ff"),
+    ("SJIS", "cp932", "亀とｶﾒ～", "8120"),
+    ("Shift_Jis", "cp932", "亀とｶﾒ～", "81ff"),
+]
+
+
+@pytest.mark.parametrize(("option", "codec", "text", "invalid"), ENCODINGS)
+def test_encoding(
+    spark: SparkSession, option: str, codec: str, text: str, invalid: str | None
+) -> None:
+    """Of names, prefixes, gids, origins and text; binary values and contents are left alone."""
+    valid = messages_with(text.encode(codec))
+    malformed = [] if invalid is None else messages_with(b"a" + bytes.fromhex(invalid) + b"a")
+    arguments = f"data, in_stream, map('Encoding', '{option}')"
+    frame = frame_of(spark, valid + malformed).selectExpr(
+        "data",
+        "in_stream",
+        f"try_pgoutput_decode({arguments}) AS decoded",
+        f"pgoutput_error({arguments}) AS error",
+    )
+    expected = Comparison(len(valid) + len(malformed), len(valid), [])
+    assert compare(frame, codec) == expected
+
+
+def test_encoding_is_postgresql_s_where_others_differ(spark: SparkSession) -> None:
+    """The wave dash of EUC_JP: src/backend/utils/mb/Unicode/euc_jp_to_utf8.map."""
+    origin = (b"O" + bytes(8) + b"\xa1\xc1\x00").hex()
+    call = f"pgoutput_decode(X'{origin}', false, map('encoding', 'EUC_JP'))"
+    assert spark.sql(f"SELECT {call}.origin").collect() == [("\uff5e",)]

@@ -1,0 +1,189 @@
+"""A decoded row stays right where Spark keeps it while it decodes further ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+
+from comparison import compare
+from data_files import captures, in_stream_flags
+from test_decode import messages_of_large_values
+
+CAPTURE = "pg18-v4-stream_parallel-binary"
+SAMPLE_STEP = 3
+LARGE_EVERY = 500
+GROUPS = 50
+
+
+def messages() -> list[tuple[bytes, bool]]:
+    """A capture with much larger messages between its own: rows and buffers of all sizes."""
+    captured = captures()[CAPTURE]
+    in_context = list(zip(captured, in_stream_flags(captured), strict=True))
+    result = in_context[::SAMPLE_STEP]
+    for number, large in enumerate(messages_of_large_values(), start=1):
+        result.insert(number * LARGE_EVERY, (large, False))
+    return result
+
+
+MESSAGES = messages()
+ROWS = len(MESSAGES)
+DISTINCT = len(set(MESSAGES))
+UPDATES = sum(data[:1] == b"U" for data, _ in MESSAGES)
+
+VIEWS = {
+    "decoded": "SELECT *, pgoutput_decode(data, in_stream) AS decoded FROM messages",
+    "grouped": f"""
+        SELECT collect_list(struct(seq, data, in_stream)) AS messages
+        FROM messages GROUP BY seq % {GROUPS}""",
+    "decoded_by_lambda": """
+        SELECT transform(messages, m -> struct(
+            m.seq, m.data, m.in_stream, pgoutput_decode(m.data, m.in_stream) AS decoded
+        )) AS messages FROM grouped""",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def views(spark: SparkSession) -> Iterator[None]:
+    rows = [(seq, bytearray(data), flag) for seq, (data, flag) in enumerate(MESSAGES)]
+    frame = spark.createDataFrame(rows, "seq int, data binary, in_stream boolean")
+    frame.createOrReplaceTempView("messages")
+    for name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(name)
+    yield
+    for name in ("messages", *VIEWS):
+        spark.catalog.dropTempView(name)
+
+
+# The query, and how many decoded rows it gives.
+QUERIES = {
+    "collect_list": (
+        f"""SELECT inline(arrays_zip(data, in_stream, decoded)) FROM (
+                SELECT collect_list(data) AS data, collect_list(in_stream) AS in_stream,
+                       collect_list(decoded) AS decoded
+                FROM decoded GROUP BY seq % {GROUPS})""",
+        ROWS,
+    ),
+    "collect_list of structs": (
+        "SELECT inline(collect_list(struct(data, in_stream, decoded))) FROM decoded",
+        ROWS,
+    ),
+    "first, last, max_by": (
+        f"""SELECT inline(array(
+                struct(first(data) AS data, first(in_stream) AS in_stream,
+                       first(decoded) AS decoded),
+                struct(last(data) AS data, last(in_stream) AS in_stream,
+                       last(decoded) AS decoded),
+                struct(max_by(data, seq) AS data, max_by(in_stream, seq) AS in_stream,
+                       max_by(decoded, seq) AS decoded)
+            )) FROM decoded GROUP BY seq % {GROUPS}""",
+        3 * GROUPS,
+    ),
+    "map_from_entries": (
+        f"""SELECT m.data, m.in_stream, decoded FROM (
+                SELECT explode(map_from_entries(
+                    collect_list(struct(struct(seq, data, in_stream), decoded)))) AS (m, decoded)
+                FROM decoded GROUP BY seq % {GROUPS})""",
+        ROWS,
+    ),
+    "group by": (
+        "SELECT data, in_stream, decoded FROM decoded GROUP BY data, in_stream, decoded",
+        DISTINCT,
+    ),
+    "distinct": ("SELECT DISTINCT data, in_stream, decoded FROM decoded", DISTINCT),
+    "sort": ("SELECT data, in_stream, decoded FROM decoded ORDER BY xxhash64(data), seq", ROWS),
+    "sort and limit": (
+        "SELECT data, in_stream, decoded FROM decoded ORDER BY xxhash64(data), seq LIMIT 1000",
+        1000,
+    ),
+    "window": (
+        f"""SELECT inline(array(lag, lead, last)) FROM (
+                SELECT lag(message, 3) OVER w AS lag, lead(message, 3) OVER w AS lead,
+                       last(message) OVER near AS last
+                FROM (SELECT seq, struct(data, in_stream, decoded) AS message FROM decoded)
+                WINDOW w AS (PARTITION BY seq % {GROUPS} ORDER BY seq),
+                       near AS (PARTITION BY seq % {GROUPS} ORDER BY seq
+                                ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING))""",
+        3 * ROWS - 2 * 3 * GROUPS,
+    ),
+    "transform": (
+        """SELECT data, in_stream, decoded FROM (
+               SELECT inline(messages) FROM decoded_by_lambda)""",
+        ROWS,
+    ),
+    "filter": (
+        """SELECT data, in_stream, decoded FROM (
+               SELECT inline(filter(messages, m -> m.decoded.type = 'UPDATE'))
+               FROM decoded_by_lambda)""",
+        UPDATES,
+    ),
+    "array_sort": (
+        """SELECT data, in_stream, decoded FROM (
+               SELECT inline(array_sort(messages, (a, b) -> b.seq - a.seq))
+               FROM decoded_by_lambda)""",
+        ROWS,
+    ),
+    # The accumulator is the decoded row itself, kept while the group's next messages are decoded:
+    # in the end it is the last INSERT's or RELATION's.
+    "aggregate": (
+        """SELECT last.data, last.in_stream, decoded FROM (
+               SELECT element_at(filter(
+                          messages, m -> substring(m.data, 1, 1) IN (X'49', X'52')), -1) AS last,
+                      aggregate(messages, pgoutput_decode(NULL), (kept, m) -> transform(
+                          array(pgoutput_decode(m.data, m.in_stream)),
+                          d -> IF(d.type IN ('INSERT', 'RELATION'), d, kept))[0]) AS decoded
+               FROM grouped)""",
+        GROUPS,
+    ),
+    "union": (
+        """SELECT data, in_stream, decoded FROM decoded WHERE seq % 2 = 0
+           UNION ALL SELECT data, in_stream, decoded FROM decoded WHERE seq % 2 = 1""",
+        ROWS,
+    ),
+    **{
+        f"{strategy} join": (
+            f"""SELECT /*+ {strategy}(b) */ inline(array(
+                    struct(a.data, a.in_stream, a.decoded),
+                    struct(b.data, b.in_stream, b.decoded)))
+                FROM decoded a JOIN decoded b ON a.seq = b.seq + 1""",
+            2 * (ROWS - 1),
+        )
+        for strategy in ("BROADCAST", "MERGE", "SHUFFLE_HASH")
+    },
+}
+
+
+@pytest.mark.parametrize(("query", "decoded"), QUERIES.values(), ids=QUERIES)
+def test_kept_in_a_query(spark: SparkSession, query: str, decoded: int) -> None:
+    comparison = compare(spark.sql(query))
+    assert comparison.differences == []
+    assert comparison.decoded == decoded
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(("query", "decoded"), QUERIES.values(), ids=QUERIES)
+def test_kept_in_a_query_without_generated_code(
+    spark: SparkSession, query: str, decoded: int
+) -> None:
+    comparison = compare(spark.sql(query))
+    assert comparison.differences == []
+    assert comparison.decoded == decoded
+
+
+@pytest.mark.parametrize("level", [StorageLevel.MEMORY_ONLY, StorageLevel.DISK_ONLY], ids=str)
+def test_kept_in_a_cache(spark: SparkSession, level: StorageLevel) -> None:
+    cached = spark.table("decoded").persist(level)
+    try:
+        for _ in range(2):
+            assert compare(cached) == (ROWS, ROWS, [])
+    finally:
+        cached.unpersist()
+
+
+def test_kept_by_the_driver(spark: SparkSession) -> None:
+    """Collected rows that are given to Spark again."""
+    decoded = spark.table("decoded")
+    again = spark.createDataFrame(decoded.toArrow(), decoded.schema)
+    assert compare(again) == (ROWS, ROWS, [])

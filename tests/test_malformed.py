@@ -1,0 +1,206 @@
+"""Messages that something is wrong with: Spark and the reference decoder must agree on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.errors import IllegalArgumentException, SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+
+from comparison import compare, error_of
+from data_files import golden
+from mutations import cuts, extended, random_mutations, replaced
+from spark_pgoutput import functions as PF
+from test_reference import LEGAL, MALFORMED, NO_READING, READINGS
+
+SEED = 20_000_101
+RANDOM_MUTATIONS = 220_000  # one in ten is made twice
+SAMPLE_STEP = 53  # a prime, so that mutations of every kind are in the sample
+
+CONTEXTS = ("CAST(NULL AS BOOLEAN)", "false", "true")
+
+
+def right_messages() -> list[bytes]:
+    """Real ones, and made ones that test the limits of what is right."""
+    made = [text for cases in (LEGAL, READINGS) for text, _ in cases.values()]
+    return [message.data for message in golden()] + [bytes.fromhex(text) for text in made]
+
+
+def wrong_messages() -> list[bytes]:
+    return [
+        *(bytes.fromhex(text) for text, _, _ in MALFORMED.values()),
+        *(bytes.fromhex(text) for text, _ in NO_READING.values()),
+    ]
+
+
+def one_thing_wrong() -> Iterator[bytes]:
+    for message in right_messages():
+        yield from cuts(message)
+        yield from extended(message)
+        yield from replaced(message)
+    yield from wrong_messages()
+
+
+def many_things_wrong() -> Iterator[bytes]:
+    return random_mutations(right_messages(), RANDOM_MUTATIONS, SEED)
+
+
+def in_every_context(spark: SparkSession, messages: list[bytes], folder: Path) -> DataFrame:
+    """Each message without, outside and inside a known stream, one after the other."""
+    parts = 4
+    for part in range(parts):
+        table = pa.table({"data": messages[part::parts]})
+        pyarrow.parquet.write_table(table, folder / f"{part}.parquet")
+    contexts = ", ".join(CONTEXTS)
+    return (
+        spark.read.parquet(str(folder))
+        .selectExpr("data", f"explode(array({contexts})) AS in_stream")
+        .selectExpr(
+            "data",
+            "in_stream",
+            "try_pgoutput_decode(data, in_stream) AS decoded",
+            "pgoutput_error(data, in_stream) AS error",
+        )
+    )
+
+
+@pytest.mark.parametrize("mutations", [one_thing_wrong, many_things_wrong])
+def test_mutations(
+    spark: SparkSession, tmp_path: Path, mutations: Callable[[], Iterator[bytes]]
+) -> None:
+    """Both accept or both reject, with the same values or the same byte offset."""
+    messages = sorted(set(mutations()))
+    rows, decoded, differences = compare(in_every_context(spark, messages, tmp_path))
+    assert differences == []
+    assert rows == len(CONTEXTS) * len(messages)
+    assert 0 < decoded < rows
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_mutations_without_generated_code(spark: SparkSession, tmp_path: Path) -> None:
+    messages = sorted({*one_thing_wrong()})[::SAMPLE_STEP]
+    rows, decoded, differences = compare(in_every_context(spark, messages, tmp_path))
+    assert differences == []
+    assert 0 < decoded < rows
+
+
+def test_permissive_is_try(spark: SparkSession, tmp_path: Path) -> None:
+    messages = sorted({*one_thing_wrong()})[::SAMPLE_STEP]
+    frame = in_every_context(spark, messages, tmp_path).withColumn(
+        "permissive",
+        PF.pgoutput_decode("data", "in_stream", {"MODE": "permissive"}),
+    )
+    assert frame.where("NOT permissive <=> decoded").isEmpty()
+    assert not frame.where("permissive IS NULL").isEmpty()
+    assert not frame.where("permissive IS NOT NULL").isEmpty()
+
+
+# A malformed message of each kind; the message's name, the byte, and what should be there.
+REPORTED = [
+    ("42 0000000000000000 00", "BEGIN", 9, "timestamp"),
+    ("4d 00 0000000000000000 00 00000002 61", "MESSAGE", 15, "content"),
+    ("43 01", "COMMIT", 1, "flags"),
+    ("4f 0000000000000000 6162", "ORIGIN", 9, "origin"),
+    (
+        "52 00000001 00 00 64 0001 00 6100 00000000 000000",
+        "RELATION",
+        17,
+        "relation, column 1, type_modifier",
+    ),
+    ("59 00000001 00 6162", "TYPE", 6, "pg_type, name"),
+    ("49 00004010 4e 0003 6e 75 74 00000004 6162", "INSERT", 15, "new, column 3"),
+    ("55 00000001 4b 0001 6e 4e 0001 78", "UPDATE", 12, "new, column 1, kind"),
+    ("44 00000001 4e 0000", "DELETE", 5, "old, marker"),
+    ("54 00000002 00 00000001 000000", "TRUNCATE", 6, "relation_ids"),
+    ("53 00000001 02", "STREAM_START", 5, "first_segment, flags"),
+    ("45 00", "STREAM_STOP", 1, None),
+    ("63 00000001 01", "STREAM_COMMIT", 5, "flags"),
+    ("41 0000035b 0000035f 00", "STREAM_ABORT", 9, "lsn"),
+    ("62" + "00" * 28 + "61", "BEGIN_PREPARE", 29, "gid"),
+    ("50 80", "PREPARE", 1, "flags"),
+    ("4b 00 00000000", "COMMIT_PREPARED", 2, "lsn"),
+    ("72" + "00" * 17 + "7ffca2fec4c82000", "ROLLBACK_PREPARED", 18, "prepare_timestamp"),
+    ("70 00 0000000000000000 0000", "STREAM_PREPARE", 10, "end_lsn"),
+    ("5a 00", "unknown message", 0, "type"),
+]
+
+
+def error_texts(spark: SparkSession) -> list[tuple[bytes, str]]:
+    messages = [bytes.fromhex(text) for text, *_ in REPORTED]
+    frame = spark.createDataFrame([(bytearray(data),) for data in messages], "data binary")
+    texts = frame.select(PF.pgoutput_error("data", in_stream=False)).collect()
+    return [(data, text) for data, (text,) in zip(messages, texts, strict=True)]
+
+
+def test_error_names_message_byte_and_field(spark: SparkSession) -> None:
+    reported = []
+    for data, text in error_texts(spark):
+        error = error_of(data, text)
+        reported.append((error["message"], int(error["at"]), error["place"]))
+    assert reported == [tuple(expected) for _, *expected in REPORTED]
+
+
+def test_text_of_an_error(spark: SparkSession) -> None:
+    data = bytes.fromhex("49 00004010 4e 0003 6e 75 74 00000004 6162")
+    text = "INSERT at byte 15 (new, column 3): need 4 bytes, got 2; message of 17 bytes: "
+    assert (data, text + data.hex()) in error_texts(spark)
+
+
+def test_excerpt_of_a_long_message(spark: SparkSession) -> None:
+    (row,) = spark.sql(f"SELECT pgoutput_error(X'45{'ab' * 1_000}')").collect()
+    assert row[0].endswith(f"message of 1001 bytes: 45{'ab' * 31}…")
+
+
+def assert_fails(frame: DataFrame, text: str) -> None:
+    with pytest.raises(IllegalArgumentException) as raised:
+        frame.collect()
+    assert raised.value.getCondition() == "PGOUTPUT_MALFORMED_MESSAGE"
+    assert raised.value.getSqlState() == "08P01"
+    assert str(raised.value) == f"[PGOUTPUT_MALFORMED_MESSAGE] {text} SQLSTATE: 08P01"
+
+
+def test_failfast_fails_with_the_error(spark: SparkSession) -> None:
+    for data, text in error_texts(spark):
+        constant = f"X'{data.hex()}'"
+        assert_fails(spark.sql(f"SELECT pgoutput_decode({constant}, false)"), text)
+        assert_fails(
+            spark.sql(f"SELECT pgoutput_decode({constant}, false, map('Mode', 'FailFast'))"), text
+        )
+
+
+@pytest.fixture(params=["generated code", "interpreted"])
+def evaluation(request: pytest.FixtureRequest) -> None:
+    if request.param == "interpreted":
+        request.getfixturevalue("interpreted")
+
+
+@pytest.mark.usefixtures("evaluation")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT pgoutput_decode(data) FROM {messages}",
+        # Whichever field is asked for, the whole message is checked.
+        "SELECT pgoutput_decode(data).type FROM {messages}",
+        "SELECT data FROM {messages} WHERE pgoutput_decode(data).xid IS NULL",
+        "SELECT collect_list(pgoutput_decode(data).lsn) FROM {messages}",
+        "SELECT transform(array(data), x -> pgoutput_decode(x)) FROM {messages}",
+    ],
+)
+def test_failfast_fails_in_a_query_over_rows(spark: SparkSession, query: str) -> None:
+    """Of which all but the last are well-formed."""
+    text = "STREAM_STOP at byte 1: 1 byte left over; message of 2 bytes: 4500"
+    rows = [(bytearray(message.data),) for message in golden()] + [(bytearray(b"E\x00"),)]
+    messages = spark.createDataFrame(rows, "data binary").coalesce(1)
+    assert_fails(spark.sql(query, messages=messages), text)
+
+
+@pytest.mark.parametrize("function", ["pgoutput_decode", "try_pgoutput_decode", "pgoutput_error"])
+def test_other_exceptions_are_not_malformed_messages(spark: SparkSession, function: str) -> None:
+    call = f"{function}(CAST(raise_error('no message') AS BINARY), NULL, map('mode', 'PERMISSIVE'))"
+    with pytest.raises(SparkRuntimeException) as raised:
+        spark.sql(f"SELECT {call}").collect()
+    assert raised.value.getCondition() == "USER_RAISED_EXCEPTION"

@@ -1,0 +1,66 @@
+"""Structured Streaming: messages that come as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copy
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_pgoutput import functions as PF
+
+MESSAGES = "capture string, seq bigint, data binary, in_stream boolean"
+
+
+def decoded(messages: DataFrame) -> DataFrame:
+    return messages.withColumn("decoded", PF.pgoutput_decode("data", "in_stream"))
+
+
+def run(messages: DataFrame, output: Path) -> StreamingQuery:
+    """Decodes the files that have come since the last run, some of them at a time."""
+    query = (
+        decoded(messages)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(output / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(output / "decoded"))
+    )
+    query.awaitTermination()
+    return query
+
+
+def test_stream_gives_the_same_as_a_batch(
+    spark: SparkSession, captures_path: Path, tmp_path: Path
+) -> None:
+    """Of several micro-batches, with a restart between two of them."""
+    input_path, output = tmp_path / "input", tmp_path / "output"
+    input_path.mkdir()
+    stream = (
+        spark.readStream.schema(MESSAGES).option("maxFilesPerTrigger", 2).parquet(str(input_path))
+    )
+    files = sorted(captures_path.glob("pg18-v[34]*.parquet"))
+    batches = 0
+    for half in (files[:3], files[3:]):
+        for file in half:
+            copy(file, input_path)
+        batches += len(run(stream, output).recentProgress)
+    assert batches > 2
+
+    streamed = spark.read.parquet(str(output / "decoded"))
+    batch = decoded(spark.read.parquet(str(input_path)))
+    assert streamed.count() == batch.count() > 0
+    assert streamed.exceptAll(batch).isEmpty()
+    assert batch.exceptAll(streamed).isEmpty()
+
+
+def test_malformed_message_stops_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+    row = ("capture", 0, bytearray(b"E\x00"), False)
+    input_path = str(tmp_path / "input")
+    spark.createDataFrame([row], MESSAGES).write.parquet(input_path)
+    stream = spark.readStream.schema(MESSAGES).parquet(input_path)
+    error = r"PGOUTPUT_MALFORMED_MESSAGE.* STREAM_STOP at byte 1: "
+    with pytest.raises(StreamingQueryException, match=error):
+        run(stream, tmp_path / "output")
