@@ -13,8 +13,8 @@ SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type f -not -path '*/target/*')
 
-# The newest patch of each Spark minor; on the first, which is too old, that it is refused.
-SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1 4.3.0
+# The newest patch of each Spark minor but the last, which is make test's. 3.5 is to be refused.
+SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
 SPARK_TESTS := tests/test_registration.py $(addprefix tests/test_decode.py::,test_captures test_golden_messages)
 
 .PHONY: demo test test-sparks build lint format dist clean requirements
@@ -30,7 +30,7 @@ test-sparks: $(SPARKS:%=test-spark-%)
 
 test-spark-3.5.9: SPARK_TESTS := --noconftest tests/test_unsupported_spark.py
 
-test-spark-%: .venv-spark-%/installed $(JAR)
+$(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed $(JAR)
 	.venv-spark-$*/bin/pytest $(SPARK_TESTS)
 
 build: $(VENV)/installed $(JAR)
@@ -64,7 +64,7 @@ $(VENV)/installed: pyproject.toml | requirements
 
 .venv-spark-%/installed: pyproject.toml | requirements
 	$(PYTHON) -m venv .venv-spark-$*
-	.venv-spark-$*/bin/pip install --quiet --upgrade 'pip>=25.1'
+	.venv-spark-$*/bin/pip install --quiet --upgrade 'pip>=25.1' # which knows groups
 	.venv-spark-$*/bin/pip install --quiet --group test 'pyspark[connect]==$*' -e .
 	@touch $@
 

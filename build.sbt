@@ -55,5 +55,10 @@ lazy val jvm = (project in file("jvm")).settings(
     (ThisBuild / baseDirectory).value / "python" / "spark_pgoutput" / "jars" / "spark-pgoutput.jar",
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here
-  Test / javaOptions ++= javaModuleOptions :+ "-Xmx2g"
+  Test / javaOptions ++= javaModuleOptions,
+  Test / javaOptions ++= Seq(
+    "-Xmx2g",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC"
+  ) // they are short
 )

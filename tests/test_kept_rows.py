@@ -16,6 +16,7 @@ CAPTURE = "pg18-v4-stream_parallel-binary"
 SAMPLE_STEP = 3
 LARGE_EVERY = 500
 GROUPS = 50
+KEPT = LARGE_EVERY // GROUPS
 
 
 def messages() -> list[tuple[bytes, bool]]:
@@ -62,8 +63,8 @@ QUERIES = {
     "collect_list": (
         f"""SELECT inline(arrays_zip(data, in_stream, decoded)) FROM (
                 SELECT collect_list(data) AS data, collect_list(in_stream) AS in_stream,
-                       collect_list(decoded) AS decoded
-                FROM decoded GROUP BY seq % {GROUPS})""",
+                       collect_list(pgoutput_decode(data, in_stream)) AS decoded
+                FROM messages GROUP BY seq % {GROUPS})""",
         ROWS,
     ),
     "collect_list of structs": (
@@ -71,15 +72,15 @@ QUERIES = {
         ROWS,
     ),
     "first, last, max_by": (
-        f"""SELECT inline(array(
-                struct(first(data) AS data, first(in_stream) AS in_stream,
-                       first(decoded) AS decoded),
-                struct(last(data) AS data, last(in_stream) AS in_stream,
-                       last(decoded) AS decoded),
-                struct(max_by(data, seq) AS data, max_by(in_stream, seq) AS in_stream,
-                       max_by(decoded, seq) AS decoded)
-            )) FROM decoded GROUP BY seq % {GROUPS}""",
-        3 * GROUPS,
+        """SELECT inline(array(
+               struct(first(data) AS data, first(in_stream) AS in_stream,
+                      first(pgoutput_decode(data, in_stream)) AS decoded),
+               struct(last(data) AS data, last(in_stream) AS in_stream,
+                      last(pgoutput_decode(data, in_stream)) AS decoded),
+               struct(max_by(data, seq % 977) AS data, max_by(in_stream, seq % 977) AS in_stream,
+                      max_by(pgoutput_decode(data, in_stream), seq % 977) AS decoded)
+           )) FROM (SELECT * FROM messages WHERE seq < 977)""",
+        3,
     ),
     "map_from_entries": (
         f"""SELECT m.data, m.in_stream, decoded FROM (
@@ -125,16 +126,17 @@ QUERIES = {
                FROM decoded_by_lambda)""",
         ROWS,
     ),
-    # The accumulator is the decoded row itself, kept while the group's next messages are decoded:
-    # in the end it is the last INSERT's or RELATION's.
+    # The accumulator is the decoded row itself, as the decoder returned it, and in every step one
+    # more message is decoded; in one of the groups it is a large row that is kept.
     "aggregate": (
-        """SELECT last.data, last.in_stream, decoded FROM (
-               SELECT element_at(filter(
-                          messages, m -> substring(m.data, 1, 1) IN (X'49', X'52')), -1) AS last,
-                      aggregate(messages, pgoutput_decode(NULL), (kept, m) -> transform(
-                          array(pgoutput_decode(m.data, m.in_stream)),
-                          d -> IF(d.type IN ('INSERT', 'RELATION'), d, kept))[0]) AS decoded
-               FROM grouped)""",
+        f"""SELECT kept.data, kept.in_stream, decoded FROM (
+                SELECT filter(messages, m -> m.seq DIV {GROUPS} = {KEPT})[0] AS kept,
+                       aggregate(
+                           messages, pgoutput_decode(NULL),
+                           (kept, m) -> array(kept, pgoutput_decode(m.data, m.in_stream))
+                               [IF(m.seq DIV {GROUPS} = {KEPT}, 1, 0)]
+                       ) AS decoded
+                FROM grouped)""",
         GROUPS,
     ),
     "union": (

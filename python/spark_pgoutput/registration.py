@@ -74,8 +74,8 @@ def register(spark: SparkSession) -> None:
     Raises
     ------
     RuntimeError
-        On a Spark older than 4.0 or built for another Scala than 2.13; on a Connect server that
-        was started without the JAR.
+        On a Spark older than 4.0, and so on any with Scala 2.12; on a Connect server that was
+        started without the JAR.
     """
     _require_supported(spark.version)
     if spark.catalog.functionExists("pgoutput_decode"):
@@ -87,8 +87,6 @@ def register(spark: SparkSession) -> None:
             "`spark-pgoutput jar-path` names) and connect again"
         )
     jvm: Any = spark._jvm
-    scala = jvm.scala.util.Properties.versionNumberString()
-    _require_supported(spark.version, scala)
     quoted = jar_path().replace("\\", "\\\\").replace("'", "\\'")
     spark.sql(f"ADD JAR '{quoted}'")
     session = spark._jsparkSession
@@ -98,12 +96,12 @@ def register(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.pgoutput.SessionRegistration.register(session)
 
 
-def _require_supported(version: str, scala: str = "2.13") -> None:
-    if int(version.split(".")[0]) < 4 or not scala.startswith("2.13"):
+def _require_supported(version: str) -> None:
+    """From 4.0 on there is no Spark for another Scala than 2.13."""
+    if int(version.split(".")[0]) < 4:
         raise RuntimeError(
-            f"spark-pgoutput needs Spark 4.0 or newer with Scala 2.13, and this is Spark "
-            f"{version}{'' if scala == '2.13' else f' with Scala {scala}'}: "
-            "install a newer one (pip install 'pyspark>=4.0')"
+            "spark-pgoutput needs Spark 4.0 or newer with Scala 2.13, and this is Spark "
+            f"{version}: install a newer one (pip install 'pyspark>=4.0')"
         )
 
 

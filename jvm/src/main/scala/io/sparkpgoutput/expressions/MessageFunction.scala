@@ -47,13 +47,16 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   /** Not evaluated twice where Spark 4.2 and later can avoid it (no `override`: 4.0 has it not). */
   def expensive: Boolean = true
 
-  /** Arguments that were left out are not shown; a NULL at the end says the same. */
-  final override def sql: String = call(children.map(_.sql))
-  final override def toString: String = call(children.map(_.toString))
+  final override def sql: String = call(_.sql)
+  final override def toString: String = call(_.toString)
 
-  private def call(arguments: Seq[String]): String = {
-    val shown = arguments.tail.reverse.dropWhile(_.equalsIgnoreCase("null")).reverse
-    (arguments.head +: shown).mkString(s"$prettyName(", ", ", ")")
+  /** Arguments that were left out are not shown; a NULL at the end says the same. */
+  private def call(show: Expression => String): String = {
+    val shown = Seq(inStream, options).reverse.dropWhile {
+      case Literal(null, _) => true
+      case argument => argument.sql == "NULL" // in the name of a column literals are no Literals
+    }
+    (data +: shown.reverse).map(show).mkString(s"$prettyName(", ", ", ")")
   }
 
   final override def checkInputDataTypes(): TypeCheckResult =

@@ -12,13 +12,12 @@ object SessionRegistration {
 
   /** Does nothing where the session has the functions. */
   def register(session: SparkSession): Unit = {
-    val registry = session.asInstanceOf[classic.SparkSession].sessionState.functionRegistry
-    if (
-      !PgOutputExtensions.functions.forall { case (name, _, _) => registry.functionExists(name) }
-    ) {
+    val names = PgOutputExtensions.functions.map { case (name, _, _) => name.funcName }
+    if (!names.forall(name => session.catalog.functionExists(name))) {
       val extensions = new SparkSessionExtensions
       new PgOutputExtensions().apply(extensions)
-      extensions.registerFunctions(registry)
+      val classicSession = session.asInstanceOf[classic.SparkSession]
+      extensions.registerFunctions(classicSession.sessionState.functionRegistry)
     }
   }
 }
