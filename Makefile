@@ -37,14 +37,14 @@ build: $(VENV)/installed $(JAR)
 
 lint: $(VENV)/installed
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
-	$(BIN)/ruff format --check
-	$(BIN)/ruff check
+	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests
 	$(BIN)/mypy python tests
 
 format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll
-	$(BIN)/ruff check --fix
-	$(BIN)/ruff format
+	$(BIN)/ruff check --fix python tests
+	$(BIN)/ruff format python tests
 
 dist: build
 	$(BIN)/python -m build

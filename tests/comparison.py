@@ -36,16 +36,19 @@ def compare(frame: DataFrame, encoding: str = "utf-8") -> Comparison:
         for batch in batches:
             differences = list(_differences(batch, encoding))
             decoded = batch.num_rows - batch.column("decoded").null_count
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "rows": [batch.num_rows],
-                    "decoded": [decoded],
-                    "differences": [differences[:SHOWN]],
-                }
-            )
+            counts = {"rows": [batch.num_rows], "decoded": [decoded]}
+            columns = {**counts, "differences": [differences[:SHOWN]]}
+            yield pa.RecordBatch.from_pydict(columns, schema)
 
-    schema = "rows bigint, decoded bigint, differences array<string>"
-    batches = frame.mapInArrow(compare_batches, schema).collect()
+    schema = pa.schema(
+        [
+            ("rows", pa.int64()),
+            ("decoded", pa.int64()),
+            ("differences", pa.list_(pa.string())),
+        ]
+    )
+    ddl = "rows bigint, decoded bigint, differences array<string>"
+    batches = frame.mapInArrow(compare_batches, ddl).collect()
     return Comparison(
         sum(batch["rows"] for batch in batches),
         sum(batch["decoded"] for batch in batches),

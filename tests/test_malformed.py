@@ -37,8 +37,9 @@ def wrong_messages() -> list[bytes]:
     ]
 
 
-def one_thing_wrong() -> Iterator[bytes]:
+def at_most_one_thing_wrong() -> Iterator[bytes]:
     for message in right_messages():
+        yield message
         yield from cuts(message)
         yield from extended(message)
         yield from replaced(message)
@@ -68,7 +69,7 @@ def in_every_context(spark: SparkSession, messages: list[bytes], folder: Path) -
     )
 
 
-@pytest.mark.parametrize("mutations", [one_thing_wrong, many_things_wrong])
+@pytest.mark.parametrize("mutations", [at_most_one_thing_wrong, many_things_wrong])
 def test_mutations(
     spark: SparkSession, tmp_path: Path, mutations: Callable[[], Iterator[bytes]]
 ) -> None:
@@ -82,14 +83,14 @@ def test_mutations(
 
 @pytest.mark.usefixtures("interpreted")
 def test_mutations_without_generated_code(spark: SparkSession, tmp_path: Path) -> None:
-    messages = sorted({*one_thing_wrong()})[::SAMPLE_STEP]
+    messages = sorted({*at_most_one_thing_wrong()})[::SAMPLE_STEP]
     rows, decoded, differences = compare(in_every_context(spark, messages, tmp_path))
     assert differences == []
     assert 0 < decoded < rows
 
 
 def test_permissive_is_try(spark: SparkSession, tmp_path: Path) -> None:
-    messages = sorted({*one_thing_wrong()})[::SAMPLE_STEP]
+    messages = sorted({*at_most_one_thing_wrong()})[::SAMPLE_STEP]
     frame = in_every_context(spark, messages, tmp_path).withColumn(
         "permissive",
         PF.pgoutput_decode("data", "in_stream", {"MODE": "permissive"}),
@@ -148,6 +149,20 @@ def test_text_of_an_error(spark: SparkSession) -> None:
     data = bytes.fromhex("49 00004010 4e 0003 6e 75 74 00000004 6162")
     text = "INSERT at byte 15 (new, column 3): need 4 bytes, got 2; message of 17 bytes: "
     assert (data, text + data.hex()) in error_texts(spark)
+
+
+def test_error_without_context_is_of_the_reading_that_got_further(spark: SparkSession) -> None:
+    """On a tie it is of the one without a transaction's id."""
+    for text, at, place in [
+        ("49", 1, "relation_id"),
+        ("49 00000001 4e 0001 78", 8, "new, column 1, kind"),
+        ("49 00000002 00000001 4e 0001 78", 12, "new, column 1, kind"),
+        ("54 00000000 00 00", 6, "relation_ids"),
+    ]:
+        data = bytes.fromhex(text)
+        (row,) = spark.sql("SELECT pgoutput_error(?) AS error", args=[data]).collect()
+        error = error_of(data, row.error)
+        assert (int(error["at"]), error["place"]) == (at, place), row.error
 
 
 def test_excerpt_of_a_long_message(spark: SparkSession) -> None:
