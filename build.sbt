@@ -33,7 +33,8 @@ val javaModuleOptions = Seq(
   "sun.util.calendar"
 ).map(module => s"--add-opens=java.base/$module=ALL-UNNAMED")
 
-lazy val root = (project in file(".")).aggregate(jvm).settings(publish / skip := true)
+lazy val root =
+  (project in file(".")).aggregate(jvm, benchmarks).settings(publish / skip := true)
 
 lazy val jvm = (project in file("jvm")).settings(
   name := "spark-pgoutput",
@@ -62,3 +63,14 @@ lazy val jvm = (project in file("jvm")).settings(
     "-XX:+UseSerialGC"
   ) // they are short
 )
+
+// The decoder by itself; with the messages that the tests make.
+lazy val benchmarks = (project in file("jvm/benchmarks"))
+  .enablePlugins(JmhPlugin)
+  .dependsOn(jvm % "compile->test")
+  .settings(
+    publish / skip := true,
+    libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion,
+    Jmh / run / baseDirectory := (ThisBuild / baseDirectory).value,
+    Jmh / javaOptions ++= javaModuleOptions
+  )

@@ -8,14 +8,17 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.sparkpgoutput.expressions._
+import io.sparkpgoutput.optimizer.OptimizeDecode
 
 /**
- * Adds the functions to Spark sessions. Spark finds it by itself where the JAR is on the class path
+ * Adds the functions and their optimizer rule to Spark sessions. Spark finds it by itself where the JAR is on the class path
  * (`META-INF/services`); `spark.sql.extensions` may name it too.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
     PgOutputExtensions.functions.foreach(extensions.injectFunction)
+    extensions.injectPreCBORule(_ => OptimizeDecode)
+  }
 }
 
 object PgOutputExtensions {

@@ -48,7 +48,7 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   def expensive: Boolean = true
 
   final override def sql: String = call(_.sql)
-  final override def toString: String = call(_.toString)
+  override def toString: String = call(_.toString)
 
   /** Arguments that were left out are not shown; a NULL at the end says the same. */
   private def call(show: Expression => String): String = {
@@ -89,7 +89,7 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
     parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
 
   /** A decoder for one task; generated code calls it. */
-  def newDecoder(): MessageDecoder = new MessageDecoder(decodeOptions.encoding)
+  def newDecoder(): MessageDecoder
 
   /** One a thread, for nothing keeps Spark from sharing an interpreted expression. */
   @transient private lazy val decoders: ThreadLocal[MessageDecoder] =

@@ -1,9 +1,6 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
-import org.apache.spark.sql.types.DataType
-
-import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
 
 // scalastyle:off
 @ExpressionDescription(
@@ -46,22 +43,17 @@ import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
   group = "misc_funcs"
 )
 case class PgOutputDecode(data: Expression, inStream: Expression, options: Expression)
-    extends MessageFunction {
+    extends DecodeFunction {
 
   def this(data: Expression, inStream: Expression) =
     this(data, inStream, MessageFunction.noOptions)
   def this(data: Expression) = this(data, MessageFunction.unknownContext)
 
   override def prettyName: String = "pgoutput_decode"
-  override def dataType: DataType = MessageSchema.schema
 
-  private lazy val failFast = !decodeOptions.mode.contains(ParseMode.Permissive)
+  override lazy val failFast: Boolean = !decodeOptions.mode.contains(ParseMode.Permissive)
 
   override protected def refuse(options: DecodeOptions): Option[String] = None
-  override protected def method: String = if (failFast) "decode" else "decodeOrNull"
-  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
-    if (failFast) decoder.decode(message, context) else decoder.decodeOrNull(message, context)
-
   override protected def withNewChildrenInternal(
       data: Expression,
       inStream: Expression,

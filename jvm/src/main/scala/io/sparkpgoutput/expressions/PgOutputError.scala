@@ -1,7 +1,7 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
-import org.apache.spark.sql.types.{DataType, StringType}
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
 
 import io.sparkpgoutput.protocol.MessageDecoder
 
@@ -42,6 +42,8 @@ case class PgOutputError(data: Expression, inStream: Expression, options: Expres
   override def dataType: DataType = StringType
 
   override protected def refuse(options: DecodeOptions): Option[String] = None
+  override def newDecoder(): MessageDecoder =
+    new MessageDecoder(decodeOptions.encoding, new StructType)
   override protected def method: String = "errorOrNull"
   override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
     decoder.errorOrNull(message, context)

@@ -1,9 +1,6 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
-import org.apache.spark.sql.types.DataType
-
-import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
 
 @ExpressionDescription(
   usage = """
@@ -31,23 +28,19 @@ import io.sparkpgoutput.protocol.{MessageDecoder, MessageSchema}
   group = "misc_funcs"
 )
 case class TryPgOutputDecode(data: Expression, inStream: Expression, options: Expression)
-    extends MessageFunction {
+    extends DecodeFunction {
 
   def this(data: Expression, inStream: Expression) =
     this(data, inStream, MessageFunction.noOptions)
   def this(data: Expression) = this(data, MessageFunction.unknownContext)
 
   override def prettyName: String = "try_pgoutput_decode"
-  override def dataType: DataType = MessageSchema.schema
+  override def failFast: Boolean = false
 
   override protected def refuse(options: DecodeOptions): Option[String] =
     Option.when(options.mode.contains(ParseMode.FailFast))(
       s"$prettyName is PERMISSIVE; for mode FAILFAST use pgoutput_decode"
     )
-  override protected def method: String = "decodeOrNull"
-  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
-    decoder.decodeOrNull(message, context)
-
   override protected def withNewChildrenInternal(
       data: Expression,
       inStream: Expression,

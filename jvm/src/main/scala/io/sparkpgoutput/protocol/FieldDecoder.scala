@@ -1,13 +1,27 @@
 package io.sparkpgoutput.protocol
 
+import org.apache.spark.sql.types.StructType
+
 import MessageSchema._
 
 /** The fields that messages are made of: each is read, checked and written to the row. */
-abstract private[protocol] class FieldDecoder(encoding: TextEncoding) {
+abstract private[protocol] class FieldDecoder(
+    encoding: TextEncoding,
+    required: StructType,
+    filter: MessageFilter
+) {
   import FieldDecoder._
 
+  private val isUtf8 = encoding.isUtf8
+
+  final protected val struct = new PrunedStruct(schema, required)
   final protected val in = new MessageReader
-  final protected val row = new MessageRow(schema.length)
+  final protected val row = new MessageRow(struct)
+
+  final protected var messageType: MessageType = _
+
+  /** Whether a row of the message is wanted, as far as it has been read. */
+  final protected var kept = false
 
   /** The stream context is not known, and this reading is one of two that are tried. */
   final protected var guessing = false
@@ -29,7 +43,12 @@ abstract private[protocol] class FieldDecoder(encoding: TextEncoding) {
     value
   }
 
-  final protected def oid(): Unit = row.setLong(RELATION_ID, in.uint32(RELATION_ID))
+  /** Oid of the relation, by which messages may be left out. */
+  final protected def oid(): Unit = {
+    val value = in.uint32(RELATION_ID)
+    kept = filter.keeps(messageType, value)
+    row.setLong(RELATION_ID, value)
+  }
 
   /** Microseconds since 2000-01-01, to microseconds since 1970-01-01. */
   final protected def timestamp(field: Int): Unit = {
@@ -57,32 +76,35 @@ abstract private[protocol] class FieldDecoder(encoding: TextEncoding) {
 
   final protected def string(field: Int): Unit = {
     row.setNotNull(field)
-    text(0, row.slot(0, field), in.stringLength(field), field, null)
-    in.skip(1)
+    string(0, struct.slot(0, field), field, null)
   }
 
-  /** A member of a struct: a string that a NUL byte ends. */
-  final protected def string(head: Int, member: Int, field: Int, part: String): Unit = {
-    text(head, row.slot(head, member), in.stringLength(field, part), field, part)
-    in.skip(1)
+  /** A member of the struct at `head`: a string that a NUL byte ends. */
+  final protected def string(head: Int, slot: Int, field: Int, part: String): Unit = {
+    val size = in.stringLength(field, part)
+    val end = text(row.position, head, slot, in.position, size)
+    if (end < 0) notInEncoding(field, part) else row.moveTo(end)
+    in.skip(size + 1)
   }
 
-  /** Text of so many bytes, which `slot` then points to, in UTF-8. */
-  final protected def text(head: Int, slot: Int, size: Int, field: Int, part: String): Unit = {
-    if (encoding.isUtf8) {
-      val ascii = row.putText(head, slot, in.message, in.position, size)
-      if (!ascii && !TextEncoding.isValidUtf8(in.message, in.position, size)) {
-        notInEncoding(field, part)
-      }
-    } else {
-      val utf8 = encoding.toUtf8(in.message, in.position, size)
-      if (utf8 == null) notInEncoding(field, part)
-      else row.putBytes(head, slot, utf8, 0, utf8.length)
-    }
-    in.skip(size)
+  /**
+   * Writes text, in UTF-8, at a position of the row.
+   *
+   * @return
+   *   the position after it; -1 where the bytes are no text in the encoding
+   */
+  final protected def text(position: Int, head: Int, slot: Int, from: Int, size: Int): Int =
+    if (isUtf8) {
+      val end = row.write(position, head, slot, in.message, from, size)
+      if (in.restIsAscii || TextEncoding.isValidUtf8(in.message, from, size)) end else -1
+    } else convertedText(position, head, slot, from, size)
+
+  private def convertedText(position: Int, head: Int, slot: Int, from: Int, size: Int): Int = {
+    val utf8 = encoding.toUtf8(in.message, from, size)
+    if (utf8 == null) -1 else row.write(position, head, slot, utf8, 0, utf8.length)
   }
 
-  private def notInEncoding(field: Int, part: String): Unit =
+  final protected def notInEncoding(field: Int, part: String): Unit =
     in.fail(field, part, s"the text is not valid $encoding")
 
   /** The byte that was read last is none of those that can stand there. */

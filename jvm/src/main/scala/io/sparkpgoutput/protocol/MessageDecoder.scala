@@ -1,25 +1,39 @@
 package io.sparkpgoutput.protocol
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], in one pass over the bytes.
+ * Decodes messages of pgoutput to rows of [[MessageSchema.schema]] or a part of it, in one pass over
+ * the bytes. Whatever the part, the whole message is checked.
  *
  * A message is the bytes that pgoutput wrote. One of zero bytes, which PostgreSQL 13 and older send
  * where an origin was dropped, is none: it gives null. Not thread-safe.
  *
  * @param encoding
  *   the encoding of the text in the messages
+ * @param required
+ *   the fields that rows are to have: those of the schema or some of them, in its order; structs in
+ *   it likewise
+ * @param filter
+ *   the messages that rows are wanted of
  */
-final class MessageDecoder(encoding: TextEncoding) {
-  private val layouts = new MessageLayouts(encoding)
+final class MessageDecoder(
+    encoding: TextEncoding,
+    required: StructType = MessageSchema.schema,
+    filter: MessageFilter = MessageFilter.all
+) {
+  private val layouts = new MessageLayouts(encoding, required, filter)
 
   /**
-   * The row of a message, in memory of its own.
+   * The row of a message, in memory that the next message's row is written to: to be copied where it
+   * is kept, as Spark's operators and expressions copy what they keep.
    *
    * @param context
    *   one of [[StreamContext]]
+   * @return
+   *   the row; null where the filter does not keep the message
    * @throws MalformedMessageException
    *   where pgoutput cannot have written the message
    */

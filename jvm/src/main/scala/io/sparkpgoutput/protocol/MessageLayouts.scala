@@ -3,6 +3,7 @@ package io.sparkpgoutput.protocol
 import scala.annotation.switch
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
 
 import MessageSchema._
 
@@ -10,8 +11,11 @@ import MessageSchema._
  * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
  * Formats", field after field.
  */
-final private[protocol] class MessageLayouts(encoding: TextEncoding)
-    extends TupleDecoder(encoding) {
+final private[protocol] class MessageLayouts(
+    encoding: TextEncoding,
+    required: StructType,
+    filter: MessageFilter
+) extends TupleDecoder(encoding, required, filter) {
 
   private var withXid = false
   private var lsnOfMessage = 0L
@@ -24,7 +28,7 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
    * @param guessing
    *   whether that is not known, so that the reading must keep to what PostgreSQL does send
    * @return
-   *   what is wrong with it; null where nothing is, and then there is a row
+   *   what is wrong with it; null where nothing is
    */
   def read(
       message: Array[Byte],
@@ -32,8 +36,10 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
       withXid: Boolean,
       guessing: Boolean
   ): Malformation = {
+    this.messageType = messageType
     this.withXid = withXid
     this.guessing = guessing
+    kept = filter.keeps(messageType)
     in.start(message)
     row.start()
     row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
@@ -50,8 +56,8 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
     in.malformation
   }
 
-  /** The row of the message that was read last. */
-  def finishRow(): UnsafeRow = row.finish()
+  /** The row of the message that was read last; null where it is not to be kept. */
+  def finishRow(): UnsafeRow = if (kept) row.finish() else null
 
   /** The LSN of the logical message that was read last. */
   def logicalMessageLsn: Long = lsnOfMessage
@@ -104,42 +110,49 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
   /** Relation: oid; namespace; name; replica identity; number of columns; the columns. */
   private def relation(): Unit = {
     oid()
-    val head = row.openStruct(4)
-    string(head, 0, RELATION, "namespace")
-    string(head, 1, RELATION, "name")
-    replicaIdentity(head, 2)
-    relationColumns(head, 3)
+    val members = struct.struct(RELATION)
+    val head = row.openStruct(members)
+    string(head, members.slot(head, RelationSchema.NAMESPACE), RELATION, "namespace")
+    string(head, members.slot(head, RelationSchema.NAME), RELATION, "name")
+    replicaIdentity(head, members.slot(head, RelationSchema.REPLICA_IDENTITY))
+    relationColumns(head, members.slot(head, RelationSchema.COLUMNS))
     row.setNested(RELATION, head)
   }
 
   /** The letter of `pg_class.relreplident`. */
-  private def replicaIdentity(relation: Int, member: Int): Unit = {
+  private def replicaIdentity(relation: Int, slot: Int): Unit = {
     val letter = in.uint8(RELATION, "replica_identity")
     if (letter != 'd' && letter != 'n' && letter != 'f' && letter != 'i') {
       unexpected(RELATION, "replica_identity", letter, "d, n, f or i")
     }
-    row.putByte(row.openBytes(relation, row.slot(relation, member), 1), letter)
+    row.putByte(row.openBytes(relation, slot, 1), 0, letter)
   }
 
   /** For each column: flags, 1 for a part of the key; name; oid of the type; type modifier. */
-  private def relationColumns(relation: Int, member: Int): Unit = {
+  private def relationColumns(relation: Int, slot: Int): Unit = {
     val number = in.uint16(RELATION, "columns").toLong
     val columns = in.count(number, leastBytes = 10, RELATION, "columns")
-    val array = row.openArray(columns)
-    val slots = row.firstSlot(array, columns)
+    val members = struct.struct(RELATION).struct(RelationSchema.COLUMNS)
+    val array = row.openArray(slot, columns)
     var i = 0
     while (i < columns && in.ok) {
       in.column = i + 1
-      val column = row.openStruct(4)
-      row.putBoolean(row.slot(column, 0), in.flags(1, RELATION) == 1)
-      string(column, 1, RELATION, "name")
-      row.putLong(row.slot(column, 2), in.uint32(RELATION, "type_id"))
-      row.putInt(row.slot(column, 3), in.int32(RELATION, "type_modifier"))
-      row.closeNested(array, slots + 8 * i, column)
+      val head = row.openStruct(members)
+      row.putBoolean(members.slot(head, RelationColumnSchema.KEY), in.flags(1, RELATION) == 1)
+      string(head, members.slot(head, RelationColumnSchema.NAME), RELATION, "name")
+      row.putLong(
+        members.slot(head, RelationColumnSchema.TYPE_ID),
+        in.uint32(RELATION, "type_id")
+      )
+      row.putInt(
+        members.slot(head, RelationColumnSchema.TYPE_MODIFIER),
+        in.int32(RELATION, "type_modifier")
+      )
+      row.closeNested(array, row.elementSlot(array, columns, i), head)
       i += 1
     }
     in.column = 0
-    row.closeNested(relation, row.slot(relation, member), array)
+    row.closeNested(relation, slot, array)
   }
 
   /**
@@ -147,16 +160,17 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
    * byte of an oid that was taken for one may be such.
    */
   private def pgType(): Unit = {
-    val head = row.openStruct(3)
-    row.putLong(row.slot(head, 0), in.uint32(PG_TYPE, "id"))
+    val members = struct.struct(PG_TYPE)
+    val head = row.openStruct(members)
+    row.putLong(members.slot(head, PgTypeSchema.ID), in.uint32(PG_TYPE, "id"))
     if (guessing && !withXid && in.left > 0) {
       val first = in.message(in.position)
       if (first > 0 && first < ' ') {
         in.fail(PG_TYPE, "namespace", "begins with the control character %x", first.toLong)
       }
     }
-    string(head, 1, PG_TYPE, "namespace")
-    string(head, 2, PG_TYPE, "name")
+    string(head, members.slot(head, PgTypeSchema.NAMESPACE), PG_TYPE, "namespace")
+    string(head, members.slot(head, PgTypeSchema.NAME), PG_TYPE, "name")
     row.setNested(PG_TYPE, head)
   }
 
@@ -191,11 +205,10 @@ final private[protocol] class MessageLayouts(encoding: TextEncoding)
     row.setBoolean(CASCADE, (flags & 1) != 0)
     row.setBoolean(RESTART_IDENTITY, (flags & 2) != 0)
     val relations = in.count(number, leastBytes = 4, RELATION_IDS)
-    val array = row.openArray(relations)
-    val slots = row.firstSlot(array, relations)
+    val array = row.openArray(struct.slot(0, RELATION_IDS), relations)
     var i = 0
     while (i < relations) {
-      row.putLong(slots + 8 * i, in.uint32(RELATION_IDS))
+      row.putLong(row.elementSlot(array, relations, i), in.uint32(RELATION_IDS))
       i += 1
     }
     row.setNested(RELATION_IDS, array)

@@ -19,6 +19,7 @@ final private[protocol] class MessageReader {
   private var limit = 0
   private var at = 0
   private var failure: Malformation = _
+  private var ascii = false
 
   /** The number of the column that is being read, for error messages; 0 outside of columns. */
   var column = 0
@@ -30,6 +31,7 @@ final private[protocol] class MessageReader {
     at = 1
     column = 0
     failure = null
+    ascii = false
   }
 
   def message: Array[Byte] = bytes
@@ -38,8 +40,8 @@ final private[protocol] class MessageReader {
   def malformation: Malformation = failure
   def ok: Boolean = failure == null
 
-  /** Goes back to a position, to read the fields from there once more. */
-  def rewind(position: Int): Unit = if (ok) at = position
+  /** Goes to a position, to read the fields from there. */
+  def moveTo(position: Int): Unit = if (ok) at = position
 
   def fail(
       field: Int,
@@ -107,9 +109,28 @@ final private[protocol] class MessageReader {
     if (has(size, field, part)) size.toInt else 0
   }
 
+  /** The length at a position, without going there; -1 where not so many bytes follow it. */
+  def lengthAt(position: Int): Int = {
+    val left = limit - position - 4
+    if (left < 0) -1
+    else {
+      val size: Int = Int32.get(bytes, position)
+      if (size < 0 || size > left) -1 else size
+    }
+  }
+
   /** A number of things that is to be trusted only if each can have its least size. */
   def count(value: Long, leastBytes: Int, field: Int, part: String = null): Int =
     if (has(value * leastBytes, field, part)) value.toInt else 0
+
+  /**
+   * Looks whether all that is left is ASCII. In a tuple it mostly is, the lengths between the texts
+   * included; to see that at once is much cheaper than to look at each text.
+   */
+  def lookAhead(): Unit = if (!ascii) ascii = isAscii(bytes, at, limit)
+
+  /** Whether that was found; false where nobody looked. */
+  def restIsAscii: Boolean = ascii
 
   def skip(size: Int): Unit = if (ok) at += size
 
@@ -124,4 +145,27 @@ private object MessageReader {
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
   private val Int64: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
+
+  final private val NotAscii = 0x8080808080808080L
+
+  /** Whole words, the last of which may overlap the one before; bytes where there is no word. */
+  private def isAscii(bytes: Array[Byte], from: Int, to: Int): Boolean = {
+    var bits = 0L
+    var at = from
+    while (at + 32 <= to) {
+      bits |= (Int64.get(bytes, at): Long) | (Int64.get(bytes, at + 8): Long) |
+        (Int64.get(bytes, at + 16): Long) | (Int64.get(bytes, at + 24): Long)
+      at += 32
+    }
+    while (at + 8 <= to) {
+      bits |= (Int64.get(bytes, at): Long)
+      at += 8
+    }
+    if (to - from >= 8) bits |= (Int64.get(bytes, to - 8): Long)
+    else while (at < to) {
+      bits |= bytes(at).toLong
+      at += 1
+    }
+    (bits & NotAscii) == 0
+  }
 }

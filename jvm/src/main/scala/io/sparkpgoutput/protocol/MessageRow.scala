@@ -1,187 +1,174 @@
 package io.sparkpgoutput.protocol
 
+import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods.{
   MAX_ROUNDED_ARRAY_LENGTH,
   roundNumberOfBytesToNearestWord
 }
 
+import PrunedStruct.{NoSlot, firstSlot}
+
 /**
- * Writes the row of a message in Spark's own binary format, front to back.
+ * Writes the row of a message in Spark's own binary format, front to back, into memory that the next
+ * message's row is written into again.
  *
  * The row, the structs and the arrays in it are alike: a head with null bits and one 8-byte slot a
  * member, then the members of variable size. A member of variable size is appended and its offset
- * from the head and its size go to the slot. The methods take the position of the head that a slot
- * belongs to.
+ * from the head and its size go to the slot. The methods take the slot, which is `NoSlot` where the
+ * member is not wanted, and the position of the head that it belongs to.
  *
  * @see
  *   `UnsafeRow`, `UnsafeArrayData`
  */
-final private[protocol] class MessageRow(fields: Int) {
+final private[protocol] class MessageRow(struct: PrunedStruct) {
   import MessageRow._
+
+  private val row = new UnsafeRow(struct.size)
+  private val headSize = structHead(struct.size)
+  private val allNull = if (struct.size == 0) 0L else -1L >>> (64 - struct.size)
 
   private var buffer = new Array[Byte](FirstSize)
   private var end = 0
-
-  /** The head of a row whose fields are all NULL. */
-  private val allNull = {
-    val head = new Array[Byte](structHead(fields))
-    Platform.putLong(head, address(0), (1L << fields) - 1)
-    head
-  }
+  private var nulls = 0L
 
   /** Begins a row, all of its fields NULL. */
   def start(): Unit = {
-    System.arraycopy(allNull, 0, buffer, 0, allNull.length)
-    end = allNull.length
+    if (buffer.length > KeptSize) buffer = new Array[Byte](FirstSize)
+    nulls = allNull
+    end = 0
+    append(headSize.toLong)
   }
 
-  /** The row, in memory of its own, so that it stays right wherever it is kept. */
+  /** The row, which is this one until `start` is called again. */
   def finish(): UnsafeRow = {
-    val row = new UnsafeRow(fields)
-    if (end < LargeRow) row.pointTo(java.util.Arrays.copyOf(buffer, end), end)
-    else { // copying it once more would cost more than a new buffer
-      row.pointTo(buffer, end)
-      buffer = new Array[Byte](FirstSize)
-    }
+    if (headSize > 0) Word.set(buffer, 0, nulls)
+    // A reference is stored only where it changes, for the garbage collector takes note of each.
+    if (row.getBaseObject eq buffer) row.setTotalSize(end) else row.pointTo(buffer, end)
     row
   }
 
   // The fields of the row itself.
 
   def setLong(field: Int, value: Long): Unit = {
-    Platform.putLong(buffer, address(slot(0, field)), value)
+    putLong(struct.slot(0, field), value)
     setNotNull(field)
   }
 
   def setBoolean(field: Int, value: Boolean): Unit = {
-    Platform.putBoolean(buffer, address(slot(0, field)), value)
+    putBoolean(struct.slot(0, field), value)
     setNotNull(field)
   }
 
   def setBytes(field: Int, bytes: Array[Byte], from: Int, size: Int): Unit = {
-    putBytes(0, slot(0, field), bytes, from, size)
+    putBytes(0, struct.slot(0, field), bytes, from, size)
     setNotNull(field)
   }
 
   /** The field's value is what its slot points to. */
-  def setNotNull(field: Int): Unit =
-    Platform.putLong(buffer, address(0), Platform.getLong(buffer, address(0)) & ~(1L << field))
+  def setNotNull(field: Int): Unit = nulls &= ~struct.nullBit(field)
 
   /** The struct or array at `head`, which ends here. */
   def setNested(field: Int, head: Int): Unit = {
-    closeNested(0, slot(0, field), head)
+    closeNested(0, struct.slot(0, field), head)
     setNotNull(field)
   }
 
   // Structs and arrays in it, all members not NULL at first.
 
   /** Begins a struct; returns the position of its head. */
-  def openStruct(members: Int): Int = append(structHead(members).toLong)
+  def openStruct(struct: PrunedStruct): Int = append(structHead(struct.size).toLong)
 
   /** Begins an array of variable-size or 8-byte elements; returns the position of its head. */
-  def openArray(elements: Int): Int = {
-    val head = append(8L + nullBits(elements) + 8L * elements)
-    Platform.putLong(buffer, address(head), elements.toLong)
-    head
-  }
-
-  /** The slot of a member of the struct at `head`. */
-  def slot(head: Int, member: Int): Int = head + 8 + 8 * member
+  def openArray(slot: Int, elements: Int): Int =
+    if (slot < 0) NoSlot
+    else {
+      val head = append(8L + firstSlot(elements) + 8L * elements)
+      putLong(head, elements.toLong)
+      head
+    }
 
   /** The slot of the first element of the array at `head`; the others follow, 8 bytes each. */
-  def firstSlot(head: Int, elements: Int): Int = head + 8 + nullBits(elements)
+  def elementSlot(head: Int, elements: Int, element: Int): Int =
+    if (head < 0) NoSlot else head + 8 + firstSlot(elements) + 8 * element
 
-  def setNullMember(head: Int, member: Int): Unit = setNullBit(address(head), member)
+  def setNullMember(head: Int, struct: PrunedStruct, member: Int): Unit =
+    setNullBits(head, struct.nullBit(member))
 
   def setNullElement(head: Int, element: Int): Unit =
-    setNullBit(address(head + 8 + (element >> 6) * 8), element & 63)
+    if (head >= 0) setNullBits(head + 8 + (element >> 6) * 8, 1L << (element & 63))
 
-  private def setNullBit(word: Long, bit: Int): Unit =
-    Platform.putLong(buffer, word, Platform.getLong(buffer, word) | 1L << bit)
+  private def setNullBits(word: Int, bits: Long): Unit =
+    if (bits != 0) putLong(word, (Word.get(buffer, word): Long) | bits)
 
-  def putLong(slot: Int, value: Long): Unit = Platform.putLong(buffer, address(slot), value)
-  def putInt(slot: Int, value: Int): Unit = Platform.putInt(buffer, address(slot), value)
-  def putBoolean(slot: Int, value: Boolean): Unit =
-    Platform.putBoolean(buffer, address(slot), value)
+  def putLong(slot: Int, value: Long): Unit = if (slot >= 0) Word.set(buffer, slot, value)
+  def putInt(slot: Int, value: Int): Unit = if (slot >= 0) Int32.set(buffer, slot, value)
+  def putBoolean(slot: Int, value: Boolean): Unit = putByte(slot, 0, if (value) 1 else 0)
 
   /** Appends bytes, which `slot` then points to. */
-  def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit = {
-    val start = appendBytes(bytes, from, size)
-    point(head, slot, start, size)
-  }
+  def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit =
+    end = write(end, head, slot, bytes, from, size)
 
-  /**
-   * Appends text, which `slot` then points to, and tells whether it is ASCII. Most texts are short:
-   * whole words are copied and checked in one go where the source has bytes enough after the text.
-   */
-  def putText(head: Int, slot: Int, text: Array[Byte], from: Int, size: Int): Boolean = {
-    val padded = roundNumberOfBytesToNearestWord(size)
-    if (size > ShortText || from + padded > text.length) {
-      putBytes(head, slot, text, from, size)
-      isAscii(text, from, size)
-    } else {
-      reserve(padded.toLong)
-      var bits = 0L
-      var i = 0
-      while (i < size) {
-        var word = Platform.getLong(text, address(from + i))
-        if (i + 8 > size) word &= firstBytes(size - i)
-        Platform.putLong(buffer, address(end + i), word)
-        bits |= word
-        i += 8
-      }
-      point(head, slot, end, size)
-      end += padded
-      (bits & NotAscii) == 0
+  /** The position where bytes are appended, for who keeps it while writing one value after another. */
+  def position: Int = end
+  def moveTo(position: Int): Unit = end = position
+
+  /** Writes bytes at a position, which `slot` then points to; returns the position after them. */
+  def write(
+      position: Int,
+      head: Int,
+      slot: Int,
+      bytes: Array[Byte],
+      from: Int,
+      size: Int
+  ): Int =
+    if (slot < 0) position
+    else {
+      val padded = (size + 7) & ~7
+      reserve(position, padded.toLong)
+      point(head, slot, position, size)
+      if (padded > 0) Word.set(buffer, position + padded - 8, 0L)
+      System.arraycopy(bytes, from, buffer, position, size)
+      position + padded
     }
-  }
 
   /** Appends room for bytes that are given one by one, which `slot` then points to. */
-  def openBytes(head: Int, slot: Int, size: Int): Int = {
-    val start = append(roundNumberOfBytesToNearestWord(size).toLong)
-    point(head, slot, start, size)
-    start
-  }
+  def openBytes(head: Int, slot: Int, size: Int): Int =
+    if (slot < 0) NoSlot
+    else {
+      val start = append(roundNumberOfBytesToNearestWord(size).toLong)
+      point(head, slot, start, size)
+      start
+    }
 
-  def putByte(position: Int, value: Int): Unit = buffer(position) = value.toByte
+  def putByte(bytes: Int, index: Int, value: Int): Unit =
+    if (bytes >= 0) buffer(bytes + index) = value.toByte
 
   /** Ends the struct or array at `nested`; `slot` then points to it. */
   def closeNested(head: Int, slot: Int, nested: Int): Unit = point(head, slot, nested, end - nested)
 
   private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
-    Platform.putLong(buffer, address(slot), (start - head).toLong << 32 | size)
-
-  private def appendBytes(bytes: Array[Byte], from: Int, size: Int): Int = {
-    val start = end
-    val padded = roundNumberOfBytesToNearestWord(size)
-    reserve(padded.toLong)
-    if (padded > size) Platform.putLong(buffer, address(start + padded - 8), 0L)
-    System.arraycopy(bytes, from, buffer, start, size)
-    end += padded
-    start
-  }
+    putLong(slot, (start - head).toLong << 32 | size)
 
   /** Appends zeros, a multiple of 8 of them; returns where they begin. */
   private def append(size: Long): Int = {
     val start = end
-    reserve(size)
+    reserve(start, size)
     end += size.toInt
-    var position = start
-    while (position < end) {
-      Platform.putLong(buffer, address(position), 0L)
-      position += 8
+    var at = start
+    while (at < end) {
+      Word.set(buffer, at, 0L)
+      at += 8
     }
     start
   }
 
-  private def reserve(size: Long): Unit = if (size > buffer.length - end) grow(size)
+  private def reserve(position: Int, size: Long): Unit =
+    if (size > buffer.length - position) grow(position + size)
 
-  private def grow(size: Long): Unit = {
-    val needed = end + size
+  private def grow(needed: Long): Unit = {
     if (needed > MAX_ROUNDED_ARRAY_LENGTH) {
       throw new UnsupportedOperationException(
         s"A decoded message needs a row of at least $needed bytes, more than Spark's rows can have"
@@ -195,28 +182,15 @@ final private[protocol] class MessageRow(fields: Int) {
 private object MessageRow {
   private val FirstSize = 4096
 
-  private val ShortText = 128
-  final private val NotAscii = 0x8080808080808080L
+  /** A larger buffer is given up after its row. */
+  private val KeptSize = 1 << 24
 
-  /** From here on a row takes the buffer with it, which is never more than twice its size. */
-  private val LargeRow = 1 << 20
+  /** Eight bytes as the processor has them: unlike `Platform` it checks the array's bounds. */
+  private val Word: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.nativeOrder)
 
-  private def address(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+  private val Int32: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.nativeOrder)
 
-  private def isAscii(text: Array[Byte], from: Int, size: Int): Boolean = {
-    val end = from + size
-    var at = from
-    while (at + 8 <= end && (Platform.getLong(text, address(at)) & NotAscii) == 0) at += 8
-    while (at < end && text(at) >= 0) at += 1
-    at == end
-  }
-
-  /** A mask of the first bytes, 1 to 7, of a word as it is in memory. */
-  private def firstBytes(size: Int): Long =
-    if (LittleEndian) -1L >>> (64 - 8 * size) else -1L << (64 - 8 * size)
-
-  private val LittleEndian = ByteOrder.nativeOrder == ByteOrder.LITTLE_ENDIAN
-
-  private def nullBits(members: Int): Int = ((members + 63) >> 6) << 3
-  private def structHead(members: Int): Int = nullBits(members) + 8 * members
+  private def structHead(members: Int): Int = firstSlot(members) + 8 * members
 }

@@ -1,67 +1,9 @@
 package io.sparkpgoutput.protocol
 
-import scala.collection.mutable.ListBuffer
-
 import org.apache.spark.sql.types._
 
-/**
- * The struct that a message decodes to: flat, NULL where a field does not apply.
- *
- * Each constant is the ordinal of the field that it declares, so the fields' order, names, types and
- * comments are written here and nowhere else.
- */
-object MessageSchema {
-  private val declared = ListBuffer.empty[StructField]
-
-  private def field(name: String, dataType: DataType, comment: String): Int = {
-    declared += StructField(name, dataType).withComment(comment)
-    declared.size - 1
-  }
-
-  private def struct(fields: (String, DataType, String)*): StructType =
-    StructType(fields.map { case (name, dataType, comment) =>
-      StructField(name, dataType).withComment(comment)
-    })
-
-  private val column = struct(
-    ("key", BooleanType, "whether the column is part of the replica identity"),
-    ("name", StringType, "name of the column"),
-    ("type_id", LongType, "oid of the column's type"),
-    ("type_modifier", IntegerType, "atttypmod of the column, -1 where it has none")
-  )
-
-  private val relation = struct(
-    ("namespace", StringType, "schema of the table, empty for pg_catalog"),
-    ("name", StringType, "name of the table"),
-    ("replica_identity", StringType, "d default (primary key), n nothing, f full, i index"),
-    (
-      "columns",
-      ArrayType(column, containsNull = false),
-      "columns, in the order of the tuples' cells"
-    )
-  )
-
-  private val pgType = struct(
-    ("id", LongType, "oid of the type"),
-    ("namespace", StringType, "schema of the type, empty for pg_catalog"),
-    ("name", StringType, "name of the type; of a domain, its base type's")
-  )
-
-  /** The struct of a tuple's cells. */
-  val tuple: StructType = struct(
-    (
-      "kinds",
-      StringType,
-      "one letter a column: n NULL, u unchanged TOASTed value that was not sent, t text, b binary"
-    ),
-    ("text", ArrayType(StringType), "one element a column, NULL where the kind is not t"),
-    (
-      "binary",
-      ArrayType(BinaryType),
-      "one element a column, NULL where the kind is not b; NULL itself where no kind is b"
-    )
-  )
-
+/** The struct that a message decodes to: flat, NULL where a field does not apply. */
+object MessageSchema extends StructSchema {
   val TYPE: Int = field("type", StringType, "name of the message: " + typeNames)
   val XID: Int = field(
     "xid",
@@ -106,18 +48,62 @@ object MessageSchema {
     ArrayType(LongType, containsNull = false),
     "TRUNCATE: oids of the tables"
   )
-  val RELATION: Int = field("relation", relation, "RELATION: the table")
-  val PG_TYPE: Int = field("pg_type", pgType, "TYPE: the type")
+  val RELATION: Int = field("relation", RelationSchema.schema, "RELATION: the table")
+  val PG_TYPE: Int = field("pg_type", PgTypeSchema.schema, "TYPE: the type")
   val KEY: Int = field(
     "key",
-    tuple,
+    TupleSchema.schema,
     "UPDATE, DELETE: the old values of the replica identity's columns; the others are n"
   )
-  val OLD: Int = field("old", tuple, "UPDATE, DELETE: the old row, with REPLICA IDENTITY FULL")
-  val NEW: Int = field("new", tuple, "INSERT, UPDATE: the new row")
-
-  /** The struct of a message. */
-  val schema: StructType = StructType(declared.toSeq)
+  val OLD: Int =
+    field("old", TupleSchema.schema, "UPDATE, DELETE: the old row, with REPLICA IDENTITY FULL")
+  val NEW: Int = field("new", TupleSchema.schema, "INSERT, UPDATE: the new row")
 
   private def typeNames: String = MessageType.all.map(_.name).mkString(", ")
+}
+
+/** A table, as a Relation message describes it. */
+object RelationSchema extends StructSchema {
+  val NAMESPACE: Int = field("namespace", StringType, "schema of the table, empty for pg_catalog")
+  val NAME: Int = field("name", StringType, "name of the table")
+  val REPLICA_IDENTITY: Int =
+    field("replica_identity", StringType, "d default (primary key), n nothing, f full, i index")
+  val COLUMNS: Int = field(
+    "columns",
+    ArrayType(RelationColumnSchema.schema, containsNull = false),
+    "columns, in the order of the tuples' cells"
+  )
+}
+
+/** A column of a table. */
+object RelationColumnSchema extends StructSchema {
+  val KEY: Int =
+    field("key", BooleanType, "whether the column is part of the replica identity")
+  val NAME: Int = field("name", StringType, "name of the column")
+  val TYPE_ID: Int = field("type_id", LongType, "oid of the column's type")
+  val TYPE_MODIFIER: Int =
+    field("type_modifier", IntegerType, "atttypmod of the column, -1 where it has none")
+}
+
+/** A data type, as a Type message describes it. */
+object PgTypeSchema extends StructSchema {
+  val ID: Int = field("id", LongType, "oid of the type")
+  val NAMESPACE: Int = field("namespace", StringType, "schema of the type, empty for pg_catalog")
+  val NAME: Int = field("name", StringType, "name of the type; of a domain, its base type's")
+}
+
+/** The cells of a row of a table. */
+object TupleSchema extends StructSchema {
+  val KINDS: Int = field(
+    "kinds",
+    StringType,
+    "one letter a column: n NULL, u unchanged TOASTed value that was not sent, t text, b binary"
+  )
+  val TEXT: Int =
+    field("text", ArrayType(StringType), "one element a column, NULL where the kind is not t")
+  val BINARY: Int = field(
+    "binary",
+    ArrayType(BinaryType),
+    "one element a column, NULL where the kind is not b; NULL itself where no kind is b"
+  )
 }

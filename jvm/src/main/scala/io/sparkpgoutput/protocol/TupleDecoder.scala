@@ -1,8 +1,16 @@
 package io.sparkpgoutput.protocol
 
+import org.apache.spark.sql.types.StructType
+
+import TupleSchema._
+
 /** The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`. */
-abstract private[protocol] class TupleDecoder(encoding: TextEncoding)
-    extends FieldDecoder(encoding) {
+abstract private[protocol] class TupleDecoder(
+    encoding: TextEncoding,
+    required: StructType,
+    filter: MessageFilter
+) extends FieldDecoder(encoding, required, filter) {
+  import TupleDecoder._
 
   /**
    * TupleData: number of columns; for each its kind and, of text and binary ones, length and value.
@@ -10,57 +18,91 @@ abstract private[protocol] class TupleDecoder(encoding: TextEncoding)
    */
   final protected def tuple(field: Int): Unit = {
     val columns = in.count(in.uint16(field, "columns").toLong, leastBytes = 1, field, "columns")
-    val head = row.openStruct(3)
-    val kinds = row.openBytes(head, row.slot(head, 0), columns)
+    in.lookAhead()
+    val members = if (kept) struct.struct(field) else Unwanted
+    val head = row.openStruct(members)
+    val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
     val cells = in.position
-    val binaryCells = textArray(field, head, kinds, columns)
-    if (binaryCells == 0) row.setNullMember(head, 2)
-    else {
-      in.rewind(cells)
-      binaryArray(field, head, columns)
+    val binaryCells = textArray(field, head, members.slot(head, TEXT), kinds, columns)
+    if (binaryCells == 0) row.setNullMember(head, members, BINARY)
+    else if (members.slot(head, BINARY) >= 0) {
+      in.moveTo(cells)
+      binaryArray(field, head, members.slot(head, BINARY), columns)
     }
     row.setNested(field, head)
   }
 
-  /** Reads a tuple's cells, writes their kinds and the array of the text ones; counts the binary. */
-  private def textArray(field: Int, tuple: Int, kinds: Int, columns: Int): Int = {
-    val head = row.openArray(columns)
-    val slots = row.firstSlot(head, columns)
+  /**
+   * Reads a tuple's cells, writes their kinds and the array of the text ones; counts the binary.
+   *
+   * Most of the time goes here. So the positions, in the message and in the row, are in local
+   * variables: as fields they would be stored with each cell and waited for with the next.
+   */
+  private def textArray(field: Int, tuple: Int, slot: Int, kinds: Int, columns: Int): Int = {
+    val array = row.openArray(slot, columns)
+    val message = in.message
+    var at = in.position
+    var end = row.position
     var binaryCells = 0
     var cell = 0
-    while (cell < columns && in.ok) {
-      in.column = cell + 1
-      val kind = in.uint8(field)
-      row.putByte(kinds + cell, kind)
-      kind match {
-        case 't' => text(head, slots + 8 * cell, in.length(field), field, null)
-        case 'b' =>
-          in.skip(in.length(field))
-          row.setNullElement(head, cell)
-          binaryCells += 1
-        case 'n' | 'u' => row.setNullElement(head, cell)
-        case other     => unexpected(field, "kind", other, "n, u, t or b")
-      }
+    while (cell < columns && at >= 0) {
+      val kind = if (at < message.length) message(at).toInt else EndOfMessage
+      val size = if (kind == 't' || kind == 'b') in.lengthAt(at + 1) else 0
+      row.putByte(kinds, cell, kind)
+      if (kind == 't' && size >= 0) {
+        end = text(end, array, row.elementSlot(array, columns, cell), at + 5, size)
+        at = if (end < 0) malformedCell(field, cell, at) else at + 5 + size
+      } else if (kind == 'b' && size >= 0) {
+        row.setNullElement(array, cell)
+        binaryCells += 1
+        at += 5 + size
+      } else if (kind == 'n' || kind == 'u') {
+        row.setNullElement(array, cell)
+        at += 1
+      } else at = malformedCell(field, cell, at)
       cell += 1
     }
-    in.column = 0
-    row.closeNested(tuple, row.slot(tuple, 1), head)
+    if (at >= 0) {
+      in.moveTo(at)
+      row.moveTo(end)
+      row.closeNested(tuple, slot, array)
+    }
     binaryCells
   }
 
+  /** Finds out what is wrong with a cell, through the reader; returns no position. */
+  private def malformedCell(field: Int, cell: Int, at: Int): Int = {
+    in.moveTo(at)
+    in.column = cell + 1
+    in.uint8(field) match {
+      case 't'  => in.length(field); notInEncoding(field, null)
+      case 'b'  => in.length(field)
+      case kind => unexpected(field, "kind", kind, "n, u, t or b")
+    }
+    in.column = 0
+    -1
+  }
+
   /** Reads cells that have been checked once more, and writes the array of the binary ones. */
-  private def binaryArray(field: Int, tuple: Int, columns: Int): Unit = {
-    val head = row.openArray(columns)
-    val slots = row.firstSlot(head, columns)
+  private def binaryArray(field: Int, tuple: Int, slot: Int, columns: Int): Unit = {
+    val array = row.openArray(slot, columns)
     var cell = 0
     while (cell < columns && in.ok) {
       val kind = in.uint8(field)
       val size = if (kind == 't' || kind == 'b') in.length(field) else 0
-      if (kind == 'b') row.putBytes(head, slots + 8 * cell, in.message, in.position, size)
-      else row.setNullElement(head, cell)
+      if (kind == 'b') {
+        row.putBytes(array, row.elementSlot(array, columns, cell), in.message, in.position, size)
+      } else row.setNullElement(array, cell)
       in.skip(size)
       cell += 1
     }
-    row.closeNested(tuple, row.slot(tuple, 2), head)
+    row.closeNested(tuple, slot, array)
   }
+}
+
+private object TupleDecoder {
+  private val Unwanted = new PrunedStruct(schema, new StructType)
+
+  /** No kind of cell. */
+  final private val EndOfMessage = 0
 }

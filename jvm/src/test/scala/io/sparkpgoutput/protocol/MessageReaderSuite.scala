@@ -45,7 +45,7 @@ class MessageReaderSuite extends PropertySuite {
     assert(in.left == 0)
     assert(in.uint8(field) == 0)
     in.skip(1)
-    in.rewind(1)
+    in.moveTo(1)
     in.end()
     assert(in.position == 1)
     assert(in.malformation eq failure)

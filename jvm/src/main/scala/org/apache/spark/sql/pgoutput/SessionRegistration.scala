@@ -3,9 +3,10 @@ package org.apache.spark.sql.pgoutput
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, classic}
 
 import io.sparkpgoutput.PgOutputExtensions
+import io.sparkpgoutput.optimizer.OptimizeDecode
 
 /**
- * Registers the functions in a session that is running already. In this package because the function
+ * Registers the functions and their optimizer rule in a session that is running already. In this package because the function
  * registry of a session is `private[sql]`.
  */
 object SessionRegistration {
@@ -18,6 +19,7 @@ object SessionRegistration {
       new PgOutputExtensions().apply(extensions)
       val classicSession = session.asInstanceOf[classic.SparkSession]
       extensions.registerFunctions(classicSession.sessionState.functionRegistry)
+      classicSession.experimental.extraOptimizations :+= OptimizeDecode
     }
   }
 }

@@ -1,0 +1,50 @@
+package io.sparkpgoutput.protocol
+
+import java.io.{BufferedInputStream, DataInputStream, FileInputStream}
+import java.util.concurrent.TimeUnit
+import java.util.zip.GZIPInputStream
+
+import org.openjdk.jmh.annotations._
+import org.openjdk.jmh.infra.Blackhole
+
+/** The messages of a real workload, one after the other: BEGIN, INSERT, UPDATE, DELETE, COMMIT. */
+@State(Scope.Benchmark)
+@BenchmarkMode(Array(Mode.AverageTime))
+@OutputTimeUnit(TimeUnit.NANOSECONDS)
+@Fork(1)
+@Warmup(iterations = 6, time = 1)
+@Measurement(iterations = 10, time = 300, timeUnit = TimeUnit.MILLISECONDS)
+class OrdersBenchmark {
+  import OrdersBenchmark._
+
+  private var messages: Array[Array[Byte]] = _
+  private var decoder: MessageDecoder = _
+
+  @Setup
+  def prepare(): Unit = {
+    messages = orders()
+    decoder = new MessageDecoder(TextEncoding.Utf8)
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Messages)
+  def decode(blackhole: Blackhole): Unit = {
+    var i = 0
+    while (i < messages.length) {
+      blackhole.consume(decoder.decode(messages(i), StreamContext.UNKNOWN))
+      i += 1
+    }
+  }
+}
+
+object OrdersBenchmark {
+  final val Messages = 71629
+
+  /** Each is preceded by its length. */
+  def orders(): Array[Array[Byte]] = {
+    val file = new FileInputStream("benchmarks/data/orders-pg18.bin.gz")
+    val in = new DataInputStream(new BufferedInputStream(new GZIPInputStream(file)))
+    try Array.fill(Messages)(in.readNBytes(in.readInt()))
+    finally in.close()
+  }
+}

@@ -1,0 +1,50 @@
+package io.sparkpgoutput.optimizer
+
+import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+
+/** The part of a value that a query uses. */
+sealed abstract private[optimizer] class RequiredFields {
+  def and(other: RequiredFields): RequiredFields
+
+  /** What is left of the value's type. */
+  def prune(dataType: DataType): DataType
+}
+
+private[optimizer] object RequiredFields {
+
+  /** All of it. */
+  case object Whole extends RequiredFields {
+    override def and(other: RequiredFields): RequiredFields = this
+    override def prune(dataType: DataType): DataType = dataType
+  }
+
+  /** Of a struct, or of each struct in an array, these members and this part of each. */
+  final case class Members(parts: Map[String, RequiredFields]) extends RequiredFields {
+    override def and(other: RequiredFields): RequiredFields = other match {
+      case Whole => Whole
+      case Members(others) =>
+        Members(others.foldLeft(parts) { case (all, (name, part)) =>
+          all.updated(name, all.get(name).fold(part)(_.and(part)))
+        })
+    }
+
+    override def prune(dataType: DataType): DataType = dataType match {
+      case struct: StructType =>
+        val left = struct.fields.collect {
+          case member if parts.contains(member.name) =>
+            member.copy(dataType = parts(member.name).prune(member.dataType))
+        }
+        // A struct of nothing could not be written to a file or sent to Python: one member stays.
+        val first = struct.head
+        if (left.nonEmpty) StructType(left)
+        else StructType(Seq(first.copy(dataType = Presence.prune(first.dataType))))
+      case ArrayType(element: StructType, containsNull) => ArrayType(prune(element), containsNull)
+      case other                                        => other
+    }
+  }
+
+  /** Nothing but whether it is NULL. */
+  val Presence: Members = Members(Map.empty)
+
+  def member(name: String, part: RequiredFields): RequiredFields = Members(Map(name -> part))
+}

@@ -1,0 +1,183 @@
+package io.sparkpgoutput.optimizer
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.logical._
+
+import io.sparkpgoutput.expressions.DecodeFunction
+
+/**
+ * Makes decodes of the same message one: what an operator and those above it need of a message is
+ * decoded in a projection below it, once for each row. A decode is put there only if the operator
+ * evaluates it for each row anyway.
+ */
+private[optimizer] object ShareDecodes {
+  def apply(plan: LogicalPlan): LogicalPlan = new ShareDecodes().shareAll(plan)
+
+  private def decodesIn(expressions: Seq[Expression]): Seq[DecodeFunction] =
+    expressions.flatMap(_.collect { case decode: DecodeFunction if canMove(decode) => decode })
+
+  /** Not one of a lambda function's variable, or of a random choice. */
+  private def canMove(decode: DecodeFunction): Boolean =
+    decode.deterministic && decode.references.nonEmpty &&
+      !decode.exists(_.isInstanceOf[NamedLambdaVariable])
+
+  /** The decodes that an expression evaluates whenever it is evaluated, and whose errors it shows. */
+  private def evaluatedIn(expression: Expression): Seq[DecodeFunction] = expression match {
+    case decode: DecodeFunction => Seq(decode)
+    case conditional: ConditionalExpression =>
+      conditional.alwaysEvaluatedInputs.flatMap(evaluatedIn)
+    case And(left, _)                  => evaluatedIn(left)
+    case Or(left, _)                   => evaluatedIn(left)
+    case In(value, _)                  => evaluatedIn(value)
+    case function: HigherOrderFunction => function.arguments.flatMap(evaluatedIn)
+    case function: AggregateExpression if function.filter.isDefined =>
+      function.filter.toSeq.flatMap(evaluatedIn)
+    case _: TryEval | _: PlanExpression[_] => Nil
+    case other                             => other.children.flatMap(evaluatedIn)
+  }
+
+  /** Each side of each equality of an equi-join. */
+  private def joinKeys(join: Join): Seq[Expression] =
+    join.condition.toSeq.flatMap(conjuncts).flatMap {
+      case EqualTo(a, b) if onSides(join, a, b) || onSides(join, b, a) => Seq(a, b)
+      case _                                                           => Nil
+    }
+
+  private def onSides(join: Join, left: Expression, right: Expression): Boolean =
+    left.references.nonEmpty && left.references.subsetOf(join.left.outputSet) &&
+      right.references.nonEmpty && right.references.subsetOf(join.right.outputSet)
+
+  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => conjuncts(left) ++ conjuncts(right)
+    case other            => Seq(other)
+  }
+
+  /** Whether an expression is so simple that it cannot fail: what sources let be pushed to them. */
+  private def cannotFail(condition: Expression): Boolean = condition match {
+    case _: Attribute | _: Literal                          => true
+    case _: BinaryComparison | _: In | _: InSet             => condition.children.forall(cannotFail)
+    case _: And | _: Or | _: Not | _: IsNull | _: IsNotNull => condition.children.forall(cannotFail)
+    case _: StringPredicate | _: GetStructField             => condition.children.forall(cannotFail)
+    case _                                                  => false
+  }
+}
+
+final private class ShareDecodes {
+  import ShareDecodes._
+
+  /** The columns that hold a decode's row, by the decode. A column is to be had where it is output. */
+  private val columns = mutable.Map.empty[Expression, List[Attribute]].withDefaultValue(Nil)
+
+  /** The plan with the same output. */
+  def shareAll(plan: LogicalPlan): LogicalPlan = restore(plan, share(plan, Set.empty))
+
+  private def restore(plan: LogicalPlan, shared: LogicalPlan): LogicalPlan =
+    if (shared.output == plan.output) shared else Project(plan.output, shared)
+
+  /**
+   * The plan with the same output and maybe more behind it.
+   *
+   * @param above
+   *   the decodes in the operators above that get columns from here
+   */
+  private def share(plan: LogicalPlan, above: Set[Expression]): LogicalPlan =
+    if (!PassingOperators.contains(plan)) plan.mapChildren(shareAll)
+    else {
+      val wanted = above ++ decodesIn(plan.expressions).map(_.canonicalized)
+      val operator = reuse(plan.mapChildren(share(_, wanted)))
+      register(operator)
+      val moved = worthMoving(operator, above).foldLeft(operator)(moveBelow)
+      passOn(reuse(moved), above)
+    }
+
+  /** Remembers the columns that a projection makes of decodes. */
+  private def register(plan: LogicalPlan): Unit = plan match {
+    case Project(list, _) =>
+      list.foreach {
+        case alias @ Alias(decode: DecodeFunction, _) if canMove(decode) => remember(decode, alias)
+        case _                                                           =>
+      }
+    case _ =>
+  }
+
+  private def remember(decode: DecodeFunction, alias: Alias): Unit = {
+    val key = decode.canonicalized
+    columns(key) = alias.toAttribute :: columns(key)
+  }
+
+  private def column(decode: Expression, from: Seq[LogicalPlan]): Option[Attribute] =
+    columns(decode.canonicalized).find(attribute => from.exists(_.outputSet.contains(attribute)))
+
+  /** Takes from the input what was decoded there. */
+  private def reuse(plan: LogicalPlan): LogicalPlan = plan.transformExpressions {
+    case decode: DecodeFunction => column(decode, plan.children).getOrElse(decode)
+  }
+
+  /**
+   * The decodes to be put below an operator: those of a filter, to be filtered early, of keys, which
+   * are evaluated more than once, and those that are there twice or needed above once more.
+   */
+  private def worthMoving(operator: LogicalPlan, above: Set[Expression]): Seq[DecodeFunction] = {
+    val all = decodesIn(operator.expressions).groupBy(_.canonicalized)
+    val input = operator.children.map(_.outputSet)
+    evaluatedBy(operator).distinctBy(_.canonicalized).filter { decode =>
+      val several = operator match {
+        case _: Filter | _: Join | _: Sort => true
+        case _                             => all.get(decode.canonicalized).exists(_.size > 1)
+      }
+      (several || above(decode.canonicalized)) && canMove(decode) &&
+      input.exists(decode.references.subsetOf(_))
+    }
+  }
+
+  /** The decodes that an operator evaluates for each row of its input. */
+  private def evaluatedBy(operator: LogicalPlan): Seq[DecodeFunction] = operator match {
+    case Filter(condition, _) => split(condition)._2.headOption.toSeq.flatMap(evaluatedIn)
+    case _: Project | _: Aggregate | _: Sort => operator.expressions.flatMap(evaluatedIn)
+    case join: Join                          => joinKeys(join).flatMap(evaluatedIn)
+    case _                                   => Nil
+  }
+
+  private def moveBelow(operator: LogicalPlan, decode: DecodeFunction): LogicalPlan = {
+    val alias = Alias(decode, "decoded")()
+    remember(decode, alias)
+    operator match {
+      case Filter(condition, child) =>
+        val (below, staying) = split(condition)
+        val input = below.reduceOption(And(_, _)).fold(child)(Filter(_, child))
+        Filter(staying.reduce(And(_, _)), Project(child.output :+ alias, input))
+      case other =>
+        val side = other.children.indexWhere(c => decode.references.subsetOf(c.outputSet))
+        other.withNewChildren(other.children.zipWithIndex.map {
+          case (child, `side`) => Project(child.output :+ alias, child)
+          case (child, _)      => child
+        })
+    }
+  }
+
+  /**
+   * The conditions that can stay in front of a decode, and the others in their order: those before
+   * the first that decodes, and such that a source may have been given to skip data by.
+   */
+  private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
+    val (leading, rest) = conjuncts(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
+    val (simple, staying) = rest.partition(c => cannotFail(c) && !usesDecodedColumn(c))
+    (leading ++ simple, staying)
+  }
+
+  private def usesDecodedColumn(condition: Expression): Boolean =
+    condition.references.exists(a => columns.valuesIterator.exists(_.exists(_.semanticEquals(a))))
+
+  /** Lets a projection hand on the decoded columns that are needed above it. */
+  private def passOn(plan: LogicalPlan, above: Set[Expression]): LogicalPlan = plan match {
+    case Project(list, child) =>
+      val output = AttributeSet(list.map(_.toAttribute))
+      val more =
+        above.toSeq.flatMap(decode => column(decode, Seq(child))).filterNot(output.contains)
+      if (more.isEmpty) plan else Project(list ++ more, child)
+    case other => other
+  }
+}

@@ -1,0 +1,62 @@
+package io.sparkpgoutput.protocol
+
+import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+
+/**
+ * Where the members of a struct stand in rows that have only those of them that are required, so that
+ * a message's layout can be written down for the whole struct and serve for any part of it.
+ *
+ * @param full
+ *   the struct with all its members
+ * @param required
+ *   the same with some of them, in the same order; structs and arrays of structs in it likewise
+ */
+final private[protocol] class PrunedStruct(full: StructType, required: StructType) {
+  import PrunedStruct._
+
+  /** The number of members that are required. */
+  val size: Int = required.length
+
+  private val slots: Array[Int] =
+    full.fieldNames.map { name =>
+      val position = required.fieldNames.indexOf(name)
+      if (position < 0) NoSlot else firstSlot(size) + 8 * position
+    }
+
+  private val structs: Array[PrunedStruct] = full.fields.map { member =>
+    structOf(member.dataType).map { nested =>
+      val kept = required.find(_.name == member.name).flatMap(found => structOf(found.dataType))
+      new PrunedStruct(nested, kept.getOrElse(new StructType))
+    }.orNull
+  }
+
+  /** The slot of a member of the struct that begins at `head`; `NoSlot` where it is not required. */
+  def slot(head: Int, member: Int): Int = {
+    val slot = slots(member)
+    if (slot < 0) NoSlot else head + slot
+  }
+
+  /** The member's null bit, of the first 64; none where it is not required. */
+  def nullBit(member: Int): Long = {
+    val slot = slots(member)
+    if (slot < 0) 0 else 1L << ((slot - firstSlot(size)) >> 3)
+  }
+
+  /** The member, a struct or an array of structs. */
+  def struct(member: Int): PrunedStruct = structs(member)
+}
+
+private[protocol] object PrunedStruct {
+
+  /** What is written to it is not wanted. */
+  final val NoSlot = -1
+
+  /** Where the slots begin, after the null bits. */
+  def firstSlot(members: Int): Int = ((members + 63) >> 6) << 3
+
+  private def structOf(dataType: DataType): Option[StructType] = dataType match {
+    case struct: StructType               => Some(struct)
+    case ArrayType(struct: StructType, _) => Some(struct)
+    case _                                => None
+  }
+}
