@@ -1,6 +1,7 @@
 # make demo    decode the slot of a real PostgreSQL, step by step
 # make test    all tests; make test-sparks: the captures on every Spark minor
 # make build   .venv with the package, the newest Spark and the JAR
+# make bench   how fast it decodes, beside what else there is: benchmarks/output
 # make lint    formatters, linters, type checker
 #
 # Each sets up what it needs in this folder. Needed: Python 3.10 or newer, Java 17 or 21.
@@ -17,7 +18,7 @@ JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type 
 SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
 SPARK_TESTS := tests/test_registration.py $(addprefix tests/test_decode.py::,test_captures test_golden_messages)
 
-.PHONY: demo test test-sparks build lint format dist clean requirements
+.PHONY: demo test test-sparks bench bench-queries build lint format dist clean requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -33,24 +34,29 @@ test-spark-3.5.9: SPARK_TESTS := --noconftest tests/test_unsupported_spark.py
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed $(JAR)
 	.venv-spark-$*/bin/pytest $(SPARK_TESTS)
 
+bench: bench-queries
+
+bench-queries: .venv-bench/installed $(JAR)
+	.venv-bench/bin/python -m benchmarks $(BENCH_OPTIONS)
+
 build: $(VENV)/installed $(JAR)
 
 lint: $(VENV)/installed
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
-	$(BIN)/ruff format --check python tests
-	$(BIN)/ruff check python tests
-	$(BIN)/mypy python tests
+	$(BIN)/ruff format --check python tests benchmarks
+	$(BIN)/ruff check python tests benchmarks
+	$(BIN)/mypy python tests benchmarks
 
 format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll
-	$(BIN)/ruff check --fix python tests
-	$(BIN)/ruff format python tests
+	$(BIN)/ruff check --fix python tests benchmarks
+	$(BIN)/ruff format python tests benchmarks
 
 dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-spark-* dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .venv-spark-* dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/installed
 	$(SBT) jvm/package
@@ -66,6 +72,13 @@ $(VENV)/installed: pyproject.toml | requirements
 	$(PYTHON) -m venv .venv-spark-$*
 	.venv-spark-$*/bin/pip install --quiet --upgrade 'pip>=25.1' # which knows groups
 	.venv-spark-$*/bin/pip install --quiet --group test 'pyspark[connect]==$*' -e .
+	@touch $@
+
+.venv-bench/installed: pyproject.toml | requirements
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --upgrade 'pip>=25.1'
+	.venv-bench/bin/pip install --quiet --group bench --group test --group newest-spark -e .
+	.venv-bench/bin/pip install --quiet --no-deps pypgoutput==0.0.3 # its psycopg2 wants a C compiler
 	@touch $@
 
 requirements:

@@ -1,0 +1,1 @@
+"""How fast Spark decodes pgoutput messages: ``python -m benchmarks``."""

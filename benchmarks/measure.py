@@ -1,0 +1,170 @@
+"""The measuring: rounds in which every query runs once, in a Spark of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+import spark_pgoutput
+from benchmarks import alternatives, machine
+from benchmarks.corpus import corpus, read_messages, repeated
+from benchmarks.queries import ALTERNATIVES, DECODING, FEW_MESSAGES, STREAMED, Query
+from benchmarks.report import millions, plural
+from benchmarks.results import Measurement, Results
+
+_CHECKED_MESSAGES = 10_000
+_FEWEST_ROUNDS = 5
+_FEWEST_WARM_UP_ROUNDS = 2
+_SLOW_ROUNDS = 3
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long is measured.
+
+    Attributes
+    ----------
+    rounds : int, optional
+        How often each query is measured; if left out, as often as fits in `seconds`, at least 5
+        times. Slow queries are measured 3 times at most.
+    seconds : float
+        For how long each number of rows is measured.
+    warm_up : float
+        For how long, before that, the queries run without being measured. At least 2 rounds.
+    """
+
+    rounds: int | None
+    seconds: float
+    warm_up: float
+
+
+def measure(cores: int, sizes: Sequence[int], memory: str, effort: Effort) -> Results:
+    """Measure everything on one number of cores. A process can do this once, for its JVM stays.
+
+    Parameters
+    ----------
+    cores : int
+        How many threads Spark has.
+    sizes : sequence of int
+        Numbers of rows; everything but the plain decoding is measured on the middle one only.
+    memory : str
+        The memory of the JVM, as Spark takes it.
+    effort : Effort
+        How long is measured.
+
+    Returns
+    -------
+    Results
+        On this number of cores.
+    """
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    sizes = sorted(sizes)
+    middle = sizes[len(sizes) // 2]
+    measurements = []
+    with _spark(cores, memory) as spark:
+        alternatives.register_pypgoutput(spark)
+        base = corpus(spark, read_messages()).cache()
+        alternatives.require_same_answers(base.limit(_CHECKED_MESSAGES))
+        for rows in sizes:
+            _log.info("%s, %s", millions(rows), plural(cores))
+            with _tables(spark, base, rows, cores, rows == middle):
+                queries = [*DECODING, *([*STREAMED, *ALTERNATIVES] if rows == middle else [])]
+                measurements += _measure(spark, queries, cores, rows, effort)
+        return Results(machine.describe(spark), measurements)
+
+
+@contextmanager
+def _spark(cores: int, memory: str) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers need pypgoutput too
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("spark-pgoutput's benchmarks")
+        .config("spark.driver.memory", memory)
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    session = spark_pgoutput.configure(builder).getOrCreate()
+    yield session
+    session.stop()
+
+
+@contextmanager
+def _tables(
+    spark: SparkSession, base: DataFrame, rows: int, cores: int, everything: bool
+) -> Iterator[None]:
+    """Keep in memory what the queries read, a partition a core."""
+    all_rows = repeated(spark, base, rows, cores)
+    tables = {"messages": all_rows.select("data")}
+    if everything:
+        few_rows = repeated(spark, base, min(rows, FEW_MESSAGES), cores)
+        tables["streamed"] = all_rows.selectExpr("data_streamed AS data", "in_stream")
+        tables["changes"] = alternatives.changes(all_rows)
+        tables["few_messages"] = few_rows.select("data")
+    with ExitStack() as stack:
+        for name, table in tables.items():
+            cached = table.cache()
+            stack.callback(cached.unpersist, blocking=True)
+            cached.count()
+            cached.createOrReplaceTempView(name)
+        yield
+
+
+def _measure(
+    spark: SparkSession, queries: Sequence[Query], cores: int, rows: int, effort: Effort
+) -> list[Measurement]:
+    seconds = _rounds(spark, queries, effort)
+    measurements = []
+    for query in queries:
+        own_rows = spark.table("few_messages").count() if "few_messages" in query.scan else rows
+        taken, scan = seconds[query.sql], seconds[query.scan]
+        measurements.append(Measurement(query, cores, own_rows, taken, scan[: len(taken)]))
+        _log.info("%7.0f ns  %s", measurements[-1].nanoseconds, query.name)
+    return measurements
+
+
+def _rounds(
+    spark: SparkSession, queries: Sequence[Query], effort: Effort
+) -> dict[str, list[float]]:
+    """Run all queries in turn, so that the machine's moods meet all of them; give their seconds."""
+    scans = dict.fromkeys(query.scan for query in queries)
+    quick = [*scans, *(query.sql for query in queries if not query.slow)]
+    slow = [query.sql for query in queries if query.slow]
+    frames = {sql: spark.sql(sql) for sql in (*quick, *slow)}
+
+    started = time.perf_counter()
+    warm_up = 0
+    while warm_up < _FEWEST_WARM_UP_ROUNDS or (
+        effort.rounds is None and time.perf_counter() - started < effort.warm_up
+    ):
+        for sql in quick if warm_up else frames:
+            _seconds(frames[sql])
+        warm_up += 1
+
+    seconds: dict[str, list[float]] = {sql: [] for sql in frames}
+    started = time.perf_counter()
+    rounds = 0
+    while rounds < (effort.rounds or _FEWEST_ROUNDS) or (
+        effort.rounds is None and time.perf_counter() - started < effort.seconds
+    ):
+        for sql in frames if rounds < _SLOW_ROUNDS else quick:
+            seconds[sql].append(_seconds(frames[sql]))
+        rounds += 1
+    _log.info("%d rounds after %d to warm up", rounds, warm_up)
+    return seconds
+
+
+def _seconds(frame: DataFrame) -> float:
+    started = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - started
