@@ -1,0 +1,110 @@
+"""The parts of the benchmarks that can be wrong: the messages, and what is made of the seconds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.corpus import as_streamed, corpus, read_messages, repeated
+from benchmarks.queries import ALTERNATIVES, DECODING, FULL, IN_STREAM_GIVEN, IN_STREAM_LEFT_OUT
+from benchmarks.report import report
+from benchmarks.results import Measurement, Results
+
+
+@pytest.fixture(scope="module")
+def messages() -> list[bytes]:
+    return read_messages()
+
+
+def test_corpus_is_decoded_and_wide_enough(spark: SparkSession, messages: list[bytes]) -> None:
+    assert len(messages) == 71_629
+    decoded = corpus(spark, messages).selectExpr("pgoutput_decode(data) AS d")
+    rows = decoded.groupBy("d.type").agg({"*": "count"}).collect()
+    assert {type_name[0].encode(): count for type_name, count in rows} == Counter(
+        message[:1] for message in messages
+    )
+    assert decoded.where("size(d.new.text) <= 3").isEmpty()  # or d.new.text[3] would be an error
+
+
+def test_streamed_messages_have_the_xid_of_their_transaction() -> None:
+    begin = bytes.fromhex("42" + "00" * 16 + "00000316")
+    insert = bytes.fromhex("4900004010")
+    assert list(as_streamed([begin, insert, b"C"])) == [
+        (begin, False),
+        (bytes.fromhex("490000031600004010"), True),
+        (b"C", False),
+    ]
+
+
+def test_streamed_messages_are_decoded_alike_with_in_stream_given_and_left_out(
+    spark: SparkSession, messages: list[bytes]
+) -> None:
+    decoded = corpus(spark, messages[:4000] + messages[-1000:]).selectExpr(
+        "in_stream",
+        "pgoutput_decode(data) AS d",
+        "pgoutput_decode(data_streamed, in_stream) AS given",
+        "pgoutput_decode(data_streamed) AS left_out",
+    )
+    changes = decoded.where("in_stream")
+    assert decoded.where("NOT given <=> left_out").isEmpty()
+    assert changes.where("given.xid IS NULL OR d.xid IS NOT NULL").isEmpty()
+    assert changes.where("NOT struct(given.new, given.old) <=> struct(d.new, d.old)").isEmpty()
+    assert changes.count() > 4000
+
+
+def test_corpus_is_repeated_in_its_order(spark: SparkSession) -> None:
+    table = repeated(spark, corpus(spark, [b"B", b"E", b"C"]), 7, 2)
+    assert table.rdd.getNumPartitions() == 2
+    assert b"".join(row.data for row in table.collect()) == b"BECBECB"
+
+
+def _results() -> Results:
+    def measurement(query_seconds: float, rows: int = 1_500_000, cores: int = 1) -> Measurement:
+        return Measurement(FULL, cores, rows, [query_seconds, 9.0], [0.5, 0.1])
+
+    return Results(
+        {"CPU": "Z80, 2 cores", "Spark": "4.0.0"},
+        [
+            measurement(0.12, rows=200_000),
+            measurement(0.4),
+            measurement(0.2, cores=2),
+            Measurement(DECODING[1], 1, 1_500_000, [0.16], [0.1]),
+            Measurement(IN_STREAM_GIVEN, 1, 1_500_000, [0.4], [0.1]),
+            Measurement(IN_STREAM_LEFT_OUT, 1, 1_500_000, [0.52], [0.1]),
+            Measurement(ALTERNATIVES[0], 1, 1_500_000, [3.1], [0.1]),
+            Measurement(ALTERNATIVES[1], 1, 100_000, [4.1], [0.1]),
+        ],
+    )
+
+
+def test_measurement_is_of_the_best_repetitions_per_core_above_the_scan() -> None:
+    measurement = Measurement(FULL, 2, 1_000_000, [0.4, 0.3, 0.7], [0.2, 0.1, 0.1])
+    assert measurement.nanoseconds == pytest.approx(400)
+    assert measurement.median_nanoseconds == pytest.approx(600)
+    assert measurement.million_messages_per_second == pytest.approx(1 / 0.3)
+
+
+def test_report_shows_what_was_measured() -> None:
+    lines = report(_results()).splitlines()
+    assert lines[0] == "CPU: Z80, 2 cores. Spark: 4.0.0."
+    for line in (
+        "| Query | Goal | 0.2 M, 1 core | 1.5 M, 1 core | 0.2 M, 2 cores | 1.5 M, 2 cores |",
+        "| `pgoutput_decode(data)` | 150 | 100 | **200** |  | 133 |",
+        "| `pgoutput_decode(data).type` | 60 |  | 40 |  |  |",
+        "| `pgoutput_decode(data)` | 1.67 | 3.75 |  | 7.50 |",
+        "| the second divided by the first | 1.3 | **1.40** |  |",
+        "| `pgoutput_decode(data)` | 1,500,000 | 200 | 133 | 1 |",
+        "| `from_json` of the same changes as JSON | 1,500,000 | 2,000 |  | 10 |",
+        "| pandas UDF with the Python package pypgoutput | 100,000 | 40,000 |  | 200 |",
+    ):
+        assert line in lines
+
+
+def test_raw_numbers_are_kept() -> None:
+    first = json.loads(_results().to_json())["measurements"][0]
+    assert first["seconds"] == [0.12, 9.0]
+    assert first["best_nanoseconds"] == pytest.approx(100)
+    assert first["query"]["sql"] == FULL.sql
