@@ -18,7 +18,7 @@ abstract private[protocol] class FieldDecoder(
   final protected val in = new MessageReader
   final protected val row = new MessageRow(struct)
 
-  final protected var messageType: MessageType = _
+  final protected var tag = 0
 
   /** Whether a row of the message is wanted, as far as it has been read. */
   final protected var kept = false
@@ -46,7 +46,7 @@ abstract private[protocol] class FieldDecoder(
   /** Oid of the relation, by which messages may be left out. */
   final protected def oid(): Unit = {
     val value = in.uint32(RELATION_ID)
-    kept = filter.keeps(messageType, value)
+    kept = filter.keeps(tag, value)
     row.setLong(RELATION_ID, value)
   }
 

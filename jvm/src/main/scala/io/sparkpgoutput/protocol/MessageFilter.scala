@@ -19,12 +19,12 @@ final case class MessageFilter(types: Option[Set[String]], relationIds: Option[S
   private val sortedIds: Array[Long] = relationIds.map(_.toArray.sorted).orNull
 
   /** Whether to keep a message that has no `relation_id`. */
-  private[protocol] def keeps(messageType: MessageType): Boolean =
-    sortedIds == null && keepsTag(messageType.tag.toInt)
+  private[protocol] def keeps(tag: Int): Boolean =
+    sortedIds == null && keepsTag(tag)
 
   /** Whether to keep a message that has one. */
-  private[protocol] def keeps(messageType: MessageType, relationId: Long): Boolean =
-    keepsTag(messageType.tag.toInt) &&
+  private[protocol] def keeps(tag: Int, relationId: Long): Boolean =
+    keepsTag(tag) &&
       (sortedIds == null || java.util.Arrays.binarySearch(sortedIds, relationId) >= 0)
 }
 

@@ -36,16 +36,16 @@ final private[protocol] class MessageLayouts(
       withXid: Boolean,
       guessing: Boolean
   ): Malformation = {
-    this.messageType = messageType
+    tag = messageType.tag.toInt
     this.withXid = withXid
     this.guessing = guessing
-    kept = filter.keeps(messageType)
+    kept = filter.keeps(tag)
     in.start(message)
     row.start()
     row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
     if (withXid) streamedXid()
     body(messageType.tag)
-    in.end()
+    in.finish()
     in.malformation
   }
 

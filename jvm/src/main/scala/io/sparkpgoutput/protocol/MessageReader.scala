@@ -15,7 +15,8 @@ import java.nio.ByteOrder
 final private[protocol] class MessageReader {
   import MessageReader._
 
-  private var bytes: Array[Byte] = Array.emptyByteArray
+  private val copy = new Array[Byte](CopiedSize)
+  private var bytes = copy
   private var limit = 0
   private var at = 0
   private var failure: Malformation = _
@@ -24,17 +25,29 @@ final private[protocol] class MessageReader {
   /** The number of the column that is being read, for error messages; 0 outside of columns. */
   var column = 0
 
-  /** Begins to read a message, after its tag. */
+  /**
+   * Begins to read a message, after its tag.
+   *
+   * Most messages are small and copied: to store a reference to each new array would cost more, for
+   * the garbage collector takes note of each that an old object, as the decoder is, gets to a young
+   * one.
+   */
   def start(message: Array[Byte]): Unit = {
-    bytes = message
     limit = message.length
+    if (limit > CopiedSize) bytes = message
+    else {
+      System.arraycopy(message, 0, copy, 0, limit)
+      if (bytes ne copy) bytes = copy
+    }
     at = 1
     column = 0
     failure = null
     ascii = false
   }
 
+  /** The message, from 0 to `end`. */
   def message: Array[Byte] = bytes
+  def end: Int = limit
   def position: Int = at
   def left: Int = limit - at
   def malformation: Malformation = failure
@@ -135,37 +148,39 @@ final private[protocol] class MessageReader {
   def skip(size: Int): Unit = if (ok) at += size
 
   /** The message ends here. */
-  def end(): Unit = if (at < limit) {
+  def finish(): Unit = if (at < limit) {
     fail(-1, null, if (left == 1) "1 byte left over" else "%d bytes left over", left.toLong)
   }
 }
 
 private object MessageReader {
+  private val CopiedSize = 4096
   private val Int32: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
   private val Int64: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
 
+  final private val BlockSize = 32
   final private val NotAscii = 0x8080808080808080L
 
-  /** Whole words, the last of which may overlap the one before; bytes where there is no word. */
+  /** In blocks, the last of which overlaps the one before: how many there are can be foreseen. */
   private def isAscii(bytes: Array[Byte], from: Int, to: Int): Boolean = {
     var bits = 0L
     var at = from
-    while (at + 32 <= to) {
-      bits |= (Int64.get(bytes, at): Long) | (Int64.get(bytes, at + 8): Long) |
-        (Int64.get(bytes, at + 16): Long) | (Int64.get(bytes, at + 24): Long)
-      at += 32
-    }
-    while (at + 8 <= to) {
-      bits |= (Int64.get(bytes, at): Long)
-      at += 8
-    }
-    if (to - from >= 8) bits |= (Int64.get(bytes, to - 8): Long)
-    else while (at < to) {
+    if (to - from >= BlockSize) {
+      while (at + BlockSize < to) {
+        bits |= block(bytes, at)
+        at += BlockSize
+      }
+      bits |= block(bytes, to - BlockSize)
+    } else while (at < to) {
       bits |= bytes(at).toLong
       at += 1
     }
     (bits & NotAscii) == 0
   }
+
+  private def block(bytes: Array[Byte], at: Int): Long =
+    (Int64.get(bytes, at): Long) | (Int64.get(bytes, at + 8): Long) |
+      (Int64.get(bytes, at + 16): Long) | (Int64.get(bytes, at + 24): Long)
 }

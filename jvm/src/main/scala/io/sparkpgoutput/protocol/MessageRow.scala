@@ -30,6 +30,7 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   private val headSize = structHead(struct.size)
   private val allNull = if (struct.size == 0) 0L else -1L >>> (64 - struct.size)
 
+  private val noFields = new Array[Byte](headSize)
   private var buffer = new Array[Byte](FirstSize)
   private var end = 0
   private var nulls = 0L
@@ -37,9 +38,9 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   /** Begins a row, all of its fields NULL. */
   def start(): Unit = {
     if (buffer.length > KeptSize) buffer = new Array[Byte](FirstSize)
+    System.arraycopy(noFields, 0, buffer, 0, headSize)
     nulls = allNull
-    end = 0
-    append(headSize.toLong)
+    end = headSize
   }
 
   /** The row, which is this one until `start` is called again. */
@@ -79,14 +80,23 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   // Structs and arrays in it, all members not NULL at first.
 
   /** Begins a struct; returns the position of its head. */
-  def openStruct(struct: PrunedStruct): Int = append(structHead(struct.size).toLong)
+  def openStruct(struct: PrunedStruct): Int = {
+    val head = append(structHead(struct.size).toLong)
+    zero(head, end)
+    head
+  }
 
-  /** Begins an array of variable-size or 8-byte elements; returns the position of its head. */
+  /**
+   * Begins an array of variable-size or 8-byte elements, each of which is to be set; returns the
+   * position of its head.
+   */
   def openArray(slot: Int, elements: Int): Int =
     if (slot < 0) NoSlot
     else {
-      val head = append(8L + firstSlot(elements) + 8L * elements)
+      val nullBits = firstSlot(elements)
+      val head = append(8L + nullBits + 8L * elements)
       putLong(head, elements.toLong)
+      zero(head + 8, head + 8 + nullBits)
       head
     }
 
@@ -97,8 +107,11 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   def setNullMember(head: Int, struct: PrunedStruct, member: Int): Unit =
     setNullBits(head, struct.nullBit(member))
 
-  def setNullElement(head: Int, element: Int): Unit =
-    if (head >= 0) setNullBits(head + 8 + (element >> 6) * 8, 1L << (element & 63))
+  def setNullElement(head: Int, elements: Int, element: Int): Unit =
+    if (head >= 0) {
+      putLong(elementSlot(head, elements, element), 0L)
+      setNullBits(head + 8 + (element >> 6) * 8, 1L << (element & 63))
+    }
 
   private def setNullBits(word: Int, bits: Long): Unit =
     if (bits != 0) putLong(word, (Word.get(buffer, word): Long) | bits)
@@ -140,6 +153,7 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
     else {
       val start = append(roundNumberOfBytesToNearestWord(size).toLong)
       point(head, slot, start, size)
+      zero(math.max(start, end - 8), end)
       start
     }
 
@@ -152,17 +166,20 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
     putLong(slot, (start - head).toLong << 32 | size)
 
-  /** Appends zeros, a multiple of 8 of them; returns where they begin. */
+  /** Appends so many bytes, a multiple of 8, that are to be set; returns where they begin. */
   private def append(size: Long): Int = {
     val start = end
     reserve(start, size)
     end += size.toInt
-    var at = start
-    while (at < end) {
+    start
+  }
+
+  private def zero(from: Int, to: Int): Unit = {
+    var at = from
+    while (at < to) {
       Word.set(buffer, at, 0L)
       at += 8
     }
-    start
   }
 
   private def reserve(position: Int, size: Long): Unit =

@@ -41,23 +41,24 @@ abstract private[protocol] class TupleDecoder(
   private def textArray(field: Int, tuple: Int, slot: Int, kinds: Int, columns: Int): Int = {
     val array = row.openArray(slot, columns)
     val message = in.message
+    val messageEnd = in.end
     var at = in.position
     var end = row.position
     var binaryCells = 0
     var cell = 0
     while (cell < columns && at >= 0) {
-      val kind = if (at < message.length) message(at).toInt else EndOfMessage
+      val kind = if (at < messageEnd) message(at).toInt else EndOfMessage
       val size = if (kind == 't' || kind == 'b') in.lengthAt(at + 1) else 0
       row.putByte(kinds, cell, kind)
       if (kind == 't' && size >= 0) {
         end = text(end, array, row.elementSlot(array, columns, cell), at + 5, size)
         at = if (end < 0) malformedCell(field, cell, at) else at + 5 + size
       } else if (kind == 'b' && size >= 0) {
-        row.setNullElement(array, cell)
+        row.setNullElement(array, columns, cell)
         binaryCells += 1
         at += 5 + size
       } else if (kind == 'n' || kind == 'u') {
-        row.setNullElement(array, cell)
+        row.setNullElement(array, columns, cell)
         at += 1
       } else at = malformedCell(field, cell, at)
       cell += 1
@@ -92,7 +93,7 @@ abstract private[protocol] class TupleDecoder(
       val size = if (kind == 't' || kind == 'b') in.length(field) else 0
       if (kind == 'b') {
         row.putBytes(array, row.elementSlot(array, columns, cell), in.message, in.position, size)
-      } else row.setNullElement(array, cell)
+      } else row.setNullElement(array, columns, cell)
       in.skip(size)
       cell += 1
     }

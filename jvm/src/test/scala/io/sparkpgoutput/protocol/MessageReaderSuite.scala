@@ -46,7 +46,7 @@ class MessageReaderSuite extends PropertySuite {
     assert(in.uint8(field) == 0)
     in.skip(1)
     in.moveTo(1)
-    in.end()
+    in.finish()
     assert(in.position == 1)
     assert(in.malformation eq failure)
   }
