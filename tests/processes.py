@@ -34,6 +34,8 @@ import spark_pgoutput
 from pyspark.sql import SparkSession
 
 def ask(spark):
+    plan = spark.sql("EXPLAIN " + {QUERY!r}).first()[0]
+    assert "[type]" in plan, plan  # the optimizer's rule is there too
     print(spark.sql({QUERY!r}).first()[0])
 
 def attempt(action, *arguments):

@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.{MessageFilter, MessageSchema}
  * their rows become NULL, for which the same conditions are not true either. And marks what is
  * decoded for a filter and for the operators above it, lest Spark copy the decode into the filter.
  */
-private[optimizer] object FilterDecodes {
+private[optimizer] object FilterDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, Project(list, child)) if list.exists(decoded(_, condition)) =>
       val columns = AttributeSet(list.filter(decoded(_, condition)).map(_.toAttribute))
@@ -20,7 +20,7 @@ private[optimizer] object FilterDecodes {
         case column if columns.contains(column.toAttribute) => mark(column, condition)
         case other                                          => other
       }
-      Filter(decidingFirst(condition, columns), Project(marked, child))
+      Filter(condition, Project(marked, child))
   }
 
   /** Whether it decodes something that the condition asks for. */
@@ -39,24 +39,21 @@ private[optimizer] object FilterDecodes {
     }.asInstanceOf[NamedExpression]
   }
 
-  /** So that what comes behind them sees the same rows as without this rule. */
-  private def decidingFirst(condition: Expression, columns: AttributeSet): Expression = {
-    val (first, others) = conjuncts(condition).partition { conjunct =>
-      columns.exists(column => keptBy(conjunct, column) != MessageFilter.all)
-    }
-    (first ++ others).reduce(And(_, _))
+  /** By the conditions that are evaluated before any that might fail for a row that is not NULL. */
+  private def keptBy(condition: Expression, column: Attribute): MessageFilter = {
+    val first = splitConjunctivePredicates(condition).takeWhile(SimpleConditions.contains)
+    def found(field: Int) = both(first.map(values(_, column, field)))
+    MessageFilter(
+      found(MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString)),
+      found(MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
+    )
   }
 
-  private def keptBy(condition: Expression, column: Attribute): MessageFilter = MessageFilter(
-    values(condition, column, MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString)),
-    values(condition, column, MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
-  )
-
   private def and(a: MessageFilter, b: MessageFilter): MessageFilter =
-    MessageFilter(both(a.types, b.types), both(a.relationIds, b.relationIds))
+    MessageFilter(both(Seq(a.types, b.types)), both(Seq(a.relationIds, b.relationIds)))
 
-  private def both[T](a: Option[Set[T]], b: Option[Set[T]]): Option[Set[T]] =
-    (a ++ b).reduceOption(_ & _)
+  /** What is in all of the sets that there are. */
+  private def both[T](sets: Seq[Option[Set[T]]]): Option[Set[T]] = sets.flatten.reduceOption(_ & _)
 
   /** The values that a column's field can have where a condition is true; None where any. */
   private def values(condition: Expression, column: Attribute, field: Int): Option[Set[Any]] = {
@@ -74,15 +71,10 @@ private[optimizer] object FilterDecodes {
       case In(e, list) if isField(e) && list.forall(_.isInstanceOf[Literal]) =>
         Some(list.map(_.asInstanceOf[Literal].value).toSet - null)
       case InSet(e, set) if isField(e) => Some(set - null)
-      case And(a, b)                   => both(values(a, column, field), values(b, column, field))
+      case And(a, b) => both(Seq(a, b).map(values(_, column, field)))
       case Or(a, b) =>
         values(a, column, field).zip(values(b, column, field)).map { case (a, b) => a ++ b }
       case _ => None
     }
-  }
-
-  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other            => Seq(other)
   }
 }

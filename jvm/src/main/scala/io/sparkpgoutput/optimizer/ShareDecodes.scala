@@ -13,7 +13,7 @@ import io.sparkpgoutput.expressions.DecodeFunction
  * decoded in a projection below it, once for each row. A decode is put there only if the operator
  * evaluates it for each row anyway.
  */
-private[optimizer] object ShareDecodes {
+private[optimizer] object ShareDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = new ShareDecodes().shareAll(plan)
 
   private def decodesIn(expressions: Seq[Expression]): Seq[DecodeFunction] =
@@ -41,7 +41,7 @@ private[optimizer] object ShareDecodes {
 
   /** Each side of each equality of an equi-join. */
   private def joinKeys(join: Join): Seq[Expression] =
-    join.condition.toSeq.flatMap(conjuncts).flatMap {
+    join.condition.toSeq.flatMap(splitConjunctivePredicates).flatMap {
       case EqualTo(a, b) if onSides(join, a, b) || onSides(join, b, a) => Seq(a, b)
       case _                                                           => Nil
     }
@@ -49,23 +49,9 @@ private[optimizer] object ShareDecodes {
   private def onSides(join: Join, left: Expression, right: Expression): Boolean =
     left.references.nonEmpty && left.references.subsetOf(join.left.outputSet) &&
       right.references.nonEmpty && right.references.subsetOf(join.right.outputSet)
-
-  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other            => Seq(other)
-  }
-
-  /** Whether an expression is so simple that it cannot fail: what sources let be pushed to them. */
-  private def cannotFail(condition: Expression): Boolean = condition match {
-    case _: Attribute | _: Literal                          => true
-    case _: BinaryComparison | _: In | _: InSet             => condition.children.forall(cannotFail)
-    case _: And | _: Or | _: Not | _: IsNull | _: IsNotNull => condition.children.forall(cannotFail)
-    case _: StringPredicate | _: GetStructField             => condition.children.forall(cannotFail)
-    case _                                                  => false
-  }
 }
 
-final private class ShareDecodes {
+final private class ShareDecodes extends PredicateHelper {
   import ShareDecodes._
 
   /** The columns that hold a decode's row, by the decode. A column is to be had where it is output. */
@@ -163,8 +149,8 @@ final private class ShareDecodes {
    * the first that decodes, and such that a source may have been given to skip data by.
    */
   private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
-    val (leading, rest) = conjuncts(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
-    val (simple, staying) = rest.partition(c => cannotFail(c) && !usesDecodedColumn(c))
+    val (leading, rest) = splitConjunctivePredicates(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
+    val (simple, staying) = rest.partition(c => SimpleConditions.contains(c) && !usesDecodedColumn(c))
     (leading ++ simple, staying)
   }
 

@@ -1,0 +1,291 @@
+"""Queries give the same with the optimizer's rule and without it, and decode what they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException, SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+
+from data_files import captures
+from mutations import random_mutations
+
+RULE = "io.sparkpgoutput.optimizer.OptimizeDecode"
+
+DECODED = "(SELECT capture, seq, data, {decode}(data, in_stream) AS d FROM {messages})"
+CHANGES = "('INSERT', 'UPDATE', 'DELETE')"
+
+# A query's shape, and the decodes in its plan: which fields, of which messages.
+SHAPES = {
+    "a field": ("SELECT {decode}(data, in_stream).type FROM {messages}", ["[type]"]),
+    "two fields of one call each": (
+        "SELECT {decode}(data, in_stream).type, {decode}(data, in_stream).lsn FROM {messages}",
+        ["[type, lsn]"],
+    ),
+    "fields of a subquery": (f"SELECT seq, d.xid, d.new.text FROM {DECODED}", ["[xid, new.text]"]),
+    "all fields": (f"SELECT d.* FROM {DECODED}", [""]),
+    "the struct itself and a field": (f"SELECT d, d.type FROM {DECODED}", [""]),
+    "a field of a nested struct": (
+        f"SELECT d.relation.name, d.pg_type.id FROM {DECODED}",
+        ["[relation.name, pg_type.id]"],
+    ),
+    "a field of each struct in an array": (
+        f"SELECT d.relation.columns.name, d.relation.columns FROM {DECODED}",
+        ["[relation.columns]"],
+    ),
+    "a field of one struct in an array": (
+        f"""SELECT d.relation.columns[0].type_id, d.relation.columns.name FROM {DECODED}
+            WHERE d.type = 'RELATION' AND size(d.relation.columns) > 0""",
+        ["[type, relation.columns] of RELATION"],
+    ),
+    "names of columns": (
+        f"SELECT d.relation.columns.name FROM {DECODED}",
+        ["[relation.columns.name]"],
+    ),
+    "an element of an array": (f"SELECT get(d.new.text, 2) FROM {DECODED}", ["[new.text]"]),
+    "whether a struct is there": (
+        f"SELECT d.new IS NULL, d.key IS NOT NULL, d IS NULL FROM {DECODED}",
+        ["[key.kinds, new.kinds]"],
+    ),
+    "a lambda over a struct's array": (
+        f"SELECT filter(d.relation.columns, c -> c.key) FROM {DECODED}",
+        ["[relation.columns]"],
+    ),
+    "types": (
+        f"SELECT seq, d.type, d.lsn, d.new FROM {DECODED} WHERE d.type IN {CHANGES}",
+        ["[type, lsn, new] of DELETE, INSERT, UPDATE"],
+    ),
+    "a type or another": (
+        f"SELECT d.xid FROM {DECODED} WHERE d.type = 'BEGIN' OR 'COMMIT' = d.type",
+        ["[type, xid] of BEGIN, COMMIT"],
+    ),
+    "no type that there is": (
+        f"SELECT d.xid FROM {DECODED} WHERE d.type = 'begin'",
+        ["[type, xid] of "],
+    ),
+    "all types but one": (
+        f"SELECT d.type, d.old.kinds FROM {DECODED} WHERE d.type <> 'INSERT'",
+        ["[type, old.kinds]"],
+    ),
+    "a table's changes of a type": (
+        f"""SELECT seq, d.new.text, d.key FROM {DECODED}
+            WHERE d.type = 'UPDATE' AND d.relation_id IN (16391, 16402) AND seq > 10""",
+        ["[type, relation_id, key, new.text] of UPDATE with relation_id 16391, 16402"],
+    ),
+    "a filter that only counts": (
+        f"SELECT count(*), max(seq) FROM {DECODED} WHERE d.relation_id = 16391",
+        ["[relation_id] with relation_id 16391"],
+    ),
+    "filter after filter": (
+        f"""SELECT d.type, d.lsn FROM (SELECT * FROM {DECODED} WHERE d.lsn > 0)
+            WHERE d.type <> 'BEGIN' AND d.end_lsn > d.lsn""",
+        ["[type, lsn, end_lsn]"],
+    ),
+    "a column under another name": (
+        f"""SELECT f.type, e.xid FROM (SELECT *, e AS f FROM (SELECT d AS e FROM {DECODED}))
+            WHERE f.lsn IS NOT NULL""",
+        ["[type, xid, lsn]"],
+    ),
+    "group by": (
+        f"SELECT d.type, count(*), max(d.lsn), min(d.new.kinds) FROM {DECODED} GROUP BY d.type",
+        ["[type, lsn, new.kinds]"],
+    ),
+    "group by, having, order by, limit": (
+        f"""SELECT d.relation_id, sum(length(d.new.kinds)) AS cells FROM {DECODED}
+            WHERE d.type IN {CHANGES} GROUP BY d.relation_id HAVING cells > 10
+            ORDER BY cells DESC, d.relation_id LIMIT 5""",
+        ["[type, relation_id, new.kinds] of DELETE, INSERT, UPDATE"],
+    ),
+    "window": (
+        f"""SELECT capture, seq, d.type,
+              last_value(d.xid) IGNORE NULLS OVER (PARTITION BY capture ORDER BY seq) AS xid
+            FROM {DECODED}""",
+        ["[type, xid]"],
+    ),
+    "sort": (f"SELECT d.type, seq FROM {DECODED} ORDER BY d.lsn, capture, seq", ["[type, lsn]"]),
+    "distinct": (
+        f"SELECT DISTINCT d.type, d.relation.name FROM {DECODED}",
+        ["[type, relation.name]"],
+    ),
+    "union": (
+        f"""SELECT d.type FROM (SELECT d FROM {DECODED} WHERE seq % 2 = 0
+            UNION ALL SELECT d FROM {DECODED} WHERE seq % 2 = 1)""",
+        ["[type]", "[type]"],
+    ),
+    "join": (
+        f"""SELECT c.seq, c.d.type, c.d.new.kinds, r.d.relation.name FROM {DECODED} c
+            JOIN (SELECT * FROM {DECODED} WHERE d.type = 'RELATION') r
+              ON c.capture = r.capture AND c.d.relation_id = r.d.relation_id
+            WHERE c.d.type = 'INSERT'""",
+        [
+            "[type, relation_id, new.kinds] of INSERT",
+            "[type, relation_id, relation.name] of RELATION",
+        ],
+    ),
+    "outer join": (
+        f"""SELECT c.seq, c.d.type, r.d.relation.name FROM {DECODED} c
+            LEFT JOIN (SELECT * FROM {DECODED} WHERE d.type = 'RELATION') r
+              ON c.capture = r.capture AND c.d.relation_id = r.d.relation_id""",
+        ["[type, relation_id]", "[type, relation_id, relation.name] of RELATION"],
+    ),
+    "subquery of IN": (
+        f"""SELECT d.type, d.new.text FROM {DECODED} WHERE d.relation_id IN (
+              SELECT d.relation_id FROM {DECODED} WHERE d.relation.name = 'orders')""",
+        ["[type, relation_id, new.text]", "[relation_id, relation.name]"],
+    ),
+    "scalar subquery": (
+        f"""SELECT d.type FROM {DECODED}
+            WHERE d.lsn = (SELECT max(d.end_lsn) FROM {DECODED} WHERE d.type = 'COMMIT')""",
+        ["[type, lsn]", "[type, end_lsn] of COMMIT"],
+    ),
+    "common table expression used twice": (
+        f"""WITH decoded AS (SELECT * FROM {DECODED})
+            SELECT a.d.type, b.d.xid FROM decoded a JOIN decoded b
+              ON a.capture = b.capture AND a.seq = b.seq + 1""",
+        ["[type]", "[xid]"],
+    ),
+    "explode": (
+        f"""SELECT seq, kind, cell, d.type FROM {DECODED}
+            LATERAL VIEW OUTER posexplode(d.new.text) AS kind, cell""",
+        ["[type, new.text]"],
+    ),
+    "lateral column alias": (f"SELECT d.new AS n, n.kinds, d.type FROM {DECODED}", ["[type, new]"]),
+    "under a condition": (
+        """SELECT CASE WHEN seq % 2 = 0 THEN {decode}(data, in_stream).type
+                       WHEN seq % 3 = 0 THEN {decode}(data, in_stream).gid END FROM {messages}""",
+        ["[gid]", "[type]"],
+    ),
+    "under a condition and always": (
+        """SELECT IF(seq % 2 = 0, {decode}(data, in_stream).lsn, 0), {decode}(data, in_stream).type
+           FROM {messages}""",
+        ["[type, lsn]"],
+    ),
+    "with the context and without": (
+        """SELECT {decode}(data, in_stream).xid, {decode}(data).xid, {decode}(data).type
+           FROM {messages}""",
+        ["[type, xid]", "[xid]"],
+    ),
+    "in a filter and above it": (
+        """SELECT {decode}(data, in_stream).new.text FROM {messages}
+           WHERE seq > 3 AND {decode}(data, in_stream).type = 'INSERT'
+             AND {decode}(data, in_stream).relation_id > 0""",
+        ["[type, relation_id, new.text] of INSERT"],
+    ),
+}
+
+SHAPES_OF_EACH_KIND = [
+    "a field",
+    "whether a struct is there",
+    "a table's changes of a type",
+    "a filter that only counts",
+    "group by",
+    "join",
+    "scalar subquery",
+    "under a condition and always",
+]
+
+DECODE = re.compile(
+    r"pgoutput_decode\(data#\d+[^)]*\)(\[[^]]*\])?( of [A-Z_]*(?:, [A-Z_]+)*)?"
+    r"( with relation_id \d+(?:, \d+)*)?"
+)
+
+
+CAPTURE = "pg18-v4-stream_parallel-binary"
+MUTATIONS = 700
+MESSAGES = "capture string, seq bigint, data binary, in_stream boolean"
+
+
+@pytest.fixture(scope="module")
+def messages(captured: DataFrame) -> Iterator[str]:
+    cached = captured.coalesce(2).cache()
+    cached.createOrReplaceTempView("captured")
+    yield "captured"
+    captured.sparkSession.catalog.dropTempView("captured")
+    cached.unpersist()
+
+
+@pytest.fixture(scope="module")
+def mutated(spark: SparkSession) -> Iterator[str]:
+    """Messages most of which are malformed, so that no two captures' worth of them are alike."""
+    rows = [
+        (f"capture {seq % 3}", seq, bytearray(data), flag)
+        for seq, data in enumerate(random_mutations(captures()[CAPTURE], MUTATIONS, seed=4))
+        for flag in (None, False, True)
+    ]
+    frame = spark.createDataFrame(rows, MESSAGES).coalesce(2).cache()
+    frame.createOrReplaceTempView("mutated")
+    yield "mutated"
+    spark.catalog.dropTempView("mutated")
+    frame.unpersist()
+
+
+@pytest.fixture(scope="module")
+def broken(spark: SparkSession) -> Iterator[str]:
+    """One malformed message, a DELETE with text that is not UTF-8 in its last cell."""
+    data = bytes.fromhex("44 00004010 4b 0001 74 00000001 ff")
+    frame = spark.createDataFrame([("capture", 12, bytearray(data), False)], MESSAGES)
+    frame.createOrReplaceTempView("broken")
+    yield "broken"
+    spark.catalog.dropTempView("broken")
+
+
+@pytest.fixture
+def without_rule(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.conf.unset("spark.sql.optimizer.excludedRules")
+
+
+def decodes(frame: DataFrame) -> list[str]:
+    """What each decode in the plan is narrowed to."""
+    plan = frame._jdf.queryExecution().optimizedPlan().toString()
+    return sorted("".join(filter(None, found.groups())) for found in DECODE.finditer(plan))
+
+
+def answer(spark: SparkSession, query: str) -> object:
+    """The rows' number and hash, whatever their order."""
+    return spark.sql(
+        f"""SELECT count(*), bit_xor(hash), sum(hash % 1000003)
+            FROM (SELECT xxhash64(*) AS hash FROM ({query}))"""
+    ).first()
+
+
+@pytest.mark.usefixtures("without_rule")
+@pytest.mark.parametrize(("query", "expected"), SHAPES.values(), ids=SHAPES)
+def test_captures_with_and_without_rule(
+    spark: SparkSession, messages: str, query: str, expected: list[str]
+) -> None:
+    text = query.format(decode="pgoutput_decode", messages=messages)
+    plan, pruned = decodes(spark.sql(text)), answer(spark, text)
+    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
+    assert answer(spark, text) == pruned
+    assert plan == sorted(expected)
+
+
+@pytest.mark.usefixtures("without_rule")
+@pytest.mark.parametrize("shape", SHAPES_OF_EACH_KIND)
+def test_malformed_messages_with_and_without_rule(
+    spark: SparkSession, mutated: str, broken: str, shape: str
+) -> None:
+    """Whatever a query uses of a message, and whichever messages it drops, each is checked."""
+    query, _ = SHAPES[shape]
+    text = query.format(decode="try_pgoutput_decode", messages=mutated)
+    with_rule = answer(spark, text)
+    errors = (IllegalArgumentException, Py4JJavaError)  # of a subquery Spark has another
+    with pytest.raises(errors, match=r"DELETE at byte 13 .* not valid UTF-8"):
+        answer(spark, query.format(decode="pgoutput_decode", messages=broken))
+    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
+    assert answer(spark, text) == with_rule
+
+
+@pytest.mark.usefixtures("without_rule")
+def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, messages: str) -> None:
+    """For each row, for it may fail: the messages that it fails for are not dropped before it."""
+    query = f"""SELECT d.type FROM (SELECT pgoutput_decode(data, in_stream) AS d FROM {messages})
+                WHERE assert_true(d.type <> 'COMMIT') IS NULL AND d.type = 'INSERT'"""
+    for rules in ("", RULE):
+        spark.conf.set("spark.sql.optimizer.excludedRules", rules)
+        with pytest.raises(SparkRuntimeException, match="COMMIT"):
+            spark.sql(query).collect()
