@@ -19,7 +19,7 @@ SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
 SPARK_TESTS := tests/test_registration.py tests/test_optimizer.py \
   $(addprefix tests/test_decode.py::,test_captures test_golden_messages)
 
-.PHONY: demo test test-sparks bench bench-queries build lint format dist clean requirements
+.PHONY: demo test test-sparks bench bench-decoder bench-queries build lint format dist clean requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -35,7 +35,11 @@ test-spark-3.5.9: SPARK_TESTS := --noconftest tests/test_unsupported_spark.py
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed $(JAR)
 	.venv-spark-$*/bin/pytest $(SPARK_TESTS)
 
-bench: bench-queries
+bench: bench-decoder bench-queries
+
+bench-decoder: $(VENV)/installed
+	mkdir -p benchmarks/output
+	$(SBT) 'benchmarks/Jmh/run -prof gc -rf json -rff benchmarks/output/decoder.json'
 
 bench-queries: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks $(BENCH_OPTIONS)

@@ -4,6 +4,8 @@ import java.io.{BufferedInputStream, DataInputStream, FileInputStream}
 import java.util.concurrent.TimeUnit
 import java.util.zip.GZIPInputStream
 
+import org.apache.spark.sql.types.StructType
+
 import org.openjdk.jmh.annotations._
 import org.openjdk.jmh.infra.Blackhole
 
@@ -12,10 +14,14 @@ import org.openjdk.jmh.infra.Blackhole
 @BenchmarkMode(Array(Mode.AverageTime))
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 @Fork(1)
-@Warmup(iterations = 6, time = 1)
-@Measurement(iterations = 10, time = 300, timeUnit = TimeUnit.MILLISECONDS)
+@Warmup(iterations = 3, time = 500, timeUnit = TimeUnit.MILLISECONDS)
+@Measurement(iterations = 5, time = 500, timeUnit = TimeUnit.MILLISECONDS)
 class OrdersBenchmark {
   import OrdersBenchmark._
+
+  /** The fields that are required. */
+  @Param(Array("all", "type", "new.text"))
+  var fields: String = _
 
   private var messages: Array[Array[Byte]] = _
   private var decoder: MessageDecoder = _
@@ -23,7 +29,7 @@ class OrdersBenchmark {
   @Setup
   def prepare(): Unit = {
     messages = orders()
-    decoder = new MessageDecoder(TextEncoding.Utf8)
+    decoder = new MessageDecoder(TextEncoding.Utf8, required(fields))
   }
 
   @Benchmark
@@ -46,5 +52,19 @@ object OrdersBenchmark {
     val in = new DataInputStream(new BufferedInputStream(new GZIPInputStream(file)))
     try Array.fill(Messages)(in.readNBytes(in.readInt()))
     finally in.close()
+  }
+
+  private def required(fields: String): StructType = fields match {
+    case "all" => MessageSchema.schema
+    case path  => part(MessageSchema.schema, path.split('.').toList)
+  }
+
+  /** The struct with this member only. */
+  private def part(struct: StructType, path: List[String]): StructType = {
+    val member = struct(path.head)
+    StructType(Seq((member.dataType, path.tail) match {
+      case (nested: StructType, rest @ _ :: _) => member.copy(dataType = part(nested, rest))
+      case _                                   => member
+    }))
   }
 }

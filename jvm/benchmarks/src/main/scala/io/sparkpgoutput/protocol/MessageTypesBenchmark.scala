@@ -1,0 +1,57 @@
+package io.sparkpgoutput.protocol
+
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import org.openjdk.jmh.annotations._
+
+/** A message of each type, as PostgreSQL wrote it. */
+@State(Scope.Benchmark)
+@BenchmarkMode(Array(Mode.AverageTime))
+@OutputTimeUnit(TimeUnit.NANOSECONDS)
+@Fork(1)
+@Warmup(iterations = 3, time = 500, timeUnit = TimeUnit.MILLISECONDS)
+@Measurement(iterations = 5, time = 500, timeUnit = TimeUnit.MILLISECONDS)
+class MessageTypesBenchmark {
+
+  @Param(
+    Array(
+      "BEGIN",
+      "MESSAGE",
+      "COMMIT",
+      "ORIGIN",
+      "RELATION",
+      "TYPE",
+      "INSERT",
+      "UPDATE",
+      "DELETE",
+      "TRUNCATE",
+      "STREAM_START",
+      "STREAM_STOP",
+      "STREAM_COMMIT",
+      "STREAM_ABORT",
+      "BEGIN_PREPARE",
+      "PREPARE",
+      "COMMIT_PREPARED",
+      "ROLLBACK_PREPARED",
+      "STREAM_PREPARE"
+    )
+  )
+  var messageType: String = _
+
+  private var message: Array[Byte] = _
+  private var context: Int = _
+  private var decoder: MessageDecoder = _
+
+  @Setup
+  def prepare(): Unit = {
+    val golden = Golden.all.find(_.decoded.get("type").contains(messageType)).get
+    message = golden.data
+    context = StreamContext.of(golden.inStream)
+    decoder = new MessageDecoder(TextEncoding.Utf8)
+  }
+
+  @Benchmark
+  def decode(): UnsafeRow = decoder.decode(message, context)
+}
