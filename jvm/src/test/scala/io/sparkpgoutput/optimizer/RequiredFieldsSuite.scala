@@ -1,0 +1,100 @@
+package io.sparkpgoutput.optimizer
+
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.optimizer.RequiredFields._
+
+class RequiredFieldsSuite extends AnyFunSuite {
+  private val point = new StructType().add("x", IntegerType).add("y", IntegerType)
+  private val line = new StructType().add("from", point).add("to", point).add("name", StringType)
+  private val drawing = new StructType()
+    .add("lines", ArrayType(line, containsNull = false))
+    .add("title", StringType)
+
+  private def members(names: String*) = Members(names.map(_ -> Whole).toMap)
+
+  test("all of it and a part of it is all of it") {
+    Seq(Whole, Presence, members("a"), member("a", Presence)).foreach { part =>
+      assert(Whole.and(part) == Whole)
+      assert(part.and(Whole) == Whole)
+    }
+    assert(member("a", members("x")).and(member("a", Whole)) == member("a", Whole))
+    assert(member("a", Whole).and(member("a", members("x"))) == member("a", Whole))
+  }
+
+  test("members of both are needed, and of the same member the parts of both") {
+    assert(members("a").and(members("b")) == members("a", "b"))
+    val nested = member("a", members("x")).and(member("a", members("y")))
+    assert(nested == member("a", members("x", "y")))
+    val deep = member("a", member("b", members("x"))).and(member("a", member("b", members("y"))))
+    assert(deep == member("a", member("b", members("x", "y"))))
+    assert(
+      member("a", members("x")).and(member("b", members("y"))) ==
+        Members(Map("a" -> members("x"), "b" -> members("y")))
+    )
+  }
+
+  test("whether it is NULL adds nothing") {
+    Seq(Presence, members("a"), member("a", Presence)).foreach { part =>
+      assert(Presence.and(part) == part)
+      assert(part.and(Presence) == part)
+    }
+    assert(member("a", Presence).and(member("a", members("x"))) == member("a", members("x")))
+  }
+
+  test("all of it leaves the type as it is") {
+    Seq(line, drawing, StringType, ArrayType(line)).foreach { dataType =>
+      assert(Whole.prune(dataType) == dataType)
+    }
+    assert(members("x", "y").prune(point) == point)
+  }
+
+  test("members that are not needed go, the others stay in the struct's order") {
+    assert(members("y").prune(point) == new StructType().add("y", IntegerType))
+    val both = members("name", "from").prune(line)
+    assert(both == new StructType().add("from", point).add("name", StringType))
+  }
+
+  test("structs in the struct are pruned likewise") {
+    val y = new StructType().add("y", IntegerType)
+    val part = member("to", members("y")).and(member("name", Whole))
+    assert(part.prune(line) == new StructType().add("to", y).add("name", StringType))
+  }
+
+  test("so are structs in arrays") {
+    val names = new StructType().add("name", StringType)
+    val pruned = member("lines", members("name")).prune(drawing)
+    assert(pruned == new StructType().add("lines", ArrayType(names, containsNull = false)))
+    val nullable = members("name").prune(ArrayType(line, containsNull = true))
+    assert(nullable == ArrayType(names, containsNull = true))
+  }
+
+  test("what is neither struct nor array of structs stays") {
+    Seq(StringType, ArrayType(StringType), MapType(StringType, point)).foreach { dataType =>
+      assert(members("x").prune(dataType) == dataType)
+      assert(Presence.prune(dataType) == dataType)
+    }
+  }
+
+  test("nullability and comments of members stay") {
+    val commented = new StructType().add("a", point, nullable = false, "what it is")
+    val pruned = member("a", members("x")).prune(commented).asInstanceOf[StructType]
+    assert(!pruned.head.nullable)
+    assert(pruned.head.getComment().contains("what it is"))
+  }
+
+  test("whether it is NULL leaves the first member, and of that the first, and so on") {
+    val x = new StructType().add("x", IntegerType)
+    assert(Presence.prune(point) == x)
+    assert(Presence.prune(line) == new StructType().add("from", x))
+    val lines = ArrayType(new StructType().add("from", x), containsNull = false)
+    assert(Presence.prune(drawing) == new StructType().add("lines", lines))
+    assert(member("to", Presence).prune(line) == new StructType().add("to", x))
+  }
+
+  test("members that the struct does not have leave the first") {
+    assert(members("z").prune(point) == new StructType().add("x", IntegerType))
+  }
+}
