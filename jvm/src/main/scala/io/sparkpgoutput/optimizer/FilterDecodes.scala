@@ -71,7 +71,7 @@ private[optimizer] object FilterDecodes extends PredicateHelper {
       case In(e, list) if isField(e) && list.forall(_.isInstanceOf[Literal]) =>
         Some(list.map(_.asInstanceOf[Literal].value).toSet - null)
       case InSet(e, set) if isField(e) => Some(set - null)
-      case And(a, b) => both(Seq(a, b).map(values(_, column, field)))
+      case And(a, b)                   => both(Seq(a, b).map(values(_, column, field)))
       case Or(a, b) =>
         values(a, column, field).zip(values(b, column, field)).map { case (a, b) => a ++ b }
       case _ => None

@@ -149,8 +149,10 @@ final private class ShareDecodes extends PredicateHelper {
    * the first that decodes, and such that a source may have been given to skip data by.
    */
   private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
-    val (leading, rest) = splitConjunctivePredicates(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
-    val (simple, staying) = rest.partition(c => SimpleConditions.contains(c) && !usesDecodedColumn(c))
+    val (leading, rest) =
+      splitConjunctivePredicates(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
+    val (simple, staying) =
+      rest.partition(c => SimpleConditions.contains(c) && !usesDecodedColumn(c))
     (leading ++ simple, staying)
   }
 
