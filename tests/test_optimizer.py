@@ -136,6 +136,13 @@ SHAPES = {
               SELECT d.relation_id FROM {DECODED} WHERE d.relation.name = 'orders')""",
         ["[type, relation_id, new.text]", "[relation_id, relation.name]"],
     ),
+    # Spark joins such a subquery after the rule ran, and may join by the whole struct.
+    "correlated subquery": (
+        f"""SELECT seq, d.type FROM {DECODED} c WHERE EXISTS (
+              SELECT 1 FROM {DECODED} r WHERE r.d.type = 'RELATION'
+                AND r.capture = c.capture AND r.d.relation_id = c.d.relation_id)""",
+        ["", " of RELATION"],
+    ),
     "scalar subquery": (
         f"""SELECT d.type FROM {DECODED}
             WHERE d.lsn = (SELECT max(d.end_lsn) FROM {DECODED} WHERE d.type = 'COMMIT')""",

@@ -32,7 +32,9 @@ case class PrunedDecode(
 
   /** For example `pgoutput_decode(data#1)[type, new.text] of INSERT, UPDATE`. */
   override def toString: String = {
-    val fields = PrunedDecode.paths(required, MessageSchema.schema).mkString("[", ", ", "]")
+    val whole = MessageSchema.schema
+    val fields =
+      if (required == whole) "" else PrunedDecode.paths(required, whole).mkString("[", ", ", "]")
     val types = filter.types.map(_.toSeq.sorted.mkString(" of ", ", ", ""))
     val relations = filter.relationIds.map(_.toSeq.sorted.mkString(" with relation_id ", ", ", ""))
     super.toString + fields + types.mkString + relations.mkString

@@ -63,6 +63,7 @@ private[optimizer] object PruneDecodes {
       case get @ GetArrayItem(child, index, _) =>
         get.withNewChildren(Seq(narrowed(child, part), narrowed(index, Whole)))
       case _: IsNull | _: IsNotNull => expression.mapChildren(narrowed(_, Presence))
+      case _: PlanExpression[_]     => expression // what it takes from this plan stays whole
       case other                    => other.mapChildren(narrowed(_, Whole))
     }
     narrowed(expression, Whole)

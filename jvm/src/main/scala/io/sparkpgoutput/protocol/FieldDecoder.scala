@@ -87,6 +87,9 @@ abstract private[protocol] class FieldDecoder(
     in.skip(size + 1)
   }
 
+  /** Whether the text that is left of the message is known to be the same in UTF-8. */
+  final protected def textIsCopied: Boolean = isUtf8 && in.restIsAscii
+
   /**
    * Writes text, in UTF-8, at a position of the row.
    *
@@ -96,7 +99,7 @@ abstract private[protocol] class FieldDecoder(
   final protected def text(position: Int, head: Int, slot: Int, from: Int, size: Int): Int =
     if (isUtf8) {
       val end = row.write(position, head, slot, in.message, from, size)
-      if (in.restIsAscii || TextEncoding.isValidUtf8(in.message, from, size)) end else -1
+      if (textIsCopied || TextEncoding.isValidUtf8(in.message, from, size)) end else -1
     } else convertedText(position, head, slot, from, size)
 
   private def convertedText(position: Int, head: Int, slot: Int, from: Int, size: Int): Int = {

@@ -141,9 +141,10 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
     else {
       val padded = (size + 7) & ~7
       reserve(position, padded.toLong)
-      point(head, slot, position, size)
-      if (padded > 0) Word.set(buffer, position + padded - 8, 0L)
-      System.arraycopy(bytes, from, buffer, position, size)
+      val target = buffer
+      Word.set(target, slot, reference(head, position, size))
+      if (padded > 0) Word.set(target, position + padded - 8, 0L)
+      System.arraycopy(bytes, from, target, position, size)
       position + padded
     }
 
@@ -164,7 +165,7 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   def closeNested(head: Int, slot: Int, nested: Int): Unit = point(head, slot, nested, end - nested)
 
   private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
-    putLong(slot, (start - head).toLong << 32 | size)
+    putLong(slot, reference(head, start, size))
 
   /** Appends so many bytes, a multiple of 8, that are to be set; returns where they begin. */
   private def append(size: Long): Int = {
@@ -208,6 +209,10 @@ private object MessageRow {
 
   private val Int32: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.nativeOrder)
+
+  /** What a slot holds of a member of variable size. */
+  private def reference(head: Int, start: Int, size: Int): Long =
+    (start - head).toLong << 32 | size
 
   private def structHead(members: Int): Int = firstSlot(members) + 8 * members
 }

@@ -42,6 +42,7 @@ abstract private[protocol] class TupleDecoder(
     val array = row.openArray(slot, columns)
     val message = in.message
     val messageEnd = in.end
+    val copied = textIsCopied
     var at = in.position
     var end = row.position
     var binaryCells = 0
@@ -51,7 +52,10 @@ abstract private[protocol] class TupleDecoder(
       val size = if (kind == 't' || kind == 'b') in.lengthAt(at + 1) else 0
       row.putByte(kinds, cell, kind)
       if (kind == 't' && size >= 0) {
-        end = text(end, array, row.elementSlot(array, columns, cell), at + 5, size)
+        val element = row.elementSlot(array, columns, cell)
+        end =
+          if (copied) row.write(end, array, element, message, at + 5, size)
+          else text(end, array, element, at + 5, size)
         at = if (end < 0) malformedCell(field, cell, at) else at + 5 + size
       } else if (kind == 'b' && size >= 0) {
         row.setNullElement(array, columns, cell)
