@@ -18,7 +18,7 @@ final class TextEncoding private (val charset: Charset) {
   override def toString: String = charset.name
 
   /** The same text in UTF-8; null where the bytes are no text in this encoding. */
-  private[protocol] def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
+  private[sparkpgoutput] def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
     try {
       val text = charset.newDecoder().decode(ByteBuffer.wrap(bytes, from, size)) // reports errors
       corrected(text.toString).getBytes(StandardCharsets.UTF_8)
@@ -117,6 +117,6 @@ object TextEncoding {
     try Charset.isSupported(name)
     catch { case _: IllegalArgumentException => false }
 
-  private[protocol] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
+  private[sparkpgoutput] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
     UTF8String.fromBytes(bytes, from, size).isValid
 }

@@ -1,0 +1,18 @@
+package io.sparkpgoutput.protocol
+
+import java.lang.invoke.{MethodHandles, VarHandle}
+import java.nio.ByteOrder
+
+/** Integers as PostgreSQL sends them. They check the array's bounds, and nothing else. */
+private[sparkpgoutput] object BigEndian {
+  private val Int16: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Short]], ByteOrder.BIG_ENDIAN)
+  private val Int32: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
+  private val Int64: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
+
+  def int16(bytes: Array[Byte], at: Int): Short = Int16.get(bytes, at)
+  def int32(bytes: Array[Byte], at: Int): Int = Int32.get(bytes, at)
+  def int64(bytes: Array[Byte], at: Int): Long = Int64.get(bytes, at)
+}

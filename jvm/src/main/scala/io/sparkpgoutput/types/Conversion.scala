@@ -1,0 +1,30 @@
+package io.sparkpgoutput.types
+
+/**
+ * Reads values of one type of PostgreSQL's as values of one type of Spark's.
+ *
+ * A value is given as the bytes of its cell, or of an element or field in it: those at `from` up to,
+ * but not including, `to`. A value that does not fit is thrown as [[InvalidValue]]. Not thread-safe.
+ */
+abstract private[sparkpgoutput] class Conversion {
+
+  /** Reads the value from its text, in UTF-8. */
+  def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit
+
+  /** Reads the value from what the type's send function made of it. */
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit
+}
+
+/** Reads to strings: text as it is, binary as the server would print it. */
+final private[sparkpgoutput] class StringConversion(printer: Printer) extends Conversion {
+  private val text = new TextBuffer
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+    out.write(bytes, from, to - from)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+    text.clear()
+    printer.print(bytes, from, to, text)
+    out.write(text.bytes, 0, text.size)
+  }
+}

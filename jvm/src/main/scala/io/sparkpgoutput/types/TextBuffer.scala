@@ -1,0 +1,82 @@
+package io.sparkpgoutput.types
+
+import java.nio.charset.StandardCharsets
+
+/** Text in UTF-8 that grows, and is used again for one value after another. */
+final private[sparkpgoutput] class TextBuffer {
+  private var buffer = new Array[Byte](64)
+  private var used = 0
+
+  /** The text, from 0 up to `size`; others than its bytes may follow. */
+  def bytes: Array[Byte] = buffer
+  def size: Int = used
+  def clear(): Unit = used = 0
+
+  /** A byte of a character; the whole of one in ASCII. */
+  def add(byte: Int): Unit = {
+    reserve(1)
+    buffer(used) = byte.toByte
+    used += 1
+  }
+
+  def add(character: Char): Unit = add(character.toInt)
+
+  def add(text: String): Unit = {
+    val utf8 = text.getBytes(StandardCharsets.UTF_8)
+    add(utf8, 0, utf8.length)
+  }
+
+  def add(utf8: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(to - from)
+    System.arraycopy(utf8, from, buffer, used, to - from)
+    used += to - from
+  }
+
+  /** A number in decimal digits. */
+  def number(value: Long): Unit = {
+    reserve(20)
+    if (value < 0) add('-')
+    // Negative all the way: the least number has no positive counterpart.
+    var rest = if (value < 0) value else -value
+    var size = 1
+    var power = -10L
+    while (size < 19 && rest <= power) { size += 1; power *= 10 }
+    var at = used + size
+    used = at
+    while (size > 0) {
+      at -= 1
+      buffer(at) = ('0' - rest % 10).toByte
+      rest /= 10
+      size -= 1
+    }
+  }
+
+  /** A number that is not negative, in at least so many digits. */
+  def padded(value: Long, digits: Int): Unit = {
+    var power = 1L
+    var size = 1
+    while (size < digits) { power *= 10; if (value < power) add('0'); size += 1 }
+    number(value)
+  }
+
+  /** A byte in two hexadecimal digits, in lower case. */
+  def hex(byte: Int): Unit = {
+    add(TextBuffer.HexDigits.charAt((byte >> 4) & 15))
+    add(TextBuffer.HexDigits.charAt(byte & 15))
+  }
+
+  override def toString: String = new String(buffer, 0, used, StandardCharsets.UTF_8)
+
+  private def reserve(size: Int): Unit =
+    if (size > buffer.length - used) {
+      val wanted = math.max(2L * buffer.length, used.toLong + size)
+      buffer = java.util.Arrays.copyOf(buffer, math.min(wanted, TextBuffer.Most).toInt)
+    }
+}
+
+private object TextBuffer {
+  private val HexDigits = "0123456789abcdef"
+
+  /** The longest array there can be; what needs more fails at its copy, with a clear exception. */
+  private val Most = Int.MaxValue - 15L
+}

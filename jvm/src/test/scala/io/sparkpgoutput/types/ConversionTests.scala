@@ -1,0 +1,50 @@
+package io.sparkpgoutput.types
+
+import java.nio.charset.StandardCharsets
+
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import org.apache.spark.sql.types.DataType
+import org.scalatest.Assertions
+
+/** Reads single values by a conversion, as a column does that has a value before and after. */
+private[types] trait ConversionTests extends Assertions {
+  private val Surrounding = "xy".getBytes(StandardCharsets.UTF_8)
+
+  /** What the text is as the Spark type, in Spark's internal form. */
+  def fromText(
+      pgType: PgType,
+      target: DataType,
+      text: String,
+      options: ConversionOptions = ConversionOptions()
+  ): Any = read(target, text.getBytes(StandardCharsets.UTF_8)) {
+    conversion(pgType, target, options).fromText
+  }
+
+  /** What the binary value is as the Spark type, in Spark's internal form. */
+  def fromBinary(
+      pgType: PgType,
+      target: DataType,
+      binary: Array[Byte],
+      options: ConversionOptions = ConversionOptions()
+  ): Any = read(target, binary)(conversion(pgType, target, options).fromBinary)
+
+  /** What is wrong with a value that does not fit, and the remedy. */
+  def problem(read: => Any): String = {
+    val invalid = intercept[InvalidValue](read)
+    (invalid.problem +: Option(invalid.remedy).toSeq).mkString("; ")
+  }
+
+  private def conversion(pgType: PgType, target: DataType, options: ConversionOptions) =
+    pgType.to(target, options).getOrElse(fail(s"$pgType cannot be read as ${target.sql}"))
+
+  private def read(target: DataType, value: Array[Byte])(
+      convert: (Array[Byte], Int, Int, Slot) => Unit
+  ): Any = {
+    val writer = new UnsafeRowWriter(1, 16) // it is to grow
+    writer.reset()
+    writer.zeroOutNullBytes()
+    val bytes = Surrounding ++ value ++ Surrounding
+    convert(bytes, 2, 2 + value.length, new Slot(writer, target, 0))
+    writer.getRow.get(0, target)
+  }
+}
