@@ -11,8 +11,8 @@ import io.sparkpgoutput.expressions._
 import io.sparkpgoutput.optimizer.OptimizeDecode
 
 /**
- * Adds the functions and their optimizer rule to Spark sessions. Spark finds it by itself where the JAR is on the class path
- * (`META-INF/services`); `spark.sql.extensions` may name it too.
+ * Adds the functions and their optimizer rule to Spark sessions. Spark finds it by itself where the
+ * JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it too.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {

@@ -1,8 +1,5 @@
 package io.sparkpgoutput.protocol
 
-import java.lang.invoke.{MethodHandles, VarHandle}
-import java.nio.ByteOrder
-
 /**
  * Reads a message's fields one after the other, each checked against what is left.
  *
@@ -84,17 +81,17 @@ final private[protocol] class MessageReader {
     else 0
 
   def uint16(field: Int, part: String = null): Int =
-    if (has(2, field, part)) { at += 2; ((bytes(at - 2) & 0xff) << 8) | (bytes(at - 1) & 0xff) }
+    if (has(2, field, part)) { at += 2; BigEndian.int16(bytes, at - 2) & 0xffff }
     else 0
 
   def int32(field: Int, part: String = null): Int =
-    if (has(4, field, part)) { at += 4; Int32.get(bytes, at - 4) }
+    if (has(4, field, part)) { at += 4; BigEndian.int32(bytes, at - 4) }
     else 0
 
   def uint32(field: Int, part: String = null): Long = int32(field, part) & 0xffffffffL
 
   def int64(field: Int, part: String = null): Long =
-    if (has(8, field, part)) { at += 8; Int64.get(bytes, at - 8) }
+    if (has(8, field, part)) { at += 8; BigEndian.int64(bytes, at - 8) }
     else 0L
 
   /** A byte that must be between 0 and `most`. */
@@ -122,16 +119,6 @@ final private[protocol] class MessageReader {
     if (has(size, field, part)) size.toInt else 0
   }
 
-  /** The length at a position, without going there; -1 where not so many bytes follow it. */
-  def lengthAt(position: Int): Int = {
-    val left = limit - position - 4
-    if (left < 0) -1
-    else {
-      val size: Int = Int32.get(bytes, position)
-      if (size < 0 || size > left) -1 else size
-    }
-  }
-
   /** A number of things that is to be trusted only if each can have its least size. */
   def count(value: Long, leastBytes: Int, field: Int, part: String = null): Int =
     if (has(value * leastBytes, field, part)) value.toInt else 0
@@ -155,10 +142,6 @@ final private[protocol] class MessageReader {
 
 private object MessageReader {
   private val CopiedSize = 4096
-  private val Int32: VarHandle =
-    MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
-  private val Int64: VarHandle =
-    MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
 
   final private val BlockSize = 32
   final private val NotAscii = 0x8080808080808080L
@@ -181,6 +164,6 @@ private object MessageReader {
   }
 
   private def block(bytes: Array[Byte], at: Int): Long =
-    (Int64.get(bytes, at): Long) | (Int64.get(bytes, at + 8): Long) |
-      (Int64.get(bytes, at + 16): Long) | (Int64.get(bytes, at + 24): Long)
+    BigEndian.int64(bytes, at) | BigEndian.int64(bytes, at + 8) |
+      BigEndian.int64(bytes, at + 16) | BigEndian.int64(bytes, at + 24)
 }

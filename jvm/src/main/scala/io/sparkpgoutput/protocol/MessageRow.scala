@@ -139,7 +139,7 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   ): Int =
     if (slot < 0) position
     else {
-      val padded = (size + 7) & ~7
+      val padded = roundNumberOfBytesToNearestWord(size)
       reserve(position, padded.toLong)
       val target = buffer
       Word.set(target, slot, reference(head, position, size))

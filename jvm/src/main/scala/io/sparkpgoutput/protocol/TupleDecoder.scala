@@ -19,17 +19,39 @@ abstract private[protocol] class TupleDecoder(
   final protected def tuple(field: Int): Unit = {
     val columns = in.count(in.uint16(field, "columns").toLong, leastBytes = 1, field, "columns")
     in.lookAhead()
-    val members = if (kept) struct.struct(field) else Unwanted
-    val head = row.openStruct(members)
-    val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
-    val cells = in.position
-    val binaryCells = textArray(field, head, members.slot(head, TEXT), kinds, columns)
-    if (binaryCells == 0) row.setNullMember(head, members, BINARY)
-    else if (members.slot(head, BINARY) >= 0) {
-      in.moveTo(cells)
-      binaryArray(field, head, members.slot(head, BINARY), columns)
+    val wanted = kept && struct.slot(0, field) >= 0
+    if (!wanted && textIsCopied) checkCells(field, columns)
+    else {
+      val members = if (wanted) struct.struct(field) else Unwanted
+      val head = row.openStruct(members)
+      val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
+      val cells = in.position
+      val binaryCells = textArray(field, head, members.slot(head, TEXT), kinds, columns)
+      if (binaryCells == 0) row.setNullMember(head, members, BINARY)
+      else if (members.slot(head, BINARY) >= 0) {
+        in.moveTo(cells)
+        binaryArray(field, head, members.slot(head, BINARY), columns)
+      }
+      row.setNested(field, head)
     }
-    row.setNested(field, head)
+  }
+
+  /**
+   * Goes past a tuple's cells, of which nothing is wanted and whose text is known to be valid.
+   *
+   * As in `textArray`, positions are in local variables.
+   */
+  private def checkCells(field: Int, columns: Int): Unit = {
+    val message = in.message
+    val end = in.end
+    var at = in.position
+    var cell = 0
+    while (cell < columns && at >= 0) {
+      val next = cellEnd(message, at, end)
+      at = if (next < 0) malformedCell(field, cell, at) else next
+      cell += 1
+    }
+    if (at >= 0) in.moveTo(at)
   }
 
   /**
@@ -48,23 +70,23 @@ abstract private[protocol] class TupleDecoder(
     var binaryCells = 0
     var cell = 0
     while (cell < columns && at >= 0) {
-      val kind = if (at < messageEnd) message(at).toInt else EndOfMessage
-      val size = if (kind == 't' || kind == 'b') in.lengthAt(at + 1) else 0
-      row.putByte(kinds, cell, kind)
-      if (kind == 't' && size >= 0) {
-        val element = row.elementSlot(array, columns, cell)
-        end =
-          if (copied) row.write(end, array, element, message, at + 5, size)
-          else text(end, array, element, at + 5, size)
-        at = if (end < 0) malformedCell(field, cell, at) else at + 5 + size
-      } else if (kind == 'b' && size >= 0) {
-        row.setNullElement(array, columns, cell)
-        binaryCells += 1
-        at += 5 + size
-      } else if (kind == 'n' || kind == 'u') {
-        row.setNullElement(array, columns, cell)
-        at += 1
-      } else at = malformedCell(field, cell, at)
+      val next = cellEnd(message, at, messageEnd)
+      if (next < 0) at = malformedCell(field, cell, at)
+      else {
+        val kind = message(at).toInt
+        row.putByte(kinds, cell, kind)
+        if (kind == 't') {
+          val element = row.elementSlot(array, columns, cell)
+          val size = next - at - 5
+          end =
+            if (copied) row.write(end, array, element, message, at + 5, size)
+            else text(end, array, element, at + 5, size)
+        } else {
+          row.setNullElement(array, columns, cell)
+          if (kind == 'b') binaryCells += 1
+        }
+        at = if (end < 0) malformedCell(field, cell, at) else next
+      }
       cell += 1
     }
     if (at >= 0) {
@@ -107,6 +129,19 @@ abstract private[protocol] class TupleDecoder(
 
 private object TupleDecoder {
   private val Unwanted = new PrunedStruct(schema, new StructType)
+
+  /**
+   * Where the cell ends that begins at a position: n and u are their kind only, t and b have a uint32
+   * length and so many bytes. -1 where that is not before the message's end.
+   */
+  private def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
+    val kind = if (at < end) message(at).toInt else EndOfMessage
+    if (kind == 't' || kind == 'b') {
+      val size = if (at <= end - 5) BigEndian.int32(message, at + 1) else -1
+      if (size < 0 || size > end - at - 5) -1 else at + 5 + size
+    } else if (kind == 'n' || kind == 'u') at + 1
+    else -1
+  }
 
   /** No kind of cell. */
   final private val EndOfMessage = 0

@@ -6,8 +6,8 @@ import io.sparkpgoutput.PgOutputExtensions
 import io.sparkpgoutput.optimizer.OptimizeDecode
 
 /**
- * Registers the functions and their optimizer rule in a session that is running already. In this package because the function
- * registry of a session is `private[sql]`.
+ * Registers the functions and their optimizer rule in a session that is running already. In this
+ * package because the function registry of a session is `private[sql]`.
  */
 object SessionRegistration {
 
