@@ -1,0 +1,42 @@
+package io.sparkpgoutput.types
+
+import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
+
+/**
+ * Arrays: ARRAY, nested once for each dimension, or VARIANT.
+ *
+ * @param elementOid
+ *   0 where it is not known
+ */
+final private[sparkpgoutput] class PgArray(element: PgType, elementOid: Long) extends PgType {
+
+  /** As `format_type` has it. */
+  override val name: String = s"${element.name}[]"
+
+  override def sparkType(modifier: Int): DataType = ArrayType(element.sparkType(modifier))
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case array: ArrayType =>
+        element
+          .to(PgArray.leaf(array), options)
+          .map(new ArrayConversion(name, array, text, binary, _))
+      case VariantType => element.variant(options).map(new ArrayVariant(text, binary, _))
+      case _           => None
+    }
+
+  override def printer(options: ConversionOptions): Printer =
+    new ArrayPrinter(element.delimiter, binary, element.printer(options))
+
+  private def text = new TextArrayElements(name, element.delimiter)
+  private def binary = new BinaryArrayElements(name, elementOid)
+}
+
+private[types] object PgArray {
+
+  /** The type of the elements in arrays of arrays. */
+  def leaf(array: ArrayType): DataType = array.elementType match {
+    case nested: ArrayType => leaf(nested)
+    case other             => other
+  }
+}
