@@ -8,6 +8,9 @@ abstract private[sparkpgoutput] class PgType {
   /** As PostgreSQL's catalog has it (`pg_type.typname`). */
   def name: String
 
+  /** What is between the elements in the text of an array (`pg_type.typdelim`). */
+  def delimiter: Char = ','
+
   /** What it is read as where nothing else is asked for; `modifier` is the column's. */
   def sparkType(modifier: Int): DataType = StringType
 

@@ -61,8 +61,25 @@ final private[sparkpgoutput] class TextBuffer {
 
   /** A byte in two hexadecimal digits, in lower case. */
   def hex(byte: Int): Unit = {
-    add(TextBuffer.HexDigits.charAt((byte >> 4) & 15))
-    add(TextBuffer.HexDigits.charAt(byte & 15))
+    hexDigit(byte >> 4)
+    hexDigit(byte)
+  }
+
+  /** The four lowest bits as a hexadecimal digit, in lower case. */
+  def hexDigit(value: Int): Unit = add(TextBuffer.HexDigits.charAt(value & 15))
+
+  /** Text in UTF-8 between quotes; a quote in it has `escape` before it, a backslash another. */
+  def quoted(utf8: Array[Byte], from: Int, to: Int, quote: Char, escape: Char): Unit = {
+    add(quote)
+    var at = from
+    while (at < to) {
+      val byte = utf8(at)
+      if (byte == quote) add(escape)
+      else if (byte == '\\') add('\\')
+      add(byte.toInt)
+      at += 1
+    }
+    add(quote)
   }
 
   override def toString: String = new String(buffer, 0, used, StandardCharsets.UTF_8)

@@ -1,0 +1,24 @@
+package io.sparkpgoutput.types
+
+import io.sparkpgoutput.protocol.TextEncoding
+
+/** A word of a tsvector or tsquery: text that a 0 ends, printed as `'it''s'`. */
+final private[sparkpgoutput] class Lexeme(typeName: String, encoding: TextEncoding) {
+  private val decoder = new EncodedText(encoding)
+  private val text = new TextBuffer
+  private val quoted = new TextBuffer
+
+  /** Reads one; it is between quotes, with quotes and backslashes doubled, until the next is read. */
+  def read(binary: BinaryReader): TextBuffer = {
+    val from = binary.position
+    var size = 0
+    while (size < binary.left && binary.bytes(from + size) != 0) size += 1
+    if (size == binary.left) throw InvalidValue.malformed(typeName)
+    binary.take(size + 1)
+    text.clear()
+    decoder.print(binary.bytes, from, from + size, text)
+    quoted.clear()
+    quoted.quoted(text.bytes, 0, text.size, quote = '\'', escape = '\'')
+    quoted
+  }
+}

@@ -1,0 +1,19 @@
+package io.sparkpgoutput.types
+
+import java.util.HexFormat
+
+import scala.io.{Codec, Source}
+import scala.util.Using
+
+/** What a server sent as binary and as text: a resource of lines `type, hexadecimal digits, text`. */
+private[types] object PrintedValues {
+  final case class Printed(typeName: String, binary: Array[Byte], text: String)
+
+  def read(resource: String): Seq[Printed] =
+    Using.resource(Source.fromInputStream(getClass.getResourceAsStream(resource))(Codec.UTF8)) {
+      _.getLines().map { line =>
+        val Array(typeName, hex, text) = line.split("\t", -1)
+        Printed(typeName, HexFormat.of.parseHex(hex), text)
+      }.toVector
+    }
+}
