@@ -9,6 +9,9 @@ abstract private[types] class ArrayElements {
   /** The number of elements of each dimension. */
   val sizes: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
+  /** The number of the first element of each dimension. */
+  val lowerBounds: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
+
   /** Where the element is that `next` went to: from `from` up to `to`. */
   var bytes: Array[Byte] = Array.emptyByteArray
   var from = 0

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-/** Prints arrays as `array_out` does, but for lower bounds, which it does not show either way. */
+/** Prints arrays as `array_out` does. */
 final private[types] class ArrayPrinter(
     delimiter: Char,
     elements: ArrayElements,
@@ -10,7 +10,23 @@ final private[types] class ArrayPrinter(
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     elements.start(bytes, from, to)
-    if (elements.dimensions == 0) out.add("{}") else printDimension(0, out)
+    if (elements.dimensions == 0) out.add("{}")
+    else {
+      if (elements.lowerBounds.take(elements.dimensions).exists(_ != 1)) printBounds(out)
+      printDimension(0, out)
+    }
+  }
+
+  private def printBounds(out: TextBuffer): Unit = {
+    (0 until elements.dimensions).foreach { dimension =>
+      val first = elements.lowerBounds(dimension).toLong
+      out.add('[')
+      out.number(first)
+      out.add(':')
+      out.number(first + elements.sizes(dimension) - 1)
+      out.add(']')
+    }
+    out.add('=')
   }
 
   private def printDimension(dimension: Int, out: TextBuffer): Unit = {

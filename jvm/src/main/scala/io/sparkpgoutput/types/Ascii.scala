@@ -11,6 +11,19 @@ private[sparkpgoutput] object Ascii {
       index == text.length
     }
 
+  /** The same in any case; `text` is in lower case. */
+  def equalIgnoreCase(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
+    to - from == text.length && {
+      var index = 0
+      while (index < text.length && lowerCase(bytes(from + index)) == text.charAt(index)) index += 1
+      index == text.length
+    }
+
+  private def lowerCase(byte: Byte): Int = if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt
+
+  /** What PostgreSQL takes for white space (`scanner_isspace`, with the vertical tab). */
+  def isSpace(byte: Byte): Boolean = byte == ' ' || byte >= 9 && byte <= 13
+
   /** The value of a hexadecimal digit; -1 for another byte. */
   def hexDigit(byte: Int): Int = Character.digit(byte, 16)
 }

@@ -2,8 +2,7 @@ package io.sparkpgoutput.types
 
 /**
  * Binary arrays: i32 number of dimensions; i32 whether there are NULLs; oid of the element type; for
- * each dimension i32 size and i32 lower bound, which is dropped; for each element i32 length, -1 for
- * NULL, and value.
+ * each dimension i32 size and i32 lower bound; for each element i32 length, -1 for NULL, and value.
  *
  * @param element
  *   the element type's oid; 0 where it is not known
@@ -34,7 +33,7 @@ final private[types] class BinaryArrayElements(typeName: String, element: Long)
     var dimension = 0
     while (dimension < dimensions) {
       sizes(dimension) = reader.int32()
-      reader.int32()
+      lowerBounds(dimension) = reader.int32()
       if (sizes(dimension) <= 0) throw InvalidValue.malformed(typeName)
       elements *= sizes(dimension)
       // Each element has its length at least: the number can be trusted only if they are there.

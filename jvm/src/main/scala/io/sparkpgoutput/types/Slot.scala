@@ -2,7 +2,7 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeWriter
-import org.apache.spark.sql.types.{DataType, Decimal, DecimalType}
+import org.apache.spark.sql.types.{DataType, Decimal, DecimalType, StructType}
 import org.apache.spark.unsafe.types.VariantVal
 
 /**
@@ -50,6 +50,12 @@ final private[sparkpgoutput] class Slot(
 }
 
 private[sparkpgoutput] object Slot {
+
+  /** Those of a row's members. */
+  def all(writer: UnsafeWriter, struct: StructType): Array[Slot] =
+    struct.fields.zipWithIndex.map { case (member, ordinal) =>
+      new Slot(writer, member.dataType, ordinal)
+    }
 
   /** The bytes that an element takes in the fixed part of an array (`UnsafeArrayData`). */
   def elementSize(dataType: DataType): Int = dataType match {

@@ -35,16 +35,12 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
       from = at
       at = endOfUnquoted()
       to = at
-      !isNull
+      !Ascii.equalIgnoreCase(text, from, to, "null")
     }
   }
 
   override def convert(conversion: Conversion, out: Slot): Unit =
     conversion.fromText(bytes, from, to, out)
-
-  private def isNull = to - from == 4 &&
-    (text(from) | 32) == 'n' && (text(from + 1) | 32) == 'u' &&
-    (text(from + 2) | 32) == 'l' && (text(from + 3) | 32) == 'l'
 
   /** What stands between quotes; a backslash makes the next character an ordinary one. */
   private def quoted(): Boolean = {

@@ -1,0 +1,133 @@
+package io.sparkpgoutput.types
+
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * A composite type, whose fields are known by what is asked for and by what binary values say:
+ * STRUCT, fields by position.
+ *
+ * Text: `(1,"a b",)`. Binary: i32 number of fields; for each u32 oid of its type, i32 length, -1 for
+ * NULL, and value.
+ *
+ * @see
+ *   `record_out`, `record_send`
+ */
+private[sparkpgoutput] object PgComposite extends PgType {
+  override def name: String = "composite"
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case struct: StructType =>
+        val fields = struct.map(field => new PgUnknown(0).to(field.dataType, options))
+        if (fields.contains(None)) None
+        else Some(new CompositeConversion(struct, fields.flatten.toArray, options))
+      case _ => None
+    }
+
+  override def printer(options: ConversionOptions): Printer = new CompositePrinter(options)
+
+  /** The type of a field of a binary value. */
+  def fieldType(oid: Long, options: ConversionOptions): PgType =
+    options.pgType(oid).getOrElse(new PgUnknown(oid))
+}
+
+final private class CompositeConversion(
+    struct: StructType,
+    textFields: Array[Conversion],
+    options: ConversionOptions
+) extends Conversion {
+  private val field = new TextField(PgComposite.name, ")")
+  private val reader = new BinaryReader(PgComposite.name)
+  private val binaryFields = new Array[Conversion](struct.length)
+  private val binaryOids = new Array[Long](struct.length)
+  private val slots = new StructSlots(struct)
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+    if (from >= to || bytes(from) != '(') throw InvalidValue.malformed(PgComposite.name)
+    slots.open(out)
+    var at = from
+    var ordinal = 0
+    if (struct.isEmpty) at += 1
+    else
+      do {
+        if (ordinal == struct.length) throw otherLength(s"more than $ordinal")
+        at = field.read(bytes, at + 1, to)
+        if (field.isMissing) slots(ordinal).setNull()
+        else textFields(ordinal).fromText(field.bytes, field.from, field.to, slots(ordinal))
+        ordinal += 1
+      } while (bytes(at) == ',')
+    if (ordinal < struct.length) throw otherLength(ordinal.toString)
+    if (at != to - 1 || bytes(at) != ')') throw InvalidValue.malformed(PgComposite.name)
+    slots.close(out)
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+    reader.start(bytes, from, to)
+    val fields = reader.count(8)
+    if (fields != struct.length) throw otherLength(fields.toString)
+    slots.open(out)
+    var ordinal = 0
+    while (ordinal < fields) {
+      val oid = reader.uint32()
+      val size = reader.int32()
+      if (size == -1) slots(ordinal).setNull()
+      else {
+        val at = reader.take(size)
+        binaryField(ordinal, oid).fromBinary(bytes, at, at + size, slots(ordinal))
+      }
+      ordinal += 1
+    }
+    reader.finish()
+    slots.close(out)
+  }
+
+  private def binaryField(ordinal: Int, oid: Long): Conversion = {
+    if (binaryFields(ordinal) == null || binaryOids(ordinal) != oid) {
+      val target = struct(ordinal).dataType
+      val pgType = PgComposite.fieldType(oid, options)
+      binaryFields(ordinal) = pgType
+        .to(target, options)
+        .getOrElse(
+          throw new InvalidValue(
+            s"has $pgType in field ${ordinal + 1}, which cannot be read as ${target.sql}",
+            s"use ${pgType.sparkType(-1).sql} there, or STRING"
+          )
+        )
+      binaryOids(ordinal) = oid
+    }
+    binaryFields(ordinal)
+  }
+
+  private def otherLength(fields: String) =
+    new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}")
+}
+
+final private class CompositePrinter(options: ConversionOptions) extends Printer {
+  private val reader = new BinaryReader(PgComposite.name)
+  private val field = new TextBuffer
+  private val printers = scala.collection.mutable.LongMap.empty[Printer]
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    reader.start(bytes, from, to)
+    val fields = reader.count(8)
+    out.add('(')
+    var index = 0
+    while (index < fields) {
+      if (index > 0) out.add(',')
+      val oid = reader.uint32()
+      val size = reader.int32()
+      if (size != -1) {
+        val at = reader.take(size)
+        field.clear()
+        printer(oid).print(bytes, at, at + size, field)
+        TextField.print(field, "\"\\(),", out)
+      }
+      index += 1
+    }
+    reader.finish()
+    out.add(')')
+  }
+
+  private def printer(oid: Long) =
+    printers.getOrElseUpdate(oid, PgComposite.fieldType(oid, options).printer(options))
+}

@@ -1,0 +1,34 @@
+package io.sparkpgoutput.types
+
+import org.apache.spark.sql.types.DataType
+
+/**
+ * Multiranges, as text: `{[1,3),[5,8)}`. Binary: i32 number of ranges; for each i32 length and range.
+ *
+ * @see
+ *   `multirange_out`, `multirange_send`
+ */
+final private[sparkpgoutput] class PgMultirange(override val name: String, range: PgType)
+    extends PgType {
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    private val reader = new BinaryReader(name)
+    private val printer = range.printer(options)
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      reader.start(bytes, from, to)
+      val ranges = reader.count(5)
+      out.add('{')
+      var index = 0
+      while (index < ranges) {
+        if (index > 0) out.add(',')
+        val at = reader.take(reader.int32())
+        printer.print(bytes, at, reader.position, out)
+        index += 1
+      }
+      out.add('}')
+      reader.finish()
+    }
+  }
+}
