@@ -25,5 +25,8 @@ private[sparkpgoutput] object Ascii {
   def isSpace(byte: Byte): Boolean = byte == ' ' || byte >= 9 && byte <= 13
 
   /** The value of a hexadecimal digit; -1 for another byte. */
-  def hexDigit(byte: Int): Int = Character.digit(byte, 16)
+  def hexDigit(byte: Int): Int = hexDigits(byte & 0xff).toInt
+
+  private val hexDigits =
+    Array.tabulate(256)(byte => if (byte < 128) Character.digit(byte, 16).toByte else -1: Byte)
 }

@@ -102,7 +102,7 @@ private[sparkpgoutput] object PgGeometry {
     var index = 0
     while (index < count) {
       if (index > 0) out.add(',')
-      FloatText.print(binary.float64(), out)
+      ShortestDecimal.print(IeeeFormat.Binary64, binary.int64(), out)
       index += 1
     }
   }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.{DataType, IntegerType, LongType, ShortType}
 
 import io.sparkpgoutput.protocol.BigEndian
 
-/** int2, int4 and int8; oid, xid, cid and xid8, which have no sign. */
+/** int2, int4 and int8; oid, xid and cid, which have no sign. */
 final private[sparkpgoutput] class PgInteger(
     override val name: String,
     bytesSent: Int,
@@ -17,14 +17,11 @@ final private[sparkpgoutput] class PgInteger(
     LongConversion.toNumber(reader, target)
 
   override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      val value = reader.fromBinary(bytes, from, to)
-      if (signed || value >= 0) out.number(value)
-      else out.add(java.lang.Long.toUnsignedString(value))
-    }
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
+      out.number(reader.fromBinary(bytes, from, to))
   }
 
-  private object reader extends LongReader {
+  private[types] object reader extends LongReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
       PgInteger.parse(name, bytes, from, to)
 
@@ -47,6 +44,7 @@ private[sparkpgoutput] object PgInteger {
   val Int8 = new PgInteger("int8", 8, signed = true, LongType)
   val Oid = new PgInteger("oid", 4, signed = false, LongType)
   val Xid = new PgInteger("xid", 4, signed = false, LongType)
+  val Cid = new PgInteger("cid", 4, signed = false, LongType)
 
   /** A sign and decimal digits, as servers print them, and no more than 64 bits. */
   def parse(typeName: String, bytes: Array[Byte], from: Int, to: Int): Long = {

@@ -53,9 +53,8 @@ final private[sparkpgoutput] class TextBuffer {
 
   /** A number that is not negative, in at least so many digits. */
   def padded(value: Long, digits: Int): Unit = {
-    var power = 1L
-    var size = 1
-    while (size < digits) { power *= 10; if (value < power) add('0'); size += 1 }
+    var zeros = digits - PowersOfTen.digits(math.max(value, 1))
+    while (zeros > 0) { add('0'); zeros -= 1 }
     number(value)
   }
 
@@ -82,6 +81,18 @@ final private[sparkpgoutput] class TextBuffer {
     add(quote)
   }
 
+  /** Bytes in two hexadecimal digits each, in lower case. */
+  def hex(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(2 * (to - from))
+    var at = from
+    while (at < to) {
+      buffer(used) = TextBuffer.HexDigits.charAt((bytes(at) >> 4) & 15).toByte
+      buffer(used + 1) = TextBuffer.HexDigits.charAt(bytes(at) & 15).toByte
+      used += 2
+      at += 1
+    }
+  }
+
   override def toString: String = new String(buffer, 0, used, StandardCharsets.UTF_8)
 
   private def reserve(size: Int): Unit =
@@ -92,7 +103,7 @@ final private[sparkpgoutput] class TextBuffer {
 }
 
 private object TextBuffer {
-  private val HexDigits = "0123456789abcdef"
+  final private val HexDigits = "0123456789abcdef"
 
   /** The longest array there can be; what needs more fails at its copy, with a clear exception. */
   private val Most = Int.MaxValue - 15L
