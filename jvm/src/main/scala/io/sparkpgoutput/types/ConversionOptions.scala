@@ -16,7 +16,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param infinity
  *   what infinite dates, timestamps and intervals give
  * @param dateStyle
- *   the server's, of dates and timestamps in text; None for ISO
+ *   the server's, of dates and timestamps in text; those in ISO are read whatever it is
  * @param moneyScale
  *   the digits of money after the point
  */
@@ -25,7 +25,7 @@ final case class ConversionOptions(
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
     infinity: Infinity = Infinity.Error,
-    dateStyle: Option[DateStyle] = None,
+    dateStyle: DateStyle = DateStyle.Iso,
     moneyScale: Int = 2
 )
 

@@ -18,6 +18,12 @@ private[sparkpgoutput] object PgTypes {
     Known(new PgText("text"), 25, 1009),
     Known(PgInteger.Oid, 26, 1028),
     Known(PgInteger.Xid, 28, 1011),
-    Known(new PgText("varchar"), 1043, 1015)
+    Known(new PgText("varchar"), 1043, 1015),
+    Known(PgDate, 1082, 1182),
+    Known(PgTime.Time, 1083, 1183),
+    Known(PgTimestamp.Timestamp, 1114, 1115),
+    Known(PgTimestamp.Timestamptz, 1184, 1185),
+    Known(PgInterval, 1186, 1187),
+    Known(PgTime.Timetz, 1266, 1270)
   )
 }
