@@ -5,7 +5,6 @@ import org.apache.spark.sql.types.{ArrayType, DataType}
 
 /** Reads arrays to ARRAY, nested once for each dimension. */
 final private[types] class ArrayConversion(
-    typeName: String,
     target: ArrayType,
     textElements: ArrayElements,
     binaryElements: ArrayElements,

@@ -27,7 +27,6 @@ final private[sparkpgoutput] class BinaryReader(typeName: String) {
   def int32(): Int = BigEndian.int32(bytes, take(4))
   def uint32(): Long = int32() & 0xffffffffL
   def int64(): Long = BigEndian.int64(bytes, take(8))
-  def float64(): Double = java.lang.Double.longBitsToDouble(int64())
 
   /** Goes past so many bytes; returns where they begin. */
   def take(size: Int): Int = {

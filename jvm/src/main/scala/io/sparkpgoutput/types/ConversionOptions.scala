@@ -16,18 +16,26 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param infinity
  *   what infinite dates, timestamps and intervals give
  * @param dateStyle
- *   the server's, of dates and timestamps in text; None for ISO
+ *   the server's, of dates and timestamps in text; those in ISO are read whatever it is
  * @param moneyScale
  *   the digits of money after the point
+ * @param declared
+ *   the types whose oids PostgreSQL does not fix
  */
-final case class ConversionOptions(
+final private[sparkpgoutput] case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
     infinity: Infinity = Infinity.Error,
-    dateStyle: Option[DateStyle] = None,
-    moneyScale: Int = 2
-)
+    dateStyle: DateStyle = DateStyle.Iso,
+    moneyScale: Int = 2,
+    declared: Map[Long, PgType] = Map.empty
+) {
+
+  /** The type with an oid; None where neither PostgreSQL nor an option says what it is. */
+  private[sparkpgoutput] def pgType(oid: Long): Option[PgType] =
+    declared.get(oid).orElse(PgTypes.byOid.get(oid))
+}
 
 /** What an infinite date, timestamp or interval gives. */
 sealed abstract class Infinity(val name: String)

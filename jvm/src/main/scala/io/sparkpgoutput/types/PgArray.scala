@@ -20,9 +20,10 @@ final private[sparkpgoutput] class PgArray(element: PgType, elementOid: Long) ex
       case array: ArrayType =>
         element
           .to(PgArray.leaf(array), options)
-          .map(new ArrayConversion(name, array, text, binary, _))
-      case VariantType => element.variant(options).map(new ArrayVariant(text, binary, _))
-      case _           => None
+          .map(new ArrayConversion(array, text, binary, _))
+      case VariantType if !element.isInstanceOf[PgUnknown] =>
+        Some(new ArrayVariant(text, binary, element, options))
+      case _ => None
     }
 
   override def printer(options: ConversionOptions): Printer =

@@ -1,0 +1,38 @@
+package io.sparkpgoutput.types
+
+/**
+ * Reads dates and timestamps, which Spark prints and collects of the years 1 to 9999 only.
+ *
+ * @param reader
+ *   gives the value in PostgreSQL's count, from 2000-01-01, or one of the [[Unbounded]]
+ * @param unitsPerDay
+ *   in that count
+ */
+abstract private[sparkpgoutput] class CalendarConversion(
+    reader: LongReader,
+    unitsPerDay: Long,
+    infinity: Infinity
+) extends LongConversion(reader) {
+  private val first = CivilDate.days(1, 1, 1) * unitsPerDay
+  private val last = CivilDate.days(10000, 1, 1) * unitsPerDay - 1
+  private val unixEpoch = CivilDate.UnixEpoch * unitsPerDay
+
+  /** What is to be Spark's value, for a value that is finite; both from 2000-01-01. */
+  protected def convert(value: Long): Long
+
+  /** Writes Spark's value. */
+  protected def put(value: Long, out: Slot): Unit
+
+  final override def write(value: Long, out: Slot): Unit =
+    if (value == Unbounded.Begin) unbounded(first, out)
+    else if (value == Unbounded.End) unbounded(last, out)
+    else {
+      val converted = convert(value)
+      if (converted < first) throw new InvalidValue("is before the year 1", "use STRING")
+      if (converted > last) throw new InvalidValue("is after the year 9999", "use STRING")
+      put(converted - unixEpoch, out)
+    }
+
+  private def unbounded(nearest: Long, out: Slot): Unit =
+    if (Unbounded.isClamped(infinity, out)) put(nearest - unixEpoch, out)
+}
