@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-/** Prints a float8 as `float8out` does with extra_float_digits 1: the fewest digits that tell it. */
+/** Prints a float8 as `float8out` with extra_float_digits 1: the fewest digits that tell it. */
 private[sparkpgoutput] object FloatText {
 
   // To be replaced: Java 17's digits are not always the fewest (JDK-4511638).
