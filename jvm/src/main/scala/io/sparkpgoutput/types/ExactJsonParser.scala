@@ -14,8 +14,8 @@ import com.fasterxml.jackson.core.util.JsonParserDelegate
  * Here an exponent is written out, so that 1.5e3 of a json is the decimal that a jsonb has for it,
  * and trailing zeros beyond 38 digits go. What is longer even so is refused, be it 1e100.
  *
- * Strings: half a surrogate pair (`"\\ud800"` in a json) is no character, and would become a question
- * mark. It is refused.
+ * Strings: half a surrogate pair, which a json may escape, is no character, and would become a
+ * question mark. It is refused.
  */
 final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelegate(parser) {
   import ExactJsonParser._

@@ -4,7 +4,7 @@ import java.util.Arrays
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The pairs of an hstore: its keys in UTF-8 one after another, and its values, which may be NULL. */
+/** The pairs of an hstore: its keys one after another, and its values, some of them NULL. */
 final private[sparkpgoutput] class HstorePairs {
   private var pairs = 0
   private var keyEnds = new Array[Int](16)

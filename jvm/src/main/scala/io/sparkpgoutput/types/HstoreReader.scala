@@ -11,7 +11,7 @@ final private[sparkpgoutput] class HstoreReader(encoding: TextEncoding) {
 
   val pairs = new HstorePairs
 
-  /** An int4, the number of pairs; of each key and value its size as int4, -1 for NULL, and text. */
+  /** An int4, the number of pairs; of each key and value an int4, its size or -1, and its text. */
   def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
     binary.start(bytes, from, to)
     pairs.clear()

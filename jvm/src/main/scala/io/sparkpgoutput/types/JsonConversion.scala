@@ -3,14 +3,15 @@ package io.sparkpgoutput.types
 import java.io.IOException
 import java.nio.charset.StandardCharsets
 
-import com.fasterxml.jackson.core.{JsonFactory, JsonFactoryBuilder}
-import com.fasterxml.jackson.core.exc.StreamConstraintsException
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 import org.apache.spark.unsafe.types.VariantVal
 
+import com.fasterxml.jackson.core.exc.StreamConstraintsException
+import com.fasterxml.jackson.core.{JsonFactory, JsonFactoryBuilder}
+
 /**
- * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. Of a key
- * that comes twice, which json may have, the last value holds, as in jsonb.
+ * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. Of a
+ * key that comes twice, which json may have, the last value holds, as in jsonb.
  */
 final private[sparkpgoutput] class JsonConversion(typeName: String, printer: Printer)
     extends Conversion {

@@ -8,7 +8,7 @@ final private[sparkpgoutput] class Lexeme(typeName: String, encoding: TextEncodi
   private val text = new TextBuffer
   private val quoted = new TextBuffer
 
-  /** Reads one; it is between quotes, with quotes and backslashes doubled, until the next is read. */
+  /** Reads one; given between quotes, quotes and backslashes doubled, until the next is read. */
   def read(binary: BinaryReader): TextBuffer = {
     val from = binary.position
     var size = 0

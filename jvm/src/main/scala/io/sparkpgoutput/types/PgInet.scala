@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * inet and cidr. Binary: a byte each for the family (2 or 3, IPv4 or IPv6), the bits of the netmask,
- * whether it is a cidr, and the size of the address; then the address.
+ * inet and cidr. Binary: a byte each for the family (2 or 3, IPv4 or IPv6), the bits of the
+ * netmask, whether it is a cidr, and the size of the address; then the address.
  *
  * @see
  *   `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`

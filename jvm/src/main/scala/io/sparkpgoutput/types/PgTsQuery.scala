@@ -4,8 +4,8 @@ import io.sparkpgoutput.protocol.TextEncoding
 
 /**
  * tsquery. Binary: an int4, the number of items; the items, each operator before its operands, the
- * right one first. An item is a byte 1, weights (bits 3 to 0: A to D), whether it is a prefix, and a
- * lexeme; or a byte 2 and an operator, a PHRASE with its distance as int2.
+ * right one first. An item is a byte 1, the weights (bits 3 to 0: A to D), whether it is a prefix,
+ * and a lexeme; or a byte 2 and an operator, a PHRASE with its distance as int2.
  *
  * @see
  *   `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
@@ -15,9 +15,9 @@ private[sparkpgoutput] object PgTsQuery extends PgPrinted("tsquery") {
 }
 
 /**
- * Prints the items as they come, from the right end of the text to the left: what comes first in the
- * items comes last in the text. What is still to be printed of the operators is on a stack, one Int
- * an operator, so that no nesting is too deep.
+ * Prints the items as they come, from the right end of the text to the left: what comes first in
+ * the items comes last in the text. What is still to be printed of the operators is on a stack, an
+ * Int for each, so that no nesting is too deep.
  */
 final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
   import TsQueryPrinter._

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * tsvector. Binary: an int4, the number of lexemes; for each its text, the number of its positions as
- * uint16, and each as uint16: the weight (3 to 0: A to D) in the two upper bits.
+ * tsvector. Binary: an int4, the number of lexemes; for each its text, the number of its positions
+ * as uint16, and each as uint16: the weight (3 to 0: A to D) in the two upper bits.
  *
  * @see
  *   `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * The types that PostgreSQL has from the start, whose oids never change: name, oid, oid of the array
- * type (0: it has none).
+ * The types that PostgreSQL has from the start, whose oids never change: name, oid, oid of the
+ * array type (0: it has none).
  *
  * @see
  *   `src/include/catalog/pg_type.dat`

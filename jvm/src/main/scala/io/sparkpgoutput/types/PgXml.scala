@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * xml. Its binary value is its text, but in an encoding other than UTF-8 it begins with a declaration
- * that names the encoding, which is none of the value's and not true of the text in UTF-8.
+ * xml. Its binary value is its text, but in an encoding other than UTF-8 it begins with a
+ * declaration that names the encoding, which the text has not, and which is not true in UTF-8.
  *
  * @see
  *   `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`

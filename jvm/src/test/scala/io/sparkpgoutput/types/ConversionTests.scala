@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets
 
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.DataType
+
 import org.scalatest.Assertions
 
 /** Reads single values by a conversion, as a column does that has a value before and after. */

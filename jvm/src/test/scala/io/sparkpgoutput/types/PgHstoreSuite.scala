@@ -3,7 +3,8 @@ package io.sparkpgoutput.types
 import java.nio.charset.StandardCharsets
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeMapData
-import org.apache.spark.sql.types.{MapType, StringType}
+import org.apache.spark.sql.types.{IntegerType, MapType, StringType}
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
@@ -97,7 +98,7 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
   test("a map of other types, or of values that are never NULL, is not to be had") {
     val none = Seq(
       MapType(StringType, StringType, valueContainsNull = false),
-      MapType(StringType, org.apache.spark.sql.types.IntegerType)
+      MapType(StringType, IntegerType)
     )
     none.foreach(target => assert(PgHstore.to(target, ConversionOptions()).isEmpty))
   }

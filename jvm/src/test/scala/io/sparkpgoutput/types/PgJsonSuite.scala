@@ -6,6 +6,7 @@ import java.time.ZoneOffset
 import org.apache.spark.sql.types.{StringType, VariantType}
 import org.apache.spark.types.variant.{Variant, VariantUtil}
 import org.apache.spark.unsafe.types.VariantVal
+
 import org.scalacheck.{Arbitrary, Gen}
 
 import io.sparkpgoutput.PropertySuite

@@ -3,14 +3,16 @@ package io.sparkpgoutput.types
 import java.nio.charset.StandardCharsets
 
 import org.apache.spark.sql.types.StringType
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
- * Binary values of text-like types, JSON, network addresses, geometry and text search, printed. What
- * a server printed is in `types/text.tsv` and `types/hstore.tsv`, made by the queries beside them.
+ * Binary values of text-like types, JSON, network addresses, geometry and text search, printed.
+ * What a server printed is in `types/text.tsv` and `types/hstore.tsv`, made by the queries in the
+ * .sql files beside them.
  */
 class PgPrintedSuite extends PropertySuite with ConversionTests {
   private val values =
