@@ -9,7 +9,11 @@ private[sparkpgoutput] object DecimalText {
   /** An exponent beyond is none of a number that a server has. */
   final private val MostExponent = 999999
 
-  final private val FullAt = 1000000000000000000L // has no room for one more digit of 19
+  // A significand that is less has room for so many digits, as DecimalNumber has it.
+  final private val RoomForOne = 1000000000000000000L
+  final private val RoomForEight = 100000000000L
+
+  private def isLess(a: Long, b: Long): Boolean = java.lang.Long.compareUnsigned(a, b) < 0
 
   def read(
       typeName: String,
@@ -26,14 +30,16 @@ private[sparkpgoutput] object DecimalText {
     var going = true
     while (going && at < to) {
       val digit = bytes(at) - '0'
-      if (digit >= 0 && digit <= 9) {
-        if (java.lang.Long.compareUnsigned(significand, FullAt) < 0) {
-          significand = significand * 10 + digit
-          at += 1
-        } else going = false
+      if (digit >= 0 && digit <= 9 && isLess(significand, RoomForOne)) {
+        significand = significand * 10 + digit
+        at += 1
       } else if (digit == '.' - '0' && point < 0) {
         point = at
         at += 1
+        while (to - at >= 8 && EightDigits.areAt(bytes, at) && isLess(significand, RoomForEight)) {
+          significand = significand * EightDigits.Power + EightDigits.value(bytes, at)
+          at += 8
+        }
       } else going = false
     }
     number.set(negative, significand, if (point < 0) 0 else point + 1 - at)

@@ -41,6 +41,7 @@ private[types] object NumericBinary extends DecimalReader {
       case _                => throw InvalidValue.malformed(Name)
     }
     if (index < digits) readRest(bytes, from, index, digits, number)
+    else if (number.finite) dropUnprinted(scale(bytes, from), number)
   }
 
   /** More digits than the significand has had until now. */
@@ -59,6 +60,19 @@ private[types] object NumericBinary extends DecimalReader {
       number.append(four / 10 % 10)
       number.append(four % 10)
       index += 1
+    }
+    if (number.fractionDigits > scale(bytes, from)) throw InvalidValue.malformed(Name)
+  }
+
+  /** Zeros that fill the last digit in base 10000. */
+  private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
+    val unprinted = -number.exponent - scale
+    if (unprinted > 0 && number.significand != 0) {
+      val divisor = PowersOfTen(unprinted)
+      val quotient = java.lang.Long.divideUnsigned(number.significand, divisor)
+      if (quotient * divisor != number.significand) throw InvalidValue.malformed(Name)
+      number.significand = quotient
+      number.exponent = -scale
     }
   }
 
@@ -91,7 +105,11 @@ private[types] object NumericBinary extends DecimalReader {
     while (left > 0) {
       val four = digitOrZero(bytes, from, index, digits)
       if (left >= 4) out.padded(four.toLong, 4)
-      else out.padded(four / PowersOfTen(4 - left), left)
+      else {
+        val unprinted = PowersOfTen(4 - left)
+        if (four % unprinted != 0) throw InvalidValue.malformed(Name)
+        out.padded(four / unprinted, left)
+      }
       left -= 4
       index += 1
     }
@@ -109,15 +127,16 @@ private[types] object NumericBinary extends DecimalReader {
   private def sign(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 4) & 0xffff
   private def scale(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 6) & 0xffff
 
-  /** The number of digits. None may be behind those that are to be printed. */
+  /** The number of digits. Only zeros may be behind those that are to be printed, at most three. */
   private def checkHeader(bytes: Array[Byte], from: Int, to: Int): Int = {
     if (to - from < HeaderSize) throw InvalidValue.malformed(Name)
     val digits = BigEndian.int16(bytes, from).toInt
     if (digits < 0 || to - from != HeaderSize + 2 * digits) throw InvalidValue.malformed(Name)
-    val after = 4 * (digits - 1 - BigEndian.int16(bytes, from + 2)) - scale(bytes, from)
-    val fits = digits == 0 || after <= 0 ||
-      after < 4 && digit(bytes, from, digits - 1) % PowersOfTen(after) == 0
-    if (!fits || scale(bytes, from) > MostScale) throw InvalidValue.malformed(Name)
+    val after = 4 * (digits - 1 - BigEndian.int16(bytes, from + 2))
+    val unprinted = after - scale(bytes, from)
+    if (digits > 0 && unprinted > 3 || scale(bytes, from) > MostScale) {
+      throw InvalidValue.malformed(Name)
+    }
     digits
   }
 }

@@ -17,8 +17,8 @@ private[sparkpgoutput] object PowersOfTen {
 
   /** How many digits a number without a sign has; 0 has none. */
   def digits(number: Long): Int = {
-    var count = 0
-    while (!hasDigits(number, count)) count += 1
-    count
+    // 1233 / 2^12 is the decimal logarithm of two: as many digits, or one more.
+    val least = (64 - java.lang.Long.numberOfLeadingZeros(number)) * 1233 >> 12
+    if (hasDigits(number, least)) least else least + 1
   }
 }

@@ -38,9 +38,7 @@ final private[sparkpgoutput] class TextBuffer {
     if (value < 0) add('-')
     // Negative all the way: the least number has no positive counterpart.
     var rest = if (value < 0) value else -value
-    var size = 1
-    var power = -10L
-    while (size < 19 && rest <= power) { size += 1; power *= 10 }
+    var size = math.max(1, PowersOfTen.digits(-rest))
     var at = used + size
     used = at
     while (size > 0) {

@@ -4,6 +4,7 @@ import java.math.{BigDecimal => JavaDecimal, MathContext, RoundingMode}
 import java.nio.ByteBuffer
 
 import org.apache.spark.sql.types._
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite

@@ -3,6 +3,7 @@ package io.sparkpgoutput.types
 import java.math.{BigDecimal => JavaDecimal}
 
 import org.apache.spark.sql.types._
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
@@ -160,6 +161,26 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     )
     for (text <- texts; target <- Seq(DecimalType(5, 2), DoubleType, LongType))
       assert(problem(fromText(PgNumeric, target, text)) == "is no value of type numeric", text)
+  }
+
+  test("binary values that numeric_send does not make are refused") {
+    Seq(
+      "00" * 7, // no header
+      "0002000000000000" + "0001", // fewer digits than it says
+      "ffff000000000000",
+      "0001000000000000" + "2710", // a digit of 10000
+      "0001000000000000" + "ffff",
+      "0001000012340000" + "0001", // no sign
+      "0001000000004000" + "0001", // too many digits after the point
+      "0001ffff00000001" + "04d2", // digits behind those that are printed
+      "0002000000000000" + "00010001",
+      "0006000300000002" + "000100010001000100010001" // behind the significand
+    ).foreach { hex =>
+      val binary = java.util.HexFormat.of.parseHex(hex)
+      Seq(StringType, DoubleType, LongType, DecimalType(38, 10)).foreach { target =>
+        assert(problem(fromBinary(PgNumeric, target, binary)) == "is no value of type numeric", hex)
+      }
+    }
   }
 
   test("the type modifier gives precision and scale") {

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types._
+
 import org.scalatest.funsuite.AnyFunSuite
 
 class PgTypesSuite extends AnyFunSuite with ConversionTests {

@@ -7,6 +7,7 @@ import scala.io.Source
 import scala.util.Using
 
 import org.apache.spark.sql.types._
+
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
