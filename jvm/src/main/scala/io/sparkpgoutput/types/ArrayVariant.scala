@@ -114,5 +114,8 @@ final private[types] class ArrayVariant(
   }
 
   private def notDecimal(number: String) =
-    new InvalidValue(s"has ${number.take(100)}, which no decimal in VARIANT can be", "use ARRAY<STRING>")
+    new InvalidValue(
+      s"has ${number.take(100)}, which no decimal in VARIANT can be",
+      "use ARRAY<STRING>"
+    )
 }

@@ -1,22 +1,14 @@
 package io.sparkpgoutput.types
 
-import org.apache.spark.sql.types.{BooleanType, DataType, StringType}
+import org.apache.spark.sql.types.{BooleanType, DataType}
 
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
  * bit and varbit: the text is 0s and 1s, the binary value an i32 with the number of bits, then the
- * bits from the highest of each byte on (`varbit_send`). A single bit can be a BOOLEAN, and is, if
- * the type is bit(1).
- *
- * @param fixedLength
- *   of each value the modifier is the number of bits, not only the most
+ * bits from the highest of each byte on (`varbit_send`). A single bit can be a BOOLEAN.
  */
-final private[sparkpgoutput] class PgBits private (override val name: String, fixedLength: Boolean)
-    extends PgType {
-  override def sparkType(modifier: Int): DataType =
-    if (fixedLength && modifier == 1) BooleanType else StringType
-
+final private[sparkpgoutput] class PgBits private (override val name: String) extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == BooleanType)(new Conversion {
       override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
@@ -60,6 +52,6 @@ final private[sparkpgoutput] class PgBits private (override val name: String, fi
 }
 
 private[sparkpgoutput] object PgBits {
-  val Bit = new PgBits("bit", fixedLength = true)
-  val Varbit = new PgBits("varbit", fixedLength = false)
+  val Bit = new PgBits("bit")
+  val Varbit = new PgBits("varbit")
 }

@@ -8,7 +8,7 @@ package io.sparkpgoutput.types
  *   `src/include/catalog/pg_type.dat`
  */
 private[sparkpgoutput] object PgTypes {
-  final private case class Known(pgType: PgType, oid: Long, arrayOid: Long)
+  final case class Known(pgType: PgType, oid: Long, arrayOid: Long)
 
   private val base: Seq[Known] = Seq(
     Known(PgBoolean, 16, 1000),
@@ -103,15 +103,15 @@ private[sparkpgoutput] object PgTypes {
     )
   }
 
-  private val known: Seq[Known] = base ++ ranges
+  val all: Seq[Known] = base ++ ranges
 
   /** By oid, arrays included. */
-  val byOid: Map[Long, PgType] = known.flatMap { case Known(pgType, oid, arrayOid) =>
+  val byOid: Map[Long, PgType] = all.flatMap { case Known(pgType, oid, arrayOid) =>
     (oid -> pgType) +: Option.when(arrayOid != 0)(arrayOid -> new PgArray(pgType, oid)).toSeq
   }.toMap
 
   private val byName: Map[String, PgType] =
-    (known.map(_.pgType) :+ PgHstore :+ PgComposite :+ new PgText("enum"))
+    (all.map(_.pgType) :+ PgHstore :+ PgComposite :+ new PgText("enum"))
       .map(pgType => pgType.name -> pgType)
       .toMap
 
@@ -122,11 +122,11 @@ private[sparkpgoutput] object PgTypes {
 
   /** The type that the option declares. */
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
-    case Array("array", element)      => declared(element).map(new PgArray(_, 0))
-    case Array("range", subtype)      => declared(subtype).map(new PgRange("range", _))
+    case Array("array", element) => declared(element).map(new PgArray(_, 0))
+    case Array("range", subtype) => declared(subtype).map(new PgRange("range", _))
     case Array("multirange", subtype) =>
       declared(subtype).map(found => new PgMultirange("multirange", new PgRange("range", found)))
-    case Array(name)                  => byName.get(name)
-    case _                            => None
+    case Array(name) => byName.get(name)
+    case _           => None
   }
 }

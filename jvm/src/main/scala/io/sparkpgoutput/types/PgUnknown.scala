@@ -28,17 +28,17 @@ final private[sparkpgoutput] class PgUnknown(oid: Long) extends PgType {
 
   /** The type whose text it is read as. */
   private def textType(target: DataType): Option[PgType] = target match {
-    case BooleanType                                     => Some(PgBoolean)
-    case ByteType | ShortType | IntegerType | LongType   => Some(PgInteger.Int8)
-    case FloatType                                       => Some(PgFloat.Float4)
-    case DoubleType                                      => Some(PgFloat.Float8)
-    case _: DecimalType                                  => Some(PgNumeric)
-    case DateType                                        => Some(PgDate)
-    case TimestampType                                   => Some(PgTimestamp.Timestamptz)
-    case TimestampNTZType                                => Some(PgTimestamp.Timestamp)
+    case BooleanType                                       => Some(PgBoolean)
+    case ByteType | ShortType | IntegerType | LongType     => Some(PgInteger.Int8)
+    case FloatType                                         => Some(PgFloat.Float4)
+    case DoubleType                                        => Some(PgFloat.Float8)
+    case _: DecimalType                                    => Some(PgNumeric)
+    case DateType                                          => Some(PgDate)
+    case TimestampType                                     => Some(PgTimestamp.Timestamptz)
+    case TimestampNTZType                                  => Some(PgTimestamp.Timestamp)
     case _: DayTimeIntervalType | _: YearMonthIntervalType => Some(PgInterval)
-    case BinaryType                                      => Some(PgBytea)
-    case _: ArrayType                                    => Some(new PgArray(new PgUnknown(0), 0))
+    case BinaryType                                        => Some(PgBytea)
+    case _: ArrayType                                      => Some(new PgArray(new PgUnknown(0), 0))
     case struct: StructType if PgRange.isRange(struct) =>
       Some(new PgRange("range", new PgUnknown(0)))
     case _: StructType => Some(PgComposite)

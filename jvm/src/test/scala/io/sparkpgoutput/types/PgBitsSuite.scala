@@ -12,8 +12,6 @@ class PgBitsSuite extends PropertySuite with ConversionTests {
     assert(fromText(Varbit, BooleanType, "0") == false)
     assert(fromBinary(Bit, BooleanType, Array(0, 0, 0, 1, 0x80.toByte)) == true)
     assert(fromBinary(Bit, BooleanType, Array(0, 0, 0, 1, 0)) == false)
-    assert(Bit.sparkType(1) == BooleanType)
-    assert(Seq(Bit.sparkType(-1), Bit.sparkType(2), Varbit.sparkType(1)).forall(_ == StringType))
   }
 
   test("another number of bits is none") {

@@ -5,11 +5,8 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 class PgTypesSuite extends AnyFunSuite with ConversionTests {
-  private val oids = PgTypes.all.map(_.oid)
-
-  test("the types are sorted, and no oid or name is there twice") {
-    assert(oids == oids.sorted)
-    val all = oids ++ PgTypes.all.map(_.arrayOid)
+  test("no oid and no name is there twice") {
+    val all = PgTypes.all.flatMap(known => Seq(known.oid, known.arrayOid)).filter(_ != 0)
     assert(all.distinct == all)
     assert(PgTypes.all.map(_.pgType.name).distinct.size == PgTypes.all.size)
   }
