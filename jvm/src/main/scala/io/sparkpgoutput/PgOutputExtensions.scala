@@ -28,6 +28,9 @@ object PgOutputExtensions {
     function[PgOutputDecode]("pgoutput_decode"),
     function[TryPgOutputDecode]("try_pgoutput_decode"),
     function[PgOutputError]("pgoutput_error"),
+    function[PgOutputRow]("pgoutput_row"),
+    function[TryPgOutputRow]("try_pgoutput_row"),
+    function[PgOutputSchema]("pgoutput_schema"),
     function[PgLsnFormat]("pg_lsn_format"),
     function[PgLsnParse]("pg_lsn_parse"),
     function[TryPgLsnParse]("try_pg_lsn_parse")

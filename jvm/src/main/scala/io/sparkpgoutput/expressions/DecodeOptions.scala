@@ -1,7 +1,5 @@
 package io.sparkpgoutput.expressions
 
-import java.util.Locale
-
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
@@ -21,6 +19,11 @@ object ParseMode {
   case object FailFast extends ParseMode("FAILFAST")
   case object Permissive extends ParseMode("PERMISSIVE")
   val all: Seq[ParseMode] = Seq(FailFast, Permissive)
+
+  def parse(name: String): Either[String, ParseMode] =
+    all
+      .find(_.name.equalsIgnoreCase(name))
+      .toRight(FunctionOptions.invalid("mode", name, all.map(_.name)))
 }
 
 object DecodeOptions {
@@ -31,30 +34,18 @@ object DecodeOptions {
 
   /** Reads the options, names in any case; Left says what is wrong with them. */
   def parse(options: Seq[(String, String)]): Either[String, DecodeOptions] =
-    options
-      .foldLeft[Either[String, (DecodeOptions, Set[String])]](Right((none, Set.empty))) {
-        case (Right((parsed, seen)), (name, value)) =>
-          val known = name.toLowerCase(Locale.ROOT)
-          if (seen(known)) Left(s"The option '$known' is given twice")
-          else set(parsed, known, value).map((_, seen + known))
-        case (error, _) => error
+    FunctionOptions.parse(options, none) { (parsed, name, value) =>
+      name match {
+        case Mode     => ParseMode.parse(value).map(mode => parsed.copy(mode = Some(mode)))
+        case Encoding => parseEncoding(value).map(encoding => parsed.copy(encoding = encoding))
+        case _        => Left(FunctionOptions.unknown(name, Seq(Mode, Encoding)))
       }
-      .map(_._1)
+    }
 
-  private def set(options: DecodeOptions, name: String, value: String) = name match {
-    case Mode =>
-      ParseMode.all
-        .find(_.name.equalsIgnoreCase(value))
-        .map(mode => options.copy(mode = Some(mode)))
-        .toRight(invalid(Mode, value, ParseMode.all.map(_.name)))
-    case Encoding =>
-      Option(value)
-        .flatMap(TextEncoding.of)
-        .map(encoding => options.copy(encoding = encoding))
-        .toRight(invalid(Encoding, value, TextEncoding.names) + ", or a charset of Java's")
-    case _ => Left(s"There is no option '$name'; the options are '$Mode' and '$Encoding'")
-  }
-
-  private def invalid(name: String, value: String, valid: Seq[String]) =
-    s"'$value' is not valid for the option '$name'; valid are ${valid.mkString(", ")}"
+  private[expressions] def parseEncoding(name: String): Either[String, TextEncoding] =
+    Option(name)
+      .flatMap(TextEncoding.of)
+      .toRight(
+        FunctionOptions.invalid(Encoding, name, TextEncoding.names) + ", or a charset of Java's"
+      )
 }

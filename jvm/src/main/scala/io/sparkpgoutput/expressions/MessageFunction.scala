@@ -10,9 +10,8 @@ import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
-import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.protocol.{MessageDecoder, StreamContext}
 
@@ -23,6 +22,7 @@ import io.sparkpgoutput.protocol.{MessageDecoder, StreamContext}
  * NULL for a NULL message only: a NULL `in_stream` means that it is to be found out.
  */
 abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes {
+  import FunctionOptions._
   import MessageFunction._
 
   def data: Expression
@@ -132,29 +132,10 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
 }
 
 object MessageFunction {
-  private val OptionsType = MapType(StringType, StringType)
-
   private val StringHint = "the message must be BINARY, as pgoutput wrote it, and not STRING: " +
     "for hexadecimal text use unhex(…), for bytes that were taken for text CAST(… AS BINARY)"
 
   /** What stands for an argument that is not shown. */
   private[expressions] val unknownContext: Literal = Literal.create(null, BooleanType)
-  private[expressions] val noOptions: Literal = Literal.create(null, OptionsType)
-
-  /** Strings to strings; `map()` without entries has neither. */
-  private def isOptions(dataType: DataType): Boolean = dataType match {
-    case MapType(key, value, _) => Seq(key, value).forall(isText)
-    case _                      => false
-  }
-
-  private def isText(dataType: DataType) = dataType match {
-    case _: StringType | NullType => true
-    case _                        => false
-  }
-
-  private def entries(options: MapData): Seq[(String, String)] =
-    if (options == null) Nil else texts(options.keyArray()).zip(texts(options.valueArray()))
-
-  private def texts(array: ArrayData): Seq[String] =
-    array.toSeq[UTF8String](StringType).map(text => if (text == null) null else text.toString)
+  private[expressions] val noOptions: Literal = Literal.create(null, FunctionOptions.OptionsType)
 }

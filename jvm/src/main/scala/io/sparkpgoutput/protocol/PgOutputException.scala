@@ -24,3 +24,11 @@ final class MalformedMessageException(text: String)
 /** A text that is no LSN; 22P02 is PostgreSQL's invalid_text_representation. */
 final class InvalidLsnException(text: String)
     extends PgOutputException("PGOUTPUT_INVALID_LSN", "22P02", text)
+
+/** A value that is none of its type, or does not fit the type asked for; 22018 as in Spark's casts. */
+final class InvalidValueException(text: String)
+    extends PgOutputException("PGOUTPUT_INVALID_VALUE", "22018", text)
+
+/** Columns, types and schema do not go together; 42804 is PostgreSQL's datatype_mismatch. */
+final class SchemaMismatchException(text: String)
+    extends PgOutputException("PGOUTPUT_SCHEMA_MISMATCH", "42804", text)

@@ -77,10 +77,10 @@ abstract private[protocol] class TupleDecoder(
         row.putByte(kinds, cell, kind)
         if (kind == 't') {
           val element = row.elementSlot(array, columns, cell)
-          val size = next - at - 5
+          val size = next - at - CellHead
           end =
-            if (copied) row.write(end, array, element, message, at + 5, size)
-            else text(end, array, element, at + 5, size)
+            if (copied) row.write(end, array, element, message, at + CellHead, size)
+            else text(end, array, element, at + CellHead, size)
         } else {
           row.setNullElement(array, columns, cell)
           if (kind == 'b') binaryCells += 1
@@ -127,21 +127,24 @@ abstract private[protocol] class TupleDecoder(
   }
 }
 
-private object TupleDecoder {
+private[protocol] object TupleDecoder {
   private val Unwanted = new PrunedStruct(schema, new StructType)
 
   /**
    * Where the cell ends that begins at a position: n and u are their kind only, t and b have a uint32
    * length and so many bytes. -1 where that is not before the message's end.
    */
-  private def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
+  def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
     val kind = if (at < end) message(at).toInt else EndOfMessage
     if (kind == 't' || kind == 'b') {
-      val size = if (at <= end - 5) BigEndian.int32(message, at + 1) else -1
-      if (size < 0 || size > end - at - 5) -1 else at + 5 + size
+      val size = if (at <= end - CellHead) BigEndian.int32(message, at + 1) else -1
+      if (size < 0 || size > end - at - CellHead) -1 else at + CellHead + size
     } else if (kind == 'n' || kind == 'u') at + 1
     else -1
   }
+
+  /** The bytes before the value of a cell: its kind and the uint32 length. */
+  final val CellHead = 5
 
   /** No kind of cell. */
   final private val EndOfMessage = 0

@@ -1,0 +1,59 @@
+package io.sparkpgoutput.expressions
+
+import org.apache.spark.sql.catalyst.expressions._
+
+// scalastyle:off
+@ExpressionDescription(
+  usage = """
+    _FUNC_(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple as a struct as pgoutput_row
+      does, but gives NULL for a value that does not fit its type.
+  """,
+  arguments =
+    """
+    Arguments:
+      * tuple - a tuple of pgoutput_decode's row: its key, old or new.
+      * schema - a constant: the columns and their types, as DDL.
+      * type_ids - ARRAY<BIGINT>: the oids of the columns' types; NULL: not known.
+      * options - a constant map: those of pgoutput_row, of which mode can only be PERMISSIVE.
+  """,
+  examples =
+    """
+    Examples:
+      > SELECT _FUNC_(pgoutput_decode(X'49000040104E00027400000002343274000000036E2F61').new, 'id BIGINT, price DECIMAL(6,2)');
+       {"id":42,"price":null}
+  """,
+  since = "0.1.0",
+  group = "struct_funcs"
+)
+case class TryPgOutputRow(
+    tuple: Expression,
+    schema: Expression,
+    typeIds: Expression,
+    options: Expression,
+    timeZoneId: Option[String] = None,
+    required: Option[Seq[Int]] = None
+) extends RowFunction {
+
+  def this(tuple: Expression, schema: Expression, typeIds: Expression, options: Expression) =
+    this(tuple, schema, typeIds, options, None, None)
+  def this(tuple: Expression, schema: Expression, typeIds: Expression) =
+    this(tuple, schema, typeIds, MessageFunction.noOptions)
+  def this(tuple: Expression, schema: Expression) = this(tuple, schema, RowFunction.noTypeIds)
+
+  override def prettyName: String = "try_pgoutput_row"
+  override def failFast: Boolean = false
+  override private[expressions] def refuse(options: RowOptions): Option[String] =
+    Option.when(options.mode.contains(ParseMode.FailFast))(
+      s"$prettyName is PERMISSIVE; for mode FAILFAST use pgoutput_row"
+    )
+
+  override def withRequired(positions: Seq[Int]): RowFunction = copy(required = Some(positions))
+  override def withTimeZone(timeZoneId: String): TimeZoneAwareExpression =
+    copy(timeZoneId = Option(timeZoneId))
+  override protected def withNewChildrenInternal(
+      tuple: Expression,
+      schema: Expression,
+      typeIds: Expression,
+      options: Expression
+  ): Expression = copy(tuple, schema, typeIds, options)
+}

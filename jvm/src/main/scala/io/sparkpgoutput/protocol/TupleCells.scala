@@ -1,0 +1,86 @@
+package io.sparkpgoutput.protocol
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The cells of a tuple, which are gone through from the first to the last. */
+abstract private[sparkpgoutput] class TupleCells {
+
+  /** The number of columns. */
+  def columns: Int
+
+  /** Goes on to a column, from 0 and never back; returns its kind: n, u, t or b. */
+  def goTo(column: Int): Int
+
+  /** The value of the cell, of kind t or b: the bytes from `from` up to `to`. */
+  var bytes: Array[Byte] = Array.emptyByteArray
+  var from = 0
+  var to = 0
+}
+
+/** Those of a struct of [[TupleSchema]]. */
+final private[sparkpgoutput] class StructCells extends TupleCells {
+  private var kinds: UTF8String = _
+  private var text: ArrayData = _
+  private var binary: ArrayData = _
+
+  def start(tuple: InternalRow): Unit = {
+    kinds = tuple.getUTF8String(TupleSchema.KINDS)
+    text = tuple.getArray(TupleSchema.TEXT)
+    binary = if (tuple.isNullAt(TupleSchema.BINARY)) null else tuple.getArray(TupleSchema.BINARY)
+  }
+
+  override def columns: Int = kinds.numBytes
+
+  override def goTo(column: Int): Int = {
+    val kind = kinds.getByte(column).toInt
+    if (kind == 't') setText(text.getUTF8String(column))
+    else if (kind == 'b') setBytes(binary.getBinary(column))
+    kind
+  }
+
+  private def setText(value: UTF8String): Unit = value.getBaseObject match {
+    case array: Array[Byte] => // as it is, without a copy
+      bytes = array
+      from = (value.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
+      to = from + value.numBytes
+    case _ => setBytes(value.getBytes)
+  }
+
+  private def setBytes(value: Array[Byte]): Unit = {
+    bytes = value
+    from = 0
+    to = value.length
+  }
+}
+
+/** Those in the bytes of a message that has been checked, at the position of its first cell. */
+final private[sparkpgoutput] class MessageCells extends TupleCells {
+  private var number = 0
+  private var column = 0
+  private var next = 0
+
+  def start(message: Array[Byte], firstCell: Int, columns: Int): Unit = {
+    bytes = message
+    next = firstCell
+    column = 0
+    number = columns
+  }
+
+  override def columns: Int = number
+
+  override def goTo(wanted: Int): Int = {
+    var at = next
+    while (column < wanted) {
+      at = TupleDecoder.cellEnd(bytes, at, bytes.length)
+      column += 1
+    }
+    from = at + TupleDecoder.CellHead
+    to = TupleDecoder.cellEnd(bytes, at, bytes.length)
+    column += 1
+    next = to
+    bytes(at).toInt
+  }
+}

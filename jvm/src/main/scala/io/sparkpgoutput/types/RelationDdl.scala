@@ -1,0 +1,35 @@
+package io.sparkpgoutput.types
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.{StructField, StructType}
+
+import io.sparkpgoutput.protocol.{RelationColumnSchema, RelationSchema}
+
+/** The Spark schema of a table as a Relation message describes it. */
+private[sparkpgoutput] object RelationDdl {
+
+  /** As DDL, for people to read and paste; comments name PostgreSQL's types. */
+  def of(relation: InternalRow, options: ConversionOptions): String =
+    schema(relation, options).toDDL
+
+  private def schema(relation: InternalRow, options: ConversionOptions): StructType = {
+    val columns = relation.getArray(RelationSchema.COLUMNS)
+    StructType(Seq.tabulate(columns.numElements()) { index =>
+      val column = columns.getStruct(index, RelationColumnSchema.schema.length)
+      val modifier = column.getInt(RelationColumnSchema.TYPE_MODIFIER)
+      val oid = column.getLong(RelationColumnSchema.TYPE_ID)
+      val pgType = options.pgType(oid).getOrElse(new PgUnknown(oid))
+      StructField(
+        column.getUTF8String(RelationColumnSchema.NAME).toString,
+        pgType.sparkType(modifier)
+      ).withComment(comment(pgType, oid, modifier))
+    })
+  }
+
+  private def comment(pgType: PgType, oid: Long, modifier: Int): String = pgType match {
+    case _: PgUnknown => s"type with oid $oid"
+    case known =>
+      val brackets = if (known.isInstanceOf[PgArray]) "[]" else ""
+      known.name.stripSuffix("[]") + TypeModifier.text(known, modifier) + brackets
+  }
+}
