@@ -85,7 +85,7 @@ private[sparkpgoutput] object IntervalConversion {
         out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
 
       private def micros(days: Int, micros: Long): Long = {
-        // With the same sign, as the days alone may be more than the sum.
+        // Days and rest with the same sign: so neither is further from 0 than the sum is.
         val allDays = days + Math.floorDiv(micros, Micros.PerDay)
         val rest = Math.floorMod(micros, Micros.PerDay)
         val borrowed = if (allDays < 0) 1 else 0

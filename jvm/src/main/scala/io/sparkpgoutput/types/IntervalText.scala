@@ -88,8 +88,7 @@ final private[sparkpgoutput] class IntervalText(typeName: String) extends DateTi
       turned = negative
       add(negative = false, count, 0, Day)
       time(negative = false, number())
-    } else if (at == end && count == 0 && !hasSign) last = Day // no unit
-    else {
+    } else if (!Ascii.equal(bytes, from, end, "0")) {
       at = from
       unitsAndTime()
     }
