@@ -15,6 +15,9 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     "pgoutput_decode",
     "try_pgoutput_decode",
     "pgoutput_error",
+    "pgoutput_row",
+    "try_pgoutput_row",
+    "pgoutput_schema",
     "pg_lsn_format",
     "pg_lsn_parse",
     "try_pg_lsn_parse"

@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalyst.expressions._
 
 // scalastyle:off
 @ExpressionDescription(
-  usage = """
+  usage =
+    """
     _FUNC_(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple, by position, as a struct
       of the schema. A value that does not fit its type is an error, or NULL with mode PERMISSIVE.
   """,
@@ -43,7 +44,8 @@ import org.apache.spark.sql.catalyst.expressions._
       > SELECT _FUNC_(pgoutput_decode(X'49000040104E00017400000008696E66696E697479').new, 'due DATE', NULL, map('infinity', 'clamp'));
        {"due":9999-12-31}
   """,
-  note = """
+  note =
+    """
     A value is converted where the query uses its column: one that does not fit is no error where it is
     not used.
   """,

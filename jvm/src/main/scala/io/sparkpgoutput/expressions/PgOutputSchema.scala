@@ -14,7 +14,8 @@ import io.sparkpgoutput.protocol.RelationSchema
 import io.sparkpgoutput.types.RelationDdl
 
 @ExpressionDescription(
-  usage = """
+  usage =
+    """
     _FUNC_(relation[, options]) - Returns the Spark schema of a table as DDL, for people to read and to
       give to pgoutput_row; each column's comment names its type in PostgreSQL.
   """,
@@ -28,7 +29,7 @@ import io.sparkpgoutput.types.RelationDdl
   examples =
     """
     Examples:
-      > SELECT _FUNC_(pgoutput_decode(X'520000404A7075626C6963006F72646572730064000201696400000014FFFFFFFF00616D6F756E7400000006A4000C0006').relation);
+      > SELECT _FUNC_(pgoutput_decode(X'520000404A7075626C6963006F7264657273006400020169640000000014FFFFFFFF00616D6F756E7400000006A4000C0006').relation);
        id BIGINT COMMENT 'int8',amount DECIMAL(12,2) COMMENT 'numeric(12,2)'
   """,
   since = "0.1.0",
@@ -61,7 +62,8 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
 
   /** The DDL of a relation; generated code calls it. */
   def ddl(relation: InternalRow): UTF8String = {
-    val parsed = parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
+    val parsed =
+      parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
     UTF8String.fromString(RelationDdl.of(relation, parsed.conversion))
   }
 

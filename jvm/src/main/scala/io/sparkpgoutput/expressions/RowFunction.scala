@@ -81,11 +81,12 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
     parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
 
   /** The oids that are the same in each row; None where a column has them. */
-  private def constantTypeIds: Option[Seq[Long]] = Option.when(typeIds.foldable)(typeIds.eval()).map {
-    case ids: ArrayData if typeIds.dataType == TypeIdsType => TupleReader.oids(ids)
-    case ids: ArrayData => Seq.fill(ids.numElements())(0L) // without an element, or all NULL
-    case _              => Seq.fill(wholeRow.length)(0L)
-  }
+  private def constantTypeIds: Option[Seq[Long]] =
+    Option.when(typeIds.foldable)(typeIds.eval()).map {
+      case ids: ArrayData if typeIds.dataType == TypeIdsType => TupleReader.oids(ids)
+      case ids: ArrayData => Seq.fill(ids.numElements())(0L) // without an element, or all NULL
+      case _              => Seq.fill(wholeRow.length)(0L)
+    }
 
   private def wholeSchema: RowSchema = {
     // Before the analyzer has set the session's, any time zone serves to find the conversions.

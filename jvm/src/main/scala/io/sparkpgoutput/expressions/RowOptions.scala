@@ -43,10 +43,11 @@ private[sparkpgoutput] object RowOptions {
       def converting(set: ConversionOptions => ConversionOptions) =
         parsed.copy(conversion = set(parsed.conversion))
       name match {
-        case "mode"     => ParseMode.parse(value).map(mode => parsed.copy(mode = Some(mode)))
-        case "encoding" => DecodeOptions.parseEncoding(value).map(e => converting(_.copy(encoding = e)))
-        case "timezone" => parseTimeZone(value).map(zone => parsed.copy(timeZone = Some(zone)))
-        case "infinity" => parseInfinity(value).map(i => converting(_.copy(infinity = i)))
+        case "mode" => ParseMode.parse(value).map(mode => parsed.copy(mode = Some(mode)))
+        case "encoding" =>
+          DecodeOptions.parseEncoding(value).map(e => converting(_.copy(encoding = e)))
+        case "timezone"   => parseTimeZone(value).map(zone => parsed.copy(timeZone = Some(zone)))
+        case "infinity"   => parseInfinity(value).map(i => converting(_.copy(infinity = i)))
         case "datestyle"  => parseDateStyle(value).map(s => converting(_.copy(dateStyle = s)))
         case "moneyscale" => parseMoneyScale(value).map(s => converting(_.copy(moneyScale = s)))
         case declared if declared.startsWith(Type) =>
@@ -57,7 +58,9 @@ private[sparkpgoutput] object RowOptions {
 
   private def parseTimeZone(name: String) = Option(name)
     .flatMap(zone => catching(classOf[DateTimeException]).opt(DateTimeUtils.getZoneId(zone)))
-    .toRight(s"'$name' is not valid for the option 'timeZone': a name such as Europe/Berlin or +02:00")
+    .toRight(
+      s"'$name' is not valid for the option 'timeZone': a name such as Europe/Berlin or +02:00"
+    )
 
   private def parseInfinity(name: String) = Infinity.all
     .find(_.name.equalsIgnoreCase(name))
@@ -81,6 +84,8 @@ private[sparkpgoutput] object RowOptions {
       .toRight(s"'$name' is not an option: type.<oid> has the oid of a type, a number")
     declared <- Option(declaration)
       .flatMap(PgTypes.declared)
-      .toRight(s"'$declaration' is not valid for the option '$name'; valid is ${PgTypes.declarations}")
+      .toRight(
+        s"'$declaration' is not valid for the option '$name'; valid is ${PgTypes.declarations}"
+      )
   } yield oid -> declared
 }

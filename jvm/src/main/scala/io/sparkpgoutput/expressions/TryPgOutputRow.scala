@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalyst.expressions._
 
 // scalastyle:off
 @ExpressionDescription(
-  usage = """
+  usage =
+    """
     _FUNC_(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple as a struct as pgoutput_row
       does, but gives NULL for a value that does not fit its type.
   """,

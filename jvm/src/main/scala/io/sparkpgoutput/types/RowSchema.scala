@@ -38,7 +38,9 @@ final private[sparkpgoutput] case class RowSchema(
           .to(field.dataType, options)
           .toRight(RowSchema.refusal(field, typeIds(ordinal), pgType(typeIds(ordinal))))
       }
-      found.collectFirst { case Left(problem) => problem }.toLeft(found.collect { case Right(c) => c })
+      found.collectFirst { case Left(problem) => problem }.toLeft(found.collect { case Right(c) =>
+        c
+      })
     }
 
   /** As if all types were unknown. */
@@ -59,10 +61,10 @@ private[sparkpgoutput] object RowSchema {
 
   /** The same type with everything in it nullable. */
   def nullable(dataType: DataType): DataType = dataType match {
-    case struct: StructType      => nullable(struct)
-    case ArrayType(element, _)   => ArrayType(nullable(element))
-    case MapType(key, value, _)  => MapType(nullable(key), nullable(value))
-    case other                   => other
+    case struct: StructType     => nullable(struct)
+    case ArrayType(element, _)  => ArrayType(nullable(element))
+    case MapType(key, value, _) => MapType(nullable(key), nullable(value))
+    case other                  => other
   }
 
   def nullable(struct: StructType): StructType = StructType(

@@ -10,11 +10,11 @@ private[types] object TypeModifier {
       pgType.name.stripSuffix("[]") match {
         case "numeric" if modifier >= 4 =>
           s"(${(modifier - 4) >>> 16},${((modifier - 4 & 0x7ff) ^ 0x400) - 0x400})"
-        case "varchar" | "bpchar" if modifier >= 4                   => s"(${modifier - 4})"
-        case "bit" | "varbit"                                        => s"($modifier)"
-        case "time" | "timetz" | "timestamp" | "timestamptz"         => s"($modifier)"
-        case "interval" if (modifier & 0xffff) != FullPrecision      => s"(${modifier & 0xffff})"
-        case _                                                       => ""
+        case "varchar" | "bpchar" if modifier >= 4              => s"(${modifier - 4})"
+        case "bit" | "varbit"                                   => s"($modifier)"
+        case "time" | "timetz" | "timestamp" | "timestamptz"    => s"($modifier)"
+        case "interval" if (modifier & 0xffff) != FullPrecision => s"(${modifier & 0xffff})"
+        case _                                                  => ""
       }
 
   /** `INTERVAL_FULL_PRECISION`: none was given. */
