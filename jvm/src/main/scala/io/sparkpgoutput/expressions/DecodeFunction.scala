@@ -16,8 +16,14 @@ abstract class DecodeFunction extends MessageFunction {
   /** The messages that rows are given of; NULL is given for the others. */
   def filter: MessageFilter = MessageFilter.all
 
+  /** Whether its row's tuples are as they stand in the message, all of them. */
+  final private[sparkpgoutput] def keepsTuples: Boolean =
+    required == MessageSchema.schema && filter == MessageFilter.all && decodeOptions.encoding.isUtf8
+
   final override def dataType: DataType = required
 
+  final override type Decoder = MessageDecoder
+  final override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
   final override def newDecoder(): MessageDecoder =
     new MessageDecoder(decodeOptions.encoding, required, filter)
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.protocol.{MessageDecoder, StreamContext}
+import io.sparkpgoutput.protocol.StreamContext
 
 /**
  * A function of a message, of whether it stands inside a stream, and of options: what
@@ -29,11 +29,18 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   def inStream: Expression
   def options: Expression
 
-  /** What the generated code calls on a [[MessageDecoder]]: takes the bytes and the context. */
+  /** What reads messages. */
+  type Decoder <: AnyRef
+  protected def decoderClass: Class[_ <: AnyRef]
+
+  /** A decoder for one task; generated code calls it. */
+  def newDecoder(): Decoder
+
+  /** What the generated code calls on a decoder: takes the bytes and the context. */
   protected def method: String
 
   /** The same, interpreted. */
-  protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any
+  protected def apply(decoder: Decoder, message: Array[Byte], context: Int): Any
 
   /** What is wrong with options that are valid in themselves. */
   protected def refuse(options: DecodeOptions): Option[String]
@@ -88,11 +95,8 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   protected def decodeOptions: DecodeOptions =
     parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
 
-  /** A decoder for one task; generated code calls it. */
-  def newDecoder(): MessageDecoder
-
   /** One a thread, for nothing keeps Spark from sharing an interpreted expression. */
-  @transient private lazy val decoders: ThreadLocal[MessageDecoder] =
+  @transient private lazy val decoders: ThreadLocal[Decoder] =
     ThreadLocal.withInitial(() => newDecoder())
 
   final override def eval(row: InternalRow): Any = {
@@ -109,11 +113,10 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
 
   final override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val function = ctx.addReferenceObj("function", this, classOf[MessageFunction].getName)
-    val decoderClass = classOf[MessageDecoder].getName
     val decoder = ctx.addMutableState(
-      decoderClass,
+      decoderClass.getName,
       "decoder",
-      name => s"$name = $function.newDecoder();"
+      name => s"$name = (${decoderClass.getName}) $function.newDecoder();"
     )
     val message = data.genCode(ctx)
     val known = inStream.genCode(ctx)

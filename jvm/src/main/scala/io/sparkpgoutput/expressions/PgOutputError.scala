@@ -42,6 +42,8 @@ case class PgOutputError(data: Expression, inStream: Expression, options: Expres
   override def dataType: DataType = StringType
 
   override protected def refuse(options: DecodeOptions): Option[String] = None
+  override type Decoder = MessageDecoder
+  override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
   override def newDecoder(): MessageDecoder =
     new MessageDecoder(decodeOptions.encoding, new StructType)
   override protected def method: String = "errorOrNull"

@@ -18,7 +18,10 @@ import io.sparkpgoutput.types.{RowSchema, TupleReader}
  * A function that reads a tuple to a row of a schema: what `pgoutput_row` and `try_pgoutput_row` have
  * in common. NULL for a NULL tuple only.
  */
-abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpression {
+abstract class RowFunction
+    extends QuaternaryExpression
+    with TypedRow
+    with TimeZoneAwareExpression {
   import RowFunction._
 
   def tuple: Expression
@@ -28,7 +31,7 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
 
   /** The positions of the columns that are wanted; None for all. */
   def required: Option[Seq[Int]]
-  def withRequired(positions: Seq[Int]): RowFunction
+  override def withRequired(positions: Seq[Int]): RowFunction
 
   /** Whether a value that does not fit is an error, or NULL. */
   def failFast: Boolean
@@ -45,8 +48,7 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
   /** Not evaluated twice where Spark 4.2 and later can avoid it (no `override`: 4.0 has it not). */
   def expensive: Boolean = true
 
-  /** The schema that was given, all of it. */
-  @transient final lazy val wholeRow: StructType =
+  @transient final override lazy val wholeRow: StructType =
     RowSchema.nullable(ExprUtils.evalSchemaExpr(schema))
 
   final override def dataType: DataType =
@@ -81,7 +83,7 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
     parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
 
   /** The oids that are the same in each row; None where a column has them. */
-  private def constantTypeIds: Option[Seq[Long]] =
+  private[expressions] def constantTypeIds: Option[Seq[Long]] =
     Option.when(typeIds.foldable)(typeIds.eval()).map {
       case ids: ArrayData if typeIds.dataType == TypeIdsType => TupleReader.oids(ids)
       case ids: ArrayData => Seq.fill(ids.numElements())(0L) // without an element, or all NULL
@@ -94,6 +96,7 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
     RowSchema(wholeRow, wholeRow.indices, rowOptions.conversionIn(sessionZone), failFast)
   }
 
+  /** What its rows are and how they are read. */
   private[sparkpgoutput] def rowSchema: RowSchema =
     required.fold(wholeSchema)(positions => wholeSchema.copy(required = positions))
 

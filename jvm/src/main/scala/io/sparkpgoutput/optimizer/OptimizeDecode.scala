@@ -1,13 +1,14 @@
 package io.sparkpgoutput.optimizer
 
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperators}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 
-import io.sparkpgoutput.expressions.DecodeFunction
+import io.sparkpgoutput.expressions.{DecodeFunction, TypedRow}
 
 /**
- * Makes decodes of the same message one, narrows each to the fields that the query uses, and lets it
+ * Reads typed rows straight from messages, makes decodes of the same message one, narrows each to the fields that the query uses, and lets it
  * leave out the messages that the filter above it drops. What a query returns stays the same, and so
  * does which messages are malformed.
  *
@@ -18,11 +19,17 @@ object OptimizeDecode extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!decodes(plan)) plan
     else {
-      val shared = ShareDecodes(plan)
-      val tidied = if (shared eq plan) plan else RemoveNoopOperators(ColumnPruning(shared))
+      val fused = FuseRows(plan)
+      val shared = ShareDecodes(fused)
+      val tidied = if (shared eq fused) fused else RemoveNoopOperators(ColumnPruning(shared))
       PruneDecodes(FilterDecodes(tidied))
     }
 
+  private def isOurs(expression: Expression) = expression match {
+    case _: DecodeFunction | _: TypedRow => true
+    case _                                  => false
+  }
+
   private def decodes(plan: LogicalPlan): Boolean =
-    plan.exists(_.expressions.exists(_.exists(_.isInstanceOf[DecodeFunction])))
+    plan.exists(_.expressions.exists(_.exists(isOurs)))
 }

@@ -6,39 +6,54 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{ArrayType, StructType}
 
-import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode}
+import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode, TypedRow}
 import io.sparkpgoutput.optimizer.RequiredFields.{Presence, Whole, member}
 
 /**
- * Narrows each decode to the fields that the query uses, and with it the columns that hold its row.
+ * Narrows each decode to the fields that the query uses, and with it the columns that hold its row; and
+ * each typed row of a tuple to its columns that are used.
  *
- * Followed are columns that a projection makes of a decode, from there through operators that pass
- * them on. Where one gets anywhere else it stays whole.
+ * Followed are columns that a projection makes of a decode or a typed row, from there through operators
+ * that pass them on. Where one gets anywhere else it stays whole.
  */
 private[optimizer] object PruneDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = {
     val uses = new FieldUses(columns(plan))
     uses.addPlan(plan)
-    plan.transformUp { case operator => operator.mapExpressions(narrow(_, uses.required)) }
+    plan.transformUp { case operator => operator.mapExpressions(narrow(_, uses)) }
   }
 
-  /** The columns that hold a decode's row, each with the column that was first to hold it. */
-  private def columns(plan: LogicalPlan): Map[ExprId, ExprId] = {
-    val first = mutable.Map.empty[ExprId, ExprId]
+  /** The columns that hold such a row, each with the column that was first to hold it. */
+  private def columns(plan: LogicalPlan): Map[ExprId, HeldRow] = {
+    val held = mutable.Map.empty[ExprId, HeldRow]
     plan.foreachUp {
       case Project(list, _) =>
         list.foreach {
-          case alias @ Alias(_: DecodeFunction, _) => first(alias.exprId) = alias.exprId
+          case alias @ Alias(_: DecodeFunction, _) =>
+            held(alias.exprId) = HeldRow(alias.exprId, typed = false)
+          case alias @ Alias(row: TypedRow, _) if isPrunable(row) =>
+            held(alias.exprId) = HeldRow(alias.exprId, typed = true)
           case alias @ Alias(column: Attribute, _) =>
-            first.get(column.exprId).foreach(first(alias.exprId) = _)
+            held.get(column.exprId).foreach(held(alias.exprId) = _)
           case _ =>
         }
       case _ =>
     }
-    first.toMap
+    held.toMap
   }
 
-  private def narrow(expression: Expression, required: Map[ExprId, RequiredFields]): Expression = {
+  /** Whether its columns can be told apart by name. */
+  def isPrunable(row: TypedRow): Boolean =
+    row.rowType.fieldNames.distinct.length == row.rowType.length
+
+  private def prune(row: TypedRow, part: RequiredFields): Expression = {
+    val left = part.ofTypedRow.prune(row.rowType).asInstanceOf[StructType].fieldNames
+    if (left.length == row.rowType.length) row
+    else row.withRequired(left.map(row.wholeRow.fieldIndex(_)).toSeq)
+  }
+
+  private def narrow(expression: Expression, uses: FieldUses): Expression = {
+    val required = uses.required
 
     /** The expression, of whose value `part` is used. */
     def narrowed(expression: Expression, part: RequiredFields): Expression = expression match {
@@ -49,6 +64,12 @@ private[optimizer] object PruneDecodes {
         val left = part.prune(decode.required).asInstanceOf[StructType]
         if (left == decode.required) arguments
         else PrunedDecode.of(arguments).copy(required = left)
+      case alias @ Alias(row: TypedRow, _) if required.contains(alias.exprId) =>
+        val arguments = row.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
+        alias.withNewChildren(Seq(prune(arguments, required(alias.exprId))))
+      case row: TypedRow if isPrunable(row) =>
+        val arguments = row.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
+        prune(arguments, uses.ofRow(row))
       case column: AttributeReference if required.contains(column.exprId) =>
         column.withDataType(required(column.exprId).prune(column.dataType))
       case get @ GetStructField(child, _, name) =>
@@ -70,19 +91,36 @@ private[optimizer] object PruneDecodes {
   }
 }
 
-/** Finds out which part a plan uses of each of these columns, some of which are others' copies. */
-final private class FieldUses(columns: Map[ExprId, ExprId]) {
-  private val parts =
-    mutable.Map.from[ExprId, RequiredFields](columns.valuesIterator.map(_ -> Presence))
+/**
+ * A column that holds a row.
+ *
+ * @param first
+ *   the column that was first to hold it
+ * @param typed
+ *   whether it is a typed row of a tuple, of which only whole columns can be left out
+ */
+final private case class HeldRow(first: ExprId, typed: Boolean)
 
-  def required: Map[ExprId, RequiredFields] = columns.map { case (id, first) => id -> parts(first) }
+/** Finds out which part a plan uses of each of these columns, some of which are others' copies. */
+final private class FieldUses(columns: Map[ExprId, HeldRow]) {
+  private val parts =
+    mutable.Map.from[ExprId, RequiredFields](columns.valuesIterator.map(_.first -> Presence))
+
+  /** Of typed rows that no column holds: the same row is converted once for all that use it. */
+  private val rows = mutable.Map.empty[Expression, RequiredFields].withDefaultValue(Presence)
+
+  lazy val required: Map[ExprId, RequiredFields] = columns.map { case (id, held) =>
+    id -> (if (held.typed) parts(held.first).ofTypedRow else parts(held.first))
+  }
+
+  def ofRow(row: TypedRow): RequiredFields = rows(row.canonicalized)
 
   def addPlan(plan: LogicalPlan): Unit = {
     addWhole(plan.output)
     plan.foreach { operator =>
       if (!PassingOperators.contains(operator)) operator.children.foreach(c => addWhole(c.output))
       operator match {
-        case Project(list, _) => list.filterNot(isCopy).foreach(add(_, Whole))
+        case Project(list, _) => list.filterNot(isCopy).foreach(addProjected)
         case other            => other.expressions.foreach(add(_, Whole))
       }
     }
@@ -93,11 +131,21 @@ final private class FieldUses(columns: Map[ExprId, ExprId]) {
     case _                                     => false
   }
 
+  /** What a column holds is used where the column is. */
+  private def addProjected(expression: NamedExpression): Unit = expression match {
+    case Alias(row: TypedRow, _) if columns.contains(expression.exprId) =>
+      row.children.foreach(add(_, Whole))
+    case other => add(other, Whole)
+  }
+
   private def addWhole(output: Seq[Attribute]): Unit = output.foreach(add(_, Whole))
 
   private def add(expression: Expression, part: RequiredFields): Unit = expression match {
     case column: Attribute =>
-      columns.get(column.exprId).foreach(first => parts(first) = parts(first).and(part))
+      columns.get(column.exprId).foreach(held => parts(held.first) = parts(held.first).and(part))
+    case row: TypedRow =>
+      rows(row.canonicalized) = rows(row.canonicalized).and(part)
+      row.children.foreach(add(_, Whole))
     case get: GetStructField =>
       add(get.child, member(get.childSchema(get.ordinal).name, part))
     case get: GetArrayStructFields     => add(get.child, member(get.field.name, part))

@@ -6,6 +6,9 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 sealed abstract private[optimizer] class RequiredFields {
   def and(other: RequiredFields): RequiredFields
 
+  /** The same of a row of which only whole members can be left out. */
+  def ofTypedRow: RequiredFields
+
   /** What is left of the value's type. */
   def prune(dataType: DataType): DataType
 }
@@ -15,6 +18,7 @@ private[optimizer] object RequiredFields {
   /** All of it. */
   case object Whole extends RequiredFields {
     override def and(other: RequiredFields): RequiredFields = this
+    override def ofTypedRow: RequiredFields = this
     override def prune(dataType: DataType): DataType = dataType
   }
 
@@ -27,6 +31,9 @@ private[optimizer] object RequiredFields {
           all.updated(name, all.get(name).fold(part)(_.and(part)))
         })
     }
+
+    override def ofTypedRow: RequiredFields =
+      Members(parts.map { case (name, _) => name -> Whole })
 
     override def prune(dataType: DataType): DataType = dataType match {
       case struct: StructType =>

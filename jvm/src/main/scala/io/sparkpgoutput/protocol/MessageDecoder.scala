@@ -51,6 +51,18 @@ final class MessageDecoder(
   def decodeOrNull(message: Array[Byte], context: Int): UnsafeRow =
     if (message.length == 0 || read(message, context) != null) null else layouts.finishRow()
 
+  /**
+   * Begins with the cells of a tuple of the message that was decoded last. Their text is as it was
+   * sent, in the encoding.
+   *
+   * @param field
+   *   key, old or new
+   * @return
+   *   whether the message has it
+   */
+  private[sparkpgoutput] def cells(field: Int, cells: MessageCells): Boolean =
+    layouts.cells(field, cells)
+
   /** What is wrong with the message; null where nothing is. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {
     val malformation = if (message.length == 0) null else read(message, context)

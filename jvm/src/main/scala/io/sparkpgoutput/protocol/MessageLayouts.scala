@@ -41,6 +41,7 @@ final private[protocol] class MessageLayouts(
     this.guessing = guessing
     kept = filter.keeps(tag)
     in.start(message)
+    forgetTuples()
     row.start()
     row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
     if (withXid) streamedXid()

@@ -2,6 +2,7 @@ package io.sparkpgoutput.protocol
 
 import org.apache.spark.sql.types.StructType
 
+import MessageSchema.{KEY, NEW, OLD}
 import TupleSchema._
 
 /** The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`. */
@@ -12,6 +13,23 @@ abstract private[protocol] class TupleDecoder(
 ) extends FieldDecoder(encoding, required, filter) {
   import TupleDecoder._
 
+  private val firstCells = new Array[Int](MessageSchema.schema.length)
+  private val columnCounts = new Array[Int](MessageSchema.schema.length)
+
+  /** Before a message is read. */
+  final protected def forgetTuples(): Unit = {
+    firstCells(KEY) = NoTuple
+    firstCells(OLD) = NoTuple
+    firstCells(NEW) = NoTuple
+  }
+
+  /** Begins with the cells of a tuple of the message that was read last; false where it has none. */
+  final def cells(field: Int, cells: MessageCells): Boolean = {
+    val hasTuple = firstCells(field) != NoTuple
+    if (hasTuple) cells.start(in.message, firstCells(field), columnCounts(field))
+    hasTuple
+  }
+
   /**
    * TupleData: number of columns; for each its kind and, of text and binary ones, length and value.
    * The struct is kinds, text, binary.
@@ -19,6 +37,8 @@ abstract private[protocol] class TupleDecoder(
   final protected def tuple(field: Int): Unit = {
     val columns = in.count(in.uint16(field, "columns").toLong, leastBytes = 1, field, "columns")
     in.lookAhead()
+    firstCells(field) = in.position
+    columnCounts(field) = columns
     val wanted = kept && struct.slot(0, field) >= 0
     if (!wanted && textIsCopied) checkCells(field, columns)
     else {
@@ -128,6 +148,7 @@ abstract private[protocol] class TupleDecoder(
 }
 
 private[protocol] object TupleDecoder {
+  final private val NoTuple = -1
   private val Unwanted = new PrunedStruct(schema, new StructType)
 
   /**
