@@ -86,12 +86,10 @@ private object ZoneOffsets {
   private def asMicros(offset: ZoneOffset): Long = offset.getTotalSeconds * Micros.PerSecond
 
   /** Seconds since 1970-01-01 as microseconds since 2000-01-01, and the other way round. */
-  private def micros(epochSecond: Long): Long =
-    epochSecond * Micros.PerSecond + CivilDate.UnixEpoch * Micros.PerDay
+  private def micros(epochSecond: Long): Long = (epochSecond + UnixEpoch) * Micros.PerSecond
 
   private def epochSecond(micros: Long): Long =
-    Math.floorDiv(
-      micros,
-      Micros.PerSecond
-    ) - CivilDate.UnixEpoch * (Micros.PerDay / Micros.PerSecond)
+    Math.floorDiv(micros, Micros.PerSecond) - UnixEpoch
+
+  private val UnixEpoch = CivilDate.UnixEpoch * (Micros.PerDay / Micros.PerSecond)
 }
