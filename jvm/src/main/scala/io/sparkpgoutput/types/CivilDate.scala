@@ -21,27 +21,29 @@ private[sparkpgoutput] object CivilDate {
 
   /** Of a date that exists. */
   def days(year: Int, month: Int, day: Int): Long = {
-    val marchYear = if (month > 2) year.toLong else year - 1L
+    // Not a branch, which would often be guessed wrong.
+    val beforeMarch = (month - 3) >> 31 // -1 or 0
+    val marchYear = year + beforeMarch
+    val marchMonth = month - 3 + (beforeMarch & 12)
     val era = Math.floorDiv(marchYear, 400)
-    val yearOfEra = (marchYear - era * 400).toInt
-    val marchMonth = if (month > 2) month - 3 else month + 9
+    val yearOfEra = marchYear - era * 400
     val dayOfYear = (153 * marchMonth + 2) / 5 + day - 1
     val dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-    era * DaysPerEra + dayOfEra - EraStart
+    era.toLong * DaysPerEra + dayOfEra - EraStart
   }
 
-  /** The date that is so many days after 2000-01-01. */
+  /** The date that is so many days after 2000-01-01, of those that PostgreSQL has. */
   def ofDays(days: Long): Long = {
-    val sinceEraStart = days + EraStart
+    val sinceEraStart = days.toInt + EraStart
     val era = Math.floorDiv(sinceEraStart, DaysPerEra)
-    val dayOfEra = (sinceEraStart - era * DaysPerEra).toInt
+    val dayOfEra = sinceEraStart - era * DaysPerEra
     val yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36524 - dayOfEra / 146096) / 365
     val dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
     val marchMonth = (5 * dayOfYear + 2) / 153
     val day = dayOfYear - (153 * marchMonth + 2) / 5 + 1
     val month = if (marchMonth < 10) marchMonth + 3 else marchMonth - 9
     val year = era * 400 + yearOfEra + (if (month > 2) 0 else 1)
-    year << 9 | month.toLong << 5 | day.toLong
+    year.toLong << 9 | month.toLong << 5 | day.toLong
   }
 
   def year(date: Long): Int = (date >> 9).toInt
@@ -50,7 +52,7 @@ private[sparkpgoutput] object CivilDate {
 
   /** Whether there is such a date. */
   def exists(year: Int, month: Int, day: Int): Boolean =
-    month >= 1 && month <= 12 && day >= 1 && day <= lastDay(year, month)
+    month >= 1 && month <= 12 && day >= 1 && (day <= 28 || day <= lastDay(year, month))
 
   /** 0 for Sunday up to 6 for Saturday. */
   def dayOfWeek(days: Long): Int = Math.floorMod(days + 6, 7)

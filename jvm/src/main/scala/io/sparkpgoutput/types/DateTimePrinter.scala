@@ -10,8 +10,10 @@ private[sparkpgoutput] object DateTimePrinter {
 
   /** `1997-12-17`; what comes before the year 1 also has an [[era]], which is printed last. */
   def date(date: Long, out: TextBuffer): Unit = {
-    val year = CivilDate.year(date)
-    out.padded(if (year > 0) year.toLong else 1L - year, 4)
+    val civilYear = CivilDate.year(date)
+    val year = if (civilYear > 0) civilYear else 1 - civilYear
+    if (year < 10000) { twoDigits(year / 100, out); twoDigits(year % 100, out) }
+    else out.number(year.toLong)
     out.add('-')
     twoDigits(CivilDate.month(date), out)
     out.add('-')
@@ -25,13 +27,13 @@ private[sparkpgoutput] object DateTimePrinter {
   def time(micros: Long, out: TextBuffer): Unit = {
     // Parts may be made positive, the least number as a whole may not.
     val seconds = math.abs(micros / Micros.PerSecond)
-    val minutes = seconds / 60
-    val hours = minutes / 60
+    val hours = seconds / 3600
+    val inHour = (seconds - hours * 3600).toInt
     if (hours < 100) twoDigits(hours.toInt, out) else out.number(hours)
     out.add(':')
-    twoDigits((minutes - hours * 60).toInt, out)
+    twoDigits(inHour / 60, out)
     out.add(':')
-    twoDigits((seconds - minutes * 60).toInt, out)
+    twoDigits(inHour % 60, out)
     fraction(math.abs(micros % Micros.PerSecond).toInt, out)
   }
 
@@ -53,13 +55,12 @@ private[sparkpgoutput] object DateTimePrinter {
   /** A point and the digits of microseconds up to the last that is not 0. */
   private def fraction(micros: Int, out: TextBuffer): Unit = if (micros != 0) {
     out.add('.')
-    var unit = 100000
     var rest = micros
     while (rest != 0) {
-      val digit = rest / unit
+      rest *= 10
+      val digit = rest / 1000000
       out.add('0' + digit)
-      rest -= digit * unit
-      unit /= 10
+      rest -= digit * 1000000
     }
   }
 

@@ -172,7 +172,8 @@ final private[sparkpgoutput] class DateTimeText(typeName: String, style: DateSty
 
   /** An offset, or the abbreviation of a zone's name if it can have but one meaning. */
   private def zoneName(): Long = {
-    if (isAt(' ')) at += 1
+    // Right after a year, it would look like a part of a date.
+    if (isAt(' ') || isPostgres) skip(' ')
     if (at == end || !isLetter(at)) offset()
     else if (OnlyUtc.exists(Ascii.equal(bytes, at, end, _))) { at = end; 0 }
     else {
@@ -206,6 +207,6 @@ private object DateTimeText {
   /** `MAX_TZDISP_HOUR` */
   private val MostHours = 15
 
-  /** The days that a Long of microseconds holds, less one. */
+  /** The days that a Long of microseconds holds, less one that an offset may add. */
   private val MostDays = Long.MaxValue / Micros.PerDay - 1
 }

@@ -16,15 +16,17 @@ final private[sparkpgoutput] class PgTimestamp(override val name: String, zoned:
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = {
-    val zone = new ZoneOffsets(options.timeZone)
-    val reader = new Reader(options.dateStyle, if (zoned) zone else null)
+    def offsets = new ZoneOffsets(options.timeZone)
+    val reader = new Reader(options.dateStyle, if (zoned) offsets else null)
     Option(target match {
       case TimestampType if !zoned =>
         new TimestampConversion(reader, options.infinity) {
+          private val zone = offsets
           override protected def convert(value: Long): Long = value - zone.ofLocal(value)
         }
       case TimestampNTZType if zoned =>
         new TimestampConversion(reader, options.infinity) {
+          private val zone = offsets
           override protected def convert(value: Long): Long = value + zone.ofUtc(value)
         }
       case TimestampType | TimestampNTZType =>

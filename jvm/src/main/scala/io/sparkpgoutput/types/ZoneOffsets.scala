@@ -28,16 +28,19 @@ final private[sparkpgoutput] class ZoneOffsets(zone: ZoneId) {
   private val offsets =
     (rules.getOffset(Instant.MIN) +: transitions.map(_.getOffsetAfter)).map(asMicros)
 
-  private val starts = transitions.map(at => micros(at.getInstant.getEpochSecond))
+  private val byUtc = new Periods(offsets, transitions.map(at => micros(at.toEpochSecond)))
 
-  private val localStarts = transitions.map { at =>
-    val later = math.max(at.getOffsetBefore.getTotalSeconds, at.getOffsetAfter.getTotalSeconds)
-    micros(at.getInstant.getEpochSecond + later)
-  }
+  private val byClock = new Periods(
+    offsets,
+    transitions.map { at =>
+      val later = math.max(at.getOffsetBefore.getTotalSeconds, at.getOffsetAfter.getTotalSeconds)
+      micros(at.toEpochSecond + later)
+    }
+  )
 
   /** At a time in UTC. */
   def ofUtc(time: Long): Long =
-    if (time < tableEnd) offsets(position(starts, time))
+    if (time < tableEnd) byUtc.offset(time)
     else asMicros(rules.getOffset(Instant.ofEpochSecond(epochSecond(time))))
 
   /**
@@ -45,7 +48,7 @@ final private[sparkpgoutput] class ZoneOffsets(zone: ZoneId) {
    * the offset from before that: as Spark casts TIMESTAMP_NTZ to TIMESTAMP.
    */
   def ofLocal(time: Long): Long =
-    if (time < tableEnd) offsets(position(localStarts, time))
+    if (time < tableEnd) byClock.offset(time)
     else {
       val local = LocalDateTime.ofEpochSecond(epochSecond(time), 0, ZoneOffset.UTC)
       asMicros(rules.getOffset(local))
@@ -57,23 +60,36 @@ private object ZoneOffsets {
   /** 2100-01-01, in seconds since 1970-01-01. */
   private val TableEnd = 4102444800L
 
-  /** How many of the times, which are sorted, are not after this one. */
-  private def position(times: Array[Long], time: Long): Int =
-    if (times.length == 0) 0
-    else {
-      val found = Arrays.binarySearch(times, time)
-      if (found >= 0) found + 1 else -found - 1
+  /**
+   * Times that have one offset each: the first period's until the first start, and so on. The one
+   * that was asked for last is likely to be asked for again.
+   */
+  final private class Periods(offsets: Array[Long], starts: Array[Long]) {
+    private var start = 0L
+    private var end = 0L
+    private var last = 0L
+
+    def offset(time: Long): Long = {
+      if (time < start || time >= end) find(time)
+      last
     }
+
+    private def find(time: Long): Unit = {
+      val found = Arrays.binarySearch(starts, time)
+      val period = if (found >= 0) found + 1 else -found - 1
+      start = if (period == 0) Long.MinValue else starts(period - 1)
+      end = if (period == starts.length) Long.MaxValue else starts(period)
+      last = offsets(period)
+    }
+  }
 
   private def asMicros(offset: ZoneOffset): Long = offset.getTotalSeconds * Micros.PerSecond
 
   /** Seconds since 1970-01-01 as microseconds since 2000-01-01, and the other way round. */
-  private def micros(epochSecond: Long): Long =
-    epochSecond * Micros.PerSecond + CivilDate.UnixEpoch * Micros.PerDay
+  private def micros(epochSecond: Long): Long = (epochSecond + UnixEpoch) * Micros.PerSecond
 
   private def epochSecond(micros: Long): Long =
-    Math.floorDiv(
-      micros,
-      Micros.PerSecond
-    ) - CivilDate.UnixEpoch * (Micros.PerDay / Micros.PerSecond)
+    Math.floorDiv(micros, Micros.PerSecond) - UnixEpoch
+
+  private val UnixEpoch = CivilDate.UnixEpoch * (Micros.PerDay / Micros.PerSecond)
 }

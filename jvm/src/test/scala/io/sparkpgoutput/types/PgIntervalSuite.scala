@@ -2,9 +2,9 @@ package io.sparkpgoutput.types
 
 import java.nio.ByteBuffer
 
-import org.apache.spark.sql.types._
 import org.apache.spark.sql.types.DayTimeIntervalType.{DAY, HOUR, MINUTE, SECOND}
 import org.apache.spark.sql.types.YearMonthIntervalType.YEAR
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.PropertySuite
 

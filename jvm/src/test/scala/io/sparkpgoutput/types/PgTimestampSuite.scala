@@ -186,6 +186,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     val postgres = ConversionOptions(dateStyle = DateStyle.PostgresMdy)
     def read(text: String) = fromText(Timestamp, TimestampNTZType, text, postgres)
     assert(read("Wed Dec 17 07:37:16 1997") == micros("1997-12-17T07:37:16"))
+    problem(fromText(Timestamptz, TimestampType, "Wed Dec 17 07:37:16 1997-03", postgres))
     Seq("Thu Dec 17 07:37:16 1997", "Wed Dez 17 07:37:16 1997", "Wed Dec 17 07:37:16").foreach {
       text => withClue(text)(problem(read(text)))
     }

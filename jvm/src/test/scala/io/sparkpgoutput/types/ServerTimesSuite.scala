@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 import java.nio.ByteBuffer
-import java.time.{LocalDate, LocalDateTime, ZoneId, ZoneOffset}
 import java.time.temporal.ChronoUnit
+import java.time.{LocalDate, LocalDateTime, ZoneId, ZoneOffset}
 import java.util.HexFormat
 
 import scala.io.Source
@@ -10,6 +10,7 @@ import scala.util.{Random, Try, Using}
 
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types._
+
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Values that PostgreSQL 18 sent and printed: time.tsv, which the query in time.sql made. */
