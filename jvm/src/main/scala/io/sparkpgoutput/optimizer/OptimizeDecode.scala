@@ -27,7 +27,7 @@ object OptimizeDecode extends Rule[LogicalPlan] {
 
   private def isOurs(expression: Expression) = expression match {
     case _: DecodeFunction | _: TypedRow => true
-    case _                                  => false
+    case _                               => false
   }
 
   private def decodes(plan: LogicalPlan): Boolean =
