@@ -38,6 +38,12 @@ FULL = Query(
     "`pgoutput_decode(data)`", "SELECT pgoutput_decode(data) AS d FROM messages", _SCAN, 150
 )
 
+_SCHEMA = (
+    "id BIGINT, customer_id INT, status STRING, amount DECIMAL(12,2), created_at TIMESTAMP, "
+    "updated_at TIMESTAMP_NTZ, note STRING, paid BOOLEAN, score DOUBLE"
+)
+_ROW = f"pgoutput_row(pgoutput_decode(data).new, '{_SCHEMA}')"
+
 DECODING = [
     FULL,
     *(
@@ -57,6 +63,13 @@ DECODING = [
         _SCAN,
         200,
     ),
+    Query(
+        "`pgoutput_row(pgoutput_decode(data).new, '…')`, 9 columns",
+        f"SELECT {_ROW} AS r FROM messages",
+        _SCAN,
+        350,
+    ),
+    Query("the same, `.amount` of it", f"SELECT {_ROW}.amount FROM messages", _SCAN, 120),
 ]
 """Over `messages`, of every size. In the corpus each tuple has more than four columns."""
 

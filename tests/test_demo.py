@@ -60,6 +60,9 @@ def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder:
     assert "picture=<unchanged TOAST>" in output
     assert "key: id=2\n" in re.sub(" +\n", "\n", output)
     assert "old: id=1, customer_id=1, status=new" in output
+    assert "DECIMAL(10,2) COMMENT 'numeric(10,2)'" in " ".join(output.split())
+    assert "`placed_at` timestamp'" in output
+    assert re.search(r"^ +\d+ +INSERT +1 +1 +new +12\.50 +20\d\d-", output, flags=re.MULTILINE)
     assert "The slot is as it was" in output
 
     assert "\x1b" not in output

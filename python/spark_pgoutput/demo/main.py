@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 from rich.console import Console
 
 from spark_pgoutput.demo import report
@@ -83,6 +84,7 @@ def _show(
             return
         for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
             report.print_result(console, spark, query)
+        _show_typed_rows(console, spark)
         after = slot_state(spark, server, slot)
         if after == before:
             console.print(
@@ -91,6 +93,13 @@ def _show(
             )
         else:
             console.print("Meanwhile something else has read from the slot, or changed it.")
+
+
+def _show_typed_rows(console: Console, spark: SparkSession) -> None:
+    """Show the changes of one table with its columns' types."""
+    for relation_id, ddl in report.print_result(console, spark, report.SCHEMA):
+        schema = StructType.fromDDL(ddl)
+        report.print_result(console, spark, report.typed_rows(relation_id, schema))
 
 
 def _read(console: Console, spark: SparkSession, server: Server, peek: str, folder: str) -> None:

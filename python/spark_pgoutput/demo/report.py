@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
 from rich import box
 from rich.console import Console
 from rich.syntax import Syntax
@@ -99,6 +100,40 @@ WHERE type NOT IN ('BEGIN', 'BEGIN_PREPARE', 'STREAM_START', 'STREAM_STOP',
                    'RELATION', 'TYPE', 'INSERT', 'UPDATE', 'DELETE')
 ORDER BY seq LIMIT 30"""
 
+SCHEMA = """\
+-- The table with the most changes: the Spark schema that its rows can have.
+SELECT relation_id, pgoutput_schema(relation) AS schema
+FROM (
+  SELECT relation_id, count_if(type <> 'RELATION') AS changes,
+         max_by(relation, seq) FILTER (WHERE type = 'RELATION') AS relation
+  FROM decoded WHERE relation_id IS NOT NULL GROUP BY relation_id
+)
+ORDER BY changes DESC LIMIT 1"""
+
+
+def typed_rows(relation_id: int, schema: StructType) -> str:
+    """Give the query of a table's changes as typed rows."""
+
+    def quoted(name: str) -> str:
+        """Quote a name for the DDL, and that for a literal in the query."""
+        return re.sub(r"([\\'])", r"\\\1", f"`{name.replace('`', '``')}`")
+
+    columns = ",\n".join(
+        f"      {quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
+    )
+    return f"""\
+-- Its changes as rows of this schema. A value that does not fit would be NULL;
+-- with pgoutput_row an error.
+SELECT seq, type, row.*
+FROM (
+  SELECT seq, type, try_pgoutput_row(coalesce(new, old, key), '
+{columns}') AS row
+  FROM decoded
+  WHERE relation_id = {relation_id} AND type IN ('INSERT', 'UPDATE', 'DELETE')
+    AND length(coalesce(new, old, key).kinds) = {len(schema.fields)}
+)
+ORDER BY seq LIMIT 8"""
+
 
 def print_code(console: Console, code: str, language: str = "sql") -> None:
     """Print a statement or a piece of a program as it can be copied."""
@@ -108,8 +143,8 @@ def print_code(console: Console, code: str, language: str = "sql") -> None:
     console.print(text, soft_wrap=True)
 
 
-def print_result(console: Console, spark: SparkSession, sql: str) -> int:
-    """Print a query, run it and print its rows; return how many there are."""
+def print_result(console: Console, spark: SparkSession, sql: str) -> list[Row]:
+    """Print a query, run it and print its rows; return them."""
     print_code(console, sql)
     with console.status("Spark is working"):
         result = spark.sql(sql)
@@ -123,7 +158,7 @@ def print_result(console: Console, spark: SparkSession, sql: str) -> int:
     for row in rows:
         table.add_row(*("" if value is None else _printable(str(value)) for value in row))
     console.print(table)
-    return len(rows)
+    return rows
 
 
 def _printable(text: str) -> str:

@@ -30,7 +30,7 @@ import io.sparkpgoutput.types.RelationDdl
     """
     Examples:
       > SELECT _FUNC_(pgoutput_decode(X'520000404A7075626C6963006F7264657273006400020169640000000014FFFFFFFF00616D6F756E7400000006A4000C0006').relation);
-       id BIGINT COMMENT 'int8',amount DECIMAL(12,2) COMMENT 'numeric(12,2)'
+       id BIGINT COMMENT 'int8', amount DECIMAL(12,2) COMMENT 'numeric(12,2)'
   """,
   since = "0.1.0",
   group = "struct_funcs"

@@ -10,7 +10,7 @@ private[sparkpgoutput] object RelationDdl {
 
   /** As DDL, for people to read and paste; comments name PostgreSQL's types. */
   def of(relation: InternalRow, options: ConversionOptions): String =
-    schema(relation, options).toDDL
+    schema(relation, options).fields.map(_.toDDL).mkString(", ")
 
   private def schema(relation: InternalRow, options: ConversionOptions): StructType = {
     val columns = relation.getArray(RelationSchema.COLUMNS)
