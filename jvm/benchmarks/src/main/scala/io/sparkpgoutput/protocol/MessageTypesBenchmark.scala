@@ -1,19 +1,11 @@
 package io.sparkpgoutput.protocol
 
-import java.util.concurrent.TimeUnit
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import org.openjdk.jmh.annotations._
 
 /** A message of each type, as PostgreSQL wrote it. */
-@State(Scope.Benchmark)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(1)
-@Warmup(iterations = 3, time = 500, timeUnit = TimeUnit.MILLISECONDS)
-@Measurement(iterations = 5, time = 500, timeUnit = TimeUnit.MILLISECONDS)
-class MessageTypesBenchmark {
+class MessageTypesBenchmark extends DecoderBenchmark {
 
   @Param(
     Array(

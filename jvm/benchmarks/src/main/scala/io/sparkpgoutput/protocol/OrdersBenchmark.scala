@@ -1,7 +1,6 @@
 package io.sparkpgoutput.protocol
 
 import java.io.{BufferedInputStream, DataInputStream, FileInputStream}
-import java.util.concurrent.TimeUnit
 import java.util.zip.GZIPInputStream
 
 import org.apache.spark.sql.types.StructType
@@ -10,13 +9,7 @@ import org.openjdk.jmh.annotations._
 import org.openjdk.jmh.infra.Blackhole
 
 /** The messages of a real workload, one after the other: BEGIN, INSERT, UPDATE, DELETE, COMMIT. */
-@State(Scope.Benchmark)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(1)
-@Warmup(iterations = 3, time = 500, timeUnit = TimeUnit.MILLISECONDS)
-@Measurement(iterations = 5, time = 500, timeUnit = TimeUnit.MILLISECONDS)
-class OrdersBenchmark {
+class OrdersBenchmark extends DecoderBenchmark {
   import OrdersBenchmark._
 
   /** The fields that are required. */
