@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -98,7 +99,7 @@ def _show(
 def _show_typed_rows(console: Console, spark: SparkSession) -> None:
     """Show the changes of one table with its columns' types."""
     for relation_id, ddl in report.print_result(console, spark, report.SCHEMA):
-        schema = StructType.fromDDL(ddl)
+        schema = cast(StructType, StructType.fromDDL(ddl))
         report.print_result(console, spark, report.typed_rows(relation_id, schema))
 
 
