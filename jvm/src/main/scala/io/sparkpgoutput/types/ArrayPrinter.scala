@@ -12,19 +12,28 @@ final private[types] class ArrayPrinter(
     elements.start(bytes, from, to)
     if (elements.dimensions == 0) out.add("{}")
     else {
-      if (elements.lowerBounds.take(elements.dimensions).exists(_ != 1)) printBounds(out)
+      if (hasOtherBounds) printBounds(out)
       printDimension(0, out)
     }
   }
 
+  /** Whether a dimension begins with another number than 1. */
+  private def hasOtherBounds: Boolean = {
+    var dimension = 0
+    while (dimension < elements.dimensions && elements.lowerBounds(dimension) == 1) dimension += 1
+    dimension < elements.dimensions
+  }
+
   private def printBounds(out: TextBuffer): Unit = {
-    (0 until elements.dimensions).foreach { dimension =>
+    var dimension = 0
+    while (dimension < elements.dimensions) {
       val first = elements.lowerBounds(dimension).toLong
       out.add('[')
       out.number(first)
       out.add(':')
       out.number(first + elements.sizes(dimension) - 1)
       out.add(']')
+      dimension += 1
     }
     out.add('=')
   }

@@ -7,11 +7,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types._
 import org.apache.spark.types.variant.{Variant, VariantBuilder, VariantSizeLimitException}
-import org.apache.spark.unsafe.types.VariantVal
+import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
 
 /**
  * Reads arrays of any dimensions to VARIANT, elements as the Spark type that they have by default, json
- * as VARIANT, numeric as DECIMAL.
+ * as VARIANT, numeric as DECIMAL, hstore as STRING.
  */
 final private[types] class ArrayVariant(
     textElements: ArrayElements,
@@ -21,6 +21,7 @@ final private[types] class ArrayVariant(
 ) extends Conversion {
   private val elementType: DataType = element match {
     case _: PgJson => VariantType
+    case PgHstore  => StringType
     case known     => known.sparkType(-1)
   }
   private val conversion: Conversion = element.to(elementType, options).get
@@ -97,25 +98,31 @@ final private[types] class ArrayVariant(
           val value = row.getDecimal(0, decimal.precision, decimal.scale)
           builder.appendDecimal(value.toJavaBigDecimal)
         case _ if element eq PgNumeric =>
-          builder.appendDecimal(exact(row.getUTF8String(0).toString))
+          builder.appendDecimal(exact(row.getUTF8String(0)))
         case _: StringType => builder.appendString(row.getUTF8String(0).toString)
         case other => throw new IllegalStateException(s"${element.name} as ${other.sql} in VARIANT")
       }
 
-  /** A number that a decimal of VARIANT's holds: 38 digits. */
-  private def exact(number: String): BigDecimal = {
+  /** A number that a decimal of VARIANT's holds, with as many digits after the point. */
+  private def exact(text: UTF8String): BigDecimal = {
+    // Longer ones do not fit, and would take BigDecimal long.
+    val number = text.substring(0, ArrayVariant.MostCharacters + 1).toString
     val value =
       try new BigDecimal(number)
       catch { case _: NumberFormatException => throw notDecimal(number) }
-    if (value.precision > DecimalType.MAX_PRECISION || value.scale > DecimalType.MAX_SCALE) {
-      throw notDecimal(number)
-    }
+    val fits = number.length <= ArrayVariant.MostCharacters &&
+      value.precision <= DecimalType.MAX_PRECISION &&
+      value.scale >= 0 && value.scale <= DecimalType.MAX_SCALE
+    if (!fits) throw notDecimal(number)
     value
   }
 
   private def notDecimal(number: String) =
-    new InvalidValue(
-      s"has ${number.take(100)}, which no decimal in VARIANT can be",
-      "use ARRAY<STRING>"
-    )
+    new InvalidValue(s"has $number, which no decimal in VARIANT can be", "use ARRAY<STRING>")
+}
+
+private object ArrayVariant {
+
+  /** A sign, a zero, the point, and the digits after it. */
+  final private val MostCharacters = 3 + DecimalType.MAX_SCALE
 }

@@ -13,14 +13,16 @@ final private[types] class BinaryArrayElements(typeName: String, element: Long)
     extends ArrayElements {
   private val reader = new BinaryReader(typeName)
 
+  /** The elements that `next` has not gone to. */
+  private var left = 0L
+
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
     reader.start(bytes, from, to)
     this.bytes = bytes
     dimensions = reader.int32()
-    if (dimensions < 0 || dimensions > ArrayElements.MostDimensions) {
-      throw InvalidValue.malformed(typeName)
-    }
-    reader.int32()
+    if (dimensions < 0 || dimensions > ArrayElements.MostDimensions) throw malformed
+    val hasNulls = reader.int32()
+    if (hasNulls != 0 && hasNulls != 1) throw malformed
     val sent = reader.uint32()
     if (element != 0 && sent != element) {
       throw new InvalidValue(s"has elements of the type with oid $sent, $typeName has $element")
@@ -29,33 +31,33 @@ final private[types] class BinaryArrayElements(typeName: String, element: Long)
   }
 
   private def readSizes(): Unit = {
-    var elements = if (dimensions == 0) 0L else 1L
+    left = if (dimensions == 0) 0 else 1
     var dimension = 0
     while (dimension < dimensions) {
       sizes(dimension) = reader.int32()
       lowerBounds(dimension) = reader.int32()
-      if (sizes(dimension) <= 0) throw InvalidValue.malformed(typeName)
-      elements *= sizes(dimension)
-      // Each element has its length at least: the number can be trusted only if they are there.
-      if (elements * 4 > reader.left + 8L * (dimensions - dimension)) {
-        throw InvalidValue.malformed(typeName)
-      }
+      if (sizes(dimension) <= 0) throw malformed
+      left *= sizes(dimension)
+      // Each element has its length at least. Checked each time, the product cannot overflow.
+      if (left * 4 > reader.left) throw malformed
       dimension += 1
     }
-    if (elements * 4 > reader.left) throw InvalidValue.malformed(typeName)
-    if (elements == 0) reader.finish()
+    if (left == 0) reader.finish()
   }
 
   override def next(): Boolean = {
     val size = reader.int32()
-    if (size == -1) false
-    else {
+    if (size != -1) {
       from = reader.take(size)
       to = from + size
-      true
     }
+    left -= 1
+    if (left == 0) reader.finish()
+    size != -1
   }
 
   override def convert(conversion: Conversion, out: Slot): Unit =
     conversion.fromBinary(bytes, from, to, out)
+
+  private def malformed = InvalidValue.malformed(typeName)
 }

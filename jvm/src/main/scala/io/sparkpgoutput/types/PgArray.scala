@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
 
 /**
- * Arrays: ARRAY, nested once for each dimension, or VARIANT.
+ * Arrays: ARRAY of elements that can be NULL, nested once for each dimension, or VARIANT.
  *
  * @param elementOid
  *   0 where it is not known
@@ -17,7 +17,7 @@ final private[sparkpgoutput] class PgArray(element: PgType, elementOid: Long) ex
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case array: ArrayType =>
+      case array: ArrayType if PgArray.takesNulls(array) =>
         element
           .to(PgArray.leaf(array), options)
           .map(new ArrayConversion(array, text, binary, _))
@@ -39,5 +39,11 @@ private[types] object PgArray {
   def leaf(array: ArrayType): DataType = array.elementType match {
     case nested: ArrayType => leaf(nested)
     case other             => other
+  }
+
+  /** Whether the elements in arrays of arrays can be NULL, as those of any array in PostgreSQL. */
+  private def takesNulls(array: ArrayType): Boolean = array.elementType match {
+    case nested: ArrayType => takesNulls(nested)
+    case _                 => array.containsNull
   }
 }

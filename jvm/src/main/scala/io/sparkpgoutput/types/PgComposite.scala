@@ -17,7 +17,7 @@ private[sparkpgoutput] object PgComposite extends PgType {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
-      case struct: StructType =>
+      case struct: StructType if struct.forall(_.nullable) =>
         val fields = struct.map(field => new PgUnknown(0).to(field.dataType, options))
         if (fields.contains(None)) None
         else Some(new CompositeConversion(struct, fields.flatten.toArray, options))
@@ -89,8 +89,8 @@ final private class CompositeConversion(
         .to(target, options)
         .getOrElse(
           throw new InvalidValue(
-            s"has $pgType in field ${ordinal + 1}, which cannot be read as ${target.sql}",
-            s"use ${pgType.sparkType(-1).sql} there, or STRING"
+            s"has type $pgType in field ${ordinal + 1}, which cannot be read as ${target.sql}",
+            s"use ${pgType.sparkType(-1).sql} there"
           )
         )
       binaryOids(ordinal) = oid
@@ -99,7 +99,7 @@ final private class CompositeConversion(
   }
 
   private def otherLength(fields: String) =
-    new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}")
+    new InvalidValue(s"has $fields fields, the STRUCT has ${struct.length}", "use STRING")
 }
 
 final private class CompositePrinter(options: ConversionOptions) extends Printer {
@@ -128,6 +128,13 @@ final private class CompositePrinter(options: ConversionOptions) extends Printer
     out.add(')')
   }
 
-  private def printer(oid: Long) =
-    printers.getOrElseUpdate(oid, PgComposite.fieldType(oid, options).printer(options))
+  private def printer(oid: Long): Printer = printers.getOrElse(oid, newPrinter(oid))
+
+  private def newPrinter(oid: Long): Printer = {
+    // A type is never part of itself: bytes that say so would be followed down without an end.
+    val inside = options.copy(declared = options.declared - oid)
+    val found = PgComposite.fieldType(oid, options).printer(inside)
+    if (options.pgType(oid).isDefined) printers(oid) = found
+    found
+  }
 }

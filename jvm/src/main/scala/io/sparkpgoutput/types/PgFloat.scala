@@ -41,11 +41,11 @@ final private[sparkpgoutput] class PgFloat private (
 
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
       val bits = readBits(bytes, from, to)
-      write(
+      val value =
         if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
-        else java.lang.Double.longBitsToDouble(bits),
-        out
-      )
+        else java.lang.Double.longBitsToDouble(bits)
+      // A server's infinity - infinity is not the bits of 'NaN'.
+      write(if (value.isNaN) Double.NaN else value, out)
     }
   }
 

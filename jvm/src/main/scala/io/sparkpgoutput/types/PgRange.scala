@@ -41,14 +41,25 @@ private[types] object PgRange {
   final val UpperInclusiveFlag = 4
   final val NoLowerFlag = 8
   final val NoUpperFlag = 16
-  final val AllFlags = 31
+  final private val AllFlags = 31
 
   private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
+
+  /** Those of a value; of a bound that there is not, as the server has it, not inclusive. */
+  def readFlags(typeName: String, reader: BinaryReader): Int = {
+    val flags = reader.uint8()
+    val contradict =
+      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
+        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
+    if ((flags & ~AllFlags) != 0 || contradict) throw InvalidValue.malformed(typeName)
+    flags
+  }
 
   /** Whether the struct's members are those of a range, in this order. */
   def isRange(struct: StructType): Boolean =
     struct.length == names.length &&
       struct.fieldNames.zip(names).forall { case (a, b) => a.equalsIgnoreCase(b) } &&
+      struct.take(LowerInclusive).forall(_.nullable) &&
       struct.drop(LowerInclusive).forall(_.dataType == BooleanType)
 }
 
@@ -90,8 +101,7 @@ final private class RangeConversion(
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
     reader.start(bytes, from, to)
     slots.open(out)
-    val flags = reader.uint8()
-    if ((flags & ~AllFlags) != 0) throw malformed
+    val flags = readFlags(typeName, reader)
     if ((flags & EmptyFlag) != 0) writeEmpty()
     else {
       readBound(flags, NoLowerFlag, lower, Lower)

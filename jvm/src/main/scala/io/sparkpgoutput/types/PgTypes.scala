@@ -122,7 +122,8 @@ private[sparkpgoutput] object PgTypes {
 
   /** The type that the option declares. */
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
-    case Array("array", element) => declared(element).map(new PgArray(_, 0))
+    case Array("array", element) =>
+      declared(element).filterNot(_.isInstanceOf[PgArray]).map(new PgArray(_, 0))
     case Array("range", subtype) => declared(subtype).map(new PgRange("range", _))
     case Array("multirange", subtype) =>
       declared(subtype).map(found => new PgMultirange("multirange", new PgRange("range", found)))

@@ -9,7 +9,7 @@ final private[types] class RangePrinter(typeName: String, bound: Printer) extend
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     reader.start(bytes, from, to)
-    val flags = reader.uint8()
+    val flags = readFlags(typeName, reader)
     if ((flags & EmptyFlag) != 0) out.add("empty")
     else {
       out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')

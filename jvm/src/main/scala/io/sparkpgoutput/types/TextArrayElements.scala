@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds, which
- * are dropped, as `[0:2]={7,8,9}`.
+ * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds other
+ * than 1 as `[0:2]={7,8,9}`.
  *
  * @see
  *   `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
@@ -17,13 +17,17 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
   /** Whether the element between quotes that was found last has a backslash. */
   private var escaped = false
 
+  /** The number of the last element of each dimension, where the text begins with bounds. */
+  private val upperBounds = new Array[Int](ArrayElements.MostDimensions)
+
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
     text = bytes
     at = from
     end = to
-    skipBounds()
+    val bounds = readBounds()
     val elements = at
     measure()
+    if (bounds > 0) checkBounds(bounds)
     at = elements
   }
 
@@ -78,7 +82,7 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
   private def endOfUnquoted(): Int = {
     var index = at
     while (index < end && !ends(text(index))) {
-      if (text(index) == '"' || text(index) == '{' || text(index) == '\\') throw malformed
+      if (needsQuotes(text(index))) throw malformed
       index += 1
     }
     if (index == at || index == end) throw malformed
@@ -87,14 +91,43 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
 
   private def ends(byte: Byte) = byte == delimiter || byte == '}'
 
-  /** The lower and upper bounds of each dimension, such as `[0:2][-1:1]=`. */
-  private def skipBounds(): Unit = if (at < end && text(at) == '[') {
-    while (at < end && text(at) != '=') {
-      val byte = text(at)
-      if (!(byte >= '0' && byte <= '9') && "[]:-+".indexOf(byte.toInt) < 0) throw malformed
+  /** White space too: around an element it would not be part of it. */
+  private def needsQuotes(byte: Byte) =
+    byte == '"' || byte == '\\' || byte == '{' || Ascii.isSpace(byte)
+
+  /** The bounds of each dimension, such as `[0:2][-1:1]=`; returns of how many there are any. */
+  private def readBounds(): Int = {
+    var dimension = 0
+    while (at < end && text(at) == '[') {
+      if (dimension == ArrayElements.MostDimensions) throw malformed
+      lowerBounds(dimension) = readBound(':')
+      upperBounds(dimension) = readBound(']')
       at += 1
+      dimension += 1
     }
-    at += 1
+    if (dimension > 0) expect('=')
+    dimension
+  }
+
+  /** The number after this position, up to a character, where the position is then. */
+  private def readBound(last: Char): Int = {
+    val from = at + 1
+    at = from
+    while (at < end && text(at) != last) at += 1
+    if (at == end) throw malformed
+    val bound = PgInteger.parse(typeName, text, from, at)
+    if (bound != bound.toInt) throw malformed
+    bound.toInt
+  }
+
+  private def checkBounds(bounds: Int): Unit = {
+    if (bounds != dimensions) throw malformed
+    var dimension = 0
+    while (dimension < dimensions) {
+      val size = upperBounds(dimension).toLong - lowerBounds(dimension) + 1
+      if (size != sizes(dimension)) throw malformed
+      dimension += 1
+    }
   }
 
   /** Goes through the whole text once: how many dimensions there are, and of which sizes. */

@@ -69,9 +69,13 @@ private[types] object TextField {
 
   /** Prints a field; between quotes where it is empty or has a character that means something. */
   def print(field: TextBuffer, special: String, out: TextBuffer): Unit = {
-    def plain(byte: Byte) = !Ascii.isSpace(byte) && special.indexOf(byte.toInt) < 0
-    if (field.size > 0 && (0 until field.size).forall(index => plain(field.bytes(index)))) {
-      out.add(field.bytes, 0, field.size)
-    } else out.quoted(field.bytes, 0, field.size, quote = '"', escape = '"')
+    val bytes = field.bytes
+    var index = 0
+    while (index < field.size && isPlain(bytes(index), special)) index += 1
+    if (field.size > 0 && index == field.size) out.add(bytes, 0, field.size)
+    else out.quoted(bytes, 0, field.size, quote = '"', escape = '"')
   }
+
+  private def isPlain(byte: Byte, special: String) =
+    !Ascii.isSpace(byte) && special.indexOf(byte.toInt) < 0
 }
