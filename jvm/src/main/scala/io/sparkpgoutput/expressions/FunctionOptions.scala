@@ -10,10 +10,10 @@ import org.apache.spark.unsafe.types.UTF8String
 object FunctionOptions {
   val OptionsType: MapType = MapType(StringType, StringType)
 
-  /** Strings to strings; `map()` without entries has neither. */
+  /** Strings to strings, or NULL; `map()` without entries has neither keys nor values. */
   def isOptions(dataType: DataType): Boolean = dataType match {
     case MapType(key, value, _) => Seq(key, value).forall(isText)
-    case _                      => false
+    case other                  => other == NullType
   }
 
   private def isText(dataType: DataType) = dataType match {

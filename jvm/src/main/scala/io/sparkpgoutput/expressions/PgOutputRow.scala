@@ -1,6 +1,7 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.StructType
 
 // scalastyle:off
 @ExpressionDescription(
@@ -58,11 +59,12 @@ case class PgOutputRow(
     typeIds: Expression,
     options: Expression,
     timeZoneId: Option[String] = None,
+    analyzedRow: Option[StructType] = None,
     required: Option[Seq[Int]] = None
 ) extends RowFunction {
 
   def this(tuple: Expression, schema: Expression, typeIds: Expression, options: Expression) =
-    this(tuple, schema, typeIds, options, None, None)
+    this(tuple, schema, typeIds, options, None, None, None)
   def this(tuple: Expression, schema: Expression, typeIds: Expression) =
     this(tuple, schema, typeIds, MessageFunction.noOptions)
   def this(tuple: Expression, schema: Expression) = this(tuple, schema, RowFunction.noTypeIds)
@@ -72,8 +74,8 @@ case class PgOutputRow(
   override private[expressions] def refuse(options: RowOptions): Option[String] = None
 
   override def withRequired(positions: Seq[Int]): RowFunction = copy(required = Some(positions))
-  override def withTimeZone(timeZoneId: String): TimeZoneAwareExpression =
-    copy(timeZoneId = Option(timeZoneId))
+  override protected def analyzed(timeZoneId: String, row: Option[StructType]): RowFunction =
+    copy(timeZoneId = Option(timeZoneId), analyzedRow = row)
   override protected def withNewChildrenInternal(
       tuple: Expression,
       schema: Expression,

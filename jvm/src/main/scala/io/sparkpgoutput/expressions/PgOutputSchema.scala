@@ -78,7 +78,7 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
     val found = relation.genCode(ctx)
     ev.copy(code = code"""
       ${found.code}
-      UTF8String ${ev.value} = ${found.isNull} ? null : $function.ddl(${found.value});
+      UTF8String ${ev.value} = ${found.isNull} ? null : $function.ddl((InternalRow) ${found.value});
       boolean ${ev.isNull} = ${ev.value} == null;""")
   }
 

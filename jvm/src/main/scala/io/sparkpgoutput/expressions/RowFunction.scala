@@ -48,8 +48,20 @@ abstract class RowFunction
   /** Not evaluated twice where Spark 4.2 and later can avoid it (no `override`: 4.0 has it not). */
   def expensive: Boolean = true
 
+  /** What the schema is, once it has been analyzed. */
+  def analyzedRow: Option[StructType]
+
+  /**
+   * Read with the session's settings, by which TIMESTAMP may be another type. So it is kept from the
+   * analysis on, in which a view has its own settings; executors may have none.
+   */
   @transient final override lazy val wholeRow: StructType =
-    RowSchema.nullable(ExprUtils.evalSchemaExpr(schema))
+    analyzedRow.getOrElse(RowSchema.nullable(ExprUtils.evalSchemaExpr(schema)))
+
+  final override def withTimeZone(timeZoneId: String): TimeZoneAwareExpression =
+    analyzed(timeZoneId, Option.when(schema.resolved)(wholeRow))
+
+  protected def analyzed(timeZoneId: String, row: Option[StructType]): RowFunction
 
   final override def dataType: DataType =
     required.fold(wholeRow)(positions => StructType(positions.map(wholeRow(_))))
@@ -85,9 +97,8 @@ abstract class RowFunction
   /** The oids that are the same in each row; None where a column has them. */
   private[expressions] def constantTypeIds: Option[Seq[Long]] =
     Option.when(typeIds.foldable)(typeIds.eval()).map {
-      case ids: ArrayData if typeIds.dataType == TypeIdsType => TupleReader.oids(ids)
-      case ids: ArrayData => Seq.fill(ids.numElements())(0L) // without an element, or all NULL
-      case _              => Seq.fill(wholeRow.length)(0L)
+      case ids: ArrayData => TupleReader.oids(ids).toSeq
+      case _              => wholeSchema.unknown
     }
 
   private def wholeSchema: RowSchema = {
@@ -130,7 +141,7 @@ abstract class RowFunction
       InternalRow ${ev.value} = null;
       if (!${cells.isNull}) {
         ${ids.code}
-        ${ev.value} = $reader.read(${cells.value}, $idsOrNull);
+        ${ev.value} = $reader.read((InternalRow) ${cells.value}, $idsOrNull);
       }
       boolean ${ev.isNull} = ${ev.value} == null;""")
   }

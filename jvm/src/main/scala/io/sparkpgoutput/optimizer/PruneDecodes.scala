@@ -30,9 +30,9 @@ private[optimizer] object PruneDecodes {
       case Project(list, _) =>
         list.foreach {
           case alias @ Alias(_: DecodeFunction, _) =>
-            held(alias.exprId) = HeldRow(alias.exprId, typed = false)
+            held(alias.exprId) = HeldRow(alias.exprId, None)
           case alias @ Alias(row: TypedRow, _) if isPrunable(row) =>
-            held(alias.exprId) = HeldRow(alias.exprId, typed = true)
+            held(alias.exprId) = HeldRow(alias.exprId, Some(row.rowType))
           case alias @ Alias(column: Attribute, _) =>
             held.get(column.exprId).foreach(held(alias.exprId) = _)
           case _ =>
@@ -47,10 +47,15 @@ private[optimizer] object PruneDecodes {
     row.rowType.fieldNames.distinct.length == row.rowType.length
 
   private def prune(row: TypedRow, part: RequiredFields): Expression = {
-    val left = part.ofTypedRow.prune(row.rowType).asInstanceOf[StructType].fieldNames
+    val left =
+      part.ofTypedRow(row.rowType).prune(row.rowType).asInstanceOf[StructType].fieldNames
     if (left.length == row.rowType.length) row
     else row.withRequired(left.map(row.wholeRow.fieldIndex(_)).toSeq)
   }
+
+  /** Where a member stands in what is left of a struct. By name only there: others' may be alike. */
+  private def position(whole: StructType, ordinal: Int, left: StructType): Int =
+    if (left.length == whole.length) ordinal else left.fieldIndex(whole(ordinal).name)
 
   private def narrow(expression: Expression, uses: FieldUses): Expression = {
     val required = uses.required
@@ -75,11 +80,12 @@ private[optimizer] object PruneDecodes {
       case get @ GetStructField(child, _, name) =>
         val found = narrowed(child, member(get.childSchema(get.ordinal).name, part))
         val struct = found.dataType.asInstanceOf[StructType]
-        GetStructField(found, struct.fieldIndex(get.childSchema(get.ordinal).name), name)
+        GetStructField(found, position(get.childSchema, get.ordinal, struct), name)
       case get: GetArrayStructFields =>
         val found = narrowed(get.child, member(get.field.name, part))
         val struct = found.dataType.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType]
-        val ordinal = struct.fieldIndex(get.field.name)
+        val whole = get.child.dataType.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType]
+        val ordinal = position(whole, get.ordinal, struct)
         GetArrayStructFields(found, struct(ordinal), ordinal, struct.length, get.containsNull)
       case get @ GetArrayItem(child, index, _) =>
         get.withNewChildren(Seq(narrowed(child, part), narrowed(index, Whole)))
@@ -97,9 +103,13 @@ private[optimizer] object PruneDecodes {
  * @param first
  *   the column that was first to hold it
  * @param typed
- *   whether it is a typed row of a tuple, of which only whole columns can be left out
+ *   of a typed row of a tuple, of which only whole columns can be left out, the type
  */
-final private case class HeldRow(first: ExprId, typed: Boolean)
+final private case class HeldRow(first: ExprId, typed: Option[StructType]) {
+
+  /** What is to be left of it, where this part is used. */
+  def left(used: RequiredFields): RequiredFields = typed.fold(used)(used.ofTypedRow)
+}
 
 /** Finds out which part a plan uses of each of these columns, some of which are others' copies. */
 final private class FieldUses(columns: Map[ExprId, HeldRow]) {
@@ -110,7 +120,7 @@ final private class FieldUses(columns: Map[ExprId, HeldRow]) {
   private val rows = mutable.Map.empty[Expression, RequiredFields].withDefaultValue(Presence)
 
   lazy val required: Map[ExprId, RequiredFields] = columns.map { case (id, held) =>
-    id -> (if (held.typed) parts(held.first).ofTypedRow else parts(held.first))
+    id -> held.left(parts(held.first))
   }
 
   def ofRow(row: TypedRow): RequiredFields = rows(row.canonicalized)

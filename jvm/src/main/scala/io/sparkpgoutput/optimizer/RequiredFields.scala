@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 sealed abstract private[optimizer] class RequiredFields {
   def and(other: RequiredFields): RequiredFields
 
-  /** The same of a row of which only whole members can be left out. */
-  def ofTypedRow: RequiredFields
+  /** The same of a row of this type, of which only whole members can be left out. */
+  def ofTypedRow(row: StructType): RequiredFields
 
   /** What is left of the value's type. */
   def prune(dataType: DataType): DataType
@@ -18,7 +18,7 @@ private[optimizer] object RequiredFields {
   /** All of it. */
   case object Whole extends RequiredFields {
     override def and(other: RequiredFields): RequiredFields = this
-    override def ofTypedRow: RequiredFields = this
+    override def ofTypedRow(row: StructType): RequiredFields = this
     override def prune(dataType: DataType): DataType = dataType
   }
 
@@ -32,11 +32,13 @@ private[optimizer] object RequiredFields {
         })
     }
 
-    override def ofTypedRow: RequiredFields =
-      Members(parts.map { case (name, _) => name -> Whole })
+    override def ofTypedRow(row: StructType): RequiredFields = {
+      val names = if (parts.isEmpty) row.fieldNames.take(1).toSet else parts.keySet
+      Members(names.map(_ -> Whole).toMap)
+    }
 
     override def prune(dataType: DataType): DataType = dataType match {
-      case struct: StructType =>
+      case struct: StructType if struct.nonEmpty =>
         val left = struct.fields.collect {
           case member if parts.contains(member.name) =>
             member.copy(dataType = parts(member.name).prune(member.dataType))

@@ -26,20 +26,46 @@ final private[sparkpgoutput] class StructCells extends TupleCells {
   private var text: ArrayData = _
   private var binary: ArrayData = _
 
+  /**
+   * Begins with a tuple.
+   *
+   * @throws SchemaMismatchException
+   *   where its members do not go together, for they may come from anywhere
+   */
   def start(tuple: InternalRow): Unit = {
-    kinds = tuple.getUTF8String(TupleSchema.KINDS)
-    text = tuple.getArray(TupleSchema.TEXT)
-    binary = if (tuple.isNullAt(TupleSchema.BINARY)) null else tuple.getArray(TupleSchema.BINARY)
+    kinds = if (tuple.isNullAt(TupleSchema.KINDS)) null else tuple.getUTF8String(TupleSchema.KINDS)
+    text = array(tuple, TupleSchema.TEXT)
+    binary = array(tuple, TupleSchema.BINARY)
+    if (kinds == null || !isWhole(text) || !isWhole(binary)) {
+      throw new SchemaMismatchException(
+        "the tuple is none of pgoutput_decode's: its kinds, text and binary differ in length;"
+      )
+    }
   }
+
+  private def array(tuple: InternalRow, member: Int): ArrayData =
+    if (tuple.isNullAt(member)) null else tuple.getArray(member)
+
+  private def isWhole(cells: ArrayData) = cells == null || cells.numElements() == kinds.numBytes
 
   override def columns: Int = kinds.numBytes
 
   override def goTo(column: Int): Int = {
     val kind = kinds.getByte(column).toInt
-    if (kind == 't') setText(text.getUTF8String(column))
-    else if (kind == 'b') setBytes(binary.getBinary(column))
+    if (kind == 't')
+      setText(if (hasValue(text, column)) text.getUTF8String(column) else other(column))
+    else if (kind == 'b') {
+      setBytes(if (hasValue(binary, column)) binary.getBinary(column) else other(column))
+    } else if (kind != 'n' && kind != 'u') other(column)
     kind
   }
+
+  private def hasValue(cells: ArrayData, column: Int) = cells != null && !cells.isNullAt(column)
+
+  private def other(column: Int) = throw new SchemaMismatchException(
+    s"the tuple is none of pgoutput_decode's: its kinds are '$kinds', and column ${column + 1} has " +
+      "no such value;"
+  )
 
   private def setText(value: UTF8String): Unit = value.getBaseObject match {
     case array: Array[Byte] => // as it is, without a copy

@@ -10,7 +10,10 @@ private[sparkpgoutput] object RelationDdl {
 
   /** As DDL, for people to read and paste; comments name PostgreSQL's types. */
   def of(relation: InternalRow, options: ConversionOptions): String =
-    schema(relation, options).fields.map(_.toDDL).mkString(", ")
+    schema(relation, options) match {
+      case none if none.isEmpty => none.sql // STRUCT<>, for no text at all is no DDL
+      case columns              => columns.fields.map(_.toDDL).mkString(", ")
+    }
 
   private def schema(relation: InternalRow, options: ConversionOptions): StructType = {
     val columns = relation.getArray(RelationSchema.COLUMNS)

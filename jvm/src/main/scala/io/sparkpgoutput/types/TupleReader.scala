@@ -1,12 +1,13 @@
 package io.sparkpgoutput.types
 
+import scala.collection.immutable.ArraySeq
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.util.ArrayData
 
-import io.sparkpgoutput.protocol.{StructCells, TupleCells}
+import io.sparkpgoutput.protocol.StructCells
 
 /**
  * Reads tuples to rows, each with the types of its columns, which may be others in each row. The
@@ -16,7 +17,9 @@ final private[sparkpgoutput] class TupleReader(rowSchema: RowSchema) {
   private val cells = new StructCells
   private val converters = mutable.HashMap.empty[Seq[Long], RowConverter]
   private lazy val untyped = new RowConverter(rowSchema, rowSchema.unknown)
-  private var lastIds: Seq[Long] = _
+
+  /** The oids that came last, and what reads tuples that have them; null where there were none. */
+  private var lastIds: Array[Long] = _
   private var last: RowConverter = _
 
   /**
@@ -30,16 +33,17 @@ final private[sparkpgoutput] class TupleReader(rowSchema: RowSchema) {
     converter(typeIds).row(cells)
   }
 
-  /** The same, of cells from elsewhere. */
-  def read(cells: TupleCells, typeIds: ArrayData): UnsafeRow = converter(typeIds).row(cells)
-
   private def converter(typeIds: ArrayData): RowConverter =
     if (typeIds == null) untyped
-    else if (lastIds != null && isLast(typeIds)) last
     else {
-      lastIds = TupleReader.oids(typeIds)
-      if (converters.size >= TupleReader.MostConverters) converters.clear()
-      last = converters.getOrElseUpdate(lastIds, new RowConverter(rowSchema, lastIds))
+      if (last == null || !isLast(typeIds)) {
+        val ids = TupleReader.oids(typeIds)
+        if (converters.size >= TupleReader.MostConverters) converters.clear()
+        // There may be none: then what came last is still the last.
+        last = converters
+          .getOrElseUpdate(ArraySeq.unsafeWrapArray(ids), new RowConverter(rowSchema, ids.toSeq))
+        lastIds = ids
+      }
       last
     }
 
@@ -48,7 +52,7 @@ final private[sparkpgoutput] class TupleReader(rowSchema: RowSchema) {
     var index = 0
     while (
       index < count && count == lastIds.length &&
-      (if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)) == lastIds(index)
+      TupleReader.oid(typeIds, index) == lastIds(index)
     ) index += 1
     index == count && count == lastIds.length
   }
@@ -60,9 +64,9 @@ private[sparkpgoutput] object TupleReader {
   private val MostConverters = 1000
 
   /** The oids, 0 for NULL. */
-  def oids(typeIds: ArrayData): Seq[Long] = Array
-    .tabulate(typeIds.numElements()) { index =>
-      if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
-    }
-    .toSeq
+  def oids(typeIds: ArrayData): Array[Long] =
+    Array.tabulate(typeIds.numElements())(oid(typeIds, _))
+
+  private def oid(typeIds: ArrayData, index: Int): Long =
+    if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
 }
