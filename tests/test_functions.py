@@ -7,6 +7,7 @@ import doctest
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_pgoutput.relation_schema
 import spark_pgoutput.schema
 from spark_pgoutput import functions
 
@@ -21,6 +22,12 @@ def test_example_in_docstring(name: str, spark: SparkSession) -> None:
 
 def test_example_in_docstring_of_message_schema() -> None:
     results = doctest.testmod(spark_pgoutput.schema)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_example_in_docstring_of_schema_of(spark: SparkSession) -> None:
+    results = doctest.testmod(spark_pgoutput.relation_schema, extraglobs={"spark": spark})
     assert results.attempted > 0
     assert results.failed == 0
 

@@ -13,9 +13,10 @@ from spark_pgoutput.jar import jar_path
 
 if TYPE_CHECKING:
     from spark_pgoutput.registration import configure, register
+    from spark_pgoutput.relation_schema import schema_of
     from spark_pgoutput.schema import message_schema
 
-__all__ = ["configure", "jar_path", "message_schema", "register"]
+__all__ = ["configure", "jar_path", "message_schema", "register", "schema_of"]
 
 # Imported on first use: with a Spark that was not installed by pip there is no pyspark to import
 # for `spark-submit --jars $(spark-pgoutput jar-path)`.
@@ -23,6 +24,7 @@ _NEED_PYSPARK = {
     "configure": "spark_pgoutput.registration",
     "register": "spark_pgoutput.registration",
     "message_schema": "spark_pgoutput.schema",
+    "schema_of": "spark_pgoutput.relation_schema",
 }
 
 

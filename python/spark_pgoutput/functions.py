@@ -6,20 +6,23 @@ By convention imported as ``from spark_pgoutput import functions as PF``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-ColumnOrName: TypeAlias = Column | str
+from spark_pgoutput.arguments import ColumnOrName, options_map
+from spark_pgoutput.row_functions import pgoutput_row, pgoutput_schema, try_pgoutput_row
 
 __all__ = [
     "pg_lsn_format",
     "pg_lsn_parse",
     "pgoutput_decode",
     "pgoutput_error",
+    "pgoutput_row",
+    "pgoutput_schema",
     "try_pg_lsn_parse",
     "try_pgoutput_decode",
+    "try_pgoutput_row",
 ]
 
 
@@ -251,6 +254,5 @@ def _of_message(
     known = F.lit(in_stream) if in_stream is None or isinstance(in_stream, bool) else in_stream
     arguments: list[ColumnOrName] = [data, known]
     if options is not None:
-        entries = [F.lit(text) for entry in options.items() for text in entry]
-        arguments.append(F.create_map(*entries))
+        arguments.append(options_map(options))
     return F.call_function(name, *arguments)
