@@ -127,6 +127,15 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
+  test("a NaN of any bits is the same one") {
+    val float8 = fromBinary(Float8, DoubleType, Array[Byte](-1, -8, 0, 0, 0, 0, 0, 1))
+    val float4 = fromBinary(Float4, FloatType, Array[Byte](-1, -64, 0, 1))
+    assert(
+      java.lang.Double.doubleToRawLongBits(float8.asInstanceOf[Double]) == 0x7ff8000000000000L
+    )
+    assert(java.lang.Float.floatToRawIntBits(float4.asInstanceOf[Float]) == 0x7fc00000)
+  }
+
   test("a float8 is no FLOAT, and bytes of another size are no value") {
     assert(Float8.to(FloatType, ConversionOptions()).isEmpty)
     assert(problem(fromBinary(Float8, DoubleType, sent(1f))).contains("has 4 bytes"))

@@ -1,5 +1,8 @@
 package io.sparkpgoutput.types
 
+import scala.io.{Codec, Source}
+import scala.util.Using
+
 import org.apache.spark.sql.types._
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -9,6 +12,86 @@ class PgTypesSuite extends AnyFunSuite with ConversionTests {
     val all = PgTypes.all.flatMap(known => Seq(known.oid, known.arrayOid)).filter(_ != 0)
     assert(all.distinct == all)
     assert(PgTypes.all.map(_.pgType.name).distinct.size == PgTypes.all.size)
+  }
+
+  test("names, oids, arrays and delimiters are those of the catalog of PostgreSQL 18") {
+    val catalog = Using.resource(Source.fromResource("types/pg_type.tsv")(Codec.UTF8)) {
+      _.getLines().map(_.split("\t")).map(row =>
+        (row(0), row(1).toLong, row(2).toLong, row(4))
+      ).toSeq
+    }
+    val elements = catalog.map { case (name, _, array, _) => array -> name }.toMap - 0L
+    val (known, others) = catalog.partition { case (_, oid, _, _) => PgTypes.byOid.contains(oid) }
+    known.foreach { case (name, oid, array, delimiter) =>
+      val pgType = PgTypes.byOid(oid)
+      elements.get(oid) match {
+        case Some(element) => assert(pgType.name == s"$element[]")
+        case None =>
+          assert(PgTypes.all.contains(PgTypes.Known(pgType, oid, array)), name)
+          assert(pgType.name == name)
+          assert(pgType.delimiter.toString == delimiter)
+      }
+    }
+    // "unknown" is a pseudo-type.
+    assert(PgTypes.byOid.keySet -- known.map(_._2) == Set(705L))
+    // What is in no table but the catalog's own.
+    assert(
+      others.map(_._1).toSet ==
+        Set(
+          "pg_node_tree",
+          "_cstring",
+          "pg_ndistinct",
+          "pg_dependencies",
+          "gtsvector",
+          "_gtsvector",
+          "pg_brin_bloom_summary",
+          "pg_brin_minmax_multi_summary",
+          "pg_mcv_list"
+        )
+    )
+  }
+
+  test("declarations of types that PostgreSQL gives no oid") {
+    Seq(
+      "int4" -> "int4",
+      "hstore" -> "hstore",
+      "enum" -> "enum",
+      "composite" -> "composite",
+      "array:enum" -> "enum[]",
+      "array:composite" -> "composite[]",
+      "array:range:int4" -> "range[]",
+      "array:multirange:numeric" -> "multirange[]",
+      "range:timestamptz" -> "range",
+      "range:array:int4" -> "range",
+      "multirange:date" -> "multirange",
+      "array:int4range" -> "int4range[]"
+    ).foreach { case (declaration, name) =>
+      assert(PgTypes.declared(declaration).map(_.name).contains(name), declaration)
+    }
+    Seq(
+      "",
+      ":",
+      "array",
+      "array:",
+      "array:array:int4",
+      "range:",
+      "range:nothing",
+      "list:int4",
+      "Int4",
+      "int4:array",
+      "array:range:multirange:x",
+      "_int4",
+      "int4[]",
+      "12"
+    ).foreach { declaration =>
+      assert(PgTypes.declared(declaration).isEmpty, declaration)
+    }
+  }
+
+  test("a declared range is read as one of PostgreSQL's own is") {
+    val declared = PgTypes.declared("range:int4").get
+    val binary = Array[Byte](18, 0, 0, 0, 4, 0, 0, 0, 7)
+    assert(fromBinary(declared, StringType, binary).toString == "[7,)")
   }
 
   test("a type can be read as what it is read as by default") {
