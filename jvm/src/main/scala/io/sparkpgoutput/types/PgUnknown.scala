@@ -4,9 +4,8 @@ import org.apache.spark.sql.types._
 
 /**
  * A type that is not known: no oid was given, or one that PostgreSQL does not fix, as those of enums,
- * domains, composite types and of extensions. Text is read by the type that is asked for, as BINARY
- * only in the hexadecimal format, for any text could be in bytea's other one; binary values are
- * read only as BINARY, for nothing tells what they are.
+ * domains, composite types and of extensions. Text is read by the type that is asked for;
+ * binary values only as BINARY, for nothing tells what they are.
  *
  * @param oid
  *   0 where none was given
@@ -17,10 +16,8 @@ final private[sparkpgoutput] class PgUnknown(oid: Long) extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     textType(target).flatMap(_.to(target, options)).map { conversion =>
       new Conversion {
-        override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
-          if (target == BinaryType) requireHex(bytes, from, to)
+        override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
           conversion.fromText(bytes, from, to, out)
-        }
 
         override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
           if (target == BinaryType) out.write(bytes, from, to - from) else throw undeclared
@@ -48,11 +45,6 @@ final private[sparkpgoutput] class PgUnknown(oid: Long) extends PgType {
     case _: MapType    => Some(PgHstore)
     case _             => None
   }
-
-  private def requireHex(bytes: Array[Byte], from: Int, to: Int): Unit =
-    if (!Ascii.equal(bytes, from, math.min(from + 2, to), "\\x")) {
-      throw new InvalidValue("is not hexadecimal, as bytea is", "use STRING")
-    }
 
   private def undeclared = new InvalidValue(
     if (oid == 0) "is binary, and its type is not known"
