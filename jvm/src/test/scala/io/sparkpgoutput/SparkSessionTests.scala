@@ -7,7 +7,9 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Tests in a session of Spark, one for all of them: to start it takes longer than the tests. */
 abstract class SparkSessionTests extends AnyFunSuite {
 
-  /** Nothing names the extension: as for users of the JAR, its entry in `META-INF/services` does. */
+  /**
+   * Nothing names the extension: as for users of the JAR, its entry in `META-INF/services` does.
+   */
   protected lazy val spark: SparkSession = SparkSession
     .builder()
     .master("local[1]")

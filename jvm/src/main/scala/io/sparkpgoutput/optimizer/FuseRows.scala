@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import io.sparkpgoutput.expressions.{DecodeFunction, RowFunction, RowOfMessage}
 
 /**
- * Reads typed rows straight from the messages where nothing else of the decode is used: then no arrays
- * are made of the tuple's cells.
+ * Reads typed rows straight from the messages where nothing else of the decode is used: then no
+ * arrays are made of the tuple's cells.
  */
 private[optimizer] object FuseRows {
   def apply(plan: LogicalPlan): LogicalPlan = {

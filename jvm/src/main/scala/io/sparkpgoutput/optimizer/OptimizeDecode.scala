@@ -8,9 +8,9 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import io.sparkpgoutput.expressions.{DecodeFunction, TypedRow}
 
 /**
- * Reads typed rows straight from messages, makes decodes of the same message one, narrows each to the
- * fields that the query uses, and lets it leave out the messages that the filter above it drops. What
- * a query returns stays the same, and so does which messages are malformed.
+ * Reads typed rows straight from messages, makes decodes of the same message one, narrows each to
+ * the fields that the query uses, and lets it leave out the messages that the filter above it
+ * drops. What a query returns stays the same, and so does which messages are malformed.
  *
  * For after Spark's own rules, which move filters and projections to where they stay.
  * `spark.sql.optimizer.excludedRules` with this object's name turns it off.

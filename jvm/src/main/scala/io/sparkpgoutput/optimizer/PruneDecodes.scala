@@ -10,11 +10,11 @@ import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode, TypedRow}
 import io.sparkpgoutput.optimizer.RequiredFields.{Presence, Whole, member}
 
 /**
- * Narrows each decode to the fields that the query uses, and with it the columns that hold its row; and
- * each typed row of a tuple to its columns that are used.
+ * Narrows each decode to the fields that the query uses, and with it the columns that hold its row;
+ * and each typed row of a tuple to its columns that are used.
  *
- * Followed are columns that a projection makes of a decode or a typed row, from there through operators
- * that pass them on. Where one gets anywhere else it stays whole.
+ * Followed are columns that a projection makes of a decode or a typed row, from there through
+ * operators that pass them on. Where one gets anywhere else it stays whole.
  */
 private[optimizer] object PruneDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = {
@@ -53,7 +53,9 @@ private[optimizer] object PruneDecodes {
     else row.withRequired(left.map(row.wholeRow.fieldIndex(_)).toSeq)
   }
 
-  /** Where a member stands in what is left of a struct. By name only there: others' may be alike. */
+  /**
+   * Where a member stands in what is left of a struct. By name only there: others' may be alike.
+   */
   private def position(whole: StructType, ordinal: Int, left: StructType): Int =
     if (left.length == whole.length) ordinal else left.fieldIndex(whole(ordinal).name)
 

@@ -24,7 +24,9 @@ private[optimizer] object ShareDecodes extends PredicateHelper {
     decode.deterministic && decode.references.nonEmpty &&
       !decode.exists(_.isInstanceOf[NamedLambdaVariable])
 
-  /** The decodes that an expression evaluates whenever it is evaluated, and whose errors it shows. */
+  /**
+   * The decodes that an expression evaluates whenever it is evaluated, and whose errors it shows.
+   */
   private def evaluatedIn(expression: Expression): Seq[DecodeFunction] = expression match {
     case decode: DecodeFunction => Seq(decode)
     case conditional: ConditionalExpression =>
@@ -54,7 +56,9 @@ private[optimizer] object ShareDecodes extends PredicateHelper {
 final private class ShareDecodes extends PredicateHelper {
   import ShareDecodes._
 
-  /** The columns that hold a decode's row, by the decode. A column is to be had where it is output. */
+  /**
+   * The columns that hold a decode's row, by the decode. A column is to be had where it is output.
+   */
   private val columns = mutable.Map.empty[Expression, List[Attribute]].withDefaultValue(Nil)
 
   /** The plan with the same output. */
@@ -103,8 +107,8 @@ final private class ShareDecodes extends PredicateHelper {
   }
 
   /**
-   * The decodes to be put below an operator: those of a filter, to be filtered early, of keys, which
-   * are evaluated more than once, and those that are there twice or needed above once more.
+   * The decodes to be put below an operator: those of a filter, to be filtered early, of keys,
+   * which are evaluated more than once, and those that are there twice or needed above once more.
    */
   private def worthMoving(operator: LogicalPlan, above: Set[Expression]): Seq[DecodeFunction] = {
     val all = decodesIn(operator.expressions).groupBy(_.canonicalized)

@@ -2,7 +2,9 @@ package io.sparkpgoutput.optimizer
 
 import org.apache.spark.sql.catalyst.expressions._
 
-/** Conditions that cannot fail, whatever the row: such that Spark gives to a source to skip data by. */
+/**
+ * Conditions that cannot fail, whatever the row: such that Spark gives to a source to skip data by.
+ */
 private[optimizer] object SimpleConditions {
   def contains(condition: Expression): Boolean = condition match {
     case _: Attribute | _: Literal                          => true

@@ -28,7 +28,9 @@ abstract private[protocol] class FieldDecoder(
 
   final protected def xid(field: Int): Unit = row.setLong(field, in.uint32(field))
 
-  /** Xid of the transaction, only inside a stream. No transaction has 0 (`InvalidTransactionId`). */
+  /**
+   * Xid of the transaction, only inside a stream. No transaction has 0 (`InvalidTransactionId`).
+   */
   final protected def streamedXid(): Unit = {
     val at = in.position
     val value = in.uint32(XID)
@@ -117,7 +119,9 @@ abstract private[protocol] class FieldDecoder(
 
 private object FieldDecoder {
 
-  /** 2000-01-01 in microseconds since 1970-01-01; PostgreSQL counts from the one, Spark the other. */
+  /**
+   * 2000-01-01 in microseconds since 1970-01-01; PostgreSQL counts from the one, Spark the other.
+   */
   private val PostgresEpoch = 946684800000000L
   private val LastTimestamp = Long.MaxValue - PostgresEpoch
 }

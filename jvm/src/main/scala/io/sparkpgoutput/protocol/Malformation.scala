@@ -31,7 +31,9 @@ final private[protocol] class Malformation(
     wanted: Long
 ) {
 
-  /** For example `INSERT at byte 17 (new, column 3): need 4 bytes, got 2; message of 19 bytes: 49…`. */
+  /**
+   * For example `INSERT at byte 17 (new, column 3): need 4 bytes, got 2; message of 19 bytes: 49…`.
+   */
   def describe(message: Array[Byte]): String = {
     val messageType = MessageType.of(message(0))
     val name = if (messageType == null) "unknown message" else messageType.name

@@ -5,8 +5,8 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Decodes messages of pgoutput to rows of [[MessageSchema.schema]] or a part of it, in one pass over
- * the bytes. Whatever the part, the whole message is checked.
+ * Decodes messages of pgoutput to rows of [[MessageSchema.schema]] or a part of it, in one pass
+ * over the bytes. Whatever the part, the whole message is checked.
  *
  * A message is the bytes that pgoutput wrote. One of zero bytes, which PostgreSQL 13 and older send
  * where an origin was dropped, is none: it gives null. Not thread-safe.
@@ -27,8 +27,8 @@ final class MessageDecoder(
   private val layouts = new MessageLayouts(encoding, required, filter)
 
   /**
-   * The row of a message, in memory that the next message's row is written to: to be copied where it
-   * is kept, as Spark's operators and expressions copy what they keep.
+   * The row of a message, in memory that the next message's row is written to: to be copied where
+   * it is kept, as Spark's operators and expressions copy what they keep.
    *
    * @param context
    *   one of [[StreamContext]]

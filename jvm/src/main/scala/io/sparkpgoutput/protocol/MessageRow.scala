@@ -12,8 +12,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods.{
 import PrunedStruct.{NoSlot, firstSlot}
 
 /**
- * Writes the row of a message in Spark's own binary format, front to back, into memory that the next
- * message's row is written into again.
+ * Writes the row of a message in Spark's own binary format, front to back, into memory that the
+ * next message's row is written into again.
  *
  * The row, the structs and the arrays in it are alike: a head with null bits and one 8-byte slot a
  * member, then the members of variable size. A member of variable size is appended and its offset
@@ -124,7 +124,9 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit =
     end = write(end, head, slot, bytes, from, size)
 
-  /** The position where bytes are appended, for who keeps it while writing one value after another. */
+  /**
+   * The position where bytes are appended, for who keeps it while writing one value after another.
+   */
   def position: Int = end
   def moveTo(position: Int): Unit = end = position
 

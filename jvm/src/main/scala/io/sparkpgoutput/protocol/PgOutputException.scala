@@ -5,9 +5,9 @@ import org.apache.spark.SparkThrowable
 /**
  * An error of this library that reaches the user.
  *
- * An `IllegalArgumentException`, because PySpark turns that into an exception of its own that carries
- * the condition, where a `RuntimeException` would arrive as a bare `Py4JJavaError`. Condition and
- * SQLSTATE are given here, for Spark looks up only its own.
+ * An `IllegalArgumentException`, because PySpark turns that into an exception of its own that
+ * carries the condition, where a `RuntimeException` would arrive as a bare `Py4JJavaError`.
+ * Condition and SQLSTATE are given here, for Spark looks up only its own.
  */
 sealed abstract class PgOutputException(condition: String, sqlState: String, text: String)
     extends IllegalArgumentException(s"[$condition] $text SQLSTATE: $sqlState")
@@ -25,7 +25,9 @@ final class MalformedMessageException(text: String)
 final class InvalidLsnException(text: String)
     extends PgOutputException("PGOUTPUT_INVALID_LSN", "22P02", text)
 
-/** A value that is none of its type, or does not fit the type asked for; 22018 as in Spark's casts. */
+/**
+ * A value that is none of its type, or does not fit the type asked for; 22018 as in Spark's casts.
+ */
 final class InvalidValueException(text: String)
     extends PgOutputException("PGOUTPUT_INVALID_VALUE", "22018", text)
 

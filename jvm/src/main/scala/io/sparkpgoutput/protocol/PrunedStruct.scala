@@ -3,8 +3,8 @@ package io.sparkpgoutput.protocol
 import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 
 /**
- * Where the members of a struct stand in rows that have only those of them that are required, so that
- * a message's layout can be written down for the whole struct and serve for any part of it.
+ * Where the members of a struct stand in rows that have only those of them that are required, so
+ * that a message's layout can be written down for the whole struct and serve for any part of it.
  *
  * @param full
  *   the struct with all its members
@@ -30,7 +30,9 @@ final private[protocol] class PrunedStruct(full: StructType, required: StructTyp
     }.orNull
   }
 
-  /** The slot of a member of the struct that begins at `head`; `NoSlot` where it is not required. */
+  /**
+   * The slot of a member of the struct that begins at `head`; `NoSlot` where it is not required.
+   */
   def slot(head: Int, member: Int): Int = {
     val slot = slots(member)
     if (slot < 0) NoSlot else head + slot

@@ -5,8 +5,8 @@ import scala.collection.mutable.ListBuffer
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
- * A struct whose fields are declared one by one. What declares a field is its ordinal, so the fields'
- * order, names, types and comments are written once.
+ * A struct whose fields are declared one by one. What declares a field is its ordinal, so the
+ * fields' order, names, types and comments are written once.
  */
 abstract class StructSchema {
   private val declared = ListBuffer.empty[StructField]

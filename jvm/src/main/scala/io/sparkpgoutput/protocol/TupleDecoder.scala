@@ -5,7 +5,9 @@ import org.apache.spark.sql.types.StructType
 import MessageSchema.{KEY, NEW, OLD}
 import TupleSchema._
 
-/** The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`. */
+/**
+ * The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`.
+ */
 abstract private[protocol] class TupleDecoder(
     encoding: TextEncoding,
     required: StructType,
@@ -23,7 +25,9 @@ abstract private[protocol] class TupleDecoder(
     firstCells(NEW) = NoTuple
   }
 
-  /** Begins with the cells of a tuple of the message that was read last; false where it has none. */
+  /**
+   * Begins with the cells of a tuple of the message that was read last; false where it has none.
+   */
   final def cells(field: Int, cells: MessageCells): Boolean = {
     val hasTuple = firstCells(field) != NoTuple
     if (hasTuple) cells.start(in.message, firstCells(field), columnCounts(field))
@@ -152,8 +156,8 @@ private[protocol] object TupleDecoder {
   private val Unwanted = new PrunedStruct(schema, new StructType)
 
   /**
-   * Where the cell ends that begins at a position: n and u are their kind only, t and b have a uint32
-   * length and so many bytes. -1 where that is not before the message's end.
+   * Where the cell ends that begins at a position: n and u are their kind only, t and b have a
+   * uint32 length and so many bytes. -1 where that is not before the message's end.
    */
   def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
     val kind = if (at < end) message(at).toInt else EndOfMessage

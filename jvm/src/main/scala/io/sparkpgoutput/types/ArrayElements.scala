@@ -1,6 +1,8 @@
 package io.sparkpgoutput.types
 
-/** The elements of an array, which are read one after the other. Used again for one after another. */
+/**
+ * The elements of an array, which are read one after the other. Used again for one after another.
+ */
 abstract private[types] class ArrayElements {
 
   /** The number of dimensions; 0 where the array is empty. */

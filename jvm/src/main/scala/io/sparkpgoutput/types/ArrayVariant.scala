@@ -10,8 +10,8 @@ import org.apache.spark.types.variant.{Variant, VariantBuilder, VariantSizeLimit
 import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
 
 /**
- * Reads arrays of any dimensions to VARIANT, elements as the Spark type that they have by default, json
- * as VARIANT, numeric as DECIMAL, hstore as STRING.
+ * Reads arrays of any dimensions to VARIANT, elements as the Spark type that they have by default,
+ * json as VARIANT, numeric as DECIMAL, hstore as STRING.
  */
 final private[types] class ArrayVariant(
     textElements: ArrayElements,

@@ -1,8 +1,9 @@
 package io.sparkpgoutput.types
 
 /**
- * Binary arrays: i32 number of dimensions; i32 whether there are NULLs; oid of the element type; for
- * each dimension i32 size and i32 lower bound; for each element i32 length, -1 for NULL, and value.
+ * Binary arrays: i32 number of dimensions; i32 whether there are NULLs; oid of the element type;
+ * for each dimension i32 size and i32 lower bound; for each element i32 length, -1 for NULL, and
+ * value.
  *
  * @param element
  *   the element type's oid; 0 where it is not known

@@ -3,12 +3,12 @@ package io.sparkpgoutput.types
 /**
  * Days of the proleptic Gregorian calendar, and their years, months and days of the month.
  *
- * Days are counted from 2000-01-01, as PostgreSQL counts them. There is a year 0: it is 1 BC. A date
- * is one number, as there is no room for three in what a method returns: its parts are got by `year`,
- * `month` and `day`.
+ * Days are counted from 2000-01-01, as PostgreSQL counts them. There is a year 0: it is 1 BC. A
+ * date is one number, as there is no room for three in what a method returns: its parts are got by
+ * `year`, `month` and `day`.
  *
- * The years begin in March here, so that a leap day is a year's last, and come in eras of 400, which
- * are all the same.
+ * The years begin in March here, so that a leap day is a year's last, and come in eras of 400,
+ * which are all the same.
  */
 private[sparkpgoutput] object CivilDate {
   private val DaysPerEra = 146097

@@ -3,8 +3,9 @@ package io.sparkpgoutput.types
 /**
  * Reads values of one type of PostgreSQL's as values of one type of Spark's.
  *
- * A value is given as the bytes of its cell, or of an element or field in it: those at `from` up to,
- * but not including, `to`. A value that does not fit is thrown as [[InvalidValue]]. Not thread-safe.
+ * A value is given as the bytes of its cell, or of an element or field in it: those at `from` up
+ * to, but not including, `to`. A value that does not fit is thrown as [[InvalidValue]]. Not
+ * thread-safe.
  */
 abstract private[sparkpgoutput] class Conversion {
 

@@ -26,8 +26,8 @@ object DateStyle {
   val all: Seq[DateStyle] = Seq(Iso, SqlDmy, SqlMdy, PostgresDmy, PostgresMdy, German)
 
   /**
-   * What the setting means, as `SHOW DateStyle` gives it: the style and the order of a date's parts.
-   * None where it does not tell the one or the other, and the order matters.
+   * What the setting means, as `SHOW DateStyle` gives it: the style and the order of a date's
+   * parts. None where it does not tell the one or the other, and the order matters.
    */
   def parse(setting: String): Option[DateStyle] = {
     val words = setting.toUpperCase(Locale.ROOT).split(",", -1).map(_.trim)

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * Goes through the text of a date, a time or an interval, part after part. What is not as it must be
- * is thrown as malformed; no byte is looked at beyond the text.
+ * Goes through the text of a date, a time or an interval, part after part. What is not as it must
+ * be is thrown as malformed; no byte is looked at beyond the text.
  */
 abstract private[sparkpgoutput] class DateTimeCursor(typeName: String) {
   protected var bytes: Array[Byte] = Array.emptyByteArray

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * The text of a number as `numeric_out`, `float4out` and `float8out` print it: a sign, digits with a
- * point, an exponent; NaN, Infinity and -Infinity.
+ * The text of a number as `numeric_out`, `float4out` and `float8out` print it: a sign, digits with
+ * a point, an exponent; NaN, Infinity and -Infinity.
  */
 private[sparkpgoutput] object DecimalText {
 

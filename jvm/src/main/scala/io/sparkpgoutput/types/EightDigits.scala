@@ -12,7 +12,9 @@ import io.sparkpgoutput.protocol.BigEndian
 private[types] object EightDigits {
   final val Power = 100000000L
 
-  /** Whether eight bytes are digits: the sums have the upper bit above 9, the differences below 0. */
+  /**
+   * Whether eight bytes are digits: the sums have the upper bit above 9, the differences below 0.
+   */
   def areAt(bytes: Array[Byte], at: Int): Boolean = {
     val eight = load(bytes, at)
     ((eight + 0x4646464646464646L | eight - 0x3030303030303030L) & 0x8080808080808080L) == 0

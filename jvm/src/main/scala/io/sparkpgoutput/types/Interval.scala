@@ -9,7 +9,9 @@ final private[sparkpgoutput] class Interval {
   var days = 0
   var micros = 0L
 
-  /** One of the [[Unbounded]], or 0 if it is finite. Infinite is what has all its parts at an end. */
+  /**
+   * One of the [[Unbounded]], or 0 if it is finite. Infinite is what has all its parts at an end.
+   */
   def unbounded: Long =
     if (months == Int.MaxValue && days == Int.MaxValue && micros == Unbounded.End) micros
     else if (months == Int.MinValue && days == Int.MinValue && micros == Unbounded.Begin) micros

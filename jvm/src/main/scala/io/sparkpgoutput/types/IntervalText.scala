@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * Reads intervals as servers print them, in any IntervalStyle; the text shows which it is. Used again
- * for one value after another.
+ * Reads intervals as servers print them, in any IntervalStyle; the text shows which it is. Used
+ * again for one value after another.
  *
  *   - postgres: `1 year -2 mons +3 days 04:05:06.789`. Each part has its sign.
  *   - postgres_verbose: `@ 1 year -2 mons 4 hours ago`. The last word turns all signs round.

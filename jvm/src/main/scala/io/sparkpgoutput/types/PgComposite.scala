@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * A composite type, whose fields are known by what is asked for and by what binary values say:
  * STRUCT, fields by position.
  *
- * Text: `(1,"a b",)`. Binary: i32 number of fields; for each u32 oid of its type, i32 length, -1 for
- * NULL, and value.
+ * Text: `(1,"a b",)`. Binary: i32 number of fields; for each u32 oid of its type, i32 length, -1
+ * for NULL, and value.
  *
  * @see
  *   `record_out`, `record_send`

@@ -2,7 +2,9 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types.{DataType, DayTimeIntervalType, YearMonthIntervalType}
 
-/** interval. It is a STRING where nothing else is asked for, as Spark's intervals hold but a part. */
+/**
+ * interval. It is a STRING where nothing else is asked for, as Spark's intervals hold but a part.
+ */
 private[sparkpgoutput] object PgInterval extends PgType {
   override def name: String = "interval"
 

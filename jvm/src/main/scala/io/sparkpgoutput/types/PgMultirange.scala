@@ -3,7 +3,8 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.DataType
 
 /**
- * Multiranges, as text: `{[1,3),[5,8)}`. Binary: i32 number of ranges; for each i32 length and range.
+ * Multiranges, as text: `{[1,3),[5,8)}`. Binary: i32 number of ranges; for each i32 length and
+ * range.
  *
  * @see
  *   `multirange_out`, `multirange_send`

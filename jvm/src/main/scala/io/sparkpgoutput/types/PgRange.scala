@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.{BooleanType, DataType, StructType}
  * Ranges: STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty. A bound that there is
  * not, as in an empty range, is NULL and not inclusive.
  *
- * Text: `[1,5)`, `(,5]`, `empty`. Binary: u8 flags (1 empty, 2 lower inclusive, 4 upper inclusive, 8 no
- * lower bound, 16 no upper bound); for each bound that there is i32 length and value.
+ * Text: `[1,5)`, `(,5]`, `empty`. Binary: u8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
+ * 8 no lower bound, 16 no upper bound); for each bound that there is i32 length and value.
  *
  * @see
  *   `range_out`, `range_send`

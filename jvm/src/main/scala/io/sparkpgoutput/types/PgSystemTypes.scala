@@ -19,7 +19,9 @@ private[sparkpgoutput] object PgSystemTypes {
     new Type("int2vector", () => new VectorPrinter("int2vector", PgInteger.Int2))
   val OidVector: PgType = new Type("oidvector", () => new VectorPrinter("oidvector", PgInteger.Oid))
 
-  /** "char", one byte; 0 is the empty text, one outside of ASCII a backslash and three octal digits. */
+  /**
+   * "char", one byte; 0 is the empty text, one outside of ASCII a backslash and three octal digits.
+   */
   private def printChar(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     InvalidValue.requireSize("\"char\"", to - from, 1)
     val byte = bytes(from)

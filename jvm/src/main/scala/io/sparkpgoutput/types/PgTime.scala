@@ -3,8 +3,8 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.DataType
 
 /**
- * time and timetz. Sent as int64, microseconds since midnight, and for timetz int32, seconds west of
- * UTC. Spark has no type for them.
+ * time and timetz. Sent as int64, microseconds since midnight, and for timetz int32, seconds west
+ * of UTC. Spark has no type for them.
  *
  * @see
  *   `time_send`, `timetz_send`

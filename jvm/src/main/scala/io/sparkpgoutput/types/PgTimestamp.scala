@@ -5,8 +5,8 @@ import org.apache.spark.sql.types.{DataType, TimestampNTZType, TimestampType}
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
- * timestamp and timestamptz. Sent as int64: microseconds since 2000-01-01 00:00:00, of timestamptz in
- * UTC; the greatest and the least are infinity and -infinity.
+ * timestamp and timestamptz. Sent as int64: microseconds since 2000-01-01 00:00:00, of timestamptz
+ * in UTC; the greatest and the least are infinity and -infinity.
  *
  * @see
  *   `timestamp_send`, `timestamp_out`, `timestamptz_out`

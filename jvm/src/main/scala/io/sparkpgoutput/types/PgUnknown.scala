@@ -3,8 +3,8 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types._
 
 /**
- * A type that is not known: no oid was given, or one that PostgreSQL does not fix, as those of enums,
- * domains, composite types and of extensions. Text is read by the type that is asked for;
+ * A type that is not known: no oid was given, or one that PostgreSQL does not fix, as those of
+ * enums, domains, composite types and of extensions. Text is read by the type that is asked for;
  * binary values only as BINARY, for nothing tells what they are.
  *
  * @param oid

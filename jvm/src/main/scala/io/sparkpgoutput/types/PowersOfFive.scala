@@ -3,8 +3,8 @@ package io.sparkpgoutput.types
 import java.math.BigInteger
 
 /**
- * The powers of five by which decimal significands become binary ones: their first 128 bits, rounded
- * down, and for negative exponents, which have no end, rounded up.
+ * The powers of five by which decimal significands become binary ones: their first 128 bits,
+ * rounded down, and for negative exponents, which have no end, rounded up.
  *
  * @see
  *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 5

@@ -9,7 +9,9 @@ private[sparkpgoutput] object PowersOfTen {
   /** The power, without a sign; the exponent is 0 to 19. */
   def apply(exponent: Int): Long = powers(exponent)
 
-  /** Whether a number without a sign has at most so many digits; with less than 1, whether it is 0. */
+  /**
+   * Whether a number without a sign has at most so many digits; with less than 1, whether it is 0.
+   */
   def hasDigits(number: Long, digits: Int): Boolean =
     if (digits > Greatest) true
     else if (digits <= 0) number == 0

@@ -3,9 +3,9 @@ package io.sparkpgoutput.types
 import java.math.BigInteger
 
 /**
- * Prints a binary number of IEEE 754 as `float8out` and `float4out` print it: of the decimal numbers
- * that only this one is the nearest to, one with the fewest digits, and of these the nearest. A
- * number halfway to the next one is left out, as PostgreSQL does.
+ * Prints a binary number of IEEE 754 as `float8out` and `float4out` print it: of the decimal
+ * numbers that only this one is the nearest to, one with the fewest digits, and of these the
+ * nearest. A number halfway to the next one is left out, as PostgreSQL does.
  *
  * Java's own `Double.toString` has too many digits before Java 19 (JDK-4511638).
  *

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds other
- * than 1 as `[0:2]={7,8,9}`.
+ * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds
+ * other than 1 as `[0:2]={7,8,9}`.
  *
  * @see
  *   `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * A field of a composite or a bound of a range, in text: up to a comma or what ends the value; between
- * quotes where it has such characters itself, a quote then doubled or after a backslash.
+ * A field of a composite or a bound of a range, in text: up to a comma or what ends the value;
+ * between quotes where it has such characters itself, a quote then doubled or after a backslash.
  *
  * @param endings
  *   the characters that end the value

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types
 
 /**
- * The infinite values: before and after all other dates and timestamps, less and more than all other
- * intervals.
+ * The infinite values: before and after all other dates and timestamps, less and more than all
+ * other intervals.
  *
  * @see
  *   `DT_NOBEGIN`, `DT_NOEND`
@@ -17,7 +17,9 @@ private[sparkpgoutput] object Unbounded {
     else if (Ascii.equal(bytes, from, to, "-infinity")) Begin
     else 0
 
-  /** Whether the nearest finite value is wanted instead. If not, this has written NULL or throws. */
+  /**
+   * Whether the nearest finite value is wanted instead. If not, this has written NULL or throws.
+   */
   def isClamped(infinity: Infinity, out: Slot): Boolean = infinity match {
     case Infinity.Clamp => true
     case Infinity.Null  => out.setNull(); false

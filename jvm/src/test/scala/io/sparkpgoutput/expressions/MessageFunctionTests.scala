@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{BinaryType, BooleanType}
 import io.sparkpgoutput.protocol.{Fields, MessageDecoder, StreamContext, TextEncoding}
 
 /**
- * What the suites of the functions of a message share. `checkEvaluation` evaluates interpreted and in
- * generated code, and in each as Spark may do it.
+ * What the suites of the functions of a message share. `checkEvaluation` evaluates interpreted and
+ * in generated code, and in each as Spark may do it.
  */
 abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHelper {
 

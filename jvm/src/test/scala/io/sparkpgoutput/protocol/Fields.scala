@@ -12,8 +12,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import com.fasterxml.jackson.databind.JsonNode
 
 /**
- * A message as the tests speak of it: its fields by name, those that are NULL left out, and with the
- * members of a struct by name likewise, but all of them. Binary values are in hexadecimal,
+ * A message as the tests speak of it: its fields by name, those that are NULL left out, and with
+ * the members of a struct by name likewise, but all of them. Binary values are in hexadecimal,
  * timestamps are microseconds since 1970.
  */
 object Fields {

@@ -4,7 +4,9 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 
-/** Of messages that a filter does not keep there is no row, but what is wrong with them is found. */
+/**
+ * Of messages that a filter does not keep there is no row, but what is wrong with them is found.
+ */
 class MessageFilterSuite extends PropertySuite {
   private val messages = new Messages()
   private val unfiltered = new MessageDecoder(TextEncoding.Utf8)

@@ -5,7 +5,10 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 
 import org.scalacheck.Gen
 
-/** Schemas that a query may require: any part of the schema of messages, with any part of its structs. */
+/**
+ * Schemas that a query may require: any part of the schema of messages, with any part of its
+ * structs.
+ */
 object RequiredSchemas {
 
   val any: Gen[StructType] = Gen.frequency(
