@@ -83,8 +83,7 @@ abstract class RowFunction extends QuaternaryExpression with TimeZoneAwareExpres
   /** The oids that are the same in each row; None where a column has them. */
   private def constantTypeIds: Option[Seq[Long]] =
     Option.when(typeIds.foldable)(typeIds.eval()).map {
-      case ids: ArrayData if typeIds.dataType == TypeIdsType => TupleReader.oids(ids)
-      case ids: ArrayData => Seq.fill(ids.numElements())(0L) // without an element, or all NULL
+      case ids: ArrayData => TupleReader.oids(ids)
       case _              => Seq.fill(wholeRow.length)(0L)
     }
 
