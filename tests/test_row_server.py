@@ -164,7 +164,7 @@ def frame_of(spark: SparkSession, server: Server) -> DataFrame:
 
 def same(view: View, one: Any, other: Any) -> bool:  # noqa: ANN401
     if view is JSON or view == array_of(JSON):
-        return parsed(one) == parsed(other)
+        return bool(parsed(one) == parsed(other))
     return repr(one) == repr(other)  # NaN is not equal to itself, and 0 is to -0
 
 
