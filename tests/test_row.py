@@ -132,7 +132,7 @@ def test_invalid_value_says_what_and_what_to_do(spark: SparkSession) -> None:
     frame = spark.table("decoded").where("seq = 1")
     error = error_of(frame.select(PF.pgoutput_row("d.new", "a INT, b INT", [23, 23])))
     assert error.getCondition() == "PGOUTPUT_INVALID_VALUE"
-    assert error.getSqlState() == "22000" or error.getSqlState().startswith("22")
+    assert (error.getSqlState() or "").startswith("22")
     text = str(error)
     assert all(word in text for word in ["'b'", "int4", "INT", "try_pgoutput_row"]), text
     assert "x" * 100 + "…" in text
