@@ -290,7 +290,8 @@ TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         ["new[id, v]", "new[id, v]"],
     ),
     "under a condition": (
-        f"""SELECT CASE WHEN seq % 2 = 0 THEN {NEW}.id WHEN d.type = 'DELETE' THEN {OLD}.id END AS id
+        f"""SELECT CASE WHEN seq % 2 = 0 THEN {NEW}.id
+                    WHEN d.type = 'DELETE' THEN {OLD}.id END AS id
             FROM {DECODED}""",
         ["[type, key, old, new]"],
         ["[id]", "[id]"],
