@@ -9,6 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 from data_files import captures
 from mutations import random_mutations
@@ -183,6 +184,125 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
     ),
 }
 
+COLUMNS = "'id INT, k STRING, v STRING, n INT'"
+TYPE_IDS = "array(23L, 25L, 25L, 23L)"
+NEW = f"pgoutput_row(d.new, {COLUMNS}, {TYPE_IDS})"
+OLD = f"try_pgoutput_row(coalesce(d.old, d.key), {COLUMNS}, {TYPE_IDS})"
+TYPED = f"(SELECT seq, d, {NEW} AS r FROM {DECODED})"
+ONLY_TYPED = f"(SELECT seq, {NEW} AS r FROM {DECODED})"
+
+# The same with typed rows, of messages of three tables with the same columns. Then come the rows in
+# the plan: of a message those that are read straight from it, else of a tuple.
+TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
+    "one column, straight from the message": (
+        f"""SELECT pgoutput_row({{decode}}(data, in_stream).new, {COLUMNS}, {TYPE_IDS}).id AS id
+            FROM {{messages}}""",
+        [],
+        ["new[id]"],
+    ),
+    "via subqueries, straight from the message": (
+        f"SELECT seq, r.id, r.n + 1 AS n FROM {ONLY_TYPED}",
+        [],
+        ["new[id, n]"],
+    ),
+    "all columns": (f"SELECT r.* FROM {ONLY_TYPED}", [], ["new[id, k, v, n]"]),
+    "the row itself and a column": (
+        f"SELECT r, r.id FROM {ONLY_TYPED}",
+        [],
+        ["new[id, k, v, n]"],
+    ),
+    "whether a row is there": (f"SELECT seq, r IS NULL FROM {ONLY_TYPED}", [], ["new[id]"]),
+    "with a field of the decode": (
+        f"SELECT d.type, r.id, r.k FROM {TYPED}",
+        ["[type, new]"],
+        ["[id, k]"],
+    ),
+    "filter on a column": (
+        f"SELECT seq, r.v FROM {ONLY_TYPED} WHERE r.id % 2 = 1 AND r.k IS NOT NULL",
+        [],
+        ["new[id, k, v]"],
+    ),
+    "filter on the type": (
+        f"SELECT seq, r.v FROM {TYPED} WHERE d.type = 'UPDATE' AND r.n > 1",
+        ["[type, new] of UPDATE"],
+        ["[v, n]"],
+    ),
+    "old and new of one decode": (
+        f"SELECT seq, r.id, o.id, r.v, o.k FROM (SELECT *, {OLD} AS o FROM {TYPED})",
+        ["[key, old, new]"],
+        ["[id, k]", "[id, v]"],
+    ),
+    "rows of two tuples": (
+        f"""SELECT {NEW}.id AS id, pgoutput_row(d.old, {COLUMNS}, {TYPE_IDS}).v AS v
+            FROM {DECODED}""",
+        ["[old, new]"],
+        ["[id]", "[v]"],
+    ),
+    "the same tuple as two rows": (
+        f"SELECT {NEW}.id AS id, {NEW}.n AS n, try_{NEW}.k AS k FROM {DECODED}",
+        ["[new]"],
+        ["[id, n]", "[id, n]", "[k]"],
+    ),
+    "columns that are named alike": (
+        f"""SELECT r.* FROM (SELECT pgoutput_row(d.new, 'n STRING, n STRING, n STRING, n INT',
+              {TYPE_IDS}) AS r FROM {DECODED})""",
+        [],
+        ["new[n, n, n, n]"],
+    ),
+    "types of the relation": (
+        f"""SELECT seq, r.id, r.n FROM (
+              SELECT c.seq, pgoutput_row(c.d.new, {COLUMNS}, t.d.relation.columns.type_id) AS r
+              FROM {DECODED} c LEFT JOIN (SELECT * FROM {DECODED} WHERE d.type = 'RELATION') t
+                ON c.capture = t.capture AND c.d.relation_id = t.d.relation_id
+              WHERE c.d.type = 'INSERT')""",
+        [
+            "[type, relation_id, new] of INSERT",
+            "[type, relation_id, relation.columns.type_id] of RELATION",
+        ],
+        ["[id, n]"],
+    ),
+    "group by a column": (
+        f"SELECT r.k, count(*), sum(r.id), max(r.n) FROM {ONLY_TYPED} GROUP BY r.k",
+        [],
+        ["new[id, n]", "new[k]"],
+    ),
+    "join on a column": (
+        f"""SELECT a.seq, b.seq, b.r.v FROM {ONLY_TYPED} a JOIN {ONLY_TYPED} b
+            ON a.r.id = b.r.id AND a.seq < b.seq WHERE a.seq % 5 = 0""",
+        [],
+        ["new[id, v]", "new[id]"],
+    ),
+    "window over columns": (
+        f"""SELECT seq, lag(r.n) OVER (PARTITION BY r.id ORDER BY seq, r.v) AS n, r.id
+            FROM {ONLY_TYPED}""",
+        [],
+        ["new[id, v, n]"],
+    ),
+    "kept rows": (
+        f"SELECT sort_array(collect_list(r)), max_by(r, seq), first(r) IS NULL FROM {ONLY_TYPED}",
+        [],
+        ["new[id, k, v, n]"],
+    ),
+    "kept columns": (
+        f"""SELECT r.id % 7, sort_array(collect_list(struct(seq, r.v))) FROM {ONLY_TYPED}
+            GROUP BY r.id % 7""",
+        [],
+        ["new[id, v]", "new[id, v]"],
+    ),
+    "under a condition": (
+        f"""SELECT CASE WHEN seq % 2 = 0 THEN {NEW}.id
+                    WHEN d.type = 'DELETE' THEN {OLD}.id END AS id
+            FROM {DECODED}""",
+        ["[type, key, old, new]"],
+        ["[id]", "[id]"],
+    ),
+    "sort and limit": (
+        f"SELECT r.id, seq FROM {ONLY_TYPED} ORDER BY r.n DESC, r.v, seq LIMIT 20",
+        [],
+        ["new[id, v, n]"],
+    ),
+}
+
 SHAPES_OF_EACH_KIND = [
     "a field",
     "whether a struct is there",
@@ -195,10 +315,14 @@ SHAPES_OF_EACH_KIND = [
 ]
 
 DECODE = re.compile(
-    r"pgoutput_decode\(data#\d+[^)]*\)(\[[^]]*\])?( of [A-Z_]*(?:, [A-Z_]+)*)?"
+    r"pgoutput_decode\(data#\d+[^)]*\)(?!\.)(\[[^]]*\])?( of [A-Z_]*(?:, [A-Z_]+)*)?"
     r"( with relation_id \d+(?:, \d+)*)?"
 )
 
+ROW = re.compile(
+    r"pgoutput_row\((?:pgoutput_decode\([^)]*\)\.(\w+)|(?:(?!pgoutput_row).)*? INT, [^)]*)\)"
+    r"(\[[^]]*\])?"
+)
 
 CAPTURE = "pg18-v4-stream_parallel-binary"
 MUTATIONS = 700
@@ -212,6 +336,28 @@ def messages(captured: DataFrame) -> Iterator[str]:
     yield "captured"
     captured.sparkSession.catalog.dropTempView("captured")
     cached.unpersist()
+
+
+@pytest.fixture(scope="module")
+def alike(captured: DataFrame) -> Iterator[str]:
+    """The messages of tables with four columns, id, k, v and n, in text and in binary."""
+    rows = (
+        captured.where("capture IN ('pg18-v1-stream_off-text', 'pg18-v1-stream_off-binary')")
+        .withColumn("d", expr("pgoutput_decode(data)"))
+        .withColumn("names", expr("array_join(d.relation.columns.name, ' ')"))
+        .withColumn("id", expr("IF(names = 'id k v n', d.relation_id, NULL)"))
+        .withColumn("ids", expr("collect_set(id) OVER (PARTITION BY capture)"))
+        .where("array_contains(ids, d.relation_id)")
+        .select("capture", "seq", "data", "in_stream")
+        .collect()
+    )
+    assert len(rows) > 400
+    # Not cached as they were found, for a plan shows those of what is cached in it.
+    frame = captured.sparkSession.createDataFrame(rows, MESSAGES).coalesce(2).cache()
+    frame.createOrReplaceTempView("alike")
+    yield "alike"
+    captured.sparkSession.catalog.dropTempView("alike")
+    frame.unpersist()
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +397,12 @@ def decodes(frame: DataFrame) -> list[str]:
     return sorted("".join(filter(None, found.groups())) for found in DECODE.finditer(plan))
 
 
+def typed_rows(frame: DataFrame) -> list[str]:
+    """What each typed row in the plan is narrowed to, after its tuple where it is read from it."""
+    plan = frame._jdf.queryExecution().optimizedPlan().toString()
+    return sorted("".join(filter(None, found.groups())) for found in ROW.finditer(plan))
+
+
 def answer(spark: SparkSession, query: str) -> object:
     """The rows' number and hash, whatever their order."""
     return spark.sql(
@@ -269,6 +421,20 @@ def test_captures_with_and_without_rule(
     spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
     assert answer(spark, text) == pruned
     assert expected is None or plan == sorted(expected)
+
+
+@pytest.mark.usefixtures("without_rule")
+@pytest.mark.parametrize(("query", "decoded", "rows"), TYPED_SHAPES.values(), ids=TYPED_SHAPES)
+def test_typed_rows_with_and_without_rule(
+    spark: SparkSession, alike: str, query: str, decoded: list[str], rows: list[str]
+) -> None:
+    text = query.format(decode="pgoutput_decode", messages=alike)
+    frame = spark.sql(text)
+    found, found_rows, pruned = decodes(frame), typed_rows(frame), answer(spark, text)
+    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
+    assert answer(spark, text) == pruned
+    assert found == sorted(decoded)
+    assert found_rows == sorted(rows)
 
 
 @pytest.mark.usefixtures("without_rule")

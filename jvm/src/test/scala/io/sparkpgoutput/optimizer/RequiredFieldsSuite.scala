@@ -97,4 +97,20 @@ class RequiredFieldsSuite extends AnyFunSuite {
   test("members that the struct does not have leave the first") {
     assert(members("z").prune(point) == new StructType().add("x", IntegerType))
   }
+
+  test("of a typed row whole columns only, and the first where none is needed") {
+    val row = new StructType().add("p", point).add("l", ArrayType(line)).add("n", StringType)
+    assert(Whole.ofTypedRow(row) == Whole)
+    assert(members("n").and(member("l", members("name"))).ofTypedRow(row) == members("l", "n"))
+    assert(member("p", Presence).ofTypedRow(row) == members("p"))
+    assert(Presence.ofTypedRow(row) == members("p"))
+    assert(Presence.ofTypedRow(row).prune(row) == new StructType().add("p", point))
+    assert(Presence.ofTypedRow(new StructType) == Presence)
+  }
+
+  test("a struct without members stays one") {
+    val nested = new StructType().add("a", new StructType).add("b", StringType)
+    assert(Presence.prune(new StructType) == new StructType)
+    assert(Presence.prune(nested) == new StructType().add("a", new StructType))
+  }
 }
