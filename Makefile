@@ -16,7 +16,7 @@ JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type 
 
 # The newest patch of each Spark minor but the last, which is make test's. 3.5 is to be refused.
 SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
-SPARK_TESTS := tests/test_registration.py tests/test_optimizer.py \
+SPARK_TESTS := tests/test_registration.py tests/test_optimizer.py tests/test_row_captures.py \
   $(addprefix tests/test_decode.py::,test_captures test_golden_messages)
 
 .PHONY: demo test test-sparks bench bench-decoder bench-queries build lint format dist clean requirements
@@ -26,7 +26,7 @@ demo: build
 
 test: build
 	$(SBT) jvm/test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-sparks: $(SPARKS:%=test-spark-%)
 
