@@ -30,7 +30,9 @@ final private[sparkpgoutput] case class RowSchema(
   /** The conversion of each required column; Left names the first that there is none of. */
   def conversions(typeIds: Seq[Long]): Either[String, Seq[Conversion]] =
     if (typeIds.length != schema.length) {
-      Left(s"there are ${typeIds.length} type_ids, the schema has ${RowSchema.columns(schema.length)}")
+      Left(
+        s"there are ${typeIds.length} type_ids, the schema has ${RowSchema.columns(schema.length)}"
+      )
     } else {
       val found = required.map { ordinal =>
         val field = schema(ordinal)
