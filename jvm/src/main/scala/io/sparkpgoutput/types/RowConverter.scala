@@ -35,7 +35,8 @@ final private[sparkpgoutput] class RowConverter(rowSchema: RowSchema, typeIds: S
   def row(cells: TupleCells): UnsafeRow = {
     if (cells.columns != schema.length) {
       throw new SchemaMismatchException(
-        s"the tuple has ${cells.columns} columns, the schema has ${RowSchema.columns(schema)};"
+        s"the tuple has ${RowSchema.columns(cells.columns)}, " +
+          s"the schema has ${RowSchema.columns(schema.length)};"
       )
     }
     writer.reset()

@@ -30,7 +30,9 @@ final private[sparkpgoutput] case class RowSchema(
   /** The conversion of each required column; Left names the first that there is none of. */
   def conversions(typeIds: Seq[Long]): Either[String, Seq[Conversion]] =
     if (typeIds.length != schema.length) {
-      Left(s"there are ${typeIds.length} type_ids, the schema has ${RowSchema.columns(schema)}")
+      Left(
+        s"there are ${typeIds.length} type_ids, the schema has ${RowSchema.columns(schema.length)}"
+      )
     } else {
       val found = required.map { ordinal =>
         val field = schema(ordinal)
@@ -49,9 +51,8 @@ final private[sparkpgoutput] case class RowSchema(
 
 private[sparkpgoutput] object RowSchema {
 
-  /** The number of columns, for error messages. */
-  def columns(schema: StructType): String =
-    s"${schema.length} ${if (schema.length == 1) "column" else "columns"}"
+  /** A number of columns, for error messages. */
+  def columns(number: Int): String = s"$number ${if (number == 1) "column" else "columns"}"
 
   private def refusal(field: StructField, oid: Long, pgType: PgType): String = {
     val found = if (oid == 0) "a type that is not known" else s"type ${pgType.name} (oid $oid)"

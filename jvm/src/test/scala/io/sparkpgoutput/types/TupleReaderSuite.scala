@@ -83,7 +83,10 @@ class TupleReaderSuite extends PropertySuite {
   test("more kinds of tables than are remembered") {
     val rows = (0 until 2200).map { number =>
       val oid = 100000L + number % 1100
-      (Seq[Cell](("t", number.toString, null), ("b", null, "41")), ids(23L, if (number % 5 == 0) 25L else oid))
+      (
+        Seq[Cell](("t", number.toString, null), ("b", null, "41")),
+        ids(23L, if (number % 5 == 0) 25L else oid)
+      )
     }
     oneAfterAnother(rows)
   }

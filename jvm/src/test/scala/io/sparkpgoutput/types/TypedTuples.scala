@@ -101,7 +101,9 @@ object TypedTuples {
     Gen.someOf(columns.indices).map(_.sorted.toSeq)
 
   def schema(columns: Seq[Column]): StructType =
-    StructType(columns.zipWithIndex.map { case (column, i) => StructField(s"c$i", column.dataType) })
+    StructType(columns.zipWithIndex.map { case (column, i) =>
+      StructField(s"c$i", column.dataType)
+    })
 
   /** The struct of a tuple, in objects. */
   def row(cells: Seq[Cell]): InternalRow = {
