@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.SQLHelper
-import org.apache.spark.sql.catalyst.util.{toPrettySQL, GenericArrayData}
+import org.apache.spark.sql.catalyst.util.{GenericArrayData, toPrettySQL}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
