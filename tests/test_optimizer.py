@@ -434,7 +434,8 @@ def test_typed_rows_with_and_without_rule(
     spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
     assert answer(spark, text) == pruned
     assert found == sorted(decoded)
-    assert found_rows == sorted(rows)
+    # Spark 4.0 copies a row into the filter above it, later versions do not.
+    assert set(found_rows) == set(rows)
 
 
 @pytest.mark.usefixtures("without_rule")
