@@ -20,7 +20,7 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
   )
 
   private val known =
-    "id BIGINT COMMENT 'int8',amount DECIMAL(12,2) COMMENT 'numeric(12,2)',state "
+    "id BIGINT COMMENT 'int8', amount DECIMAL(12,2) COMMENT 'numeric(12,2)', state "
 
   test("the columns' names, types and PostgreSQL's types") {
     val unknown = s"${known}STRING COMMENT 'type with oid 16402'"
