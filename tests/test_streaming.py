@@ -8,6 +8,7 @@ from shutil import copy
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput import functions as PF
@@ -16,7 +17,10 @@ MESSAGES = "capture string, seq bigint, data binary, in_stream boolean"
 
 
 def decoded(messages: DataFrame) -> DataFrame:
-    return messages.withColumn("decoded", PF.pgoutput_decode("data", "in_stream"))
+    row = PF.try_pgoutput_row("decoded.new", "a STRING, b STRING")
+    return messages.withColumn("decoded", PF.pgoutput_decode("data", "in_stream")).withColumn(
+        "row", F.when(F.length("decoded.new.kinds") == 2, row)
+    )
 
 
 def run(messages: DataFrame, output: Path) -> StreamingQuery:
@@ -52,6 +56,7 @@ def test_stream_gives_the_same_as_a_batch(
     streamed = spark.read.parquet(str(output / "decoded"))
     batch = decoded(spark.read.parquet(str(input_path)))
     assert streamed.count() == batch.count() > 0
+    assert streamed.where("row.b IS NOT NULL").count() > 0
     assert streamed.exceptAll(batch).isEmpty()
     assert batch.exceptAll(streamed).isEmpty()
 
