@@ -57,14 +57,8 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   final override def sql: String = call(_.sql)
   override def toString: String = call(_.toString)
 
-  /** Arguments that were left out are not shown; a NULL at the end says the same. */
-  private def call(show: Expression => String): String = {
-    val shown = Seq(inStream, options).reverse.dropWhile {
-      case Literal(null, _) => true
-      case argument => argument.sql == "NULL" // in the name of a column literals are no Literals
-    }
-    (data +: shown.reverse).map(show).mkString(s"$prettyName(", ", ", ")")
-  }
+  private def call(show: Expression => String): String =
+    ShownCall.of(prettyName, Seq(data), Seq(inStream, options))(show)
 
   final override def checkInputDataTypes(): TypeCheckResult =
     if (data.dataType.isInstanceOf[StringType]) TypeCheckFailure(StringHint)

@@ -150,14 +150,8 @@ abstract class RowFunction
   override def toString: String =
     call(_.toString) + required.fold("")(_.map(wholeRow(_).name).mkString("[", ", ", "]"))
 
-  /** Arguments that were left out are not shown; a NULL at the end says the same. */
-  private def call(show: Expression => String): String = {
-    val shown = Seq(typeIds, options).reverse.dropWhile {
-      case Literal(null, _) => true
-      case argument         => argument.sql == "NULL"
-    }
-    (Seq(tuple, schema) ++ shown.reverse).map(show).mkString(s"$prettyName(", ", ", ")")
-  }
+  private def call(show: Expression => String): String =
+    ShownCall.of(prettyName, Seq(tuple, schema), Seq(typeIds, options))(show)
 }
 
 object RowFunction {

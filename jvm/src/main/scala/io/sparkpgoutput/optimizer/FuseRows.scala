@@ -26,15 +26,17 @@ private[optimizer] object FuseRows {
   /** By decode, the rows that are made of it; null stands for another use. */
   private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
     val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
+    def use(decode: DecodeFunction, row: Expression): Unit = {
+      rows(decode.canonicalized) += row
+      decode.children.foreach(add)
+    }
     def add(expression: Expression): Unit = expression match {
-      case row: RowFunction if decodeOf(row).isDefined =>
-        decodeOf(row).foreach { case (decode, _) =>
-          rows(decode.canonicalized) += row.canonicalized
-          decode.children.foreach(add)
+      case decode: DecodeFunction => use(decode, null)
+      case row: RowFunction =>
+        decodeOf(row) match {
+          case Some((decode, _)) => use(decode, row.canonicalized)
+          case None              => row.children.foreach(add)
         }
-      case decode: DecodeFunction =>
-        rows(decode.canonicalized) += null
-        decode.children.foreach(add)
       case other => other.children.foreach(add)
     }
     plan.foreach(_.expressions.foreach(add))

@@ -6,10 +6,10 @@ import org.apache.spark.sql.types.{ArrayType, DataType}
 /** Reads arrays to ARRAY, nested once for each dimension. */
 final private[types] class ArrayConversion(
     target: ArrayType,
-    textElements: ArrayElements,
-    binaryElements: ArrayElements,
+    text: ArrayElements,
+    binary: ArrayElements,
     element: Conversion
-) extends Conversion {
+) extends ArrayElementsConversion(text, binary) {
 
   /** The types of what is in the arrays, from the outermost to the elements'. */
   private val elementTypes: Array[DataType] = {
@@ -24,17 +24,7 @@ final private[types] class ArrayConversion(
   private var slot: Slot = _
   private var parent: UnsafeWriter = _
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
-    textElements.start(bytes, from, to)
-    write(textElements, out)
-  }
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
-    binaryElements.start(bytes, from, to)
-    write(binaryElements, out)
-  }
-
-  private def write(elements: ArrayElements, out: Slot): Unit = {
+  override protected def write(elements: ArrayElements, out: Slot): Unit = {
     if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
     if (out.writer ne parent) prepare(out.writer)
     val start = parent.cursor

@@ -14,11 +14,11 @@ import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
  * json as VARIANT, numeric as DECIMAL, hstore as STRING.
  */
 final private[types] class ArrayVariant(
-    textElements: ArrayElements,
-    binaryElements: ArrayElements,
+    text: ArrayElements,
+    binary: ArrayElements,
     element: PgType,
     options: ConversionOptions
-) extends Conversion {
+) extends ArrayElementsConversion(text, binary) {
   private val elementType: DataType = element match {
     case _: PgJson => VariantType
     case PgHstore  => StringType
@@ -28,17 +28,7 @@ final private[types] class ArrayVariant(
   private val writer = new UnsafeRowWriter(1)
   private val slot = new Slot(writer, elementType, 0)
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
-    textElements.start(bytes, from, to)
-    write(textElements, out)
-  }
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
-    binaryElements.start(bytes, from, to)
-    write(binaryElements, out)
-  }
-
-  private def write(elements: ArrayElements, out: Slot): Unit = {
+  override protected def write(elements: ArrayElements, out: Slot): Unit = {
     val builder = new VariantBuilder(false)
     val variant =
       try {

@@ -32,9 +32,9 @@ final private[sparkpgoutput] case class ConversionOptions(
     declared: Map[Long, PgType] = Map.empty
 ) {
 
-  /** The type with an oid; None where neither PostgreSQL nor an option says what it is. */
-  private[sparkpgoutput] def pgType(oid: Long): Option[PgType] =
-    declared.get(oid).orElse(PgTypes.byOid.get(oid))
+  /** The type with an oid; a [[PgUnknown]] where neither PostgreSQL nor an option says which it is. */
+  private[sparkpgoutput] def pgType(oid: Long): PgType =
+    declared.getOrElse(oid, PgTypes.byOid.getOrElse(oid, new PgUnknown(oid)))
 }
 
 /** What an infinite date, timestamp or interval gives. */

@@ -25,10 +25,6 @@ private[sparkpgoutput] object PgComposite extends PgType {
     }
 
   override def printer(options: ConversionOptions): Printer = new CompositePrinter(options)
-
-  /** The type of a field of a binary value. */
-  def fieldType(oid: Long, options: ConversionOptions): PgType =
-    options.pgType(oid).getOrElse(new PgUnknown(oid))
 }
 
 final private class CompositeConversion(
@@ -84,7 +80,7 @@ final private class CompositeConversion(
   private def binaryField(ordinal: Int, oid: Long): Conversion = {
     if (binaryFields(ordinal) == null || binaryOids(ordinal) != oid) {
       val target = struct(ordinal).dataType
-      val pgType = PgComposite.fieldType(oid, options)
+      val pgType = options.pgType(oid)
       binaryFields(ordinal) = pgType
         .to(target, options)
         .getOrElse(
@@ -133,8 +129,10 @@ final private class CompositePrinter(options: ConversionOptions) extends Printer
   private def newPrinter(oid: Long): Printer = {
     // A type is never part of itself: bytes that say so would be followed down without an end.
     val inside = options.copy(declared = options.declared - oid)
-    val found = PgComposite.fieldType(oid, options).printer(inside)
-    if (options.pgType(oid).isDefined) printers(oid) = found
+    val pgType = options.pgType(oid)
+    val found = pgType.printer(inside)
+    // Any number may stand in the bytes: of unknown types none is kept.
+    if (!pgType.isInstanceOf[PgUnknown]) printers(oid) = found
     found
   }
 }

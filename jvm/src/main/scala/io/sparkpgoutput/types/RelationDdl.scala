@@ -21,7 +21,7 @@ private[sparkpgoutput] object RelationDdl {
       val column = columns.getStruct(index, RelationColumnSchema.schema.length)
       val modifier = column.getInt(RelationColumnSchema.TYPE_MODIFIER)
       val oid = column.getLong(RelationColumnSchema.TYPE_ID)
-      val pgType = options.pgType(oid).getOrElse(new PgUnknown(oid))
+      val pgType = options.pgType(oid)
       StructField(
         column.getUTF8String(RelationColumnSchema.NAME).toString,
         pgType.sparkType(modifier)

@@ -14,7 +14,7 @@ import io.sparkpgoutput.protocol.{InvalidValueException, SchemaMismatchException
  *   the oids of the columns' types, 0 where not known
  */
 final private[sparkpgoutput] class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
-  import rowSchema.{failFast, rowType, schema}
+  import rowSchema.{failFast, options, rowType, schema}
 
   private val conversions: Array[Conversion] = rowSchema.conversions(typeIds) match {
     case Right(found)  => found.toArray
@@ -66,7 +66,7 @@ final private[sparkpgoutput] class RowConverter(rowSchema: RowSchema, typeIds: S
   private def failure(index: Int, isText: Boolean, cells: TupleCells, invalid: InvalidValue) = {
     val ordinal = ordinals(index)
     val field = schema(ordinal)
-    val pgType = rowSchema.pgType(typeIds(ordinal))
+    val pgType = options.pgType(typeIds(ordinal))
     val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
     new InvalidValueException(
       s"column '${field.name}', ${pgType.name} as ${field.dataType.sql}: ${value(cells, isText)} " +

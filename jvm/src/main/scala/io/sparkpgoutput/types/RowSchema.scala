@@ -24,9 +24,6 @@ final private[sparkpgoutput] case class RowSchema(
   /** What rows have. */
   val rowType: StructType = StructType(required.map(schema(_)))
 
-  /** The type of a column of which the oid is given; 0 where it is not known. */
-  def pgType(oid: Long): PgType = options.pgType(oid).getOrElse(new PgUnknown(oid))
-
   /** The conversion of each required column; Left names the first that there is none of. */
   def conversions(typeIds: Seq[Long]): Either[String, Seq[Conversion]] =
     if (typeIds.length != schema.length) {
@@ -36,9 +33,10 @@ final private[sparkpgoutput] case class RowSchema(
     } else {
       val found = required.map { ordinal =>
         val field = schema(ordinal)
-        pgType(typeIds(ordinal))
+        val pgType = options.pgType(typeIds(ordinal))
+        pgType
           .to(field.dataType, options)
-          .toRight(RowSchema.refusal(field, typeIds(ordinal), pgType(typeIds(ordinal))))
+          .toRight(RowSchema.refusal(field, typeIds(ordinal), pgType))
       }
       found.collectFirst { case Left(problem) => problem }.toLeft(found.collect { case Right(c) =>
         c

@@ -49,7 +49,7 @@ class RelationDdlSuite extends PropertySuite {
         read.zip(found).foreach { case (field, column) =>
           val oid = column("type_id").asInstanceOf[Long]
           val modifier = column("type_modifier").asInstanceOf[Int]
-          val pgType = ConversionOptions().pgType(oid).getOrElse(new PgUnknown(oid))
+          val pgType = ConversionOptions().pgType(oid)
           assert(field.dataType == pgType.sparkType(modifier))
           assert(field.nullable)
         }
