@@ -9,15 +9,18 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 
 import io.sparkpgoutput.expressions._
 import io.sparkpgoutput.optimizer.OptimizeDecode
+import io.sparkpgoutput.tablefunctions.{FollowStreamStrategy, TableFunctions}
 
 /**
- * Adds the functions and their optimizer rule to Spark sessions. Spark finds it by itself where the
+ * Adds the functions, their optimizer rule and their operators to Spark sessions. Spark finds it by itself where the
  * JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it too.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     PgOutputExtensions.functions.foreach(extensions.injectFunction)
+    TableFunctions.all.foreach(extensions.injectTableFunction)
     extensions.injectPreCBORule(_ => OptimizeDecode)
+    extensions.injectPlannerStrategy(_ => FollowStreamStrategy)
   }
 }
 

@@ -37,8 +37,16 @@ private[sparkpgoutput] object RowOptions {
 
   val none: RowOptions = RowOptions(None, None, ConversionOptions())
 
-  /** Reads the options, names in any case; Left says what is wrong with them. */
-  def parse(options: Seq[(String, String)]): Either[String, RowOptions] =
+  /**
+   * Reads the options, names in any case; Left says what is wrong with them.
+   *
+   * @param others
+   *   the names of options that were read before, for error messages
+   */
+  def parse(
+      options: Seq[(String, String)],
+      others: Seq[String] = Nil
+  ): Either[String, RowOptions] =
     FunctionOptions.parse(options, none) { (parsed, name, value) =>
       def converting(set: ConversionOptions => ConversionOptions) =
         parsed.copy(conversion = set(parsed.conversion))
@@ -52,7 +60,7 @@ private[sparkpgoutput] object RowOptions {
         case "moneyscale" => parseMoneyScale(value).map(s => converting(_.copy(moneyScale = s)))
         case declared if declared.startsWith(Type) =>
           parseType(declared, value).map(t => converting(c => c.copy(declared = c.declared + t)))
-        case _ => Left(unknown(name, names))
+        case _ => Left(unknown(name, others ++ names))
       }
     }
 

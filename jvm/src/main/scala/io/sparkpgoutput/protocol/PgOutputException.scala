@@ -34,3 +34,27 @@ final class InvalidValueException(text: String)
 /** Columns, types and schema do not go together; 42804 is PostgreSQL's datatype_mismatch. */
 final class SchemaMismatchException(text: String)
     extends PgOutputException("PGOUTPUT_SCHEMA_MISMATCH", "42804", text)
+
+/** A committed change whose transaction began before the messages that there are. */
+final class IncompleteTransactionException(text: String)
+    extends PgOutputException("PGOUTPUT_INCOMPLETE_TRANSACTION", "08P01", text)
+
+/** A commit that is not above the one before it, and none that is sent again. */
+final class CommitWentBackException(text: String)
+    extends PgOutputException("PGOUTPUT_COMMIT_WENT_BACK", "08P01", text)
+
+/** A change of a table of which no Relation message was sent. */
+final class UnknownRelationException(text: String)
+    extends PgOutputException("PGOUTPUT_UNKNOWN_RELATION", "08P01", text)
+
+/** A table has columns that the schema asked for does not take. */
+final class SchemaEvolutionException(text: String)
+    extends PgOutputException("PGOUTPUT_SCHEMA_EVOLUTION", "42804", text)
+
+/** Messages whose order is not known; 22023 is PostgreSQL's invalid_parameter_value. */
+final class MessageOrderException(text: String)
+    extends PgOutputException("PGOUTPUT_MESSAGE_ORDER", "22023", text)
+
+/** Messages that were others when they were read again. */
+final class InputChangedException(text: String)
+    extends PgOutputException("PGOUTPUT_INPUT_CHANGED", "55000", text)

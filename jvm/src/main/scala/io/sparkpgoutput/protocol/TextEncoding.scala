@@ -10,8 +10,11 @@ import org.apache.spark.unsafe.types.UTF8String
  * The encoding that the server sent text in: its `client_encoding` when the messages were written.
  * Names, prefixes, gids, origins and text cells are in it.
  */
-final class TextEncoding private (val charset: Charset) {
+final class TextEncoding private (val charset: Charset) extends Serializable {
   import TextEncoding._
+
+  /** Java's charsets are not serializable. */
+  private def writeReplace: AnyRef = Named(charset.name)
 
   val isUtf8: Boolean = charset == StandardCharsets.UTF_8
 
@@ -31,6 +34,10 @@ final class TextEncoding private (val charset: Charset) {
 
 object TextEncoding {
   val Utf8: TextEncoding = new TextEncoding(StandardCharsets.UTF_8)
+
+  final private case class Named(charset: String) {
+    private def readResolve: AnyRef = new TextEncoding(Charset.forName(charset))
+  }
 
   private val EucJp = "x-eucJP-Open"
 

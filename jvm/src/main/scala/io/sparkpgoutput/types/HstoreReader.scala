@@ -9,7 +9,7 @@ final private[sparkpgoutput] class HstoreReader(encoding: TextEncoding) {
   private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
 
-  val pairs = new HstorePairs
+  val pairs = new StringPairs
 
   /** An int4, the number of pairs; of each key and value an int4, its size or -1, and its text. */
   def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {

@@ -1,8 +1,6 @@
 package io.sparkpgoutput.types
 
-import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeWriter}
 import org.apache.spark.sql.types.{DataType, MapType, StringType}
-import org.apache.spark.unsafe.Platform
 
 /**
  * hstore of the extension of this name, whose oid is another in each database: MAP<STRING, STRING>.
@@ -32,7 +30,7 @@ private[sparkpgoutput] object PgHstore extends PgType {
     }
   }
 
-  private def print(pairs: HstorePairs, out: TextBuffer): Unit = {
+  private def print(pairs: StringPairs, out: TextBuffer): Unit = {
     var index = 0
     while (index < pairs.size) {
       if (index > 0) {
@@ -52,59 +50,18 @@ private[sparkpgoutput] object PgHstore extends PgType {
     out.quoted(text.bytes, from, to, quote = '"', escape = '\\')
 }
 
-/**
- * Reads hstore to maps, laid out as `UnsafeMapData`: the size in bytes of the array of keys, that
- * array, the array of values.
- */
+/** Reads hstore to maps. */
 final private class HstoreConversion(options: ConversionOptions) extends Conversion {
   private val reader = new HstoreReader(options.encoding)
-  private val pairs = reader.pairs
-  private var writer: UnsafeWriter = null
-  private var array: UnsafeArrayWriter = null
+  private val map = new StringMapWriter
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
     reader.fromText(bytes, from, to)
-    write(out)
+    map.write(reader.pairs, out)
   }
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
     reader.fromBinary(bytes, from, to)
-    write(out)
-  }
-
-  private def write(out: Slot): Unit = {
-    if (out.writer ne writer) {
-      writer = out.writer
-      array = new UnsafeArrayWriter(writer, 8)
-    }
-    val start = writer.cursor
-    writer.grow(8)
-    writer.increaseCursor(8)
-    writeKeys()
-    // From the start, not from an address kept: the buffer may be another one by now.
-    Platform.putLong(writer.getBuffer, start.toLong, writer.cursor.toLong - start - 8)
-    writeValues()
-    writer.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
-  }
-
-  private def writeKeys(): Unit = {
-    array.initialize(pairs.size)
-    var index = 0
-    while (index < pairs.size) {
-      val from = pairs.keyFrom(index)
-      array.write(index, pairs.keys.bytes, from, pairs.keyTo(index) - from)
-      index += 1
-    }
-  }
-
-  private def writeValues(): Unit = {
-    array.initialize(pairs.size)
-    var index = 0
-    while (index < pairs.size) {
-      val from = pairs.valueFrom(index)
-      if (pairs.isNull(index)) array.setNull8Bytes(index)
-      else array.write(index, pairs.values.bytes, from, pairs.valueTo(index) - from)
-      index += 1
-    }
+    map.write(reader.pairs, out)
   }
 }

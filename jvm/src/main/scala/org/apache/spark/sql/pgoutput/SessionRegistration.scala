@@ -4,9 +4,10 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, classic}
 
 import io.sparkpgoutput.PgOutputExtensions
 import io.sparkpgoutput.optimizer.OptimizeDecode
+import io.sparkpgoutput.tablefunctions.FollowStreamStrategy
 
 /**
- * Registers the functions and their optimizer rule in a session that is running already. In this
+ * Registers the functions, their optimizer rule and their operators in a session that is running already. In this
  * package because the function registry of a session is `private[sql]`.
  */
 object SessionRegistration {
@@ -19,7 +20,9 @@ object SessionRegistration {
       new PgOutputExtensions().apply(extensions)
       val classicSession = session.asInstanceOf[classic.SparkSession]
       extensions.registerFunctions(classicSession.sessionState.functionRegistry)
+      extensions.registerTableFunctions(classicSession.sessionState.tableFunctionRegistry)
       classicSession.experimental.extraOptimizations :+= OptimizeDecode
+      classicSession.experimental.extraStrategies :+= FollowStreamStrategy
     }
   }
 }

@@ -4,8 +4,8 @@ import java.util.Arrays
 
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The pairs of an hstore: its keys one after another, and its values, some of them NULL. */
-final private[sparkpgoutput] class HstorePairs {
+/** Pairs of strings: keys one after another, and their values, some of them NULL. */
+final private[sparkpgoutput] class StringPairs {
   private var pairs = 0
   private var keyEnds = new Array[Int](16)
   private var valueEnds = new Array[Int](16)

@@ -1,0 +1,229 @@
+package io.sparkpgoutput.changes
+
+import java.nio.charset.StandardCharsets
+import java.util.Arrays
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+
+import io.sparkpgoutput.protocol.SchemaMismatchException
+import io.sparkpgoutput.types.{PgTypes, RowSchema}
+
+import ChangeSchema._
+
+/**
+ * The rows of changes whose transactions are known to be committed. Not thread-safe.
+ *
+ * @param follower
+ *   which knows the relations at each place
+ */
+final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
+  import ChangeRows._
+
+  private val tuples = new MessageTuples(format.options.encoding)
+  private val relationReader = new RelationReader(format.options.encoding)
+  private val tables = mutable.LongMap.empty[Table]
+
+  private val writer = new UnsafeRowWriter(format.rowType.length, FirstSize)
+
+  /** By the fields of [[ChangeSchema]]: where they are in rows, -1 where they are not wanted. */
+  private val ordinals: Array[Int] = ChangeSchema.schema.indices.map { field =>
+    val index = format.requiredFields.indexOf(field)
+    if (index < 0) -1 else format.requiredColumns.length + index
+  }.toArray
+
+  private val keeps: Map[String, Boolean] =
+    ChangeType.all.map(name => name -> format.filter.keepsType(name)).toMap
+
+  private val tuple = new ChangedTuple
+  private var transaction: Transaction = _
+  private var position = 0L
+
+  /** The rows of the change that are still to be given. */
+  private val pending = mutable.ArrayDeque.empty[PendingRow]
+
+  /**
+   * Begins with the next change, which is checked whether rows are wanted of it or not.
+   *
+   * @param transaction
+   *   the change's; no rows are made where it has no commit
+   */
+  def start(
+      follower: TransactionFollower,
+      transaction: Transaction,
+      position: Long,
+      message: Array[Byte],
+      context: Int
+  ): Unit = {
+    this.transaction = transaction
+    this.position = position
+    tuples.read(position, message, context)
+    val commit = transaction.commit
+    if (commit != null && !(commit.aborted.nonEmpty && commit.aborted.contains(tuples.xid))) {
+      message(0) match {
+        case 'I' => image(table(follower, tuples.relationId), Rows.Insert, 1)
+        case 'U' =>
+          val found = table(follower, tuples.relationId)
+          if (has(MessageTuples.Key) || has(MessageTuples.Old)) image(found, Rows.UpdatePreimage, 0)
+          image(found, Rows.UpdatePostimage, 1)
+        case 'D' => image(table(follower, tuples.relationId), Rows.Delete, 1)
+        case 'T' =>
+          tuples.relationIds.zipWithIndex.foreach { case (oid, index) =>
+            add(table(follower, oid), Rows.Truncate, index)
+          }
+      }
+    }
+  }
+
+  def hasNext: Boolean = pending.nonEmpty
+
+  /** The next row of the change, in memory that the one after it is written to. */
+  def next(): UnsafeRow = {
+    val PendingRow(table, kind, ordinal) = pending.removeHead()
+    writer.reset()
+    writer.zeroOutNullBytes()
+    if (kind eq Rows.Truncate) table.reader.writeNulls()
+    else {
+      startTuple(table, kind)
+      table.reader.read(tuple, position)
+    }
+    writeFields(table, kind, ordinal)
+    writer.getRow
+  }
+
+  private def has(field: Int) = tuples.cells(field) != null
+
+  /** A row of an image, whose tuples must be as wide as the table. */
+  private def image(table: Table, kind: Rows, ordinal: Int): Unit = {
+    var field = MessageTuples.Key
+    while (field <= MessageTuples.New) {
+      val cells = tuples.cells(field)
+      if (cells != null && cells.columns != table.relation.columns.length) {
+        throw new SchemaMismatchException(
+          s"position $position: a tuple of table ${table.relation.name} (oid ${table.relation.oid}) " +
+            s"has ${RowSchema.columns(cells.columns)}, its Relation message " +
+            s"${RowSchema.columns(table.relation.columns.length)};"
+        )
+      }
+      field += 1
+    }
+    add(table, kind, ordinal)
+  }
+
+  private def add(table: Table, kind: Rows, ordinal: Int): Unit =
+    if (table.isWanted && keeps(kind.name)) {
+      pending.append(PendingRow(table, kind, transaction.nextOrdinal + ordinal))
+    }
+
+  private def startTuple(table: Table, kind: Rows): Unit = {
+    val key = tuples.cells(MessageTuples.Key)
+    val old = if (key != null) key else tuples.cells(MessageTuples.Old)
+    val isKey = table.reader.isKey
+    if ((kind eq Rows.Insert) || (kind eq Rows.UpdatePostimage)) {
+      tuple.start(isKey, tuples.cells(MessageTuples.New), false, old, key != null)
+    } else tuple.start(isKey, old, key != null, null, false)
+  }
+
+  private def writeFields(table: Table, kind: Rows, ordinal: Long): Unit = {
+    val commit = transaction.commit
+    bytes(TABLE, table.name)
+    bytes(CHANGE_TYPE, kind.nameBytes)
+    long(COMMIT_VERSION, commit.lsn)
+    long(COMMIT_TIMESTAMP, commit.timestamp)
+    long(XID, transaction.xid)
+    text(GID, commit.gid)
+    text(ORIGIN, transaction.origin)
+    long(ORDINAL, ordinal)
+    long(POSITION, position)
+    bytes(KEYS, table.keys)
+    if (ordinals(MISSING) >= 0) {
+      bytes(MISSING, if (kind eq Rows.Truncate) NameArray.empty else table.reader.missing.names)
+    }
+  }
+
+  private def bytes(field: Int, value: Array[Byte]): Unit =
+    if (ordinals(field) >= 0) writer.write(ordinals(field), value)
+
+  private def long(field: Int, value: Long): Unit =
+    if (ordinals(field) >= 0) writer.write(ordinals(field), value)
+
+  private def text(field: Int, value: String): Unit =
+    if (ordinals(field) >= 0) {
+      if (value == null) writer.setNullAt(ordinals(field))
+      else writer.write(ordinals(field), value.getBytes(StandardCharsets.UTF_8))
+    }
+
+  /** The table as it is at this place. */
+  private def table(follower: TransactionFollower, oid: Long): Table = {
+    val sent = follower.relation(transaction, oid)
+    if (sent == null) throw ChangesError.unknownRelation(oid, position)
+    val known = tables.getOrNull(oid)
+    if (known != null && (known.sent eq sent)) known
+    else if (known != null && known.isSame(sent)) {
+      known.sent = sent
+      known
+    } else {
+      val made = make(sent, follower)
+      tables.update(oid, made)
+      made
+    }
+  }
+
+  private def make(sent: SentMessage, follower: TransactionFollower): Table = {
+    val relation = relationReader.relation(sent)
+    val isWanted = format.filter.keepsTable(relation.name)
+    val domains = for {
+      message <- follower.typeMessages
+      (oid, name) <- relationReader.baseType(message)
+      pgType <- PgTypes.declared(name)
+    } yield oid -> pgType
+    val options = format.options.copy(declared = domains.toMap ++ format.options.declared)
+    val reader =
+      if (isWanted) TableReader.of(relation, format.copy(options = options), writer, position)
+      else null
+    new Table(sent, relation, reader)
+  }
+}
+
+private object ChangeRows {
+  final private val FirstSize = 512
+
+  /** A kind of row. */
+  final private class Rows(val name: String) {
+    val nameBytes: Array[Byte] = name.getBytes(StandardCharsets.US_ASCII)
+  }
+
+  private object Rows {
+    val Insert = new Rows(ChangeType.Insert)
+    val UpdatePreimage = new Rows(ChangeType.UpdatePreimage)
+    val UpdatePostimage = new Rows(ChangeType.UpdatePostimage)
+    val Delete = new Rows(ChangeType.Delete)
+    val Truncate = new Rows(ChangeType.Truncate)
+  }
+
+  final private case class PendingRow(table: Table, kind: Rows, ordinal: Long)
+
+  /**
+   * @param sent
+   *   the Relation message, the last of those that are the same
+   * @param reader
+   *   null where no rows of the table are wanted
+   */
+  final private class Table(var sent: SentMessage, val relation: Relation, val reader: TableReader) {
+    val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
+    val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
+    def isWanted: Boolean = reader != null
+
+    /** Whether another Relation message says the same. */
+    def isSame(other: SentMessage): Boolean = Arrays.equals(
+      sent.message,
+      sent.headSize,
+      sent.message.length,
+      other.message,
+      other.headSize,
+      other.message.length
+    )
+  }
+}

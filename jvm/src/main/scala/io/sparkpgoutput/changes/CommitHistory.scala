@@ -1,0 +1,63 @@
+package io.sparkpgoutput.changes
+
+/**
+ * The commits of a stream. Their LSNs only grow; one that does not is sent again by a server that
+ * does not know that its reader has it, and is to be left out.
+ *
+ * LSNs are compared unsigned.
+ */
+abstract private[sparkpgoutput] class CommitHistory(after: Long) {
+  private var greatestLsn = 0L
+
+  /** The greatest LSN of all commits; 0 before the first. */
+  final def greatest: Long = greatestLsn
+
+  /** Goes on from another history's greatest commit. */
+  final def continueFrom(greatest: Long): Unit = greatestLsn = greatest
+
+  /** Whether the commit is new, and not at or below `after`. */
+  final def accepts(lsn: Long, xid: Long, position: Long): Boolean =
+    if (java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0) {
+      greatestLsn = lsn
+      remember(lsn, xid)
+      isAfter(lsn)
+    } else {
+      if (isAfter(lsn) && !repeats(lsn, Some(xid))) throw ChangesError.wentBack(lsn, xid, position)
+      false
+    }
+
+  /** Whether it is above the commits that were given out by an earlier read. */
+  final def isAfter(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, after) > 0
+
+  /** Whether the commit is one of those before; None where its xid is not known. */
+  def repeats(lsn: Long, xid: Option[Long]): Boolean
+
+  protected def remember(lsn: Long, xid: Long): Unit
+}
+
+/** Of a stream whose repeats have been checked before: what does not grow repeats. */
+final private[sparkpgoutput] class CheckedCommits(after: Long) extends CommitHistory(after) {
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    java.lang.Long.compareUnsigned(lsn, greatest) <= 0
+  override protected def remember(lsn: Long, xid: Long): Unit = ()
+}
+
+/** Remembers all of them: in blocks, a few bytes each. */
+final private[sparkpgoutput] class RememberedCommits(after: Long) extends CommitHistory(after) {
+  private val blocks = scala.collection.mutable.ArrayBuffer(new CommitList)
+
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    blocks.exists(block =>
+      block.covers(lsn) &&
+        block.iterator.exists(commit => commit.lsn == lsn && xid.forall(_ == commit.xid))
+    )
+
+  override protected def remember(lsn: Long, xid: Long): Unit = {
+    if (blocks.last.size >= RememberedCommits.BlockSize) blocks += new CommitList
+    blocks.last.add(lsn, xid, 0)
+  }
+}
+
+private object RememberedCommits {
+  final private val BlockSize = 4096
+}

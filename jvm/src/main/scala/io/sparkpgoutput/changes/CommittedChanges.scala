@@ -1,0 +1,45 @@
+package io.sparkpgoutput.changes
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * The rows of the committed changes in a part of a stream. Not thread-safe.
+ *
+ * @param carried
+ *   what is known at its beginning, and which transactions count
+ */
+final private[sparkpgoutput] class CommittedChanges(
+    carried: CarriedState,
+    rules: FollowRules,
+    format: ChangeFormat
+) extends TransactionHandler {
+  private val commits = new CheckedCommits(rules.after)
+  private val follower = rules.follower(carried.start, commits, this)
+  private val rows = new ChangeRows(format)
+
+  (carried.start.begun ++ carried.start.streamed ++ carried.start.prepared).foreach { open =>
+    open.commit = carried.commits.getOrElse(open.firstPosition, null)
+  }
+
+  /** Takes the next message; its rows are to be taken before the one after it. */
+  def message(position: Long, message: Array[Byte]): Unit = follower.message(position, message)
+
+  def hasNext: Boolean = rows.hasNext
+
+  /** The next row, in memory that the one after it is written to. */
+  def next(): UnsafeRow = rows.next()
+
+  override def begin(transaction: Transaction): Unit =
+    transaction.commit = carried.commits.getOrElse(
+      transaction.firstPosition,
+      if (!commits.repeats(transaction.commitLsn, None) && commits.isAfter(transaction.commitLsn)) {
+        Commit(transaction.commitLsn, transaction.commitTimestamp, null, Set.empty)
+      } else null
+    )
+
+  override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
+      : Unit = rows.start(follower, transaction, position, message, context)
+
+  override def commit(transaction: Transaction, commit: Commit): Unit = ()
+  override def drop(transaction: Transaction): Unit = ()
+}

@@ -1,0 +1,36 @@
+package io.sparkpgoutput.changes
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.protocol._
+
+/** Reads the fields of messages that are no changes. Not thread-safe. */
+final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
+
+  /** All fields but the tuples, which are the last: so their ordinals are the schema's. */
+  private val decoder =
+    new MessageDecoder(encoding, StructType(MessageSchema.schema.take(MessageSchema.KEY)))
+
+  /**
+   * The fields of a message, in memory that the next one's are written to.
+   *
+   * @throws PgOutputException
+   *   for a malformed one, with its position
+   */
+  def read(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
+    val row = decoder.decodeOrNull(message, context)
+    if (row == null) {
+      throw ChangesError.malformed(decoder.errorOrNull(message, context).toString, position)
+    }
+    row
+  }
+
+  /** Whether a logical message stands outside of stream blocks, as far as it tells by itself. */
+  def isOutside(position: Long, message: Array[Byte]): Boolean =
+    read(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
+
+  /** The oid of a Type message. */
+  def typeOid(row: UnsafeRow): Long =
+    row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
+}

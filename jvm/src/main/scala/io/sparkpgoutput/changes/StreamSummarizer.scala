@@ -1,0 +1,180 @@
+package io.sparkpgoutput.changes
+
+import java.nio.ByteBuffer
+import java.util.zip.CRC32C
+
+import scala.annotation.switch
+import scala.collection.mutable
+
+import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
+import io.sparkpgoutput.protocol.StreamContext
+
+import StreamEvent._
+
+/**
+ * Summarizes a part of a stream. What came before it is not known, so that it may begin in the
+ * midst of anything.
+ */
+final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
+  import StreamSummarizer._
+
+  private val events = mutable.ArrayBuffer.empty[StreamEvent]
+  private val fingerprint = new Fingerprinter
+  private var first = 0L
+  private var last = 0L
+
+  /** Where it stands, as far as the part itself tells; a b..P is left Unknown. */
+  private var place = Place.Unknown
+  private var changes = NoChanges
+
+  /** The transactions that were whole, since the last event. */
+  private var commits = new CommitList
+  private var greatest = 0L
+  private val definitions = mutable.LinkedHashMap.empty[(Byte, Long), Single]
+
+  /** The transaction that has begun, of which it is not known yet whether it is whole. */
+  private var begin: Begin = _
+
+  /** The kinds of logical messages in a place that is not known, each of which says the same once. */
+  private val logicalMessages = mutable.Set.empty[(Boolean, Boolean)]
+
+  def isEmpty: Boolean = fingerprint.result.messages == 0
+
+  /** The position of the last message. */
+  def lastPosition: Long = last
+
+  def message(position: Long, message: Array[Byte]): Unit = {
+    if (isEmpty) first = position
+    last = position
+    fingerprint.add(position, message)
+    if (message.length > 0) (message(0).toChar: @switch) match {
+      case 'I' | 'U' | 'D' | 'T' => change(position, message)
+      case 'R' | 'Y'             => definition(Single(position, message))
+      case 'M'                   => logicalMessage(position, message)
+      case 'O' if begin != null  => begin.others += Single(position, message)
+      case 'B'                   => beginTransaction(Single(position, message))
+      case 'C'                   => commit(Single(position, message))
+      case 'S'                   => single(Single(position, message), Place.InStream)
+      case 'b'                   => single(Single(position, message), Place.Unknown)
+      case 'O'                   => single(Single(position, message), place)
+      case _                     => single(Single(position, message), Place.Between)
+    }
+  }
+
+  def result(): StreamSummary = {
+    flush()
+    StreamSummary(first, last, fingerprint.result, events.toSeq)
+  }
+
+  private def change(position: Long, message: Array[Byte]): Unit = {
+    if (changes.number == 0) changes = new Counted(position)
+    changes.number += 1
+    changes.ordinals += TransactionFollower.ordinals(message)
+  }
+
+  /** Of those outside of stream blocks the last one counts. */
+  private def definition(sent: Single): Unit =
+    if (begin == null) single(sent, place)
+    else {
+      fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
+      begin.definitions += (sent.message(0), ByteBuffer.wrap(sent.message).getInt(1).toLong) -> sent
+    }
+
+  private def logicalMessage(position: Long, message: Array[Byte]): Unit = place match {
+    case Place.Between =>
+    case Place.InStream =>
+      if (fields.isOutside(position, message)) single(Single(position, message), Place.Between)
+    case Place.InTransaction =>
+      val row = fields.read(position, message, StreamContext.OUTSIDE)
+      if (!row.getBoolean(TRANSACTIONAL)) single(Single(position, message), Place.Between)
+    case _ =>
+      val row = fields.read(position, message, StreamContext.UNKNOWN)
+      if (logicalMessages.add((row.isNullAt(XID), row.getBoolean(TRANSACTIONAL)))) {
+        single(Single(position, message), place)
+      }
+  }
+
+  private def beginTransaction(sent: Single): Unit = {
+    flushBegin()
+    val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
+    flushChanges()
+    begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
+    place = Place.InTransaction
+  }
+
+  private def commit(sent: Single): Unit = {
+    val lsn = fields.read(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
+    val isWhole = begin != null && begin.lsn == lsn &&
+      java.lang.Long.compareUnsigned(lsn, greatest) > 0
+    if (isWhole) {
+      commits.add(lsn, begin.xid, begin.sent.position)
+      definitions ++= begin.definitions
+      greatest = lsn
+      begin = null
+      changes = NoChanges
+      place = Place.Between
+    } else single(sent, Place.Between)
+  }
+
+  /** What is not summarized. */
+  private def single(sent: Single, next: Int): Unit = {
+    flush()
+    events += sent
+    if (next != place) logicalMessages.clear()
+    place = next
+  }
+
+  private def flush(): Unit = { flushBegin(); flushChanges(); flushCommits() }
+
+  private def flushBegin(): Unit = if (begin != null) {
+    flushCommits()
+    events += begin.sent
+    events ++= begin.definitions.values
+    events ++= begin.others
+    begin = null
+    flushChanges()
+    place = Place.Unknown
+  }
+
+  private def flushChanges(): Unit = if (changes.number > 0) {
+    flushCommits()
+    events += Changes(changes.position, changes.number, changes.ordinals)
+    changes = NoChanges
+  }
+
+  private def flushCommits(): Unit = {
+    if (commits.size > 0) events += Transactions(commits)
+    events ++= definitions.values
+    commits = new CommitList
+    definitions.clear()
+  }
+}
+
+private object StreamSummarizer {
+  final private class Counted(val position: Long) {
+    var number = 0L
+    var ordinals = 0L
+  }
+
+  private def NoChanges = new Counted(0)
+
+  final private class Begin(val sent: Single, val lsn: Long, val xid: Long) {
+    val definitions = mutable.LinkedHashMap.empty[(Byte, Long), Single]
+    val others = mutable.ArrayBuffer.empty[Single]
+  }
+}
+
+/** Makes the fingerprint of messages. */
+final private[sparkpgoutput] class Fingerprinter {
+  private val crc = new CRC32C
+  private var messages = 0L
+  private var positions = 0L
+
+  def add(position: Long, message: Array[Byte]): Unit = {
+    messages += 1
+    positions = positions * 31 + position
+    crc.update(message, 0, message.length)
+  }
+
+  def result: Fingerprint = Fingerprint(messages, positions, crc.getValue)
+}

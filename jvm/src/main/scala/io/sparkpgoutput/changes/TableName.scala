@@ -1,0 +1,62 @@
+package io.sparkpgoutput.changes
+
+/** The name of a table. */
+final private[sparkpgoutput] case class TableName(namespace: String, name: String) {
+
+  /** pgoutput sends an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
+  override def toString: String = {
+    val shown = if (namespace.isEmpty) TableName.Catalog else namespace
+    s"$shown.$name"
+  }
+}
+
+private[sparkpgoutput] object TableName {
+  final val Catalog = "pg_catalog"
+}
+
+/** Tables by their names: one, or all of a namespace. */
+final private[sparkpgoutput] case class TablePattern(namespace: String, name: Option[String]) {
+  def matches(table: TableName): Boolean = {
+    val tableNamespace = if (table.namespace.isEmpty) TableName.Catalog else table.namespace
+    tableNamespace == namespace && name.forall(_ == table.name)
+  }
+}
+
+private[sparkpgoutput] object TablePattern {
+  private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""
+  private val Pattern = s"""\\s*($Part)\\s*(?:\\.\\s*($Part|\\*)\\s*)?""".r
+  private val Separator = ","
+
+  /**
+   * Reads names as they are written in SQL: those in quotes as they are, others in lower case; a
+   * name alone is one in the namespace public.
+   *
+   * @return
+   *   Left the text from which on it cannot be read
+   */
+  def parse(list: String): Either[String, Seq[TablePattern]] = {
+    val found = Pattern.findPrefixMatchOf(list)
+    found match {
+      case None => Left(list)
+      case Some(one) =>
+        val pattern =
+          if (one.group(2) == null) TablePattern("public", Some(unquoted(one.group(1))))
+          else {
+            TablePattern(
+              unquoted(one.group(1)),
+              Option.when(one.group(2) != "*")(unquoted(one.group(2)))
+            )
+          }
+        val rest = one.after.toString
+        if (rest.isEmpty) Right(Seq(pattern))
+        else if (!rest.startsWith(Separator)) Left(rest)
+        else parse(rest.stripPrefix(Separator)).map(pattern +: _)
+    }
+  }
+
+  private def unquoted(part: String): String = part.head match {
+    case quote @ ('"' | '`') =>
+      part.substring(1, part.length - 1).replace(s"$quote$quote", quote.toString)
+    case _ => part.toLowerCase(java.util.Locale.ROOT)
+  }
+}

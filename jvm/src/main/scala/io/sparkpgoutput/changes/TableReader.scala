@@ -1,0 +1,56 @@
+package io.sparkpgoutput.changes
+
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+
+import io.sparkpgoutput.types.Slot
+
+/**
+ * Writes the columns of one table, as one Relation message describes it, to rows. Not thread-safe.
+ */
+abstract private[changes] class TableReader(relation: Relation) {
+  final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
+
+  /** The columns whose value was not carried by the image read last. */
+  final val missing = new MissingColumns(relation)
+
+  /**
+   * Writes the columns of one image of a row.
+   *
+   * @param position
+   *   the message's, for errors
+   */
+  final def read(tuple: ChangedTuple, position: Long): Unit = {
+    missing.clear()
+    begin()
+    var column = 0
+    while (column < isKey.length) {
+      val kind = tuple.goTo(column)
+      if (kind == ChangedTuple.Missing) {
+        missing.add(column)
+        writeMissing(column)
+      } else write(column, kind, tuple, position)
+      column += 1
+    }
+    end()
+  }
+
+  /** Writes NULL for all of them. */
+  def writeNulls(): Unit
+
+  protected def begin(): Unit
+  protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit
+  protected def writeMissing(column: Int): Unit
+  protected def end(): Unit
+}
+
+private[changes] object TableReader {
+  def of(relation: Relation, format: ChangeFormat, writer: UnsafeRowWriter, position: Long): TableReader = {
+    val slots = Slot.all(writer, format.rowType).take(format.requiredColumns.length)
+    format.table match {
+      case columns: TableFormat.Columns =>
+        new ColumnsReader(relation, format, columns, slots, position)
+      case TableFormat.AsMap     => new MapReader(relation, format, slots.headOption)
+      case TableFormat.AsVariant => new VariantReader(relation, format, slots.headOption)
+    }
+  }
+}

@@ -1,0 +1,76 @@
+package io.sparkpgoutput.changes
+
+/**
+ * A transaction that has begun in the stream and of which it is not yet known what becomes of it.
+ *
+ * @param xid
+ *   the top-level transaction's
+ * @param firstPosition
+ *   the position of the message that began it; tells apart transactions that were sent again
+ * @param hasBeginning
+ *   whether the stream has it from its first message on; the changes of others are not read
+ * @param commitLsn
+ *   what its Begin says of its commit; 0 where there is no Begin
+ * @param commitTimestamp
+ *   the same
+ * @param gid
+ *   of a transaction that is prepared; null of others
+ * @param origin
+ *   the name of the replication origin; null where it has none
+ * @param changes
+ *   how many messages with changes were sent so far, those of savepoints rolled back included
+ * @param nextOrdinal
+ *   the `_ordinal` of the next change
+ * @param aborted
+ *   the xids of the subtransactions that were rolled back
+ * @param relations
+ *   by oid the relations that were sent in its stream blocks, which hold for it
+ */
+final private[sparkpgoutput] case class Transaction(
+    xid: Long,
+    firstPosition: Long,
+    hasBeginning: Boolean,
+    commitLsn: Long = 0,
+    commitTimestamp: Long = 0,
+    var gid: String = null,
+    var origin: String = null,
+    var changes: Long = 0,
+    var nextOrdinal: Long = 0,
+    var aborted: Set[Long] = Set.empty,
+    var relations: Map[Long, SentMessage] = Map.empty
+) {
+
+  /** What becomes of it, where that is known beforehand; null where it is not, or not committed. */
+  @transient var commit: Commit = _
+}
+
+/**
+ * A Relation or Type message.
+ *
+ * @param inStream
+ *   whether it was sent between Stream Start and Stream Stop
+ */
+final private[sparkpgoutput] case class SentMessage(
+    position: Long,
+    message: Array[Byte],
+    inStream: Boolean
+) {
+
+  /** What stands before the message's own fields: the tag, and in a stream block the xid. */
+  def headSize: Int = if (inStream) 5 else 1
+}
+
+/**
+ * The commit of a transaction: of a prepared one that of COMMIT PREPARED.
+ *
+ * @param timestamp
+ *   microseconds since 1970
+ * @param aborted
+ *   the subtransactions that are no part of it
+ */
+final private[sparkpgoutput] case class Commit(
+    lsn: Long,
+    timestamp: Long,
+    gid: String,
+    aborted: Set[Long]
+)

@@ -1,0 +1,86 @@
+package io.sparkpgoutput.tablefunctions
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.MapData
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.expressions.{ArgumentColumn, FunctionOptions}
+
+/**
+ * The arguments of a table function.
+ *
+ * @param messages
+ *   the name of the view of the messages
+ * @param order
+ *   the column that orders them
+ */
+final private[tablefunctions] case class Arguments(
+    messages: String,
+    order: String,
+    options: ChangesOptions
+) {
+
+  /** The messages and, where there are, earlier ones, with the columns of [[FollowStream]]. */
+  def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
+    columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
+  }
+
+  private def columnsOf(view: LogicalPlan): LogicalPlan = Project(
+    Seq(
+      Alias(Cast(column(order, ArgumentColumn.Order), LongType), "position")(),
+      Alias(column(options.data, ArgumentColumn.Data), "message")()
+    ) ++ options.source.map(name => Alias(attribute(name), "source")()),
+    view
+  )
+
+  private def column(name: String, purpose: ArgumentColumn.Purpose) =
+    ArgumentColumn(attribute(name), purpose)
+
+  private def attribute(name: String) = UnresolvedAttribute.quotedString(name)
+
+  /** For the column `_source`. */
+  def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
+}
+
+private[tablefunctions] object Arguments {
+  private val Usage =
+    "the arguments are the name of a table or view, the name of the column that orders it, and " +
+      "optionally a constant map of options"
+
+  def of(function: String, arguments: Seq[Expression]): Arguments = {
+    def refuse(problem: String) = new AnalysisException(
+      "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
+      Map(
+        "sqlExpr" -> s"\"$function(${arguments.map(_.sql).mkString(", ")})\"",
+        "msg" -> problem,
+        "hint" -> ""
+      )
+    )
+    def text(argument: Expression): String =
+      argument match {
+        case constant if constant.foldable && constant.dataType.isInstanceOf[StringType] =>
+          Option(constant.eval()).fold(throw refuse(Usage))(_.toString)
+        case _ => throw refuse(Usage)
+      }
+    if (arguments.length < 2 || arguments.length > 3) throw refuse(Usage)
+    val options = arguments.lift(2).map(map => entries(map).getOrElse(throw refuse(Usage)))
+    ChangesOptions
+      .parse(options.getOrElse(Nil))
+      .fold(
+        problem => throw refuse(problem),
+        Arguments(text(arguments.head), text(arguments(1)), _)
+      )
+  }
+
+  /** The options; values of other types, such as a number for `after`, as their text. */
+  private def entries(options: Expression): Option[Seq[(String, String)]] = {
+    val strings = Cast(options, FunctionOptions.OptionsType, Some("UTC"))
+    Option.when(options.foldable && strings.resolved) {
+      FunctionOptions.entries(strings.eval().asInstanceOf[MapData])
+    }
+  }
+}

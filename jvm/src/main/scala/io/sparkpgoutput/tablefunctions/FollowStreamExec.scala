@@ -1,0 +1,132 @@
+package io.sparkpgoutput.tablefunctions
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.changes._
+
+/**
+ * Follows streams in two passes over the messages. The first finds what each partition means for
+ * those behind it; that is folded here, on the driver, so that the second can read all partitions
+ * at the same time.
+ */
+sealed abstract class FollowStreamExec extends SparkPlan {
+  private[tablefunctions] def options: ChangesOptions
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
+
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  @transient override lazy val references: AttributeSet = AttributeSet(children.flatMap(_.output))
+
+  final protected def messages: SparkPlan = children.head
+  final protected def sourceType: Option[DataType] =
+    messages.output.lift(FollowStream.Source).map(_.dataType)
+
+  /** The streams, sorted first where they are not in order. */
+  final private[tablefunctions] def streams(): MessageStreams = {
+    val rules = options.rules
+    MessageStreams
+      .summarize(messages.execute(), sourceType, rules)
+      .orElse(MessageStreams.summarize(sorted().execute(), sourceType, rules))
+      .getOrElse(throw new IllegalStateException("sorted messages are in order"))
+  }
+
+  private def sorted(): SparkPlan = {
+    val order = (messages.output.lift(FollowStream.Source) ++
+      Seq(messages.output(FollowStream.Position))).map(SortOrder(_, Ascending)).toSeq
+    val partitions = math.max(messages.execute().getNumPartitions, sparkContext.defaultParallelism)
+    SortExec(
+      order,
+      global = false,
+      ShuffleExchangeExec(RangePartitioning(order, partitions), messages)
+    )
+  }
+
+  /** What is known of each source from earlier messages. */
+  @transient private lazy val earlier: Map[Any, FollowerState] =
+    children.lift(1).fold(Map.empty[Any, FollowerState]) { plan =>
+      EarlierRelations.find(plan.execute(), sourceType, options.rules)
+    }
+
+  /** Folds the parts of one stream. */
+  final private[tablefunctions] def fold(stream: Seq[StreamPart]): StreamFold = {
+    val start = earlier.getOrElse(stream.head.source, FollowerState())
+    val fold = new StreamFold(start, options.rules)
+    stream.foreach(part => fold.add(part.summary))
+    fold
+  }
+}
+
+case class TableChangesExec(
+    children: Seq[SparkPlan],
+    output: Seq[Attribute],
+    private[tablefunctions] val options: ChangesOptions,
+    private[tablefunctions] val format: ChangeFormat
+) extends FollowStreamExec {
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val found = streams()
+    val carried = found.bySource
+      .flatMap(stream => stream.zip(fold(stream).carried))
+      .map { case (part, state) => (part.source, part.summary.first) -> state }
+      .toMap
+    val parts = found.parts.map(_.map { part =>
+      CarriedPart(part.summary.fingerprint, carried((part.source, part.summary.first)))
+    })
+    val withSource = output.length > format.rowType.length
+    new TableChangesRDD(
+      found.rows,
+      parts,
+      options.rules,
+      format,
+      sourceType.filter(_ => withSource),
+      longMetric("numOutputRows")
+    )
+  }
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[SparkPlan]): SparkPlan =
+    copy(children = children)
+}
+
+case class OpenTransactionsExec(
+    children: Seq[SparkPlan],
+    output: Seq[Attribute],
+    private[tablefunctions] val options: ChangesOptions
+) extends FollowStreamExec {
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
+    val rows = streams().bySource.flatMap { stream =>
+      fold(stream).state.openTransactions
+        .filterNot(open =>
+          open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
+        )
+        .map(open => projection(row(stream.head.source, open)).copy(): InternalRow)
+    }
+    longMetric("numOutputRows") += rows.length.toLong
+    sparkContext.parallelize(rows, numSlices = 1)
+  }
+
+  private def row(source: Any, open: OpenTransaction): InternalRow = {
+    import open.transaction._
+    val values = new Array[Any](OpenTransactionSchema.schema.length)
+    values(OpenTransactionSchema.XID) = xid
+    values(OpenTransactionSchema.GID) = UTF8String.fromString(gid)
+    values(OpenTransactionSchema.STATE) = UTF8String.fromString(open.state)
+    values(OpenTransactionSchema.FIRST_POSITION) = firstPosition
+    values(OpenTransactionSchema.CHANGES) = changes
+    InternalRow.fromSeq(sourceType.map(_ => source).toSeq ++ values)
+  }
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[SparkPlan]): SparkPlan =
+    copy(children = children)
+}
