@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reference import Fields, decode
@@ -114,6 +115,7 @@ def changes(
     return source.committed, source.open(abandon)
 
 
+@lru_cache(maxsize=2**15)  # the tests read the same messages many times
 def decoded(data: bytes, in_stream: bool | None) -> Fields:
     fields = decode(data, in_stream)
     assert fields is not None

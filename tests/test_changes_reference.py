@@ -1,0 +1,104 @@
+"""The plain account of table changes agrees with what the servers' tables held, and with itself
+whatever way the messages came."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from changes_reference import Change, changes
+from data_files import captures, finals, seams
+from replay import NOT_REPLAYED, differing, replay
+
+Messages = list[tuple[int, bytes]]
+
+VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
+TEXT_CAPTURES = [name for name in captures() if "-text" in name]
+
+
+@cache
+def committed(capture: str) -> list[Change]:
+    found, left_open = changes(enumerate(captures()[capture]))
+    assert left_open == []
+    return found
+
+
+def of_any_protocol(some: Iterable[Change]) -> list[Change]:
+    """In order, without what depends on the way they were sent."""
+    in_order = sorted(some, key=lambda change: (change.commit_version, change.ordinal))
+    return [replace(change, gid=None, position=0, ordinal=0) for change in in_order]
+
+
+def test_replay_gives_the_tables() -> None:
+    differ = {
+        name: differing(replay(committed(name)), finals()[name.partition("-")[0]])
+        for name in TEXT_CAPTURES
+    }
+    by_version = defaultdict(set)
+    for name, tables in differ.items():
+        assert tables <= set(NOT_REPLAYED), name
+        by_version[name.partition("-")[0]].add(frozenset(tables))
+    assert list(by_version) == list(VERSIONS)
+    assert all(len(tables) == 1 for tables in by_version.values())
+    assert set().union(*differ.values()) == set(NOT_REPLAYED)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_protocol_does_not_matter(version: str) -> None:
+    plain, *others = (
+        of_any_protocol(committed(name)) for name in TEXT_CAPTURES if name.startswith(version)
+    )
+    assert len(plain) > 4_000
+    for other in others:
+        assert other == plain
+
+
+def test_ordinals_grow() -> None:
+    for name in TEXT_CAPTURES:
+        places = [(change.commit_version, change.ordinal) for change in committed(name)]
+        assert len(set(places)) == len(places)
+        assert sorted(places) == places
+
+
+@pytest.mark.parametrize("name", seams())
+def test_seams(name: str) -> None:
+    """What is open at the end are leftovers of transactions that aborted while nobody read."""
+    data, left_open = changes(enumerate(seams()[name].data))
+    clean, nothing = changes(enumerate(seams()[name].clean))
+    assert of_any_protocol(data) == of_any_protocol(clean)
+    assert {transaction.state for transaction in left_open} <= {"streaming"}
+    assert nothing == []
+
+
+def handed_over(messages: Messages, ends: Iterable[int]) -> Iterator[list[Change]]:
+    """The changes that each of several reads gives, which see one after the other the messages in
+    front of the ends."""
+    after = None
+    start = 0
+    for end in ends:
+        found, left_open = changes(messages[start:end], after=after, relations=messages[:start])
+        yield found
+        versions = [change.commit_version for change in found]
+        after = max(versions, default=after)
+        start = min((transaction.first_position for transaction in left_open), default=end)
+
+
+@pytest.mark.parametrize(
+    "name", [*seams(), *(f"{version}-v2-stream_on-text" for version in VERSIONS)]
+)
+def test_handed_over_between_reads(name: str) -> None:
+    stored = seams()[name].data if name in seams() else captures()[name]
+    messages = list(enumerate(stored))
+    whole, _ = changes(messages)
+    dice = random.Random(name)
+    for reads in range(2, 6):
+        ends = sorted(dice.sample(range(len(messages)), reads - 1))
+        found = [
+            change for some in handed_over(messages, [*ends, len(messages)]) for change in some
+        ]
+        assert found == whole, ends
