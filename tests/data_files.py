@@ -43,6 +43,15 @@ def captures() -> dict[str, list[bytes]]:
     }
 
 
+def text_captures() -> dict[str, list[bytes]]:
+    """Those without binary values."""
+    return {name: messages for name, messages in captures().items() if "-text" in name}
+
+
+def version_of(capture: str) -> str:
+    return capture.partition("-")[0]
+
+
 def _messages(path: Path, name: str = "data") -> list[bytes]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         next(lines)  # the server's version and the slot's options

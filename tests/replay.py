@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from changes_reference import Change, Row
 from data_files import FinalTable
@@ -33,11 +34,20 @@ OTHER_TEXT = {
 }
 
 
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    return sorted(changes, key=lambda change: (change.commit_version, change.ordinal))
+
+
+def of_any_protocol(changes: Iterable[Change]) -> list[Change]:
+    """In order, without what depends on the way that the server sent them."""
+    return [replace(change, gid=None, position=0, ordinal=0) for change in in_order(changes)]
+
+
 def replay(changes: Iterable[Change]) -> Tables:
     """The tables that begin empty, by name. The changes may come in any order."""
     tables: Tables = defaultdict(list)
     before: Row | None = None
-    for change in sorted(changes, key=lambda change: (change.commit_version, change.ordinal)):
+    for change in in_order(changes):
         rows, row = tables[change.table], change.row
         if row is None:
             rows.clear()

@@ -6,19 +6,17 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from changes_reference import Change, changes
-from data_files import captures, finals, seams
-from replay import NOT_REPLAYED, differing, replay
+from data_files import captures, finals, seams, text_captures, version_of
+from replay import NOT_REPLAYED, differing, of_any_protocol, replay
 
 Messages = list[tuple[int, bytes]]
 
 VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
-TEXT_CAPTURES = [name for name in captures() if "-text" in name]
 
 
 @cache
@@ -28,21 +26,15 @@ def committed(capture: str) -> list[Change]:
     return found
 
 
-def of_any_protocol(some: Iterable[Change]) -> list[Change]:
-    """In order, without what depends on the way they were sent."""
-    in_order = sorted(some, key=lambda change: (change.commit_version, change.ordinal))
-    return [replace(change, gid=None, position=0, ordinal=0) for change in in_order]
-
-
 def test_replay_gives_the_tables() -> None:
     differ = {
-        name: differing(replay(committed(name)), finals()[name.partition("-")[0]])
-        for name in TEXT_CAPTURES
+        name: differing(replay(committed(name)), finals()[version_of(name)])
+        for name in text_captures()
     }
     by_version = defaultdict(set)
     for name, tables in differ.items():
         assert tables <= set(NOT_REPLAYED), name
-        by_version[name.partition("-")[0]].add(frozenset(tables))
+        by_version[version_of(name)].add(frozenset(tables))
     assert list(by_version) == list(VERSIONS)
     assert all(len(tables) == 1 for tables in by_version.values())
     assert set().union(*differ.values()) == set(NOT_REPLAYED)
@@ -51,7 +43,7 @@ def test_replay_gives_the_tables() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_protocol_does_not_matter(version: str) -> None:
     plain, *others = (
-        of_any_protocol(committed(name)) for name in TEXT_CAPTURES if name.startswith(version)
+        of_any_protocol(committed(name)) for name in text_captures() if name.startswith(version)
     )
     assert len(plain) > 4_000
     for other in others:
@@ -59,7 +51,7 @@ def test_protocol_does_not_matter(version: str) -> None:
 
 
 def test_ordinals_grow() -> None:
-    for name in TEXT_CAPTURES:
+    for name in text_captures():
         places = [(change.commit_version, change.ordinal) for change in committed(name)]
         assert len(set(places)) == len(places)
         assert sorted(places) == places
