@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import pyarrow as pa
 import pytest
@@ -32,6 +33,16 @@ SOME_STREAMS: dict[str, Messages] = {
         "seam-103": seams()["seam-103"].data,
     }.items()
 }
+
+
+@cache
+def whole(name: str) -> tuple[list[Change], list[OpenTransaction]]:
+    return reference.changes(SOME_STREAMS[name])
+
+
+@cache
+def of_capture(name: str) -> list[Change]:
+    return reference.changes(enumerate(captures()[name]))[0]
 
 
 def frame(spark: SparkSession, streams: Mapping[str, Messages]) -> DataFrame:
@@ -112,16 +123,14 @@ def of_captures(captured: DataFrame) -> dict[str, list[Change]]:
 
 def test_text_captures(of_captures: dict[str, list[Change]]) -> None:
     assert set(of_captures) == set(captures())
-    for name, messages in text_captures().items():
-        expected, _ = reference.changes(enumerate(messages))
-        assert_equal(of_captures[name], expected, name)
+    for name in text_captures():
+        assert_equal(of_captures[name], of_capture(name), name)
 
 
 def test_binary_captures(of_captures: dict[str, list[Change]]) -> None:
     """Their rows have the same text as those of the text captures."""
     for name in captures().keys() - text_captures().keys():
-        text = captures()[f"{version_of(name)}-v1-stream_off-text"]
-        expected, _ = reference.changes(enumerate(text))
+        expected = of_capture(f"{version_of(name)}-v1-stream_off-text")
         assert_equal(
             without_settings(of_any_protocol(of_captures[name])),
             without_settings(of_any_protocol(expected)),
@@ -182,16 +191,15 @@ def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: boo
 
     found = by_source(changes(messages, "seq", source="name"))
     assert set(found) == set(SOME_STREAMS)
-    for name, stream in SOME_STREAMS.items():
-        expected, _ = reference.changes(stream)
-        assert_equal(found[name], expected, name)
+    for name in SOME_STREAMS:
+        assert_equal(found[name], whole(name)[0], name)
     messages.unpersist()
 
 
 def test_open_transactions(spark: SparkSession) -> None:
     """At random ends, of which many are within transactions, and right after PREPARE."""
     dice = random.Random("ends")
-    streams = {}
+    streams: dict[str, Messages] = {}
     for name, stream in SOME_STREAMS.items():
         prepares = [place for place, (_, data) in enumerate(stream) if data[:1] in (b"P", b"p")]
         ends = [*dice.sample(range(len(stream)), 6), *(place + 1 for place in prepares[:2])]
@@ -211,7 +219,7 @@ def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
     end = random.Random(name).choice(
         [place for place, (_, data) in enumerate(stream) if data[:1] == b"I" and place > 500]
     )
-    whole, open_at_the_end = reference.changes(stream)
+    expected, expected_open = whole(name)
 
     messages = frame(spark, {name: stream})
     earlier = messages.filter(F.col("seq") < end)
@@ -223,8 +231,8 @@ def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
         options["after"] = str(max(change.commit_version for change in first))
     later = messages.filter(F.col("seq") >= start)
     second = of_one_source(changes(later, "seq", options=options))
-    assert_equal(first + second, whole, end)
-    assert opened(open_transactions(later, "seq", options=options)) == open_at_the_end
+    assert_equal(first + second, expected, end)
+    assert opened(open_transactions(later, "seq", options=options)) == expected_open
 
 
 @pytest.mark.parametrize("name", SOME_STREAMS)
