@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import changes_reference as reference
@@ -58,32 +58,18 @@ def rows_of(streams: Mapping[str, Messages]) -> list[tuple[str, int, bytes]]:
 def by_source(found: DataFrame) -> dict[str, list[Change]]:
     """In order, for each source that has any."""
     sources = defaultdict(list)
-    selected = found.select(
-        F.col("_source").alias("source"),
-        *(F.col(name).alias(name.removeprefix("_")) for name in found.columns if name in COLUMNS),
-        # Python cannot hold all of Spark's timestamps.
-        F.unix_micros("_commit_timestamp").alias("commit_timestamp"),
-    )
-    for values in selected.toArrow().to_pylist():
-        # Arrow has a map as pairs.
-        row = None if values["row"] is None else dict(values.pop("row"))
-        sources[values.pop("source")].append(Change(**{**values, "row": row}))
+    columns = [column_of(field.name).alias(field.name) for field in fields(Change)]
+    for values in found.select("_source", *columns).toArrow().to_pylist():
+        source, pairs = values.pop("_source"), values.pop("row")  # Arrow has a map as pairs
+        row = None if pairs is None else dict(pairs)
+        sources[source].append(Change(**values, row=row))
     return {source: in_order(some) for source, some in sources.items()}
 
 
-COLUMNS = (
-    "row",
-    "_table",
-    "_change_type",
-    "_commit_version",
-    "_xid",
-    "_gid",
-    "_origin",
-    "_ordinal",
-    "_position",
-    "_keys",
-    "_missing",
-)
+def column_of(field: str) -> Column:
+    if field == "commit_timestamp":  # Python cannot hold all of Spark's timestamps
+        return F.unix_micros("_commit_timestamp")
+    return F.col(field if field == "row" else f"_{field}")
 
 
 def of_one_source(found: DataFrame) -> list[Change]:
