@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import changes_reference as reference
+from changes_cases import CASES
 from changes_reference import Change, OpenTransaction
 from data_files import captures, finals, seams, text_captures, version_of
 from replay import NOT_REPLAYED, differing, in_order, of_any_protocol, replay
@@ -156,6 +157,16 @@ def test_seams(spark: SparkSession) -> None:
         assert_equal(
             of_any_protocol(found[f"{name} data"]), of_any_protocol(found[f"{name} clean"]), name
         )
+
+
+def test_cases(spark: SparkSession) -> None:
+    streams = {name: list(enumerate(case.messages)) for name, case in CASES.items()}
+    messages = frame(spark, streams)
+    found = by_source(changes(messages, "seq", source="name"))
+    left_open = opened_by_source(open_transactions(messages, "seq", source="name"))
+    for name, stream in streams.items():
+        expected = reference.changes(stream)
+        assert (found.get(name, []), left_open.get(name, [])) == expected, name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,28 @@ from functools import cache
 
 import pytest
 
-from changes_reference import Change, changes
+from changes_cases import (
+    CASES,
+    Case,
+    R,
+    abort,
+    begin,
+    block,
+    commit,
+    commit_prepared,
+    insert,
+    plain,
+    relation,
+    start,
+    stream_commit,
+)
+from changes_reference import (
+    Change,
+    CommitWentBack,
+    IncompleteTransaction,
+    UnknownRelation,
+    changes,
+)
 from data_files import captures, finals, seams, text_captures, version_of
 from replay import NOT_REPLAYED, differing, of_any_protocol, replay
 
@@ -94,3 +115,69 @@ def test_handed_over_between_reads(name: str) -> None:
             change for some in handed_over(messages, [*ends, len(messages)]) for change in some
         ]
         assert found == whole, ends
+
+
+def values(some: Iterable[Change]) -> str:
+    return "".join(str(change.row["k"]) for change in some if change.row)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_cases(case: Case) -> None:
+    committed, left_open = changes(enumerate(case.messages))
+    assert values(committed) == case.committed
+    assert tuple(transaction.xid for transaction in left_open) == case.left_open
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [R, insert("a"), commit(10)],
+        [R, commit(10)],
+        [R, begin(10, 1), insert("a"), commit(11)],
+        [R, commit_prepared(10, 1)],
+        [stream_commit(10, 1)],
+        [*block(2, "a", first=False), stream_commit(10, 2)],
+        [*plain(10, 1, "a")[:1], abort(3, 3), insert("a")],
+    ],
+)
+def test_without_a_beginning(messages: list[bytes]) -> None:
+    stream = list(enumerate(messages))
+    with pytest.raises(IncompleteTransaction):
+        changes(stream)
+    assert changes(stream, incomplete="skip") == ([], [])
+
+
+def test_up_to_after_nothing_needs_a_beginning() -> None:
+    messages = [R, commit(10), commit_prepared(15, 2), *plain(20, 3, "a"), *plain(30, 4, "b")]
+    committed, _ = changes(enumerate(messages), after=20)
+    assert values(committed) == "b"
+
+
+def test_a_commit_that_goes_back() -> None:
+    for again in (plain(10, 1, "b"), plain(20, 3, "b"), [commit(10)]):
+        messages = list(enumerate([R, *plain(20, 2, "a"), *again]))
+        if again != plain(20, 3, "b"):
+            found, _ = changes(messages, after=10)
+            assert values(found) == "a"
+        with pytest.raises(CommitWentBack):
+            changes(messages, after=5)
+
+
+@pytest.mark.parametrize("described", [[], [relation("k", "v")]])
+def test_a_relation_that_does_not_fit(described: list[bytes]) -> None:
+    with pytest.raises(UnknownRelation):
+        changes(enumerate([*described, *plain(10, 1, "a")]))
+
+
+def test_relations_from_earlier_messages() -> None:
+    earlier = enumerate([begin(5, 1), relation("v"), start(2), relation("k", xid=2)])
+    committed, _ = changes(
+        [(place + 10, m) for place, m in enumerate(plain(10, 3, "a"))], relations=earlier
+    )
+    assert values(committed) == "a"
+
+
+def test_abandon() -> None:
+    messages = list(enumerate([*block(2, "a"), *block(3, "b")]))
+    _, left_open = changes(messages, abandon=[2])
+    assert [transaction.xid for transaction in left_open] == [3]
