@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from changes_reference import Change, Row
+from changes_reference import Change, Row, unsigned
 from data_files import FinalTable
 
 Tables = dict[str, list[Row]]
@@ -35,7 +35,7 @@ OTHER_TEXT = {
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
-    return sorted(changes, key=lambda change: (change.commit_version, change.ordinal))
+    return sorted(changes, key=lambda change: (unsigned(change.commit_version), change.ordinal))
 
 
 def of_any_protocol(changes: Iterable[Change]) -> list[Change]:

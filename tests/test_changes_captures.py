@@ -234,7 +234,7 @@ def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
 
 @pytest.mark.parametrize("name", SOME_STREAMS)
 def test_without_the_beginning(spark: SparkSession, name: str) -> None:
-    """From the middle of a streamed transaction on, or of another where there is none."""
+    """From the middle of a streamed block on."""
     stream = SOME_STREAMS[name]
     dice = random.Random(name)
     in_blocks = [
