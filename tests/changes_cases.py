@@ -137,6 +137,16 @@ CASES = {
         "b",
         (2,),
     ),
+    "cut off in a block by a logical message, as what follows shows": Case(
+        [*block(2, "a")[:-1], logical_message(transactional=False), R, *plain(10, 1, "b")],
+        "b",
+        (2,),
+    ),
+    "cut off in a block by a logical message without a transaction id": Case(
+        [*block(2, "a")[:-1], logical_message(transactional=True), R, *plain(10, 1, "b")],
+        "b",
+        (2,),
+    ),
     "a logical message in a block": Case(
         [
             *block(2, "a")[:-1],
@@ -166,6 +176,16 @@ CASES = {
         ],
         "b",
     ),
+    "streamed, then prepared whole and open": Case(
+        [R, *block(2, "a"), begin_prepare(20, 2), insert("b"), prepare(20, 2)], "", (2,)
+    ),
+    "prepared, then sent whole": Case(
+        [R, begin_prepare(10, 1), insert("a"), prepare(10, 1), *plain(20, 1, "b")], "b"
+    ),
+    "prepared under another gid": Case(
+        [R, begin_prepare(10, 1), insert("a"), prepare(10, 1, "other")], ""
+    ),
+    "prepared without a beginning": Case([*block(1, "a", first=False), stream_prepare(10, 1)], ""),
     "prepared, streamed again and cut off, then decided": Case(
         [
             R,
@@ -245,8 +265,8 @@ CASES = {
             begin_prepare(20, 2),
             insert("b"),
             prepare(20, 2),
-            rollback_prepared(30, 1),
-            commit_prepared(40, 2),
+            commit_prepared(30, 2),
+            rollback_prepared(40, 1),
         ],
         "b",
     ),

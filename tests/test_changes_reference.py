@@ -12,6 +12,7 @@ import pytest
 
 from changes_cases import (
     CASES,
+    STOP,
     Case,
     R,
     abort,
@@ -20,6 +21,7 @@ from changes_cases import (
     commit,
     commit_prepared,
     insert,
+    logical_message,
     plain,
     relation,
     start,
@@ -134,6 +136,7 @@ def test_cases(case: Case) -> None:
         [R, insert("a"), commit(10)],
         [R, commit(10)],
         [R, begin(10, 1), insert("a"), commit(11)],
+        [R, begin(10, 1), insert("a"), logical_message(transactional=False), commit(10)],
         [R, commit_prepared(10, 1)],
         [stream_commit(10, 1)],
         [*block(2, "a", first=False), stream_commit(10, 2)],
@@ -151,6 +154,14 @@ def test_up_to_after_nothing_needs_a_beginning() -> None:
     messages = [R, commit(10), commit_prepared(15, 2), *plain(20, 3, "a"), *plain(30, 4, "b")]
     committed, _ = changes(enumerate(messages), after=20)
     assert values(committed) == "b"
+
+
+def test_relations_of_a_segment_without_a_beginning() -> None:
+    """A streamed transaction that the read before gave out, of which this one sees the rest."""
+    segment = [start(2, first=False), relation("k", xid=2), insert("a", xid=2), STOP]
+    messages = [*segment, stream_commit(10, 2), *plain(20, 3, "b")]
+    committed, left_open = changes(enumerate(messages), after=10)
+    assert (values(committed), left_open) == ("b", [])
 
 
 def test_a_commit_that_goes_back() -> None:
