@@ -38,9 +38,17 @@ def schema_of(relation_row: Row, options: Mapping[str, str] | None = None) -> St
     >>> schema_of(row.relation)["id"].dataType
     LongType()
     """
-    relation = StructField("relation", message_schema()["relation"].dataType)
-    frame = SparkSession.active().createDataFrame([(relation_row,)], StructType([relation]))
-    found = frame.select(pgoutput_schema("relation", options).alias("ddl")).collect()[0]["ddl"]
+    found = relation_ddl(SparkSession.active(), relation_row, options)
     schema = StructType.fromDDL(found) if found else StructType()
     assert isinstance(schema, StructType)
     return schema
+
+
+def relation_ddl(
+    spark: SparkSession, relation_row: Row, options: Mapping[str, str] | None = None
+) -> str | None:
+    """Give the schema as DDL; None where there is no relation."""
+    relation = StructField("relation", message_schema()["relation"].dataType)
+    frame = spark.createDataFrame([(relation_row,)], StructType([relation]))
+    ddl: str | None = frame.select(pgoutput_schema("relation", options)).collect()[0][0]
+    return ddl

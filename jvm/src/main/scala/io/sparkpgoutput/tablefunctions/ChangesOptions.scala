@@ -148,7 +148,18 @@ private[sparkpgoutput] object ChangesOptions {
         s"The schema's column '$name' has the name of a column that all changes have; rename it in " +
           "PostgreSQL, or use the option 'row' in place of 'schema'"
       )
+      .orElse(
+        repeated(schema.fieldNames.toSeq).map(name =>
+          s"The schema has two columns '$name', which Spark cannot tell apart: set " +
+            "spark.sql.caseSensitive, or use the option 'row' in place of 'schema'"
+        )
+      )
       .toLeft(options.copy(schema = Some(schema)))
+  }
+
+  private def repeated(names: Seq[String]): Option[String] = {
+    val keys = if (SQLConf.get.caseSensitiveAnalysis) names else names.map(lower)
+    keys.diff(keys.distinct).headOption
   }
 
   private def parseAfter(options: ChangesOptions, lsn: String) = lsn.toLongOption

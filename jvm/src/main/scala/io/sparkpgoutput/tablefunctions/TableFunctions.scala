@@ -16,14 +16,14 @@ object TableFunctions {
   type TableFunction = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
 
   val all: Seq[TableFunction] = Seq(
-    function("pgoutput_changes", changes),
-    function("pgoutput_open", open)
+    function(FunctionDescriptions.changes, changes),
+    function(FunctionDescriptions.open, open)
   )
 
-  private def function(name: String, build: Arguments => LogicalPlan): TableFunction = (
-    FunctionIdentifier(name),
-    new ExpressionInfo(getClass.getName, name),
-    arguments => build(Arguments.of(name, arguments))
+  private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
+    FunctionIdentifier(info.getName),
+    info,
+    arguments => build(Arguments.of(info.getName, arguments))
   )
 
   private def changes(arguments: Arguments): LogicalPlan = {

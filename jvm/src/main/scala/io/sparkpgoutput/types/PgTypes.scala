@@ -110,10 +110,13 @@ private[sparkpgoutput] object PgTypes {
     (oid -> pgType) +: Option.when(arrayOid != 0)(arrayOid -> new PgArray(pgType, oid)).toSeq
   }.toMap
 
-  private val byName: Map[String, PgType] =
-    (all.map(_.pgType) :+ PgHstore :+ PgComposite :+ new PgText("enum"))
-      .map(pgType => pgType.name -> pgType)
-      .toMap
+  /** By the names in `pg_type`, where those of arrays begin with an underscore. */
+  private val byName: Map[String, PgType] = {
+    val types = all.map(_.pgType) :+ PgHstore :+ PgComposite :+ new PgText("enum")
+    val arrays =
+      all.filter(_.arrayOid != 0).map(known => s"_${known.pgType.name}" -> byOid(known.arrayOid))
+    (types.map(pgType => pgType.name -> pgType) ++ arrays).toMap
+  }
 
   /** What the option for a type whose oid PostgreSQL does not fix can be, for an error message. */
   val declarations: String =

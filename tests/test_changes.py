@@ -1,0 +1,685 @@
+"""What changes and open_transactions take, give and refuse."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+import spark_pgoutput.table_changes
+import stream_messages as m
+from data_files import captures
+from processes import CONNECT, PRELUDE, run_python
+from spark_pgoutput import changes, open_transactions
+from stream_messages import frame
+from test_registration import connect_server
+
+ID = m.column("id", m.INT8, key=True)
+NOTE = m.column("note", m.TEXT)
+ORDERS = m.relation("public.orders", ID, NOTE)
+
+# A row of every type of change, of two tables.
+HISTORY = [
+    *m.transaction(
+        1,
+        10,
+        ORDERS,
+        m.insert("1", "a"),
+        m.insert("2", None),
+        m.update("1", m.UNCHANGED, old=("1", "a")),
+    ),
+    *m.transaction(
+        2,
+        20,
+        m.origin("elsewhere"),
+        m.update("3", m.UNCHANGED, key=("2", None)),
+        m.delete("1", None),
+    ),
+    *m.transaction(
+        3, 30, m.relation("sales.items", ID, oid=16500), m.insert("7", oid=16500), m.truncate(16400)
+    ),
+]
+
+CHANGE_COLUMNS: dict[str, DataType] = {
+    "_table": StringType(),
+    "_change_type": StringType(),
+    "_commit_version": LongType(),
+    "_commit_timestamp": TimestampType(),
+    "_xid": LongType(),
+    "_gid": StringType(),
+    "_origin": StringType(),
+    "_ordinal": LongType(),
+    "_position": LongType(),
+    "_keys": ArrayType(StringType(), containsNull=False),
+    "_missing": ArrayType(StringType(), containsNull=False),
+}
+
+REFUSED = [
+    ("'messages'", ["name of a table or view"]),
+    ("'messages', 'seq', map(), 1", ["name of a table or view"]),
+    ("1, 'seq'", ["name of a table or view"]),
+    ("'messages', CAST(NULL AS STRING)", ["name of the column"]),
+    ("'messages', 'seq', 'data'", ["constant map"]),
+    ("'nowhere', 'seq'", ["nowhere", "TABLE_OR_VIEW_NOT_FOUND"]),
+    ("'messages', 'nothing'", ["nothing", "UNRESOLVED_COLUMN"]),
+    ("'messages', 'hex'", ["BIGINT", "STRING"]),
+    ("'messages', 'seq', map('data', 'hex')", ["BINARY", "unhex", "STRING"]),
+    ("'messages', 'seq', map('data', 'nothing')", ["nothing", "UNRESOLVED_COLUMN"]),
+    ("'messages', 'seq', map('data', NULL)", ["'data'", "NULL"]),
+    ("'messages', 'seq', map('data', 'data', 'DATA', 'data')", ["'data'", "twice"]),
+    ("'messages', 'seq', map('date', 'data')", ["'date'", "'schemaEvolution'", "'moneyScale'"]),
+    ("'messages', 'seq', map('source', 'nothing')", ["nothing", "UNRESOLVED_COLUMN"]),
+    ("'messages', 'seq', map('tables', 'a, .b')", ["'a, .b'", "' .b'", "'tables'", "sales.*"]),
+    ("'messages', 'seq', map('schema', 'id no type')", ["PARSE_SYNTAX_ERROR"]),
+    ("'messages', 'seq', map('schema', 'INT')", ["INVALID_SCHEMA", "STRUCT"]),
+    ("'messages', 'seq', map('schema', 'id INT, _XID INT')", ["'_XID'", "all changes", "'row'"]),
+    ("'messages', 'seq', map('schema', '_source INT')", ["'_source'", "all changes"]),
+    ("'messages', 'seq', map('schema', 'a INT, A INT')", ["'a'", "caseSensitive", "'row'"]),
+    ("'messages', 'seq', map('schema', 'a INT', 'row', 'map')", ["'schema'", "'row'"]),
+    ("'messages', 'seq', map('row', 'json')", ["'json'", "'row'", "map", "variant"]),
+    (
+        "'messages', 'seq', map('schemaEvolution', 'merge')",
+        ["'merge'", "'schemaEvolution'", "error", "ignore"],
+    ),
+    ("'messages', 'seq', map('after', 'x')", ["'x'", "'after'", "16/B374D848"]),
+    ("'messages', 'seq', map('after', 1, 'source', 'hex')", ["'after'", "one source"]),
+    ("'messages', 'seq', map('relations', 'nowhere')", ["nowhere", "TABLE_OR_VIEW_NOT_FOUND"]),
+    ("'messages', 'seq', map('incomplete', 'x')", ["'x'", "'incomplete'", "error", "skip"]),
+    ("'messages', 'seq', map('abandon', '1,x')", ["'1,x'", "'abandon'", "xids"]),
+    ("'messages', 'seq', map('mode', 'DROP')", ["'DROP'", "'mode'", "FAILFAST"]),
+    ("'messages', 'seq', map('encoding', 'x')", ["'x'", "'encoding'"]),
+    ("'messages', 'seq', map('type.16402', 'int5')", ["'int5'", "'type.16402'", "range:"]),
+]
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession) -> DataFrame:
+    return frame(spark, HISTORY)
+
+
+@pytest.fixture(scope="module")
+def messages(spark: SparkSession, history: DataFrame) -> Iterator[str]:
+    """The name of a view."""
+    history.withColumn("hex", F.hex("data")).createOrReplaceTempView("messages")
+    yield "messages"
+    spark.catalog.dropTempView("messages")
+
+
+def types_of(df: DataFrame) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in df.schema}
+
+
+def in_order(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    ordered = df.orderBy("_commit_version", "_ordinal").select(*columns).collect()
+    return [tuple(row) for row in ordered]
+
+
+def error_of(df: DataFrame) -> IllegalArgumentException:
+    with pytest.raises(IllegalArgumentException) as caught:
+        df.collect()
+    return caught.value
+
+
+def test_examples_in_docstrings(spark: SparkSession) -> None:
+    results = doctest.testmod(spark_pgoutput.table_changes, extraglobs={"spark": spark})
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+@pytest.mark.usefixtures("messages")
+@pytest.mark.parametrize("function", ["pgoutput_changes", "pgoutput_open"])
+@pytest.mark.parametrize(("arguments", "texts"), REFUSED)
+def test_refused(spark: SparkSession, function: str, arguments: str, texts: list[str]) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(f"SELECT * FROM {function}({arguments})")
+    assert [text for text in texts if text not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        ({"table": "orders", "schema": "id INT"}, ["table", "schema"]),
+        ({"table": "orders", "tables": ["orders"]}, ["table", "tables"]),
+        ({"table": "public.*"}, ["'public.*'", "public.orders"]),
+        ({"table": "nothing"}, ["nothing", "public.nothing", "'relations'"]),
+        ({"options": {"SCHEMA": "id INT"}}, ["'schema'", "argument"]),
+        ({"options": {"row": "map", "ROW": "map"}}, ["'row'", "twice"]),
+    ],
+)
+def test_refused_in_python(history: DataFrame, arguments: Any, texts: list[str]) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match=r".") as caught:
+        changes(history, **arguments)
+    assert [text for text in texts if text not in str(caught.value)] == []
+
+
+def test_table_of_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.schema("seq BIGINT, data BINARY").parquet(str(tmp_path))
+    with pytest.raises(ValueError, match=r"streaming.*schema and tables"):
+        changes(stream, table="orders")
+
+
+def test_columns(history: DataFrame) -> None:
+    text = StringType()
+    as_map, as_variant = changes(history), changes(history, options={"row": "VARIANT"})
+    assert types_of(as_map) == {"row": MapType(text, text), **CHANGE_COLUMNS}
+    assert types_of(as_variant) == {"row": VariantType(), **CHANGE_COLUMNS}
+    schema = StructType.fromDDL("id BIGINT NOT NULL, note STRING")
+    for given in (schema, "id BIGINT, note STRING NOT NULL"):
+        typed = changes(history, schema=given, tables="orders")
+        assert types_of(typed) == {"id": LongType(), "note": text, **CHANGE_COLUMNS}
+        assert typed.schema["id"].nullable
+        assert [list(row[:2]) for row in in_order(typed, "*")][:2] == [[1, "a"], [2, None]]
+    assert types_of(open_transactions(history)) == {
+        "_xid": LongType(),
+        "_gid": text,
+        "state": text,
+        "first_position": LongType(),
+        "changes": LongType(),
+    }
+
+
+def test_rows(history: DataFrame) -> None:
+    """A value that was not sent has no key in the map, but is in an old tuple."""
+    assert in_order(changes(history), "row", "_table", "_change_type", "_keys", "_missing") == [
+        ({"id": "1", "note": "a"}, "public.orders", "insert", ["id"], []),
+        ({"id": "2", "note": None}, "public.orders", "insert", ["id"], []),
+        ({"id": "1", "note": "a"}, "public.orders", "update_preimage", ["id"], []),
+        ({"id": "1", "note": "a"}, "public.orders", "update_postimage", ["id"], []),
+        ({"id": "2"}, "public.orders", "update_preimage", ["id"], ["note"]),
+        ({"id": "3"}, "public.orders", "update_postimage", ["id"], ["note"]),
+        ({"id": "1"}, "public.orders", "delete", ["id"], ["note"]),
+        ({"id": "7"}, "sales.items", "insert", ["id"], []),
+        (None, "public.orders", "truncate", ["id"], []),
+    ]
+    first, *_, last = in_order(
+        changes(history), "_commit_version", "_xid", "_gid", "_origin", "_position"
+    )
+    assert (first, last) == ((10, 1, None, None, 2), (30, 3, None, None, 14))
+    assert in_order(changes(history).where("_xid = 2"), "_origin") == [("elsewhere",)] * 3
+    variant = changes(history, options={"row": "variant"})
+    assert in_order(variant.select(F.to_json("row").alias("json"), "*"), "json")[:2] == [
+        ('{"id":1,"note":"a"}',),
+        ('{"id":2,"note":null}',),
+    ]
+
+
+def test_tables(spark: SparkSession, history: DataFrame) -> None:
+    for tables in ("sales.*", "SALES.Items", ["sales.items", '"My"."Table"']):
+        assert in_order(changes(history, tables=tables), "_table") == [("sales.items",)]
+    odd = frame(spark, m.transaction(1, 1, m.relation("My.a b", ID), m.insert("1")))
+    for table in ('"My"."a b"', '`My`."a b"'):
+        assert in_order(changes(odd, table=table), "id", "_table") == [(1, "My.a b")]
+    catalog = frame(spark, m.transaction(1, 1, m.relation(".pg_x", ID), m.insert("1")))
+    assert in_order(changes(catalog, table="pg_catalog.pg_x"), "id") == [(1,)]
+
+
+@pytest.mark.parametrize("kind", ["INT", "STRING"])
+def test_source(history: DataFrame, kind: str) -> None:
+    """Streams of the same messages, in one partition and in several, mixed."""
+    both = history.union(history).selectExpr(
+        f"CAST(monotonically_increasing_id() % 2 AS {kind}) AS slot", "seq", "data"
+    )
+    both = history.selectExpr(f"explode(array(CAST(1 AS {kind}), 2)) AS slot", "seq", "data")
+    found = changes(both, source="slot")
+    assert found.columns[-1] == "_source"
+    assert found.schema["_source"].dataType == both.schema["slot"].dataType
+    for slot in (1, 2):
+        of_slot = found.where(F.col("_source") == slot).drop("_source")
+        assert in_order(of_slot, "*") == in_order(changes(history), "*")
+    (open_,) = open_transactions(both.where("slot = 2 AND seq < 2"), source="slot").collect()
+    assert list(open_.asDict()) == ["_source", "_xid", "_gid", "state", "first_position", "changes"]
+    assert str(open_["_source"]) == "2"
+
+
+def test_other_names_of_columns(history: DataFrame) -> None:
+    renamed = history.selectExpr("struct(seq AS `the offset`) AS kafka", "data AS value")
+    found = changes(renamed, "kafka.`the offset`", data="value", table="orders")
+    assert found.count() == 8
+
+
+# Layouts of a table one after the other, with an insert each, and the schema for all.
+EVOLVED: list[tuple[list[tuple[bytes, tuple[str, ...]]], dict[str, DataType]]] = [
+    (
+        [
+            (m.relation("public.t", ID, NOTE), ("1", "a")),
+            (m.relation("public.t", m.column("more", m.BOOL), ID), ("t", "2")),
+        ],
+        {"id": LongType(), "note": StringType()},
+    ),
+]
+
+
+def evolving(spark: SparkSession, *layouts: tuple[tuple[bytes, ...], tuple[str, ...]]) -> DataFrame:
+    """A table whose columns change from transaction to transaction, with an insert in each."""
+    return frame(
+        spark,
+        [
+            message
+            for xid, (columns, values) in enumerate(layouts, 1)
+            for message in m.transaction(
+                xid, xid * 10, m.relation("public.t", *columns), m.insert(*values)
+            )
+        ],
+    )
+
+
+def test_table_has_the_last_schema(spark: SparkSession) -> None:
+    grown = evolving(spark, ((ID,), ("1",)), ((NOTE, ID), ("b", "2")))
+    found = changes(grown, table="t")
+    assert found.columns[:2] == ["note", "id"]
+    assert in_order(found, "note", "id") == [(None, 1), ("b", 2)]
+
+    shrunk = evolving(spark, ((ID, NOTE), ("1", "a")), ((ID,), ("2",)))
+    error = error_of(changes(shrunk, table="t"))
+    assert error.getCondition() == "PGOUTPUT_SCHEMA_EVOLUTION"
+    for text in ("public.t", "'note'", "position 2", "'ignore'"):
+        assert text in str(error)
+    ignored = changes(shrunk, table="t", options={"schemaEvolution": "ignore"})
+    assert in_order(ignored, "id", "_missing") == [(1, []), (2, [])]
+    merged = changes(shrunk, table="t", options={"SchemaEvolution": "MERGE"})
+    assert in_order(merged, "id", "note") == [(1, "a"), (2, None)]
+
+
+def test_type_that_no_longer_converts(spark: SparkSession) -> None:
+    changed = evolving(
+        spark, ((m.column("a", m.TEXT),), ("x",)), ((m.column("a", m.INT4),), ("2",))
+    )
+    error = error_of(changes(changed, table="t"))
+    assert error.getCondition() == "PGOUTPUT_SCHEMA_EVOLUTION"
+    for text in ("public.t", "'a'", "text", "INT"):
+        assert text in str(error)
+    ignored = changes(changed, table="t", options={"schemaEvolution": "ignore"})
+    assert in_order(ignored, "a", "_missing") == [(None, ["a"]), (2, [])]
+    merged = changes(changed, table="t", options={"schemaEvolution": "merge"})
+    assert in_order(merged, "a") == [("x",), ("2",)]
+
+
+NUMERIC_6_2 = {"type_id": m.NUMERIC, "modifier": (6 << 16 | 2) + 4}
+NUMERIC_38_30 = {"type_id": m.NUMERIC, "modifier": (38 << 16 | 30) + 4}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        ({"type_id": m.INT2}, {"type_id": m.INT4}, IntegerType()),
+        ({"type_id": m.INT8}, {"type_id": m.INT4}, LongType()),
+        ({"type_id": 700}, {"type_id": 701}, DoubleType()),
+        (NUMERIC_6_2, {"type_id": m.INT4}, DecimalType(12, 2)),
+        (NUMERIC_6_2, {"type_id": m.NUMERIC, "modifier": (5 << 16 | 4) + 4}, DecimalType(8, 4)),
+        (NUMERIC_38_30, {"type_id": m.INT8}, StringType()),
+        (NUMERIC_6_2, {"type_id": m.NUMERIC}, StringType()),
+        ({"type_id": 701}, {"type_id": m.INT4}, StringType()),
+        ({"type_id": m.BOOL}, {"type_id": m.TEXT}, StringType()),
+    ],
+)
+def test_merged_types(spark: SparkSession, one: Any, other: Any, merged: DataType) -> None:  # noqa: ANN401
+    layouts = [
+        ((m.column("a", **of),), ("1" if of["type_id"] != m.BOOL else "t",)) for of in (one, other)
+    ]
+    found = changes(evolving(spark, *layouts), table="t", options={"schemaEvolution": "merge"})
+    assert found.schema["a"].dataType == merged
+    assert all(row.a is not None for row in found.collect())
+
+
+def test_merge_keeps_columns_apart_by_name(spark: SparkSession) -> None:
+    """In order of first appearance."""
+    a, b, c = (m.column(name, m.TEXT) for name in "abc")
+    found = changes(
+        evolving(spark, ((b, a), ("b", "a")), ((a,), ("a",)), ((c, b), ("c", "b"))),
+        table="t",
+        options={"schemaEvolution": "merge"},
+    )
+    assert in_order(found, "*")[0][:3] == ("b", "a", None)
+    assert in_order(found, "b", "a", "c")[1:] == [(None, "a", None), ("b", None, "c")]
+
+
+def test_types_without_a_fixed_oid(spark: SparkSession) -> None:
+    """A domain is what its base type is; of others the option tells."""
+    columns = [m.column("d", 20000), m.column("l", 20001), m.column("e", 20002)]
+    typed = frame(
+        spark,
+        m.transaction(
+            *(1, 1, m.type_(20000, "int4"), m.type_(20001, "_int4"), m.type_(20002, "x", "public")),
+            *(m.relation("public.t", *columns), m.insert("7", "{1,2}", "3")),
+        ),
+    )
+    found = changes(typed, table="t", options={"TYPE.20002": "int2"})
+    assert [field.dataType.simpleString() for field in found.schema[:3]] == [
+        "int",
+        "array<int>",
+        "smallint",
+    ]
+    assert in_order(found, "d", "l", "e") == [(7, [1, 2], 3)]
+    as_text = changes(typed, table="t", options={"type.20000": "text"})
+    assert in_order(as_text, "d", "e") == [("7", "3")]
+
+
+def test_table_of_reserved_names(spark: SparkSession) -> None:
+    reserved = frame(
+        spark,
+        m.transaction(1, 1, m.relation("public.t", m.column("_xid", m.INT4)), m.insert("5")),
+    )
+    with pytest.raises(AnalysisException, match=r"'_xid'.*'row'"):
+        changes(reserved, table="t")
+    assert in_order(changes(reserved), "row", "_xid") == [({"_xid": "5"}, 1)]
+
+
+def test_columns_that_differ_by_case(spark: SparkSession) -> None:
+    columns = (m.column("a", m.INT4), m.column("A", m.INT4))
+    twice = evolving(spark, (columns, ("1", "2")))
+    with pytest.raises(AnalysisException, match="two columns 'a'"):
+        changes(twice, table="t")
+    error = error_of(changes(twice, schema="a INT"))
+    assert error.getCondition() == "PGOUTPUT_SCHEMA_MISMATCH"
+    assert "two columns 'A'" in str(error)
+    assert in_order(changes(twice), "row") == [({"a": "1", "A": "2"},)]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert in_order(changes(twice, table="t"), "a", "A") == [(1, 2)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_values_that_do_not_fit(spark: SparkSession) -> None:
+    wrong = evolving(spark, ((ID,), ("x",)))
+    error = error_of(changes(wrong, table="t"))
+    assert error.getCondition() == "PGOUTPUT_INVALID_VALUE"
+    for text in ("position 2", "public.t", "'id'", "'x'", "PERMISSIVE"):
+        assert text in str(error)
+    permissive = changes(wrong, table="t", options={"mode": "PERMISSIVE"})
+    assert in_order(permissive, "id", "_missing") == [(None, [])]
+
+
+# Of messages that are wrong: the condition and what the text says.
+WRONG: list[tuple[list[bytes | None], str, list[str]]] = [
+    ([*HISTORY[:2], None], "PGOUTPUT_MALFORMED_MESSAGE", ["position 2", "NULL", "pgoutput_error"]),
+    (
+        [*HISTORY[:2], HISTORY[2][:-1], HISTORY[5]],
+        "PGOUTPUT_MALFORMED_MESSAGE",
+        ["position 2", "INSERT at byte", "pgoutput_error"],
+    ),
+    ([b"?"], "PGOUTPUT_MALFORMED_MESSAGE", ["position 0"]),
+    ([HISTORY[2]], "PGOUTPUT_INCOMPLETE_TRANSACTION", ["position 0", "'after'", "'skip'"]),
+    ([HISTORY[5]], "PGOUTPUT_INCOMPLETE_TRANSACTION", ["position 0", "COMMIT"]),
+    (
+        [m.stream_commit(9, 10)],
+        "PGOUTPUT_INCOMPLETE_TRANSACTION",
+        ["position 0", "STREAM_COMMIT", "xid 9"],
+    ),
+    (
+        [m.commit_prepared(9, "g", 10)],
+        "PGOUTPUT_INCOMPLETE_TRANSACTION",
+        ["COMMIT_PREPARED", "xid 9", "gid 'g'"],
+    ),
+    (
+        [*m.transaction(1, 20), *m.transaction(2, 10)],
+        "PGOUTPUT_COMMIT_WENT_BACK",
+        ["position 3", "xid 2", "0/A", "another timeline", "'source'"],
+    ),
+    (m.transaction(1, 10, m.insert("1")), "PGOUTPUT_UNKNOWN_RELATION", ["position 1", "16400"]),
+    (
+        m.transaction(1, 10, ORDERS, m.insert("1")),
+        "PGOUTPUT_SCHEMA_MISMATCH",
+        ["position 2", "public.orders", "16400", "1 column", "2 columns"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("messages", "condition", "texts"), WRONG)
+def test_wrong_messages(
+    spark: SparkSession, messages: list[bytes | None], condition: str, texts: list[str]
+) -> None:
+    rows = [(seq, message and bytearray(message)) for seq, message in enumerate(messages)]
+    error = error_of(changes(spark.createDataFrame(rows, "seq BIGINT, data BINARY")))
+    assert error.getCondition() == condition
+    assert [text for text in texts if text not in str(error)] == []
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize(("seq", "text"), [("nullif(seq, 3)", "NULL"), ("seq DIV 2", "unique")])
+def test_wrong_order(history: DataFrame, seq: str, text: str, partitions: int) -> None:
+    wrong = history.repartition(partitions, "data").selectExpr(f"{seq} AS seq", "data")
+    for found in (changes(wrong), open_transactions(wrong)):
+        error = error_of(found)
+        assert error.getCondition() == "PGOUTPUT_MESSAGE_ORDER"
+        assert text in str(error)
+
+
+def test_wrong_messages_are_found_whatever_is_asked(spark: SparkSession) -> None:
+    malformed = frame(spark, [*HISTORY, b"?"])
+    for found in (changes(malformed, tables="no.table"), open_transactions(malformed)):
+        assert error_of(found.groupBy().count()).getCondition() == "PGOUTPUT_MALFORMED_MESSAGE"
+
+
+def test_input_that_changes(history: DataFrame) -> None:
+    """Between the two passes."""
+    random = history.repartition(1).sortWithinPartitions("seq")
+    random = random.withColumn("data", F.when(F.rand() >= 0, F.col("data")))
+    nothing = random.mapInArrow(other_messages_each_time, "seq BIGINT, data BINARY")
+    error = error_of(changes(nothing))
+    assert error.getCondition() == "PGOUTPUT_INPUT_CHANGED"
+    assert "persist" in str(error)
+    kept = nothing.persist()
+    assert changes(kept).count() == changes(kept).count() == 0
+    kept.unpersist()
+
+
+def other_messages_each_time(batches: Iterator[Any]) -> Iterator[Any]:
+    """A logical message with the time in it."""
+    import time
+
+    import pyarrow as pa
+
+    for _ in batches:
+        content = str(time.time_ns()).encode()
+        message = b"M\0" + bytes(8) + b"now\0" + len(content).to_bytes(4, "big") + content
+        yield pa.RecordBatch.from_pydict({"seq": [1], "data": [message]})
+
+
+def test_handing_over(spark: SparkSession, history: DataFrame) -> None:
+    """A second read goes on where a transaction was open, with what is known of tables."""
+    whole = in_order(changes(history), "*")
+    for end in range(len(HISTORY) + 1):
+        head = history.where(f"seq < {end}")
+        first = in_order(changes(head), "*")
+        (open_,) = open_transactions(head).agg(F.min("first_position")).collect()
+        start = end if open_[0] is None else open_[0]
+        head.createOrReplaceTempView("earlier")
+        after = max((row[3] for row in first), default=0)
+        options = {"after": str(after), "relations": "earlier"}
+        rest = changes(history.where(f"seq >= {start}"), options=options)
+        assert first + in_order(rest, "*") == whole, end
+    spark.catalog.dropTempView("earlier")
+
+
+def test_schema_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:
+    history.where("seq < 6").createOrReplaceTempView("earlier")
+    rest = history.where("seq >= 6")
+    with pytest.raises(ValueError, match="no Relation message"):
+        changes(rest, table="orders")
+    found = changes(rest, table="orders", options={"relations": "earlier"})
+    assert in_order(found, "id", "_missing")[:2] == [(2, ["note"]), (3, ["note"])]
+    spark.catalog.dropTempView("earlier")
+
+
+def test_after(history: DataFrame) -> None:
+    for after in ("20", "0/14"):
+        found = changes(history, options={"after": after})
+        assert in_order(found.select("*"), "_commit_version") == [(30,), (30,)]
+    cut = history.where("seq > 2")
+    assert in_order(changes(cut, tables="sales.*", options={"after": "10"}), "_table")
+
+
+def test_incomplete(history: DataFrame) -> None:
+    cut = history.where("seq > 6 AND seq < 9 OR seq > 10")
+    assert error_of(changes(cut)).getCondition() == "PGOUTPUT_INCOMPLETE_TRANSACTION"
+    found = changes(cut, tables="sales.*", options={"incomplete": "skip"})
+    assert in_order(found, "row") == [({"id": "7"},)]
+
+
+def test_repeats_are_taken_once(spark: SparkSession) -> None:
+    again = frame(spark, [*HISTORY, *HISTORY])
+    assert in_order(changes(again), "*") == in_order(changes(frame(spark, HISTORY)), "*")
+
+
+def test_open_transactions_and_abandon(spark: SparkSession) -> None:
+    relation = m.in_stream(7, ORDERS)
+    open_ = frame(
+        spark,
+        [
+            *(m.stream_start(7), relation, m.in_stream(7, m.insert("1", "a")), m.STREAM_STOP),
+            *(m.begin_prepare(8, "g", 10), ORDERS, m.insert("2", "b"), m.prepare(8, "g", 10)),
+            *(m.begin(9, 20), m.insert("3", "c"), m.insert("4", "d")),
+        ],
+    )
+    expected = [
+        Row(_xid=7, _gid=None, state="streaming", first_position=0, changes=1),
+        Row(_xid=8, _gid="g", state="prepared", first_position=4, changes=1),
+        Row(_xid=9, _gid=None, state="begun", first_position=8, changes=2),
+    ]
+    assert open_transactions(open_).orderBy("_xid").collect() == expected
+    assert changes(open_).count() == 0
+    abandoned = open_transactions(open_, options={"abandon": "7, 8,9"})
+    assert abandoned.orderBy("_xid").collect() == expected[1:]
+
+
+def test_prepared_and_streamed(spark: SparkSession) -> None:
+    found = changes(
+        frame(
+            spark,
+            [
+                *(m.stream_start(7), m.in_stream(7, ORDERS), m.in_stream(7, m.insert("1", "a"))),
+                *(m.in_stream(6, m.insert("2", "a")), m.STREAM_STOP),
+                *(m.begin_prepare(8, "g", 10), ORDERS, m.insert("3", "b"), m.prepare(8, "g", 10)),
+                *(m.stream_commit(7, 20), m.commit_prepared(8, "g", 30)),
+            ],
+        ),
+        table="orders",
+    )
+    assert in_order(found, "id", "_xid", "_gid") == [(1, 7, None), (2, 7, None), (3, 8, "g")]
+
+
+def test_queries(spark: SparkSession, history: DataFrame, messages: str) -> None:
+    """The result behaves as any other table."""
+    found = changes(history, table="orders")
+    whole = found.collect()
+    assert found.count() == len(whole) == 8
+    assert found.limit(3).count() == len(found.take(3)) == 3
+    assert found.union(found).count() == 16
+    assert found.join(found, ["_commit_version", "_ordinal"]).count() == 8
+    assert found.alias("a").join(found.alias("b"), F.expr("a.id = b.id")).count() > 8
+    assert found.groupBy("_change_type").count().count() == 5
+    assert found.select("note", "_xid").where("_change_type = 'delete'").collect() == [(None, 2)]
+    assert found.where("id = 3").select("_change_type").collect() == [("update_postimage",)]
+    assert found.drop("_ordinal", "_position").distinct().count() == 7
+
+    spark.sql(
+        f"CREATE TEMPORARY VIEW found AS SELECT * FROM pgoutput_changes('{messages}', 'seq', "
+        "map('tables', 'public.orders', 'schema', 'id BIGINT, note STRING'))"
+    )
+    try:
+        assert spark.table("found").exceptAll(found).isEmpty()
+        assert spark.sql("SELECT count(*) FROM found").collect() == [(8,)]
+        nested = "SELECT (SELECT max(id) FROM found), count(*) FROM found WHERE id IN (1, 2)"
+        assert spark.sql(nested).collect() == [(3, 5)]
+    finally:
+        spark.catalog.dropTempView("found")
+
+
+def test_leaves_no_view(spark: SparkSession, history: DataFrame) -> None:
+    before = spark.catalog.listTables()
+    found = changes(history, table="orders")
+    assert spark.catalog.listTables() == before
+    assert found.count() == 8
+
+
+def test_cached_messages(history: DataFrame) -> None:
+    cached = history.persist()
+    expected = in_order(changes(history), "*")
+    assert in_order(changes(cached), "*") == expected
+    cached.unpersist()
+    found = changes(history).persist()
+    assert in_order(found, "*") == expected == in_order(found, "*")
+    found.unpersist()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 20])
+def test_order_of_rows_does_not_matter(history: DataFrame, partitions: int) -> None:
+    shuffled = history.repartition(partitions, F.hash("data"))
+    assert in_order(changes(shuffled), "*") == in_order(changes(history), "*")
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_without_generated_code(history: DataFrame) -> None:
+    found = changes(history, table="orders").where("id > 0").select("id", "_missing")
+    assert found.count() == 7
+
+
+def test_capture(spark: SparkSession) -> None:
+    """The same changes whether the server streams them, and whether it sends text or not."""
+    counts = [
+        changes(frame(spark, captures()[f"pg18-{name}"]))
+        .groupBy("_table", "_change_type", "_commit_version", "_xid")
+        .count()
+        for name in ("v1-stream_off-text", "v4-stream_on-text", "v4-stream_parallel-binary")
+    ]
+    expected = counts[0].collect()
+    assert len(expected) > 10
+    for other in counts[1:]:
+        assert set(map(tuple, other.drop("_commit_version", "_xid").collect())) == {
+            (row._table, row._change_type, row["count"]) for row in expected
+        }
+
+
+def test_connect(tmp_path: Path, spark: SparkSession, history: DataFrame) -> None:
+    """Gives what Classic gives, and its errors have their conditions."""
+    script = """
+from spark_pgoutput import changes, open_transactions
+import stream_messages as m
+from test_changes import HISTORY, ORDERS, in_order
+history = m.frame(spark, HISTORY)
+found = changes(history, table="orders")
+print(in_order(found, "*"))
+print(in_order(changes(history, source="seq", options={"incomplete": "skip"}), "*"))
+joined = found.join(found, ["_commit_version", "_ordinal"])
+print(joined.count(), found.union(found).count(), len(spark.catalog.listTables()))
+merged = changes(history, table="orders", options={"schemaEvolution": "merge"})
+print(merged.columns == found.columns, open_transactions(history.where("seq < 2")).collect())
+try:
+    changes(m.frame(spark, m.transaction(1, 10, m.insert("1")))).collect()
+except Exception as error:
+    print(type(error).__name__, error.getCondition(), error.getSqlState())
+"""
+    with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path()) as url:
+        prelude = (
+            PRELUDE
+            + CONNECT.format(url=url)
+            + 'spark.conf.set("spark.sql.session.timeZone", "UTC")'
+        )
+        output = run_python(prelude + script, tmp_path, PYTHONPATH=str(Path(__file__).parent))
+    assert output == [
+        repr(in_order(changes(history, table="orders"), "*")),
+        "[]",
+        "8 16 0",
+        "True [Row(_xid=1, _gid=None, state='begun', first_position=0, changes=0)]",
+        "IllegalArgumentException PGOUTPUT_UNKNOWN_RELATION 08P01",
+    ]
