@@ -38,6 +38,16 @@ abstract private[sparkpgoutput] class CommitHistory(after: Long) {
   def repeats(lsn: Long, xid: Option[Long]): Boolean
 
   protected def remember(lsn: Long, xid: Long): Unit
+
+  /** Whether a transaction that was asked for is the one that was remembered. */
+  final protected def isSame(asked: Option[Long], remembered: Long): Boolean =
+    remembered == CommitHistory.UnknownXid || asked.forall(_ == remembered)
+}
+
+private[sparkpgoutput] object CommitHistory {
+
+  /** Of a Commit without its Begin; no transaction's (`InvalidTransactionId`). */
+  final val UnknownXid = 0L
 }
 
 /** Of a stream whose repeats have been checked before: what does not grow repeats. */
@@ -54,7 +64,7 @@ final private[sparkpgoutput] class RememberedCommits(after: Long) extends Commit
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     blocks.exists(block =>
       block.covers(lsn) &&
-        block.iterator.exists(commit => commit.lsn == lsn && xid.forall(_ == commit.xid))
+        block.iterator.exists(commit => commit.lsn == lsn && isSame(xid, commit.xid))
     )
 
   override protected def remember(lsn: Long, xid: Long): Unit = {

@@ -301,6 +301,7 @@ final private[sparkpgoutput] class TransactionFollower(
     if (!commits.repeats(lsn, xid) && commits.isAfter(lsn)) {
       if (!commits.isAbove(lsn)) throw ChangesError.wentBack(lsn, xid, position)
       incomplete(s"$message of a transaction", position, xid, gid)
+      commits.accepts(lsn, xid.getOrElse(CommitHistory.UnknownXid), position)
     }
 
   private def incomplete(what: String, position: Long, xid: Option[Long], gid: Option[String]) =

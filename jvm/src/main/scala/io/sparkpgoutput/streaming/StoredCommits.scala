@@ -27,7 +27,7 @@ final private[streaming] class StoredCommits(
 
   /** Whether the commit is remembered, or older than those that are. */
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
-    if (xids.containsKey(lsn)) xid.forall(_ == xids.getValue(lsn))
+    if (xids.containsKey(lsn)) isSame(xid, xids.getValue(lsn))
     else
       number > Remembered &&
       java.lang.Long.compareUnsigned(lsn, lsns.getValue((number % Remembered).toInt)) < 0

@@ -23,7 +23,7 @@ final private[tablefunctions] case class Arguments(
     order: String,
     options: ChangesOptions,
     refuse: String => AnalysisException
-  ) {
+) {
   import Arguments.NoSource
 
   /** The messages and, where there are, earlier ones, with the columns of [[MessageColumns]]. */

@@ -48,7 +48,9 @@ object TableFunctions {
           options.source.map(_ => source.dataType),
           options.rules
         )
-        .map { case (key, state) => convert(if (options.source.isEmpty) NoSource else key) -> state }
+        .map { case (key, state) =>
+          convert(if (options.source.isEmpty) NoSource else key) -> state
+        }
     }
     PlannedRows.processed(
       OrderedMessages(PlannedRows.partitioned(messages, source.name)),
