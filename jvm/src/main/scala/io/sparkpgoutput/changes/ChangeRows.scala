@@ -211,7 +211,11 @@ private object ChangeRows {
    * @param reader
    *   null where no rows of the table are wanted
    */
-  final private class Table(var sent: SentMessage, val relation: Relation, val reader: TableReader) {
+  final private class Table(
+      var sent: SentMessage,
+      val relation: Relation,
+      val reader: TableReader
+  ) {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
     def isWanted: Boolean = reader != null

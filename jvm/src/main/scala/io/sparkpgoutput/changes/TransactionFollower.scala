@@ -147,7 +147,9 @@ final private[sparkpgoutput] class TransactionFollower(
   private def forget(xid: Long): Unit = {
     if (streamed.nonEmpty) streamed.remove(xid).foreach(handler.drop)
     if (prepared.nonEmpty) {
-      prepared.keysIterator.filter(_._1 == xid).toSeq.foreach(prepared.remove(_).foreach(handler.drop))
+      prepared.keysIterator.filter(
+        _._1 == xid
+      ).toSeq.foreach(prepared.remove(_).foreach(handler.drop))
     }
   }
 
@@ -203,7 +205,8 @@ final private[sparkpgoutput] class TransactionFollower(
    */
   private def keepRelations(sent: Map[Long, SentMessage]): Unit = sent.foreach {
     case (oid, relation) =>
-      if (!relations.get(oid).exists(_.position > relation.position)) relations.update(oid, relation)
+      if (!relations.get(oid).exists(_.position > relation.position))
+        relations.update(oid, relation)
   }
 
   /** A subtransaction's, or with the same xid twice the whole transaction's. */

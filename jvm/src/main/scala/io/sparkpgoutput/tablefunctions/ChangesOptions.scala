@@ -115,7 +115,9 @@ private[sparkpgoutput] object ChangesOptions {
 
   private def check(options: ChangesOptions): Either[String, ChangesOptions] =
     if (options.schema.isDefined && options.asVariant.isDefined) {
-      Left("The options 'schema' and 'row' exclude each other: with a schema each column is its own")
+      Left(
+        "The options 'schema' and 'row' exclude each other: with a schema each column is its own"
+      )
     } else if (options.source.isDefined && options.after != 0) {
       Left(
         "The option 'after' is of one stream: read one source at a time, from a view that has its " +

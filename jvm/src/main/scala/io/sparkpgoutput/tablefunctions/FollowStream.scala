@@ -60,7 +60,10 @@ case class TableChanges(
   }
 
   override def newInstance(): LogicalPlan =
-    copy(columns = columns.map(_.newInstance()), sourceId = sourceId.map(_ => NamedExpression.newExprId))
+    copy(
+      columns = columns.map(_.newInstance()),
+      sourceId = sourceId.map(_ => NamedExpression.newExprId)
+    )
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
     copy(children = children)
@@ -76,7 +79,10 @@ case class OpenTransactions(
   override def output: Seq[Attribute] = source.toSeq ++ columns
 
   override def newInstance(): LogicalPlan =
-    copy(columns = columns.map(_.newInstance()), sourceId = sourceId.map(_ => NamedExpression.newExprId))
+    copy(
+      columns = columns.map(_.newInstance()),
+      sourceId = sourceId.map(_ => NamedExpression.newExprId)
+    )
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
     copy(children = children)

@@ -49,7 +49,9 @@ private[tablefunctions] object MessageStreams {
       rules: FollowRules
   ): Option[MessageStreams] = {
     val parts = rows
-      .mapPartitions(messages => Iterator(new PartSummarizer(sourceType, rules).summarize(messages)))
+      .mapPartitions(messages =>
+        Iterator(new PartSummarizer(sourceType, rules).summarize(messages))
+      )
       .collect()
     Option
       .when(parts.forall(_.isDefined))(MessageStreams(rows, parts.flatten.toSeq))
