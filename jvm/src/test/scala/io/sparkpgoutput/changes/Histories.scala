@@ -6,8 +6,12 @@ import scala.util.Random
 /**
  * Random histories of a database, and streams of them: as a reader stores them that is never
  * interrupted, and as one does that is cut off anywhere and comes back to what it has confirmed.
+ *
+ * @param handedOver
+ *   whether streams are to be read in several batches; then transactions have a change that
+ *   counts, and tables change only where no transaction is open, as their locks have it
  */
-final class Histories(random: Random) {
+final class Histories(random: Random, handedOver: Boolean = false) {
   import Histories._
   import StreamMessages._
 
@@ -31,20 +35,23 @@ final class Histories(random: Random) {
 
   private def changes(xids: Seq[Long]): Seq[Change] = Seq.fill(random.nextInt(5))(change(xids))
 
+  private def certain(xid: Long): Seq[Change] = if (handedOver) Seq(change(Seq(xid))) else Nil
+
   /** What a transaction sends, one piece after the other, others' between them. */
   private def transaction(): Seq[Piece] = {
     val top = xid()
     val gid = s"g${random.nextInt(3)}-$top"
     val origin = if (chance(20)) Some(s"origin$top") else None
     random.nextInt(10) match {
-      case 0 | 1 | 2 | 3 => Seq(Whole(top, origin, changes(Seq(top))))
+      case 0 | 1 | 2 | 3 => Seq(Whole(top, origin, certain(top) ++ changes(Seq(top))))
       case 4 | 5 =>
         val decision = if (chance(70)) CommitPrepared(top, gid) else RollbackPrepared(top, gid)
-        Seq(Prepared(top, gid, origin, changes(Seq(top))), decision)
+        Seq(Prepared(top, gid, origin, certain(top) ++ changes(Seq(top))), decision)
       case kind =>
         val subxids = Seq.fill(random.nextInt(3))(xid())
         val blocks = Seq.tabulate(1 + random.nextInt(3)) { index =>
-          Block(top, index == 0, origin, changes(top +: subxids))
+          val first = if (index == 0) certain(top) else Nil
+          Block(top, index == 0, origin, first ++ changes(top +: subxids))
         }
         val pieces = blocks.map(Seq(_)).reduce[Seq[Piece]] { (before, block) =>
           before ++ subxids.filter(_ => chance(20)).map(RollBack(top, _)) ++ block
@@ -63,7 +70,8 @@ final class Histories(random: Random) {
     val sent = mutable.ArrayBuffer.empty[Piece]
     val transactions = 1 + random.nextInt(12)
     (1 to transactions).foreach { _ =>
-      if (chance(10)) width = 1 + random.nextInt(4)
+      val isLocked = handedOver && waiting.nonEmpty
+      if (chance(10) && !isLocked) width = 1 + random.nextInt(4)
       waiting += transaction()
       while (waiting.nonEmpty && chance(60)) {
         val index = random.nextInt(waiting.size)

@@ -46,7 +46,7 @@ class StreamFoldSuite extends PropertySuite {
 
   test("a stream cut anywhere gives the same changes and open transactions") {
     val format = BatchRead.format()
-    forAll(minSuccessful(300)) { seed: Long =>
+    forAll(minSuccessful(200)) { seed: Long =>
       val random = new Random(seed)
       val (_, data) = new Histories(random).streams()
       val end = if (random.nextBoolean()) data.size else random.nextInt(data.size + 1)
@@ -56,7 +56,7 @@ class StreamFoldSuite extends PropertySuite {
   }
 
   test("a stream read with breaks gives the changes of its history") {
-    forAll(minSuccessful(300)) { seed: Long =>
+    forAll(minSuccessful(200)) { seed: Long =>
       val (clean, data) = new Histories(new Random(seed)).streams()
       val expected = BatchRead.whole(Positioned.all(clean), format = placeless)
       assert(expected.open.isEmpty)
@@ -80,9 +80,11 @@ class StreamFoldSuite extends PropertySuite {
     val version = format.rowType.fieldIndex("_commit_version")
     def sorted(rows: Seq[UnsafeRow]) =
       rows.sortWith((a, b) => a.getLong(version) < b.getLong(version))
-    forAll(minSuccessful(300)) { seed: Long =>
+    forAll(minSuccessful(200)) { seed: Long =>
       val random = new Random(seed)
-      val messages = Positioned.all(new Histories(random).streams()._2)
+      // A commit without rows leaves no _commit_version, by which its repeat would be known.
+      val histories = new Histories(random, handedOver = true)
+      val messages = Positioned.all(histories.streams()._2)
       val (before, behind) = messages.splitAt(random.nextInt(messages.size + 1))
       val first = BatchRead.whole(before)
       val start = first.open.map(_.transaction.firstPosition).minOption

@@ -22,7 +22,8 @@ class TableNameSuite extends AnyFunSuite {
       "\"*\".\"*\"" -> TablePattern("*", Some("*")),
       "sales.*" -> TablePattern("sales", None),
       "\"Sales\" . *" -> TablePattern("Sales", None),
-      "größe.t$1" -> TablePattern("größe", Some("t$1"))
+      "größe.t$1" -> TablePattern("größe", Some("t$1")),
+      "GRÖSSE.İD" -> TablePattern("grÖsse", Some("İd")) // as PostgreSQL has it
     )
     one.foreach { case (text, pattern) =>
       assert(TablePattern.parse(text) == Right(Seq(pattern)), text)
