@@ -55,7 +55,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
       case 'B'                   => beginTransaction(Single(position, message))
       case 'C'                   => commit(Single(position, message))
       case 'S'                   => single(Single(position, message), Place.InStream)
-      case 'b'                   => single(Single(position, message), Place.Unknown)
+      case 'b'                   => beginPrepare(Single(position, message))
       case 'O'                   => single(Single(position, message), place)
       case _                     => single(Single(position, message), Place.Between)
     }
@@ -100,6 +100,12 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
     flushChanges()
     begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
     place = Place.InTransaction
+  }
+
+  /** Another place, though what it is stays Unknown: logical messages say something new there. */
+  private def beginPrepare(sent: Single): Unit = {
+    single(sent, Place.Unknown)
+    logicalMessages.clear()
   }
 
   private def commit(sent: Single): Unit = {
