@@ -78,15 +78,15 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
 
   /** The next row of the change, in memory that the one after it is written to. */
   def next(): UnsafeRow = {
-    val PendingRow(table, kind, ordinal) = pending.removeHead()
+    val row = pending.removeHead()
     writer.reset()
     writer.zeroOutNullBytes()
-    if (kind eq Rows.Truncate) table.reader.writeNulls()
+    if (row.kind eq Rows.Truncate) row.table.reader.writeNulls()
     else {
-      startTuple(table, kind)
-      table.reader.read(tuple, position)
+      startTuple(row.table, row.kind)
+      row.table.reader.read(tuple, position)
     }
-    writeFields(table, kind, ordinal)
+    writeFields(row.table, row.kind, row.ordinal)
     writer.getRow
   }
 

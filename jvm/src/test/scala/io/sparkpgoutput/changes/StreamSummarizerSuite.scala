@@ -12,7 +12,7 @@ class StreamSummarizerSuite extends AnyFunSuite {
 
   /** The events, in a word each: a message by its tag. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
-    case StreamEvent.Single(position, message)    => s"${message(0).toChar}$position"
+    case StreamEvent.Single(position, message)       => s"${message(0).toChar}$position"
     case StreamEvent.Changes(position, _, number, _) => s"$number from $position"
     case StreamEvent.Transactions(commits) =>
       commits.iterator.map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")

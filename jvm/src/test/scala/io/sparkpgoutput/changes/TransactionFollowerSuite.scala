@@ -199,7 +199,7 @@ class TransactionFollowerSuite extends AnyFunSuite {
     streamStart(10, first = true),
     prepare(9, "h"),
     streamStart(11, first = true),
-    commit(100)
+    commit(130)
   )("10 streaming 11 0", "11 streaming 13 0")
 
   follows("a streamed transaction that was cut off goes on behind other transactions")(
