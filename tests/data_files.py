@@ -43,10 +43,56 @@ def captures() -> dict[str, list[bytes]]:
     }
 
 
-def _messages(path: Path) -> list[bytes]:
+def text_captures() -> dict[str, list[bytes]]:
+    """Those without binary values."""
+    return {name: messages for name, messages in captures().items() if "-text" in name}
+
+
+def version_of(capture: str) -> str:
+    return capture.partition("-")[0]
+
+
+def _messages(path: Path, name: str = "data") -> list[bytes]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         next(lines)  # the server's version and the slot's options
-        return [bytes.fromhex(json.loads(line)["data"]) for line in lines]
+        return [bytes.fromhex(entry[name]) for entry in map(json.loads, lines) if name in entry]
+
+
+class FinalTable(NamedTuple):
+    """What is in a table when a capture ends; every value as PostgreSQL casts it to text."""
+
+    columns: list[str]
+    rows: list[list[str | None]]
+
+
+@cache
+def finals() -> dict[str, dict[str, FinalTable]]:
+    """By the version that a capture's name begins with, the tables by name."""
+    found = {}
+    for path in sorted((DATA / "finals").glob("*.json.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            tables = json.load(file)
+        version = path.name.removesuffix(".json.gz")
+        found[version] = {name: FinalTable(**table) for name, table in tables.items()}
+    return found
+
+
+class Seams(NamedTuple):
+    """A history as a reader stored it that was cut off at random places and read again from what it
+    had confirmed, and as it is without a break."""
+
+    data: list[bytes]
+    clean: list[bytes]
+
+
+@cache
+def seams() -> dict[str, Seams]:
+    return {
+        path.name.removesuffix(".jsonl.gz"): Seams(
+            _messages(path, "data"), _messages(path, "clean")
+        )
+        for path in sorted((DATA / "seams").glob("*.jsonl.gz"))
+    }
 
 
 def in_stream_flags(messages: Iterable[bytes]) -> list[bool]:

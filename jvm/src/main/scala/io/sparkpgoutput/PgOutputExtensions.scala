@@ -5,21 +5,23 @@ import scala.reflect.ClassTag
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.sparkpgoutput.expressions._
-import io.sparkpgoutput.optimizer.OptimizeDecode
+import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
 import io.sparkpgoutput.tablefunctions.{FollowStreamStrategy, TableFunctions}
 
 /**
- * Adds the functions, their optimizer rule and their operators to Spark sessions. Spark finds it by itself where the
+ * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds it by itself where the
  * JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it too.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     PgOutputExtensions.functions.foreach(extensions.injectFunction)
     TableFunctions.all.foreach(extensions.injectTableFunction)
-    extensions.injectPreCBORule(_ => OptimizeDecode)
+    PgOutputExtensions.optimizerRules.foreach(rule => extensions.injectPreCBORule(_ => rule))
     extensions.injectPlannerStrategy(_ => FollowStreamStrategy)
   }
 }
@@ -38,6 +40,8 @@ object PgOutputExtensions {
     function[PgLsnParse]("pg_lsn_parse"),
     function[TryPgLsnParse]("try_pg_lsn_parse")
   )
+
+  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
 
   private def function[T <: Expression: ClassTag](name: String): Function = {
     val (info, build) = FunctionRegistryBase.build[T](name, since = None)

@@ -15,9 +15,6 @@ import ChangeSchema._
 
 /**
  * The rows of changes whose transactions are known to be committed. Not thread-safe.
- *
- * @param follower
- *   which knows the relations at each place
  */
 final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
   import ChangeRows._
@@ -51,7 +48,7 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
    *   the change's; no rows are made where it has no commit
    */
   def start(
-      follower: TransactionFollower,
+      known: KnownRelations,
       transaction: Transaction,
       position: Long,
       message: Array[Byte],
@@ -63,15 +60,15 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     val commit = transaction.commit
     if (commit != null && !(commit.aborted.nonEmpty && commit.aborted.contains(tuples.xid))) {
       message(0) match {
-        case 'I' => image(table(follower, tuples.relationId), Rows.Insert, 1)
+        case 'I' => image(table(known, tuples.relationId), Rows.Insert, 1)
         case 'U' =>
-          val found = table(follower, tuples.relationId)
+          val found = table(known, tuples.relationId)
           if (has(MessageTuples.Key) || has(MessageTuples.Old)) image(found, Rows.UpdatePreimage, 0)
           image(found, Rows.UpdatePostimage, 1)
-        case 'D' => image(table(follower, tuples.relationId), Rows.Delete, 1)
+        case 'D' => image(table(known, tuples.relationId), Rows.Delete, 1)
         case 'T' =>
           tuples.relationIds.zipWithIndex.foreach { case (oid, index) =>
-            add(table(follower, oid), Rows.Truncate, index)
+            add(table(known, oid), Rows.Truncate, index)
           }
       }
     }
@@ -156,26 +153,26 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     }
 
   /** The table as it is at this place. */
-  private def table(follower: TransactionFollower, oid: Long): Table = {
-    val sent = follower.relation(transaction, oid)
+  private def table(known: KnownRelations, oid: Long): Table = {
+    val sent = known.relation(transaction, oid)
     if (sent == null) throw ChangesError.unknownRelation(oid, position)
-    val known = tables.getOrNull(oid)
-    if (known != null && (known.sent eq sent)) known
-    else if (known != null && known.isSame(sent)) {
-      known.sent = sent
-      known
+    val last = tables.getOrNull(oid)
+    if (last != null && (last.sent eq sent)) last
+    else if (last != null && last.isSame(sent)) {
+      last.sent = sent
+      last
     } else {
-      val made = make(sent, follower)
+      val made = make(sent, known)
       tables.update(oid, made)
       made
     }
   }
 
-  private def make(sent: SentMessage, follower: TransactionFollower): Table = {
+  private def make(sent: SentMessage, known: KnownRelations): Table = {
     val relation = relationReader.relation(sent)
     val isWanted = format.filter.keepsTable(relation.name)
     val domains = for {
-      message <- follower.typeMessages
+      message <- known.typeMessages
       (oid, name) <- relationReader.baseType(message)
       pgType <- PgTypes.declared(name)
     } yield oid -> pgType
@@ -211,7 +208,11 @@ private object ChangeRows {
    * @param reader
    *   null where no rows of the table are wanted
    */
-  final private class Table(var sent: SentMessage, val relation: Relation, val reader: TableReader) {
+  final private class Table(
+      var sent: SentMessage,
+      val relation: Relation,
+      val reader: TableReader
+  ) {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
     def isWanted: Boolean = reader != null

@@ -21,12 +21,14 @@ private[sparkpgoutput] object ChangesError {
     )
   }
 
-  def wentBack(lsn: Long, xid: Long, position: Long): PgOutputException =
+  def wentBack(lsn: Long, xid: Option[Long], position: Long): PgOutputException = {
+    val which = xid.map(id => s" of xid $id").mkString
     new CommitWentBackException(
-      s"position $position: commit LSN went back: another timeline or slot? The commit of xid $xid " +
-        s"at ${Lsn.format(lsn)} is not above those before it and repeats none of them; tell the " +
+      s"position $position: commit LSN went back: another timeline or slot? The commit$which at " +
+        s"${Lsn.format(lsn)} is not above those before it and repeats none of them; tell the " +
         "streams apart with the option 'source'."
     )
+  }
 
   def unknownRelation(oid: Long, position: Long): PgOutputException =
     new UnknownRelationException(

@@ -4,7 +4,11 @@ import java.util.Locale
 
 import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.protocol.{InvalidValueException, SchemaEvolutionException, SchemaMismatchException}
+import io.sparkpgoutput.protocol.{
+  InvalidValueException,
+  SchemaEvolutionException,
+  SchemaMismatchException
+}
 import io.sparkpgoutput.types.{CellReader, Conversion, PgType, Slot}
 
 /** Writes each column of a table to the one that has its name in a schema. */
@@ -39,7 +43,8 @@ final private[changes] class ColumnsReader(
     val filled = relation.columns.indices.flatMap { index =>
       positions.get(named(index)) match {
         case None =>
-          if (!ignoreOthers) throw evolved(relation.columns(index), "which the schema does not have")
+          if (!ignoreOthers)
+            throw evolved(relation.columns(index), "which the schema does not have")
           None
         case Some(ordinal) => bindColumn(index, columns.columns(ordinal), slotOf.get(ordinal))
       }
@@ -91,7 +96,12 @@ final private[changes] class ColumnsReader(
     }
   }
 
-  override protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit = {
+  override protected def write(
+      column: Int,
+      kind: Int,
+      tuple: ChangedTuple,
+      position: Long
+  ): Unit = {
     val reader = readers(column)
     if (reader != null) {
       val invalid = reader.read(kind, tuple.cells)

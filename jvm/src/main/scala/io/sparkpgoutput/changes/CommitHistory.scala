@@ -17,14 +17,19 @@ abstract private[sparkpgoutput] class CommitHistory(after: Long) {
 
   /** Whether the commit is new, and not at or below `after`. */
   final def accepts(lsn: Long, xid: Long, position: Long): Boolean =
-    if (java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0) {
+    if (isAbove(lsn)) {
       greatestLsn = lsn
       remember(lsn, xid)
       isAfter(lsn)
     } else {
-      if (isAfter(lsn) && !repeats(lsn, Some(xid))) throw ChangesError.wentBack(lsn, xid, position)
+      if (isAfter(lsn) && !repeats(lsn, Some(xid))) {
+        throw ChangesError.wentBack(lsn, Some(xid), position)
+      }
       false
     }
+
+  /** Whether it is above all commits before it. */
+  final def isAbove(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0
 
   /** Whether it is above the commits that were given out by an earlier read. */
   final def isAfter(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, after) > 0
@@ -33,12 +38,22 @@ abstract private[sparkpgoutput] class CommitHistory(after: Long) {
   def repeats(lsn: Long, xid: Option[Long]): Boolean
 
   protected def remember(lsn: Long, xid: Long): Unit
+
+  /** Whether a transaction that was asked for is the one that was remembered. */
+  final protected def isSame(asked: Option[Long], remembered: Long): Boolean =
+    remembered == CommitHistory.UnknownXid || asked.forall(_ == remembered)
+}
+
+private[sparkpgoutput] object CommitHistory {
+
+  /** Of a Commit without its Begin; no transaction's (`InvalidTransactionId`). */
+  final val UnknownXid = 0L
 }
 
 /** Of a stream whose repeats have been checked before: what does not grow repeats. */
 final private[sparkpgoutput] class CheckedCommits(after: Long) extends CommitHistory(after) {
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
-    java.lang.Long.compareUnsigned(lsn, greatest) <= 0
+    !isAbove(lsn)
   override protected def remember(lsn: Long, xid: Long): Unit = ()
 }
 
@@ -49,7 +64,7 @@ final private[sparkpgoutput] class RememberedCommits(after: Long) extends Commit
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     blocks.exists(block =>
       block.covers(lsn) &&
-        block.iterator.exists(commit => commit.lsn == lsn && xid.forall(_ == commit.xid))
+        block.iterator.exists(commit => commit.lsn == lsn && isSame(xid, commit.xid))
     )
 
   override protected def remember(lsn: Long, xid: Long): Unit = {

@@ -34,7 +34,8 @@ final private[sparkpgoutput] class CommitList extends Serializable {
     private var at = 0
     override def hasNext: Boolean = at < end
     override def next(): Entry = {
-      before = Entry(before.lsn + read(), before.xid + zigzag.back(read()), before.position + read())
+      before =
+        Entry(before.lsn + read(), before.xid + zigzag.back(read()), before.position + read())
       before
     }
 

@@ -26,11 +26,12 @@ final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
     row
   }
 
-  /** Whether a logical message stands outside of stream blocks, as far as it tells by itself. */
+  /** Whether a message stands outside of stream blocks, as far as it tells by itself. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =
     read(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
 
-  /** The oid of a Type message. */
-  def typeOid(row: UnsafeRow): Long =
-    row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
+  /** The oid of what a Relation or Type message, whose fields these are, is about. */
+  def definedOid(message: Array[Byte], row: UnsafeRow): Long =
+    if (message(0) == 'R') row.getLong(MessageSchema.RELATION_ID)
+    else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
 }

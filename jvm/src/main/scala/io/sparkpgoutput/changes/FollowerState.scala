@@ -15,9 +15,9 @@ package io.sparkpgoutput.changes
  * @param prepared
  *   transactions that are prepared
  * @param relations
- *   by oid the Relation messages that hold outside of stream blocks
+ *   the Relation message of each table that holds outside of stream blocks
  * @param types
- *   by oid the Type messages
+ *   the last Type message of each type
  * @param greatestCommit
  *   the greatest LSN of a commit; 0 before the first
  */
@@ -27,8 +27,8 @@ final private[sparkpgoutput] case class FollowerState(
     streamedXid: Long = 0,
     streamed: Seq[Transaction] = Nil,
     prepared: Seq[Transaction] = Nil,
-    relations: Map[Long, SentMessage] = Map.empty,
-    types: Map[Long, SentMessage] = Map.empty,
+    relations: Seq[SentMessage] = Nil,
+    types: Seq[SentMessage] = Nil,
     greatestCommit: Long = 0
 ) {
 

@@ -16,7 +16,9 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
     extends TableReader(relation) {
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =
-    relation.columns.map(column => format.options.pgType(column.typeId).printer(format.options)).toArray
+    relation.columns.map(column =>
+      format.options.pgType(column.typeId).printer(format.options)
+    ).toArray
   private val pairs = new StringPairs
   private val map = new StringMapWriter
   private val wanted = slot.isDefined

@@ -8,7 +8,7 @@ import io.sparkpgoutput.protocol._
 /**
  * The messages with changes: their fields, and the cells of their tuples, in UTF-8. Not thread-safe.
  */
-final private[changes] class MessageTuples(encoding: TextEncoding) {
+final private[sparkpgoutput] class MessageTuples(encoding: TextEncoding) {
   import MessageTuples._
 
   private val decoder =
@@ -48,7 +48,7 @@ final private[changes] class MessageTuples(encoding: TextEncoding) {
     }
 }
 
-private[changes] object MessageTuples {
+private[sparkpgoutput] object MessageTuples {
   final val Key = 0
   final val Old = MessageSchema.OLD - MessageSchema.KEY
   final val New = MessageSchema.NEW - MessageSchema.KEY

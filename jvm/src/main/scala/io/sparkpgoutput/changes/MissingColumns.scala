@@ -27,7 +27,9 @@ private[changes] object NameArray {
     val start = row.cursor
     val array = new UnsafeArrayWriter(row, 8)
     array.initialize(names.length)
-    names.zipWithIndex.foreach { case (name, index) => array.write(index, UTF8String.fromString(name)) }
+    names.zipWithIndex.foreach { case (name, index) =>
+      array.write(index, UTF8String.fromString(name))
+    }
     row.setOffsetAndSizeFromPreviousCursor(0, start)
     val written = row.getRow.getArray(0)
     val bytes = new Array[Byte](written.getSizeInBytes)

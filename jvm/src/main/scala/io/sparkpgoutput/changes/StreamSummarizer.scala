@@ -67,7 +67,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   }
 
   private def change(position: Long, message: Array[Byte]): Unit = {
-    if (changes.number == 0) changes = new Counted(position)
+    if (changes.number == 0) changes = new Counted(position, message)
     changes.number += 1
     changes.ordinals += TransactionFollower.ordinals(message)
   }
@@ -138,7 +138,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
 
   private def flushChanges(): Unit = if (changes.number > 0) {
     flushCommits()
-    events += Changes(changes.position, changes.number, changes.ordinals)
+    events += Changes(changes.position, changes.first, changes.number, changes.ordinals)
     changes = NoChanges
   }
 
@@ -151,12 +151,12 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
 }
 
 private object StreamSummarizer {
-  final private class Counted(val position: Long) {
+  final private class Counted(val position: Long, val first: Array[Byte]) {
     var number = 0L
     var ordinals = 0L
   }
 
-  private def NoChanges = new Counted(0)
+  private def NoChanges = new Counted(0, null)
 
   final private class Begin(val sent: Single, val lsn: Long, val xid: Long) {
     val definitions = mutable.LinkedHashMap.empty[(Byte, Long), Single]

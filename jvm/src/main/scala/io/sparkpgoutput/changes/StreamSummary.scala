@@ -30,10 +30,11 @@ private[sparkpgoutput] object StreamEvent {
     override def follow(follower: TransactionFollower): Unit = follower.message(position, message)
   }
 
-  /** Messages with changes that follow one another. */
-  final case class Changes(position: Long, number: Long, ordinals: Long) extends StreamEvent {
+  /** Messages with changes that follow one another, with the first of them. */
+  final case class Changes(position: Long, first: Array[Byte], number: Long, ordinals: Long)
+      extends StreamEvent {
     override def follow(follower: TransactionFollower): Unit =
-      follower.changes(position, number, ordinals)
+      follower.changes(position, first, number, ordinals)
   }
 
   /** Transactions that follow one another, each from Begin to Commit. */

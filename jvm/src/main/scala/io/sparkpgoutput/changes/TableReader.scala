@@ -44,7 +44,12 @@ abstract private[changes] class TableReader(relation: Relation) {
 }
 
 private[changes] object TableReader {
-  def of(relation: Relation, format: ChangeFormat, writer: UnsafeRowWriter, position: Long): TableReader = {
+  def of(
+      relation: Relation,
+      format: ChangeFormat,
+      writer: UnsafeRowWriter,
+      position: Long
+  ): TableReader = {
     val slots = Slot.all(writer, format.rowType).take(format.requiredColumns.length)
     format.table match {
       case columns: TableFormat.Columns =>

@@ -24,7 +24,7 @@ package io.sparkpgoutput.changes
  * @param aborted
  *   the xids of the subtransactions that were rolled back
  * @param relations
- *   by oid the relations that were sent in its stream blocks, which hold for it
+ *   the last Relation message of each table in its stream blocks, which holds for it
  */
 final private[sparkpgoutput] case class Transaction(
     xid: Long,
@@ -37,8 +37,19 @@ final private[sparkpgoutput] case class Transaction(
     var changes: Long = 0,
     var nextOrdinal: Long = 0,
     var aborted: Set[Long] = Set.empty,
-    var relations: Map[Long, SentMessage] = Map.empty
+    var relations: Seq[SentMessage] = Nil
 ) {
+
+  /** The Relation message that holds for it alone; null where there is none. */
+  def relation(oid: Long): SentMessage = {
+    var left = relations
+    while (left.nonEmpty && left.head.oid != oid) left = left.tail
+    if (left.isEmpty) null else left.head
+  }
+
+  /** From now on the Relation message holds. */
+  def define(relation: SentMessage): Unit =
+    relations = relation +: relations.filterNot(_.oid == relation.oid)
 
   /** What becomes of it, where that is known beforehand; null where it is not, or not committed. */
   @transient var commit: Commit = _
@@ -47,10 +58,13 @@ final private[sparkpgoutput] case class Transaction(
 /**
  * A Relation or Type message.
  *
+ * @param oid
+ *   of the table or type
  * @param inStream
  *   whether it was sent between Stream Start and Stream Stop
  */
 final private[sparkpgoutput] case class SentMessage(
+    oid: Long,
     position: Long,
     message: Array[Byte],
     inStream: Boolean

@@ -28,13 +28,13 @@ final private[sparkpgoutput] class TransactionFollower(
     commits: CommitHistory,
     handler: TransactionHandler,
     skipIncomplete: Boolean
-) {
+) extends KnownRelations {
   private var place = start.place
   private var begun: Transaction = start.begun.orNull
   private val streamed = mutable.LongMap.from(start.streamed.map(t => t.xid -> t))
   private val prepared = mutable.HashMap.from(start.prepared.map(t => (t.xid, t.gid) -> t))
-  private val relations = mutable.LongMap.from(start.relations)
-  private val types = mutable.LongMap.from(start.types)
+  private val relations = mutable.LongMap.from(start.relations.map(sent => sent.oid -> sent))
+  private val types = mutable.LongMap.from(start.types.map(sent => sent.oid -> sent))
   private var current: Transaction =
     if (place == Place.InStream) streamed(start.streamedXid) else begun
 
@@ -47,21 +47,17 @@ final private[sparkpgoutput] class TransactionFollower(
     if (place == Place.InStream) current.xid else 0,
     streamed.values.map(_.copy()).toSeq,
     prepared.values.map(_.copy()).toSeq,
-    relations.toMap,
-    types.toMap,
+    relations.values.toSeq,
+    types.values.toSeq,
     commits.greatest
   )
 
-  /** Every Type message so far. */
-  def typeMessages: Iterable[SentMessage] = types.values
+  override def typeMessages: Iterable[SentMessage] = types.values
 
-  /**
-   * The Relation message that holds for a change of the transaction at this place; null where there
-   * is none.
-   */
-  def relation(transaction: Transaction, oid: Long): SentMessage =
-    if (transaction.relations.isEmpty) relations.getOrNull(oid)
-    else transaction.relations.getOrElse(oid, relations.getOrNull(oid))
+  override def relation(transaction: Transaction, oid: Long): SentMessage = {
+    val own = transaction.relation(oid)
+    if (own == null) relations.getOrNull(oid) else own
+  }
 
   /** Takes the next message. One of zero bytes, of a dropped origin, is none. */
   def message(position: Long, message: Array[Byte]): Unit =
@@ -93,19 +89,22 @@ final private[sparkpgoutput] class TransactionFollower(
   /**
    * Takes, in place of their messages, a number of changes that follow one another.
    *
+   * @param first
+   *   the first of them
    * @param ordinals
    *   how many [[TransactionFollower.ordinals]] they take in all
    */
-  def changes(position: Long, number: Long, ordinals: Long): Unit =
-    if (current == null) incomplete("a change outside of any transaction", position, None, None)
-    else {
+  def changes(position: Long, first: Array[Byte], number: Long, ordinals: Long): Unit =
+    if (current != null) {
       current.changes += number
       current.nextOrdinal += ordinals
+    } else if (place != Place.Unknown || fields.isOutside(position, first)) {
+      incomplete("a change outside of any transaction", position, None, None)
     }
 
   private def change(position: Long, message: Array[Byte]): Unit = {
     if (current != null && current.hasBeginning) handler.change(current, position, message, context)
-    changes(position, 1, TransactionFollower.ordinals(message))
+    changes(position, message, 1, TransactionFollower.ordinals(message))
   }
 
   /** Takes, in place of its messages, a whole transaction from Begin to Commit. */
@@ -121,10 +120,10 @@ final private[sparkpgoutput] class TransactionFollower(
   /** Relation, Type: in a stream block a Relation holds for its transaction only, until its commit. */
   private def definition(position: Long, message: Array[Byte]): Unit = {
     val row = fields.read(position, message, context)
-    val sent = SentMessage(position, message, !row.isNullAt(XID))
-    if (message(0) == 'Y') types.update(fields.typeOid(row), sent)
-    else if (place == Place.InStream) current.relations += row.getLong(RELATION_ID) -> sent
-    else relations.update(row.getLong(RELATION_ID), sent)
+    val sent = SentMessage(fields.definedOid(message, row), position, message, !row.isNullAt(XID))
+    if (message(0) == 'Y') types.update(sent.oid, sent)
+    else if (place == Place.InStream) current.define(sent)
+    else relations.update(sent.oid, sent)
   }
 
   /** Message: is no change, but tells where something was cut off, for it cannot stand everywhere. */
@@ -147,7 +146,9 @@ final private[sparkpgoutput] class TransactionFollower(
   private def forget(xid: Long): Unit = {
     if (streamed.nonEmpty) streamed.remove(xid).foreach(handler.drop)
     if (prepared.nonEmpty) {
-      prepared.keysIterator.filter(_._1 == xid).toSeq.foreach(prepared.remove(_).foreach(handler.drop))
+      prepared.keysIterator.filter(
+        _._1 == xid
+      ).toSeq.foreach(prepared.remove(_).foreach(handler.drop))
     }
   }
 
@@ -201,9 +202,10 @@ final private[sparkpgoutput] class TransactionFollower(
    * What a streamed transaction was sent is not sent again after its commit
    * (`cleanup_rel_sync_cache` in `pgoutput.c`), but may have been, outside of it, before.
    */
-  private def keepRelations(sent: Map[Long, SentMessage]): Unit = sent.foreach {
-    case (oid, relation) =>
-      if (!relations.get(oid).exists(_.position > relation.position)) relations.update(oid, relation)
+  private def keepRelations(sent: Seq[SentMessage]): Unit = sent.foreach { relation =>
+    if (!relations.get(relation.oid).exists(_.position > relation.position)) {
+      relations.update(relation.oid, relation)
+    }
   }
 
   /** A subtransaction's, or with the same xid twice the whole transaction's. */
@@ -296,8 +298,10 @@ final private[sparkpgoutput] class TransactionFollower(
       xid: Option[Long],
       gid: Option[String]
   ): Unit =
-    if (commits.isAfter(lsn) && !commits.repeats(lsn, xid)) {
+    if (!commits.repeats(lsn, xid) && commits.isAfter(lsn)) {
+      if (!commits.isAbove(lsn)) throw ChangesError.wentBack(lsn, xid, position)
       incomplete(s"$message of a transaction", position, xid, gid)
+      commits.accepts(lsn, xid.getOrElse(CommitHistory.UnknownXid), position)
     }
 
   private def incomplete(what: String, position: Long, xid: Option[Long], gid: Option[String]) =

@@ -14,8 +14,11 @@ import io.sparkpgoutput.types._
  * @param slot
  *   None where it is not wanted
  */
-final private[changes] class VariantReader(relation: Relation, format: ChangeFormat, slot: Option[Slot])
-    extends TableReader(relation) {
+final private[changes] class VariantReader(
+    relation: Relation,
+    format: ChangeFormat,
+    slot: Option[Slot]
+) extends TableReader(relation) {
   private val values = relation.columns
     .map(column => new VariantValue(format.options.pgType(column.typeId), format.options))
     .toArray

@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.{MessageFilter, MessageSchema}
  * their rows become NULL, for which the same conditions are not true either. And marks what is
  * decoded for a filter and for the operators above it, lest Spark copy the decode into the filter.
  */
-private[optimizer] object FilterDecodes extends PredicateHelper {
+private[optimizer] object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, Project(list, child)) if list.exists(decoded(_, condition)) =>
       val columns = AttributeSet(list.filter(decoded(_, condition)).map(_.toAttribute))
@@ -39,10 +39,8 @@ private[optimizer] object FilterDecodes extends PredicateHelper {
     }.asInstanceOf[NamedExpression]
   }
 
-  /** By the conditions that are evaluated before any that might fail for a row that is not NULL. */
   private def keptBy(condition: Expression, column: Attribute): MessageFilter = {
-    val first = splitConjunctivePredicates(condition).takeWhile(SimpleConditions.contains)
-    def found(field: Int) = both(first.map(values(_, column, field)))
+    def found(field: Int) = AdmittedValues.of(condition)(isField(column, field))
     MessageFilter(
       found(MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString)),
       found(MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
@@ -50,31 +48,16 @@ private[optimizer] object FilterDecodes extends PredicateHelper {
   }
 
   private def and(a: MessageFilter, b: MessageFilter): MessageFilter =
-    MessageFilter(both(Seq(a.types, b.types)), both(Seq(a.relationIds, b.relationIds)))
+    MessageFilter(
+      AdmittedValues.both(Seq(a.types, b.types)),
+      AdmittedValues.both(Seq(a.relationIds, b.relationIds))
+    )
 
-  /** What is in all of the sets that there are. */
-  private def both[T](sets: Seq[Option[Set[T]]]): Option[Set[T]] = sets.flatten.reduceOption(_ & _)
-
-  /** The values that a column's field can have where a condition is true; None where any. */
-  private def values(condition: Expression, column: Attribute, field: Int): Option[Set[Any]] = {
-    val name = MessageSchema.schema(field).name
-    def isField(expression: Expression): Boolean = expression match {
+  private def isField(column: Attribute, field: Int)(expression: Expression): Boolean =
+    expression match {
       case get @ GetStructField(child, ordinal, _) =>
-        child.semanticEquals(column) && get.childSchema(ordinal).name == name
+        child.semanticEquals(column) &&
+        get.childSchema(ordinal).name == MessageSchema.schema(field).name
       case _ => false
     }
-    condition match {
-      case EqualTo(e, Literal(value, _)) if isField(e) => Some(Set(value) - null)
-      case EqualTo(Literal(value, _), e) if isField(e) => Some(Set(value) - null)
-      case EqualNullSafe(e, Literal(value, _)) if isField(e) && value != null => Some(Set(value))
-      case EqualNullSafe(Literal(value, _), e) if isField(e) && value != null => Some(Set(value))
-      case In(e, list) if isField(e) && list.forall(_.isInstanceOf[Literal]) =>
-        Some(list.map(_.asInstanceOf[Literal].value).toSet - null)
-      case InSet(e, set) if isField(e) => Some(set - null)
-      case And(a, b)                   => both(Seq(a, b).map(values(_, column, field)))
-      case Or(a, b) =>
-        values(a, column, field).zip(values(b, column, field)).map { case (a, b) => a ++ b }
-      case _ => None
-    }
-  }
 }

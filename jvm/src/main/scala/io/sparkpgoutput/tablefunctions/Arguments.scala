@@ -21,21 +21,33 @@ import io.sparkpgoutput.expressions.{ArgumentColumn, FunctionOptions}
 final private[tablefunctions] case class Arguments(
     messages: String,
     order: String,
-    options: ChangesOptions
+    options: ChangesOptions,
+    refuse: String => AnalysisException
 ) {
+  import Arguments.NoSource
 
-  /** The messages and, where there are, earlier ones, with the columns of [[FollowStream]]. */
+  /** The messages and, where there are, earlier ones, with the columns of [[MessageColumns]]. */
   def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
     columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
   }
 
+  /** The messages with a column of sources, one of the same value where there is but one. */
+  def keyedInput: LogicalPlan = inputs.head match {
+    case messages @ Project(columns, _) if options.source.isEmpty =>
+      messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
+    case messages => messages
+  }
+
   private def columnsOf(view: LogicalPlan): LogicalPlan = Project(
     Seq(
-      Alias(Cast(column(order, ArgumentColumn.Order), LongType), "position")(),
-      Alias(column(options.data, ArgumentColumn.Data), "message")()
-    ) ++ options.source.map(name => Alias(attribute(name), "source")()),
+      named(Cast(column(order, ArgumentColumn.Order), LongType), MessageColumns.Position),
+      named(column(options.data, ArgumentColumn.Data), MessageColumns.Message)
+    ) ++ options.source.map(name => named(attribute(name), MessageColumns.Source)),
     view
   )
+
+  private def named(column: Expression, ordinal: Int): NamedExpression =
+    Alias(column, MessageColumns.names(ordinal))()
 
   private def column(name: String, purpose: ArgumentColumn.Purpose) =
     ArgumentColumn(attribute(name), purpose)
@@ -47,12 +59,16 @@ final private[tablefunctions] case class Arguments(
 }
 
 private[tablefunctions] object Arguments {
+
+  /** The source of all messages where there is but one. */
+  final val NoSource = 0
+
   private val Usage =
     "the arguments are the name of a table or view, the name of the column that orders it, and " +
       "optionally a constant map of options"
 
   def of(function: String, arguments: Seq[Expression]): Arguments = {
-    def refuse(problem: String) = new AnalysisException(
+    def refuse(problem: String): AnalysisException = new AnalysisException(
       "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
       Map(
         "sqlExpr" -> s"\"$function(${arguments.map(_.sql).mkString(", ")})\"",
@@ -72,7 +88,7 @@ private[tablefunctions] object Arguments {
       .parse(options.getOrElse(Nil))
       .fold(
         problem => throw refuse(problem),
-        Arguments(text(arguments.head), text(arguments(1)), _)
+        Arguments(text(arguments.head), text(arguments(1)), _, refuse)
       )
   }
 

@@ -42,10 +42,10 @@ private[tablefunctions] object EarlierRelations {
     val tag = message.headOption.fold(0)(_.toInt)
     if (tag == 'R' || tag == 'Y') {
       val decoded = fields.read(position, message, StreamContext.UNKNOWN)
-      val sent = SentMessage(position, message, !decoded.isNullAt(MessageSchema.XID))
+      val inStream = !decoded.isNullAt(MessageSchema.XID)
+      val sent = SentMessage(fields.definedOid(message, decoded), position, message, inStream)
       val state =
-        if (tag == 'Y') FollowerState(types = Map(fields.typeOid(decoded) -> sent))
-        else FollowerState(relations = Map(decoded.getLong(MessageSchema.RELATION_ID) -> sent))
+        if (tag == 'Y') FollowerState(types = Seq(sent)) else FollowerState(relations = Seq(sent))
       val source = MessageStreams.sourceOf(row, sourceType) match {
         case text: UTF8String => text.clone()
         case other            => other
@@ -59,8 +59,7 @@ private[tablefunctions] object EarlierRelations {
     types = later(one.types, other.types)
   )
 
-  private def later(one: Map[Long, SentMessage], other: Map[Long, SentMessage]) =
-    other.foldLeft(one) { case (all, (oid, sent)) =>
-      if (all.get(oid).exists(_.position > sent.position)) all else all.updated(oid, sent)
-    }
+  private def later(one: Seq[SentMessage], other: Seq[SentMessage]): Seq[SentMessage] =
+    (one ++ other).groupMapReduce(_.oid)(identity)((a, b) => if (a.position > b.position) a else b)
+      .values.toSeq
 }

@@ -3,10 +3,10 @@ package io.sparkpgoutput.tablefunctions
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -20,6 +20,9 @@ import io.sparkpgoutput.changes._
 sealed abstract class FollowStreamExec extends SparkPlan {
   private[tablefunctions] def options: ChangesOptions
 
+  /** The messages' plan, which is sorted where that is needed. */
+  def unsorted: LogicalPlan
+
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
 
@@ -29,26 +32,19 @@ sealed abstract class FollowStreamExec extends SparkPlan {
 
   final protected def messages: SparkPlan = children.head
   final protected def sourceType: Option[DataType] =
-    messages.output.lift(FollowStream.Source).map(_.dataType)
+    messages.output.lift(MessageColumns.Source).map(_.dataType)
+
+  private def order: Seq[String] =
+    (unsorted.output.lift(MessageColumns.Source).toSeq :+ unsorted.output(MessageColumns.Position))
+      .map(_.name)
 
   /** The streams, sorted first where they are not in order. */
   final private[tablefunctions] def streams(): MessageStreams = {
     val rules = options.rules
     MessageStreams
       .summarize(messages.execute(), sourceType, rules)
-      .orElse(MessageStreams.summarize(sorted().execute(), sourceType, rules))
+      .orElse(MessageStreams.summarize(PlannedRows.sorted(unsorted, order), sourceType, rules))
       .getOrElse(throw new IllegalStateException("sorted messages are in order"))
-  }
-
-  private def sorted(): SparkPlan = {
-    val order = (messages.output.lift(FollowStream.Source) ++
-      Seq(messages.output(FollowStream.Position))).map(SortOrder(_, Ascending)).toSeq
-    val partitions = math.max(messages.execute().getNumPartitions, sparkContext.defaultParallelism)
-    SortExec(
-      order,
-      global = false,
-      ShuffleExchangeExec(RangePartitioning(order, partitions), messages)
-    )
   }
 
   /** What is known of each source from earlier messages. */
@@ -70,7 +66,8 @@ case class TableChangesExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
     private[tablefunctions] val options: ChangesOptions,
-    private[tablefunctions] val format: ChangeFormat
+    private[tablefunctions] val format: ChangeFormat,
+    @transient unsorted: LogicalPlan
 ) extends FollowStreamExec {
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -100,7 +97,8 @@ case class TableChangesExec(
 case class OpenTransactionsExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
-    private[tablefunctions] val options: ChangesOptions
+    private[tablefunctions] val options: ChangesOptions,
+    @transient unsorted: LogicalPlan
 ) extends FollowStreamExec {
 
   override protected def doExecute(): RDD[InternalRow] = {

@@ -6,11 +6,16 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 /** Plans the operators that follow streams. */
 object FollowStreamStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case changes: TableChanges =>
-      val children = changes.children.map(planLater)
-      Seq(TableChangesExec(children, changes.output, changes.options, changes.requiredFormat))
-    case open: OpenTransactions =>
-      Seq(OpenTransactionsExec(open.children.map(planLater), open.output, open.options))
-    case _ => Nil
+    case changes @ TableChanges(children, options, _, _, _) =>
+      val format = changes.requiredFormat
+      Seq(
+        TableChangesExec(children.map(planLater), changes.output, options, format, children.head)
+      )
+    case open @ OpenTransactions(children, options, _, _) =>
+      Seq(OpenTransactionsExec(children.map(planLater), open.output, options, children.head))
+    case streamed: StreamedChanges =>
+      Seq(StreamedChangesExec(planLater(streamed.child), streamed.output, streamed.requiredFormat))
+    case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
+    case _                         => Nil
   }
 }

@@ -49,7 +49,9 @@ private[tablefunctions] object MessageStreams {
       rules: FollowRules
   ): Option[MessageStreams] = {
     val parts = rows
-      .mapPartitions(messages => Iterator(new PartSummarizer(sourceType, rules).summarize(messages)))
+      .mapPartitions(messages =>
+        Iterator(new PartSummarizer(sourceType, rules).summarize(messages))
+      )
       .collect()
     Option
       .when(parts.forall(_.isDefined))(MessageStreams(rows, parts.flatten.toSeq))
@@ -58,21 +60,21 @@ private[tablefunctions] object MessageStreams {
 
   /** The column of a message's source; null where there is none. */
   def sourceOf(row: InternalRow, sourceType: Option[DataType]): Any = sourceType match {
-    case Some(dataType) if !row.isNullAt(FollowStream.Source) =>
-      row.get(FollowStream.Source, dataType)
+    case Some(dataType) if !row.isNullAt(MessageColumns.Source) =>
+      row.get(MessageColumns.Source, dataType)
     case _ => null
   }
 
   /** Where a message stands. */
   def position(row: InternalRow): Long =
-    if (row.isNullAt(FollowStream.Position)) {
+    if (row.isNullAt(MessageColumns.Position)) {
       throw new MessageOrderException("a message's position is NULL: it cannot be put in order.")
-    } else row.getLong(FollowStream.Position)
+    } else row.getLong(MessageColumns.Position)
 
   def message(row: InternalRow, position: Long): Array[Byte] =
-    if (row.isNullAt(FollowStream.Message)) {
+    if (row.isNullAt(MessageColumns.Message)) {
       throw ChangesError.malformed("the message is NULL", position)
-    } else row.getBinary(FollowStream.Message)
+    } else row.getBinary(MessageColumns.Message)
 
   def duplicate(position: Long): MessageOrderException = new MessageOrderException(
     s"position $position: two messages have it; the column that orders the messages must be unique " +

@@ -2,7 +2,6 @@ package io.sparkpgoutput.tablefunctions
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.{Partition, TaskContext}
@@ -71,14 +70,7 @@ final private class TableChangesIterator(
   private var changes: CommittedChanges = _
   private var message: InternalRow = _
 
-  private val joined = new JoinedRow
-  private val withSource: UnsafeProjection = sourceType.map { dataType =>
-    val columns = format.rowType.zipWithIndex.map { case (field, ordinal) =>
-      BoundReference(ordinal, field.dataType, nullable = true)
-    }
-    val source = BoundReference(columns.length + FollowStream.Source, dataType, nullable = true)
-    UnsafeProjection.create(columns :+ source)
-  }.orNull
+  private val join = sourceType.map(new SourceJoin(format, _, MessageColumns.Source)).orNull
 
   override def hasNext: Boolean = {
     while ((changes == null || !changes.hasNext) && messages.hasNext) read(messages.next())
@@ -91,7 +83,7 @@ final private class TableChangesIterator(
     if (!hasNext) throw new NoSuchElementException
     numOutputRows += 1
     val row = changes.next()
-    if (withSource == null) row else withSource(joined(row, message))
+    if (join == null) row else join(row, message)
   }
 
   private def read(row: InternalRow): Unit = {

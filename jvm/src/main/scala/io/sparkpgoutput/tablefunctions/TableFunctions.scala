@@ -1,12 +1,15 @@
 package io.sparkpgoutput.tablefunctions
 
-import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.changes.OpenTransactionSchema
+import io.sparkpgoutput.changes.{FollowerState, OpenTransactionSchema}
+import io.sparkpgoutput.streaming.{CommittedMessage, TransactionProcessor}
+import io.sparkpgoutput.tablefunctions.Arguments.NoSource
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
 object TableFunctions {
@@ -26,11 +29,42 @@ object TableFunctions {
   private def changes(arguments: Arguments): LogicalPlan = {
     import arguments._
     val format = options.format(SQLConf.get)
-    TableChanges(inputs, options, format, attributes(format.rowType), sourceId)
+    val columns = attributes(format.rowType)
+    if (PlannedRows.isStream(messages)) {
+      StreamedChanges(committedMessages(arguments), format, columns, sourceId)
+    } else TableChanges(inputs, options, format, columns, sourceId)
+  }
+
+  /** Of a stream, in which earlier messages are read now. */
+  private def committedMessages(arguments: Arguments): LogicalPlan = {
+    import arguments._
+    val messages = PlannedRows.analyzed(keyedInput)
+    val source = messages.output(MessageColumns.Source)
+    val earlier = inputs.lift(1).fold(Map.empty[Any, FollowerState]) { relations =>
+      val convert = CatalystTypeConverters.createToScalaConverter(source.dataType)
+      EarlierRelations
+        .find(
+          PlannedRows.of(relations),
+          options.source.map(_ => source.dataType),
+          options.rules
+        )
+        .map { case (key, state) =>
+          convert(if (options.source.isEmpty) NoSource else key) -> state
+        }
+    }
+    PlannedRows.processed(
+      OrderedMessages(PlannedRows.partitioned(messages, source.name)),
+      source.name,
+      new TransactionProcessor(options.rules, options.abandoned, earlier),
+      CommittedMessage.withSource(source.dataType)
+    )
   }
 
   private def open(arguments: Arguments): LogicalPlan = {
     import arguments._
+    if (PlannedRows.isStream(messages)) {
+      throw arguments.refuse("it lists what is open at the end of messages; a stream has no end")
+    }
     OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
   }
 

@@ -17,10 +17,10 @@ final private[types] class ArrayVariant(
 
   override protected def write(elements: ArrayElements, out: Slot): Unit = {
     val builder = new VariantBuilder(false)
-    try {
+    try
       if (elements.dimensions > 0) appendDimension(0, elements, builder)
       else builder.finishWritingArray(builder.getWritePos, new ArrayList[Integer])
-    } catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
+    catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
     out.write(VariantValue.of(builder))
   }
 

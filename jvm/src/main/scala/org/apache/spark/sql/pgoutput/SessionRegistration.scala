@@ -3,11 +3,10 @@ package org.apache.spark.sql.pgoutput
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, classic}
 
 import io.sparkpgoutput.PgOutputExtensions
-import io.sparkpgoutput.optimizer.OptimizeDecode
 import io.sparkpgoutput.tablefunctions.FollowStreamStrategy
 
 /**
- * Registers the functions, their optimizer rule and their operators in a session that is running already. In this
+ * Registers the functions, their optimizer rules and their operators in a session that is running already. In this
  * package because the function registry of a session is `private[sql]`.
  */
 object SessionRegistration {
@@ -21,7 +20,7 @@ object SessionRegistration {
       val classicSession = session.asInstanceOf[classic.SparkSession]
       extensions.registerFunctions(classicSession.sessionState.functionRegistry)
       extensions.registerTableFunctions(classicSession.sessionState.tableFunctionRegistry)
-      classicSession.experimental.extraOptimizations :+= OptimizeDecode
+      classicSession.experimental.extraOptimizations ++= PgOutputExtensions.optimizerRules
       classicSession.experimental.extraStrategies :+= FollowStreamStrategy
     }
   }

@@ -1,0 +1,68 @@
+package io.sparkpgoutput.tablefunctions
+
+import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.types.DataType
+
+import io.sparkpgoutput.changes.{ChangeFormat, ChangeSchema}
+
+/** The columns of messages whose streams are followed; the last one not always. */
+private[tablefunctions] object MessageColumns {
+  final val Position = 0
+  final val Message = 1
+  final val Source = 2
+  val names: Seq[String] = Seq("position", "message", "source")
+}
+
+/**
+ * The committed changes of tables, in batch.
+ *
+ * @param children
+ *   the messages and, where there are, earlier ones, with the columns of [[MessageColumns]]
+ */
+case class TableChanges(
+    children: Seq[LogicalPlan],
+    private[tablefunctions] val options: ChangesOptions,
+    private[tablefunctions] val format: ChangeFormat,
+    columns: Seq[Attribute],
+    sourceId: Option[ExprId]
+) extends ChangesOperator {
+  override protected def sourceType: DataType =
+    children.head.output(MessageColumns.Source).dataType
+
+  override protected def copied(
+      format: ChangeFormat,
+      columns: Seq[Attribute],
+      sourceId: Option[ExprId]
+  ): ChangesOperator = copy(format = format, columns = columns, sourceId = sourceId)
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
+    copy(children = children)
+}
+
+/** The transactions that are open at the end of streams, in batch. */
+case class OpenTransactions(
+    children: Seq[LogicalPlan],
+    private[tablefunctions] val options: ChangesOptions,
+    columns: Seq[Attribute],
+    sourceId: Option[ExprId]
+) extends LogicalPlan
+    with MultiInstanceRelation {
+  override def output: Seq[Attribute] = sourceId.map { id =>
+    val dataType = children.head.output(MessageColumns.Source).dataType
+    AttributeReference(ChangeSchema.Source, dataType)(id)
+  }.toSeq ++ columns
+
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  @transient override lazy val references: AttributeSet = AttributeSet(children.flatMap(_.output))
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+
+  override def newInstance(): LogicalPlan = copy(
+    columns = columns.map(_.newInstance()),
+    sourceId = sourceId.map(_ => NamedExpression.newExprId)
+  )
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
+    copy(children = children)
+}

@@ -1,0 +1,64 @@
+package org.apache.spark.sql.pgoutput
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessor, TimeMode}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{Encoders, Row, SparkSession, classic}
+
+/**
+ * The rows of plans, by way of Datasets: what a plan is made of is another in each version of
+ * Spark, what Datasets can do stays. In this package because the Dataset of a plan is
+ * `private[sql]`.
+ */
+object PlannedRows {
+
+  /** Whether a table or view is read as a stream. */
+  def isStream(table: String): Boolean =
+    active.catalog.tableExists(table) && active.table(table).isStreaming
+
+  /** The plan, analyzed. */
+  def analyzed(plan: LogicalPlan): LogicalPlan = dataset(plan).queryExecution.analyzed
+
+  /** The rows. */
+  def of(plan: LogicalPlan): RDD[InternalRow] = dataset(plan).queryExecution.toRdd
+
+  /** The rows in the order of columns, over all partitions. */
+  def sorted(plan: LogicalPlan, columns: Seq[String]): RDD[InternalRow] = {
+    val rows = dataset(plan)
+    rows.orderBy(columns.map(rows.col): _*).queryExecution.toRdd
+  }
+
+  /** The plan of the same rows, those with the same value of a column in one partition. */
+  def partitioned(plan: LogicalPlan, column: String): LogicalPlan = {
+    val rows = dataset(plan)
+    rows.repartition(rows.col(column)).queryExecution.analyzed
+  }
+
+  /**
+   * The plan of what a processor makes of the rows, by the values of a column.
+   *
+   * @param output
+   *   what it gives
+   */
+  def processed(
+      plan: LogicalPlan,
+      column: String,
+      processor: StatefulProcessor[Row, Row, Row],
+      output: StructType
+  ): LogicalPlan = {
+    val rows = dataset(plan)
+    rows
+      .groupBy(rows.col(column))
+      .as[Row, Row](Encoders.row(StructType(Seq(rows.schema(column)))), Encoders.row(rows.schema))
+      .transformWithState(processor, TimeMode.None(), OutputMode.Append())(Encoders.row(output))
+      .queryExecution
+      .analyzed
+  }
+
+  private def active: classic.SparkSession =
+    SparkSession.active.asInstanceOf[classic.SparkSession]
+
+  private def dataset(plan: LogicalPlan) = classic.Dataset.ofRows(active, plan)
+}
