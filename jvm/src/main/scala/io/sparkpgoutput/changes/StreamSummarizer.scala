@@ -113,7 +113,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
     val isWhole = begin != null && begin.lsn == lsn &&
       java.lang.Long.compareUnsigned(lsn, greatest) > 0
     if (isWhole) {
-      commits.add(lsn, begin.xid, begin.sent.position)
+      commits.add(lsn, begin.xid, sent.position)
       definitions ++= begin.definitions
       greatest = lsn
       begin = null

@@ -96,7 +96,15 @@ class PgTypesSuite extends AnyFunSuite with ConversionTests {
     val serializer = new JavaSerializer(new SparkConf(false)).newInstance()
     def sent(pgType: PgType) = serializer.deserialize[PgType](serializer.serialize(pgType))
     PgTypes.all.foreach(known => assert(sent(known.pgType) eq known.pgType))
-    Seq("hstore", "composite", "enum", "_int4", "array:enum", "range:float8", "multirange:array:xid8")
+    Seq(
+      "hstore",
+      "composite",
+      "enum",
+      "_int4",
+      "array:enum",
+      "range:float8",
+      "multirange:array:xid8"
+    )
       .flatMap(PgTypes.declared)
       .foreach(declared => assert(sent(declared).name == declared.name))
   }
