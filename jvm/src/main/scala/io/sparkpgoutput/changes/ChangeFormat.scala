@@ -81,4 +81,9 @@ final private[sparkpgoutput] case class ChangeFilter(
     tables.forall(_.exists(_.matches(table))) && tableNames.forall(_.contains(table.toString))
 
   def keepsType(changeType: String): Boolean = changeTypes.forall(_.contains(changeType))
+
+  /** What the query asks for, to be shown in plans. */
+  def shown: Seq[String] = Seq("tables" -> tableNames, "types" -> changeTypes).collect {
+    case (what, Some(names)) => names.toSeq.sorted.mkString(s"$what ", ", ", "")
+  }
 }

@@ -117,5 +117,5 @@ final private[changes] class ColumnsReader(
   override protected def writeMissing(column: Int): Unit =
     if (readers(column) != null) readers(column).setNull()
 
-  override protected def end(): Unit = ()
+  override protected def end(position: Long): Unit = ()
 }

@@ -58,5 +58,5 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
 
   override protected def writeMissing(column: Int): Unit = ()
 
-  override protected def end(): Unit = slot.foreach(map.write(pairs, _))
+  override protected def end(position: Long): Unit = slot.foreach(map.write(pairs, _))
 }

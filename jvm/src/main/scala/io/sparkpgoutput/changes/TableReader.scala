@@ -31,7 +31,7 @@ abstract private[changes] class TableReader(relation: Relation) {
       } else write(column, kind, tuple, position)
       column += 1
     }
-    end()
+    end(position)
   }
 
   /** Writes NULL for all of them. */
@@ -40,7 +40,7 @@ abstract private[changes] class TableReader(relation: Relation) {
   protected def begin(): Unit
   protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit
   protected def writeMissing(column: Int): Unit
-  protected def end(): Unit
+  protected def end(position: Long): Unit
 }
 
 private[changes] object TableReader {

@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes
 
 import java.util.ArrayList
 
-import org.apache.spark.types.variant.VariantBuilder
+import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 
 import io.sparkpgoutput.protocol.{InvalidValueException, TupleCells}
 import io.sparkpgoutput.types._
@@ -35,20 +35,26 @@ final private[changes] class VariantReader(
   override protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit =
     if (slot.isDefined) {
       val name = relation.columns(column).name
-      fields.add(new VariantBuilder.FieldEntry(name, builder.addKey(name), builder.getWritePos))
-      if (kind == 'n') builder.appendNull()
-      else
-        try values(column).append(read(kind, tuple.cells), builder)
-        catch {
-          case _: InvalidValue if !format.failFast => builder.appendNull()
-          case invalid: InvalidValue =>
-            val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
-            throw new InvalidValueException(
-              s"position $position: table ${relation.name}, column '$name': the value " +
-                s"${invalid.problem}$remedy; the option mode 'PERMISSIVE' gives null instead."
-            )
-        }
+      try {
+        fields.add(new VariantBuilder.FieldEntry(name, builder.addKey(name), builder.getWritePos))
+        if (kind == 'n') builder.appendNull()
+        else values(column).append(read(kind, tuple.cells), builder)
+      } catch {
+        case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
+        case invalid: InvalidValue =>
+          val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
+          throw new InvalidValueException(
+            s"position $position: table ${relation.name}, column '$name': the value " +
+              s"${invalid.problem}$remedy; the option mode 'PERMISSIVE' gives null instead."
+          )
+        case _: VariantSizeLimitException => throw tooLarge(position)
+      }
     }
+
+  private def tooLarge(position: Long) = new InvalidValueException(
+    s"position $position: a row of table ${relation.name} is too large for VARIANT; use a schema, or " +
+      "the option row 'map'."
+  )
 
   private def read(kind: Int, cells: TupleCells)(conversion: Conversion, out: Slot): Unit =
     if (kind == 't') conversion.fromText(cells.bytes, cells.from, cells.to, out)
@@ -56,8 +62,10 @@ final private[changes] class VariantReader(
 
   override protected def writeMissing(column: Int): Unit = ()
 
-  override protected def end(): Unit = slot.foreach { out =>
-    builder.finishWritingObject(0, fields)
-    out.write(VariantValue.of(builder))
+  override protected def end(position: Long): Unit = slot.foreach { out =>
+    try {
+      builder.finishWritingObject(0, fields)
+      out.write(VariantValue.of(builder))
+    } catch { case _: VariantSizeLimitException | _: InvalidValue => throw tooLarge(position) }
   }
 }

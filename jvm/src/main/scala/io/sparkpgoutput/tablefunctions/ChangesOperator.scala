@@ -33,7 +33,8 @@ trait ChangesOperator extends LogicalPlan with MultiInstanceRelation {
   final override def producedAttributes: AttributeSet = AttributeSet(output)
   @transient final override lazy val references: AttributeSet =
     AttributeSet(children.flatMap(_.output))
-  final override protected def stringArgs: Iterator[Any] = Iterator(output)
+  final override protected def stringArgs: Iterator[Any] =
+    Iterator(output) ++ format.filter.shown
 
   final override def newInstance(): LogicalPlan =
     copied(format, columns.map(_.newInstance()), sourceId.map(_ => NamedExpression.newExprId))

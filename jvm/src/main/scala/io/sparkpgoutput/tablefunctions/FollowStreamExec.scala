@@ -72,6 +72,7 @@ case class TableChangesExec(
     private[tablefunctions] val format: ChangeFormat,
     @transient unsorted: LogicalPlan
 ) extends FollowStreamExec {
+  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ format.filter.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val found = streams()

@@ -41,7 +41,8 @@ case class StreamedChangesExec(
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
   override def producedAttributes: AttributeSet = AttributeSet(output)
   @transient override lazy val references: AttributeSet = child.outputSet
-  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(output) ++ format.filter.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val format = this.format
