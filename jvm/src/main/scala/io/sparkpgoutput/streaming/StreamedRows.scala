@@ -16,6 +16,7 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
   private val fields = new ControlFields(format.options.encoding)
   private val relations = mutable.LongMap.empty[SentMessage]
   private val types = mutable.LongMap.empty[SentMessage]
+  private var commitLsn = 0L
 
   override def relation(transaction: Transaction, oid: Long): SentMessage = relations.getOrNull(oid)
   override def typeMessages: Iterable[SentMessage] = types.values
@@ -27,10 +28,18 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
     val inStream = row.getBoolean(IN_STREAM)
     val context = StreamContext.of(inStream)
     message(0) match {
-      case 'R' => definition(relations, position, message, inStream)
+      case 'R' => relationsAt(row.getLong(LSN)); definition(relations, position, message, inStream)
       case 'Y' => definition(types, position, message, inStream)
-      case _   => rows.start(this, transaction(row), position, message, context)
+      case _ =>
+        relationsAt(row.getLong(LSN))
+        rows.start(this, transaction(row), position, message, context)
     }
+  }
+
+  /** Each transaction comes with all that it refers to; what another was sent does not count. */
+  private def relationsAt(lsn: Long): Unit = if (lsn != commitLsn) {
+    relations.clear()
+    commitLsn = lsn
   }
 
   def hasNext: Boolean = rows.hasNext
