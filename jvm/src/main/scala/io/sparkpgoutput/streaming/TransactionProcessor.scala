@@ -64,10 +64,13 @@ final private[sparkpgoutput] class TransactionProcessor(
     private val sentRelations = mutable.HashMap.empty[(Long, Long), Long]
     private var output: Iterator[Row] = Iterator.empty
 
+    /** Without what is abandoned; of a block that goes on, what comes is not read any more. */
     private def followed: FollowerState = {
-      val (dropped, kept) = start.follower.streamed.partition(open => abandoned(open.xid))
+      import start.follower._
+      val (dropped, kept) = streamed.partition(open => abandoned(open.xid))
       dropped.foreach(drop)
-      start.follower.copy(streamed = kept)
+      val inBlock = dropped.filter(open => place == Place.InStream && open.xid == streamedXid)
+      start.follower.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
     }
 
     /** The types, which the rows' reader does not keep from one micro-batch to the next. */
