@@ -45,9 +45,12 @@ final private[sparkpgoutput] class TransactionProcessor(
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0))
     Iterator.single(()).flatMap(_ => batch.begin()) ++
-      messages.flatMap(row => batch.message(row.getLong(0), row.getAs[Array[Byte]](1))) ++
+      messages.flatMap(row => batch.message(position(row), row.getAs[Array[Byte]](1))) ++
       Iterator.single(()).flatMap(_ => batch.end())
   }
+
+  private def position(row: Row): Long =
+    if (row.isNullAt(0)) throw MessageOrderException.nullPosition else row.getLong(0)
 
   /** The messages of one source in one micro-batch. */
   final private class SourceBatch(source: Any) extends TransactionHandler {
