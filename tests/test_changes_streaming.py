@@ -399,6 +399,24 @@ def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
     assert in_order(streamed, "row") == [('{"d":1}',), ('{"d":2}',)]
 
 
+def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream) -> None:
+    """After a restart: the checkpoint's counts, and messages stay in order."""
+    dice = random.Random("partitions")
+    streams = {f"{number}": list(enumerate(HISTORY)) for number in range(5)}
+    first, second = mixed(dice, streams, 2)
+    found = changes(stream.messages, source="name")
+    stream.add(first)
+    stream.run(found)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    stream.add(second)
+    streamed = stream.run(changes(stream.messages, source="name"))
+    spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+    expected = in_order(changes(m.frame(spark, HISTORY)), "*")
+    for name in streams:
+        assert in_order(streamed.where(F.col("_source") == name).drop("_source"), "*") == expected
+
+
 def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:
     """Which can read a micro-batch more than once."""
     for start in range(0, len(HISTORY), 8):
