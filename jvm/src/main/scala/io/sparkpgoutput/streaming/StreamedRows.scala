@@ -27,17 +27,16 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
     val message = row.getBinary(MESSAGE)
     val inStream = row.getBoolean(IN_STREAM)
     val context = StreamContext.of(inStream)
-    message(0) match {
-      case 'R' => relationsAt(row.getLong(LSN)); definition(relations, position, message, inStream)
-      case 'Y' => definition(types, position, message, inStream)
-      case _ =>
-        relationsAt(row.getLong(LSN))
-        rows.start(this, transaction(row), position, message, context)
+    if (message(0) == 'Y') definition(types, position, message, inStream)
+    else {
+      startCommit(row.getLong(LSN))
+      if (message(0) == 'R') definition(relations, position, message, inStream)
+      else rows.start(this, transaction(row), position, message, context)
     }
   }
 
   /** Each transaction comes with all that it refers to; what another was sent does not count. */
-  private def relationsAt(lsn: Long): Unit = if (lsn != commitLsn) {
+  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
     relations.clear()
     commitLsn = lsn
   }
