@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 INT2, INT4, INT8, TEXT, NUMERIC, BOOL = 21, 23, 20, 25, 1700, 16
@@ -108,7 +109,8 @@ def transaction(xid: int, lsn: int, *changes: bytes) -> list[bytes]:
     return [begin(xid, lsn), *changes, commit(lsn)]
 
 
-def frame(spark: SparkSession, messages: Iterable[bytes], first: int = 0) -> DataFrame:
+def frame(spark: SparkSession, messages: Iterable[bytes | None]) -> DataFrame:
     """With their places in the columns seq and data."""
-    rows = [(seq, bytearray(message)) for seq, message in enumerate(messages, first)]
-    return spark.createDataFrame(rows, "seq BIGINT, data BINARY")
+    data = list(messages)
+    columns = {"seq": pa.array(range(len(data)), pa.int64()), "data": pa.array(data, pa.binary())}
+    return spark.createDataFrame(pa.table(columns))

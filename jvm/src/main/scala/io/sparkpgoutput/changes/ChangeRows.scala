@@ -31,8 +31,8 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     if (index < 0) -1 else format.requiredColumns.length + index
   }.toArray
 
-  private val keeps: Map[String, Boolean] =
-    ChangeType.all.map(name => name -> format.filter.keepsType(name)).toMap
+  /** By the kinds of rows whether they are wanted. */
+  private val keeps: Array[Boolean] = ChangeType.all.map(format.filter.keepsType).toArray
 
   private val tuple = new ChangedTuple
   private var transaction: Transaction = _
@@ -78,15 +78,15 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
 
   /** The next row of the change, in memory that the one after it is written to. */
   def next(): UnsafeRow = {
-    val PendingRow(table, kind, ordinal) = pending.removeHead()
+    val row = pending.removeHead()
     writer.reset()
     writer.zeroOutNullBytes()
-    if (kind eq Rows.Truncate) table.reader.writeNulls()
+    if (row.kind eq Rows.Truncate) row.table.reader.writeNulls()
     else {
-      startTuple(table, kind)
-      table.reader.read(tuple, position)
+      startTuple(row.table, row.kind)
+      row.table.reader.read(tuple, position)
     }
-    writeFields(table, kind, ordinal)
+    writeFields(row.table, row.kind, row.ordinal)
     writer.getRow
   }
 
@@ -110,7 +110,7 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
   }
 
   private def add(table: Table, kind: Rows, ordinal: Int): Unit =
-    if (table.isWanted && keeps(kind.name)) {
+    if (table.isWanted && keeps(kind.index)) {
       pending.append(PendingRow(table, kind, transaction.nextOrdinal + ordinal))
     }
 
@@ -188,7 +188,8 @@ private object ChangeRows {
   final private val FirstSize = 512
 
   /** A kind of row. */
-  final private class Rows(val name: String) {
+  final private class Rows(name: String) {
+    val index: Int = ChangeType.all.indexOf(name)
     val nameBytes: Array[Byte] = name.getBytes(StandardCharsets.US_ASCII)
   }
 

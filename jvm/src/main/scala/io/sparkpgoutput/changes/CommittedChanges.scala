@@ -30,12 +30,17 @@ final private[sparkpgoutput] class CommittedChanges(
   def next(): UnsafeRow = rows.next()
 
   override def begin(transaction: Transaction): Unit =
-    transaction.commit = carried.commits.getOrElse(
-      transaction.firstPosition,
-      if (!commits.repeats(transaction.commitLsn, None) && commits.isAfter(transaction.commitLsn)) {
-        Commit(transaction.commitLsn, transaction.commitTimestamp, null, Set.empty)
-      } else null
-    )
+    transaction.commit =
+      if (carried.commits.isEmpty) wholeCommit(transaction)
+      else carried.commits.getOrElse(transaction.firstPosition, wholeCommit(transaction))
+
+  /** Of a transaction that is whole: as its Begin says. */
+  private def wholeCommit(transaction: Transaction): Commit = {
+    val lsn = transaction.commitLsn
+    if (commits.isAbove(lsn) && commits.isAfter(lsn)) {
+      Commit(lsn, transaction.commitTimestamp, null, Set.empty)
+    } else null
+  }
 
   override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
       : Unit = rows.start(follower, transaction, position, message, context)

@@ -47,9 +47,11 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
       } catch {
         case _: InvalidValue if !format.failFast => false
         case invalid: InvalidValue =>
+          val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
           throw new InvalidValueException(
-            s"position $position: table ${relation.name}, column '${relation.columns(column).name}': " +
-              s"the value ${invalid.problem}; the option mode 'PERMISSIVE' gives NULL instead."
+            s"position $position: table ${relation.name}, column " +
+              s"'${relation.columns(column).name}': the value ${invalid.problem}$remedy; the " +
+              "option mode 'PERMISSIVE' gives NULL instead."
           )
       }
   }

@@ -55,7 +55,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
       case 'B'                   => beginTransaction(Single(position, message))
       case 'C'                   => commit(Single(position, message))
       case 'S'                   => single(Single(position, message), Place.InStream)
-      case 'b'                   => single(Single(position, message), Place.Unknown)
+      case 'b'                   => beginPrepare(Single(position, message))
       case 'O'                   => single(Single(position, message), place)
       case _                     => single(Single(position, message), Place.Between)
     }
@@ -102,12 +102,18 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
     place = Place.InTransaction
   }
 
+  /** Another place, though what it is stays Unknown: logical messages say something new there. */
+  private def beginPrepare(sent: Single): Unit = {
+    single(sent, Place.Unknown)
+    logicalMessages.clear()
+  }
+
   private def commit(sent: Single): Unit = {
     val lsn = fields.read(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
     val isWhole = begin != null && begin.lsn == lsn &&
       java.lang.Long.compareUnsigned(lsn, greatest) > 0
     if (isWhole) {
-      commits.add(lsn, begin.xid, begin.sent.position)
+      commits.add(lsn, begin.xid, sent.position)
       definitions ++= begin.definitions
       greatest = lsn
       begin = null

@@ -28,8 +28,9 @@ private[sparkpgoutput] object TablePattern {
   private val Separator = ","
 
   /**
-   * Reads names as they are written in SQL: those in quotes as they are, others in lower case; a
-   * name alone is one in the namespace public.
+   * Reads names as they are written in SQL: those in quotes as they are, others in lower case, of
+   * which PostgreSQL knows ASCII's only (`downcase_identifier`); a name alone is one in the
+   * namespace public.
    *
    * @return
    *   Left the text from which on it cannot be read
@@ -57,6 +58,6 @@ private[sparkpgoutput] object TablePattern {
   private def unquoted(part: String): String = part.head match {
     case quote @ ('"' | '`') =>
       part.substring(1, part.length - 1).replace(s"$quote$quote", quote.toString)
-    case _ => part.toLowerCase(java.util.Locale.ROOT)
+    case _ => part.map(char => if (char >= 'A' && char <= 'Z') char.toLower else char)
   }
 }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 
+import io.sparkpgoutput.expressions.ArgumentColumn
 import io.sparkpgoutput.tablefunctions.ChangesOperator
 
 /**
@@ -13,7 +14,11 @@ import io.sparkpgoutput.tablefunctions.ChangesOperator
  * For after Spark's own rules, as [[OptimizeDecode]].
  */
 object PruneChanges extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
+  override def apply(plan: LogicalPlan): LogicalPlan = pruned(plan).transformAllExpressions {
+    case ArgumentColumn(column, _) => column // what it checks has been checked
+  }
+
+  private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case Project(list, Filter(condition, changes: ChangesOperator)) =>
       val used = AttributeSet(condition +: list)
       Project(list, Filter(condition, filtered(changes.withColumns(used), condition)))

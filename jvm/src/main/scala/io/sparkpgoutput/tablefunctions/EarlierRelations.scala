@@ -16,16 +16,20 @@ private[tablefunctions] object EarlierRelations {
   /**
    * Finds the last message about each relation and type of each source; others are passed over.
    * Whether they stood in a stream block is not known, but mostly their bytes tell.
+   *
+   * @param ends
+   *   by source the position before which messages are earlier ones, where it is known
    */
   def find(
       rows: RDD[InternalRow],
       sourceType: Option[DataType],
-      rules: FollowRules
+      rules: FollowRules,
+      ends: Map[Any, Long] = Map.empty
   ): Map[Any, FollowerState] = rows
     .mapPartitions { messages =>
       val fields = new ControlFields(rules.encoding)
       val found = mutable.HashMap.empty[Any, FollowerState]
-      messages.foreach(row => add(row, sourceType, fields, found))
+      messages.foreach(row => add(row, sourceType, fields, ends, found))
       found.iterator
     }
     .collect()
@@ -35,21 +39,22 @@ private[tablefunctions] object EarlierRelations {
       row: InternalRow,
       sourceType: Option[DataType],
       fields: ControlFields,
+      ends: Map[Any, Long],
       found: mutable.HashMap[Any, FollowerState]
   ): Unit = {
     val position = MessageStreams.position(row)
     val message = MessageStreams.message(row, position)
+    val source = MessageStreams.sourceOf(row, sourceType) match {
+      case text: UTF8String => text.clone()
+      case other            => other
+    }
     val tag = message.headOption.fold(0)(_.toInt)
-    if (tag == 'R' || tag == 'Y') {
+    if ((tag == 'R' || tag == 'Y') && ends.get(source).forall(position < _)) {
       val decoded = fields.read(position, message, StreamContext.UNKNOWN)
       val inStream = !decoded.isNullAt(MessageSchema.XID)
       val sent = SentMessage(fields.definedOid(message, decoded), position, message, inStream)
       val state =
         if (tag == 'Y') FollowerState(types = Seq(sent)) else FollowerState(relations = Seq(sent))
-      val source = MessageStreams.sourceOf(row, sourceType) match {
-        case text: UTF8String => text.clone()
-        case other            => other
-      }
       found.updateWith(source)(before => Some(before.fold(state)(merge(_, state))))
     }
   }

@@ -47,18 +47,21 @@ sealed abstract class FollowStreamExec extends SparkPlan {
       .getOrElse(throw new IllegalStateException("sorted messages are in order"))
   }
 
-  /** What is known of each source from earlier messages. */
-  @transient private lazy val earlier: Map[Any, FollowerState] =
-    children.lift(1).fold(Map.empty[Any, FollowerState]) { plan =>
-      EarlierRelations.find(plan.execute(), sourceType, options.rules)
+  /** The parts of each stream, in order, and what folding them tells. */
+  final private[tablefunctions] def folded(
+      streams: MessageStreams
+  ): Seq[(Seq[StreamPart], StreamFold)] = {
+    val bySource = streams.bySource
+    val begins = bySource.map(stream => stream.head.source -> stream.head.summary.first).toMap
+    val earlier = children.lift(1).fold(Map.empty[Any, FollowerState]) { plan =>
+      EarlierRelations.find(plan.execute(), sourceType, options.rules, begins)
     }
-
-  /** Folds the parts of one stream. */
-  final private[tablefunctions] def fold(stream: Seq[StreamPart]): StreamFold = {
-    val start = earlier.getOrElse(stream.head.source, FollowerState())
-    val fold = new StreamFold(start, options.rules)
-    stream.foreach(part => fold.add(part.summary))
-    fold
+    bySource.map { stream =>
+      val start = earlier.getOrElse(stream.head.source, FollowerState())
+      val fold = new StreamFold(start, options.rules)
+      stream.foreach(part => fold.add(part.summary))
+      stream -> fold
+    }
   }
 }
 
@@ -72,8 +75,8 @@ case class TableChangesExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val found = streams()
-    val carried = found.bySource
-      .flatMap(stream => stream.zip(fold(stream).carried))
+    val carried = folded(found)
+      .flatMap { case (stream, fold) => stream.zip(fold.carried) }
       .map { case (part, state) => (part.source, part.summary.first) -> state }
       .toMap
     val parts = found.parts.map(_.map { part =>
@@ -103,8 +106,8 @@ case class OpenTransactionsExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
-    val rows = streams().bySource.flatMap { stream =>
-      fold(stream).state.openTransactions
+    val rows = folded(streams()).flatMap { case (stream, fold) =>
+      fold.state.openTransactions
         .filterNot(open =>
           open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
         )

@@ -3,7 +3,7 @@ package io.sparkpgoutput.tablefunctions
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, NullType}
 
 import io.sparkpgoutput.changes.{ChangeFormat, ChangeSchema}
 
@@ -13,6 +13,10 @@ private[tablefunctions] object MessageColumns {
   final val Message = 1
   final val Source = 2
   val names: Seq[String] = Seq("position", "message", "source")
+
+  /** The type of the source's column; any as long as it is not resolved, which is told later. */
+  def sourceType(messages: LogicalPlan): DataType =
+    if (messages.resolved) messages.output(Source).dataType else NullType
 }
 
 /**
@@ -29,7 +33,7 @@ case class TableChanges(
     sourceId: Option[ExprId]
 ) extends ChangesOperator {
   override protected def sourceType: DataType =
-    children.head.output(MessageColumns.Source).dataType
+    MessageColumns.sourceType(children.head)
 
   override protected def copied(
       format: ChangeFormat,
@@ -50,8 +54,7 @@ case class OpenTransactions(
 ) extends LogicalPlan
     with MultiInstanceRelation {
   override def output: Seq[Attribute] = sourceId.map { id =>
-    val dataType = children.head.output(MessageColumns.Source).dataType
-    AttributeReference(ChangeSchema.Source, dataType)(id)
+    AttributeReference(ChangeSchema.Source, MessageColumns.sourceType(children.head))(id)
   }.toSeq ++ columns
 
   override def producedAttributes: AttributeSet = AttributeSet(output)

@@ -27,4 +27,14 @@ abstract private[sparkpgoutput] class PgType extends Serializable {
   }
 
   override def toString: String = name
+
+  /** One of PostgreSQL's own is the same one where it is sent to. */
+  protected def writeReplace(): AnyRef =
+    if (PgTypes.declared(name).exists(_ eq this)) new PgType.Named(name) else this
+}
+
+private object PgType {
+  final private class Named(name: String) extends Serializable {
+    private def readResolve(): AnyRef = PgTypes.declared(name).get
+  }
 }

@@ -3,6 +3,8 @@ package io.sparkpgoutput.types
 import scala.io.{Codec, Source}
 import scala.util.Using
 
+import org.apache.spark.SparkConf
+import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.sql.types._
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -64,7 +66,8 @@ class PgTypesSuite extends AnyFunSuite with ConversionTests {
       "range:timestamptz" -> "range",
       "range:array:int4" -> "range",
       "multirange:date" -> "multirange",
-      "array:int4range" -> "int4range[]"
+      "array:int4range" -> "int4range[]",
+      "_int4" -> "int4[]"
     ).foreach { case (declaration, name) =>
       assert(PgTypes.declared(declaration).map(_.name).contains(name), declaration)
     }
@@ -80,12 +83,30 @@ class PgTypesSuite extends AnyFunSuite with ConversionTests {
       "Int4",
       "int4:array",
       "array:range:multirange:x",
-      "_int4",
+      "_enum",
+      "array:_int4",
       "int4[]",
       "12"
     ).foreach { declaration =>
       assert(PgTypes.declared(declaration).isEmpty, declaration)
     }
+  }
+
+  test("declared types can be sent to executors, where PostgreSQL's own are the same ones") {
+    val serializer = new JavaSerializer(new SparkConf(false)).newInstance()
+    def sent(pgType: PgType) = serializer.deserialize[PgType](serializer.serialize(pgType))
+    PgTypes.all.foreach(known => assert(sent(known.pgType) eq known.pgType))
+    Seq(
+      "hstore",
+      "composite",
+      "enum",
+      "_int4",
+      "array:enum",
+      "range:float8",
+      "multirange:array:xid8"
+    )
+      .flatMap(PgTypes.declared)
+      .foreach(declared => assert(sent(declared).name == declared.name))
   }
 
   test("a declared range is read as one of PostgreSQL's own is") {

@@ -1,0 +1,71 @@
+package io.sparkpgoutput.changes
+
+import org.scalatest.funsuite.AnyFunSuite
+
+class TableNameSuite extends AnyFunSuite {
+
+  test("a name is shown with its namespace, which is pg_catalog where none was sent") {
+    assert(TableName("public", "orders").toString == "public.orders")
+    assert(TableName("", "pg_class").toString == "pg_catalog.pg_class")
+  }
+
+  test("names are read as SQL writes them") {
+    val one = Seq(
+      "orders" -> TablePattern("public", Some("orders")),
+      "Sales.Orders" -> TablePattern("sales", Some("orders")),
+      "  sales . orders  " -> TablePattern("sales", Some("orders")),
+      "\"Sales\".\"Orders\"" -> TablePattern("Sales", Some("Orders")),
+      "`Sales`.`Orders`" -> TablePattern("Sales", Some("Orders")),
+      "\"a.b\".\"c,d\"" -> TablePattern("a.b", Some("c,d")),
+      "\"say \"\"it\"\"\"" -> TablePattern("public", Some("say \"it\"")),
+      "`a``b`" -> TablePattern("public", Some("a`b")),
+      "\"*\".\"*\"" -> TablePattern("*", Some("*")),
+      "sales.*" -> TablePattern("sales", None),
+      "\"Sales\" . *" -> TablePattern("Sales", None),
+      "größe.t$1" -> TablePattern("größe", Some("t$1")),
+      "GRÖSSE.İD" -> TablePattern("grÖsse", Some("İd")) // as PostgreSQL has it
+    )
+    one.foreach { case (text, pattern) =>
+      assert(TablePattern.parse(text) == Right(Seq(pattern)), text)
+    }
+    assert(TablePattern.parse(one.map(_._1).mkString(",")) == Right(one.map(_._2)))
+  }
+
+  test("what cannot be read is given from there on") {
+    Seq(
+      "" -> "",
+      " " -> " ",
+      "*" -> "*",
+      "a.b.c" -> ".c",
+      "a b" -> "b",
+      "a," -> "",
+      "a,,b" -> ",b",
+      "a.*b" -> "b",
+      "\"\"" -> "\"\"",
+      "a, \"b" -> " \"b",
+      "a.b, c.d.e, f" -> ".e, f"
+    ).foreach { case (text, rest) => assert(TablePattern.parse(text) == Left(rest), text) }
+  }
+
+  test("a pattern matches one table, or all of a namespace") {
+    val tables = Seq(
+      TableName("public", "orders"),
+      TableName("public", "Orders"),
+      TableName("sales", "orders"),
+      TableName("", "pg_class")
+    )
+    def matched(text: String) = {
+      val patterns = TablePattern.parse(text).toOption.get
+      tables.filter(table => patterns.exists(_.matches(table)))
+    }
+    Seq(
+      "orders" -> Seq(tables(0)),
+      "\"Orders\"" -> Seq(tables(1)),
+      "public.*" -> tables.take(2),
+      "sales.orders" -> Seq(tables(2)),
+      "pg_catalog.pg_class" -> Seq(tables(3)),
+      "pg_catalog.*" -> Seq(tables(3)),
+      "other.*" -> Nil
+    ).foreach { case (text, expected) => assert(matched(text) == expected, text) }
+  }
+}
