@@ -55,6 +55,11 @@ final class SchemaEvolutionException(text: String)
 final class MessageOrderException(text: String)
     extends PgOutputException("PGOUTPUT_MESSAGE_ORDER", "22023", text)
 
+object MessageOrderException {
+  def nullPosition: MessageOrderException =
+    new MessageOrderException("a message's position is NULL: it cannot be put in order.")
+}
+
 /** Messages that were others when they were read again. */
 final class InputChangedException(text: String)
     extends PgOutputException("PGOUTPUT_INPUT_CHANGED", "55000", text)

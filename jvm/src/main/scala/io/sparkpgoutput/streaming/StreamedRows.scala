@@ -16,6 +16,7 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
   private val fields = new ControlFields(format.options.encoding)
   private val relations = mutable.LongMap.empty[SentMessage]
   private val types = mutable.LongMap.empty[SentMessage]
+  private var commitLsn = 0L
 
   override def relation(transaction: Transaction, oid: Long): SentMessage = relations.getOrNull(oid)
   override def typeMessages: Iterable[SentMessage] = types.values
@@ -26,11 +27,18 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
     val message = row.getBinary(MESSAGE)
     val inStream = row.getBoolean(IN_STREAM)
     val context = StreamContext.of(inStream)
-    message(0) match {
-      case 'R' => definition(relations, position, message, inStream)
-      case 'Y' => definition(types, position, message, inStream)
-      case _   => rows.start(this, transaction(row), position, message, context)
+    if (message(0) == 'Y') definition(types, position, message, inStream)
+    else {
+      startCommit(row.getLong(LSN))
+      if (message(0) == 'R') definition(relations, position, message, inStream)
+      else rows.start(this, transaction(row), position, message, context)
     }
+  }
+
+  /** Each transaction comes with all that it refers to; what another was sent does not count. */
+  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
+    relations.clear()
+    commitLsn = lsn
   }
 
   def hasNext: Boolean = rows.hasNext

@@ -45,9 +45,12 @@ final private[sparkpgoutput] class TransactionProcessor(
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0))
     Iterator.single(()).flatMap(_ => batch.begin()) ++
-      messages.flatMap(row => batch.message(row.getLong(0), row.getAs[Array[Byte]](1))) ++
+      messages.flatMap(row => batch.message(position(row), row.getAs[Array[Byte]](1))) ++
       Iterator.single(()).flatMap(_ => batch.end())
   }
+
+  private def position(row: Row): Long =
+    if (row.isNullAt(0)) throw MessageOrderException.nullPosition else row.getLong(0)
 
   /** The messages of one source in one micro-batch. */
   final private class SourceBatch(source: Any) extends TransactionHandler {
@@ -64,10 +67,13 @@ final private[sparkpgoutput] class TransactionProcessor(
     private val sentRelations = mutable.HashMap.empty[(Long, Long), Long]
     private var output: Iterator[Row] = Iterator.empty
 
+    /** Without what is abandoned; of a block that goes on, what comes is not read any more. */
     private def followed: FollowerState = {
-      val (dropped, kept) = start.follower.streamed.partition(open => abandoned(open.xid))
+      import start.follower._
+      val (dropped, kept) = streamed.partition(open => abandoned(open.xid))
       dropped.foreach(drop)
-      start.follower.copy(streamed = kept)
+      val inBlock = dropped.filter(open => place == Place.InStream && open.xid == streamedXid)
+      start.follower.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
     }
 
     /** The types, which the rows' reader does not keep from one micro-batch to the next. */

@@ -67,9 +67,8 @@ private[tablefunctions] object MessageStreams {
 
   /** Where a message stands. */
   def position(row: InternalRow): Long =
-    if (row.isNullAt(MessageColumns.Position)) {
-      throw new MessageOrderException("a message's position is NULL: it cannot be put in order.")
-    } else row.getLong(MessageColumns.Position)
+    if (row.isNullAt(MessageColumns.Position)) throw MessageOrderException.nullPosition
+    else row.getLong(MessageColumns.Position)
 
   def message(row: InternalRow, position: Long): Array[Byte] =
     if (row.isNullAt(MessageColumns.Message)) {

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
 import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
@@ -19,6 +20,12 @@ object TableFunctions {
     function(FunctionDescriptions.changes, changes),
     function(FunctionDescriptions.open, open)
   )
+
+  /** What Spark keeps a stream's state in: by default the one, which cannot hold ours. */
+  final private val HdfsProvider =
+    "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+  final private val RocksDbProvider =
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
   private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
     FunctionIdentifier(info.getName),
@@ -38,6 +45,12 @@ object TableFunctions {
   /** Of a stream, in which earlier messages are read now. */
   private def committedMessages(arguments: Arguments): LogicalPlan = {
     import arguments._
+    if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
+      throw refuse(
+        "it keeps the open transactions of a stream in RocksDB: set " +
+          s"${ProviderClass.key} to $RocksDbProvider"
+      )
+    }
     val messages = PlannedRows.analyzed(keyedInput)
     val source = messages.output(MessageColumns.Source)
     val earlier = inputs.lift(1).fold(Map.empty[Any, FollowerState]) { relations =>

@@ -1,0 +1,463 @@
+"""Structured Streaming gives the committed changes that batch gives, however the messages are
+spread over micro-batches, and each of them once."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import spark_pgoutput
+import stream_messages as m
+from changes_cases import CASES
+from changes_reference import changes as reference_changes
+from processes import CONNECT, PRELUDE, run_python
+from spark_pgoutput import changes, open_transactions
+from test_changes import HISTORY, ORDERS, in_order
+from test_changes_captures import (
+    SOME_STREAMS,
+    Messages,
+    assert_equal,
+    by_source,
+    rows_of,
+    whole,
+)
+from test_registration import connect_server
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+# Takes half the time.
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# A block of a streamed transaction has more bytes than what of it is held in memory.
+LARGE = 200_000
+
+Rows = Sequence[tuple[Any, int | None, bytes | None]]
+
+
+@pytest.fixture(autouse=True)
+def rocks_db(spark: SparkSession) -> Iterator[None]:
+    settings = {PROVIDER: ROCKS_DB, CHANGELOG: "true"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
+
+
+class Stream:
+    """Messages that come as files, each of them a micro-batch, and the changes in them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, source_type: str = "STRING") -> None:
+        self._spark = spark
+        self._source_type = source_type
+        self._input = folder / "input"
+        self._input.mkdir()
+        self._output = folder / "output"
+        self._files = 0
+
+    def add(self, rows: Rows) -> None:
+        """In a file that is younger than those before."""
+        columns = {name: [row[i] for row in rows] for i, name in enumerate(("name", "seq", "data"))}
+        types = {"STRING": pa.string(), "BIGINT": pa.int64()}
+        schema = pa.schema(
+            {"name": types[self._source_type], "seq": pa.int64(), "data": pa.binary()}
+        )
+        hidden = self._input / f".{self._files}"
+        pyarrow.parquet.write_table(pa.table(columns, schema), hidden)
+        self._files += 1
+        os.utime(hidden, (self._files, self._files))
+        hidden.rename(self._input / f"{self._files}.parquet")
+
+    def add_messages(self, messages: Iterable[bytes], first: int = 0) -> None:
+        self.add([("one", place, data) for place, data in enumerate(messages, first)])
+
+    @property
+    def messages(self) -> DataFrame:
+        reader = self._spark.readStream.schema(f"name {self._source_type}, seq BIGINT, data BINARY")
+        return reader.option("maxFilesPerTrigger", 1).parquet(str(self._input))
+
+    def run(self, found: DataFrame, stop_after: int | None = None) -> DataFrame:
+        """Gives the changes in the files that have come so far. As in a query that was killed, some
+        micro-batches can be left for the next run."""
+        writer = found.writeStream.option("checkpointLocation", str(self._output / "checkpoint"))
+        query = writer.trigger(availableNow=True).start(str(self._output / "changes"))
+        if stop_after is None:
+            query.awaitTermination()
+        else:
+            while query.isActive and len(query.recentProgress) < stop_after:
+                time.sleep(0.05)
+            query.stop()  # wherever the next micro-batch is
+        return self._spark.read.schema(found.schema).parquet(str(self._output / "changes"))
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+def mixed(
+    dice: random.Random, streams: Mapping[str, Messages], number: int
+) -> Sequence[list[tuple[str, int, bytes]]]:
+    """The messages of streams, each cut at random places, with all first pieces together, all
+    second ones, and so on; in no order within."""
+    pieces: list[list[tuple[str, int, bytes]]] = [[] for _ in range(number)]
+    for name, messages in streams.items():
+        cuts = sorted(dice.choices(range(len(messages) + 1), k=number - 1))
+        for piece, start, end in zip(pieces, [0, *cuts], [*cuts, None], strict=True):
+            piece += rows_of({name: messages[start:end]})
+    for piece in pieces:
+        dice.shuffle(piece)
+    return pieces
+
+
+def error_of(stream: Stream, found: DataFrame) -> str:
+    with pytest.raises(StreamingQueryException) as caught:
+        stream.run(found)
+    return str(caught.value)
+
+
+def test_cut_into_micro_batches(stream: Stream) -> None:
+    """Several sources, of which a file has messages that are not in order."""
+    for piece in mixed(random.Random("cuts"), SOME_STREAMS, 9):
+        stream.add(piece)
+    found = by_source(stream.run(changes(stream.messages, "seq", source="name")))
+    assert set(found) == set(SOME_STREAMS)
+    for name in SOME_STREAMS:
+        assert_equal(found[name], whole(name)[0], name)
+
+
+def test_cases(stream: Stream) -> None:
+    streams = {name: list(enumerate(case.messages)) for name, case in CASES.items()}
+    for piece in mixed(random.Random("cases"), streams, 6):
+        stream.add(piece)
+    found = by_source(stream.run(changes(stream.messages, "seq", source="name")))
+    for name, messages in streams.items():
+        assert found.get(name, []) == reference_changes(messages)[0], name
+
+
+def test_killed_and_started_again(stream: Stream) -> None:
+    """Between micro-batches, wherever one is, and at some of the rows that one gives."""
+    dice = random.Random("kills")
+    names = [*SOME_STREAMS][1:3]
+    pieces = mixed(dice, {name: SOME_STREAMS[name] for name in names}, 9)
+    found = changes(stream.messages, "seq", source="name")
+    deadly = [(name, dice.choice(whole(name)[0]).position) for name in names]
+    for number, piece in enumerate(pieces):
+        stream.add(piece)
+        if number == 2:
+            stream.run(found)
+        elif number == 4:
+            stream.run(found, stop_after=1)
+        elif number == 5:
+            stream.run(found, stop_after=0)
+    for name, position in deadly:
+        killer = F.assert_true(
+            ~((F.col("_source") == name) & (F.col("_position") == position)), F.lit("killed")
+        )
+        assert "killed" in error_of(stream, found.where(killer.isNull()))
+    result = by_source(stream.run(found))
+    for name in names:
+        assert_equal(result[name], whole(name)[0], name)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_large_transaction(stream: Stream, streamed: bool) -> None:
+    """Of several micro-batches, with a savepoint that is rolled back and others in between."""
+    text = "x" * 1000
+    numbers = [str(number) for number in range(3 * LARGE // len(text))]
+    inserts = [m.insert(number, text) for number in numbers]
+    messages: list[bytes]
+    if streamed:
+        kept = [m.in_stream(7 + number % 2, insert) for number, insert in enumerate(inserts)]
+        third = len(kept) // 3
+        messages = [m.stream_start(7), m.in_stream(7, ORDERS)]
+        for start in (0, third, 2 * third):
+            other = m.transaction(10 + start, 10 + start, ORDERS, m.insert("-1", None))
+            messages += [*kept[start : start + third], m.STREAM_STOP, *other]
+            messages += [m.stream_start(7, first=False)]
+        messages += [m.STREAM_STOP, b"A" + m.number(7, 4) + m.number(8, 4)]
+        messages += [m.stream_commit(7, 1000)]
+        numbers = ["-1"] * 3 + numbers[::2]
+    else:
+        messages = m.transaction(7, 1000, ORDERS, *inserts)
+    for start in range(0, len(messages), 170):
+        stream.add_messages(messages[start : start + 170], start)
+    found = stream.run(changes(stream.messages, schema="id STRING, note STRING"))
+    assert [row[0] for row in in_order(found, "id")] == numbers
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts"),
+    [
+        ([(7, b"E"), (7, b"E")], ["PGOUTPUT_MESSAGE_ORDER", "position 7", "checkpoint"]),
+        ([(None, b"E")], ["PGOUTPUT_MESSAGE_ORDER", "NULL"]),
+        ([(7, b"?")], ["PGOUTPUT_MALFORMED_MESSAGE", "position 7", "pgoutput_error"]),
+        ([(7, None)], ["PGOUTPUT_MALFORMED_MESSAGE", "position 7", "NULL"]),
+        ([(7, m.commit(10))], ["PGOUTPUT_INCOMPLETE_TRANSACTION", "position 7", "'skip'"]),
+        ([(7, m.insert("1"))], ["PGOUTPUT_INCOMPLETE_TRANSACTION", "position 7"]),
+        (
+            list(enumerate(m.transaction(1, 10, m.insert("1")))),
+            ["PGOUTPUT_UNKNOWN_RELATION", "position 1", "'relations'"],
+        ),
+        (
+            list(enumerate([*m.transaction(1, 20), *m.transaction(2, 10)])),
+            ["PGOUTPUT_COMMIT_WENT_BACK", "position 3", "'source'"],
+        ),
+        (
+            list(enumerate(m.transaction(1, 10, ORDERS, m.insert("1")))),
+            ["PGOUTPUT_SCHEMA_MISMATCH", "position 2", "public.orders"],
+        ),
+    ],
+)
+def test_errors(stream: Stream, rows: list[tuple[int, bytes]], texts: list[str]) -> None:
+    stream.add([("one", *row) for row in rows])
+    error = error_of(stream, changes(stream.messages))
+    assert [text for text in texts if text not in error] == []
+
+
+def test_relation_of_another_transaction(stream: Stream) -> None:
+    """That was sent later, and committed before: it does not hold."""
+    change = m.in_stream(7, m.insert("1", None))
+    stream.add_messages([m.stream_start(7), change, m.STREAM_STOP])
+    other = m.transaction(8, 10, ORDERS, m.insert("2", None))
+    stream.add_messages([*other, m.stream_commit(7, 20)], 3)
+    error = error_of(stream, changes(stream.messages))
+    assert "PGOUTPUT_UNKNOWN_RELATION" in error
+    assert "position 1" in error
+
+
+def test_message_of_an_earlier_micro_batch(stream: Stream) -> None:
+    """Stops the stream, of whichever source; positions of others do not matter."""
+    for name, position in (("one", 5), ("two", 3), ("one", 6)):
+        stream.add([(name, position, m.STREAM_STOP)])
+    found = changes(stream.messages, source="name")
+    assert stream.run(found).isEmpty()
+    stream.add([("two", 3, m.STREAM_STOP)])
+    error = error_of(stream, found)
+    assert "PGOUTPUT_MESSAGE_ORDER" in error
+    assert "position 3" in error
+
+
+def test_repeats_and_commits_that_went_back(stream: Stream) -> None:
+    """In later micro-batches."""
+    stream.add_messages(HISTORY)
+    stream.add_messages(HISTORY, len(HISTORY))
+    found = changes(stream.messages)
+    expected = in_order(stream.run(found), "*")
+    assert len(expected) == 9
+    stream.add_messages(HISTORY, 2 * len(HISTORY))
+    assert in_order(stream.run(found), "*") == expected
+    stream.add_messages(m.transaction(9, 20), 3 * len(HISTORY))
+    assert "PGOUTPUT_COMMIT_WENT_BACK" in error_of(stream, found)
+
+
+def test_incomplete_is_skipped(stream: Stream) -> None:
+    first, rest = HISTORY[1:6], HISTORY[6:]
+    stream.add_messages(first)
+    stream.add_messages(rest, len(first))
+    found = stream.run(changes(stream.messages, options={"incomplete": "skip"}))
+    assert {row[0] for row in in_order(found, "_xid")} == {2, 3}
+
+
+def test_after(stream: Stream) -> None:
+    for start in (0, 4, 8):
+        stream.add_messages(HISTORY[start : start + 4], start)
+    stream.add_messages(HISTORY[12:], 12)
+    found = stream.run(changes(stream.messages, options={"after": "20"}))
+    assert in_order(found, "_commit_version") == [(30,), (30,)]
+
+
+@pytest.mark.parametrize("source", [None, "name"])
+def test_relations(spark: SparkSession, stream: Stream, source: str | None) -> None:
+    """Of earlier messages, which other sources do not have."""
+    earlier = [("one", place, bytearray(data)) for place, data in enumerate(HISTORY[:6])]
+    view = spark.createDataFrame(earlier, "name STRING, seq BIGINT, data BINARY")
+    view.createOrReplaceTempView("earlier")
+    stream.add([("one", place, data) for place, data in enumerate(HISTORY[6:9], 6)])
+    stream.add([("one", place, data) for place, data in enumerate(HISTORY[9:], 9)])
+    found = changes(stream.messages, source=source, options={"relations": "earlier"})
+    assert {row[0] for row in in_order(stream.run(found), "_xid")} == {2, 3}
+    spark.catalog.dropTempView("earlier")
+
+    if source:
+        stream.add([("two", place, data) for place, data in enumerate(HISTORY[6:])])
+        error = error_of(stream, changes(stream.messages, source="name"))
+        assert "PGOUTPUT_UNKNOWN_RELATION" in error
+
+
+def test_abandon(stream: Stream) -> None:
+    """Of transactions that are open, one of them in the middle of a block."""
+    opened = [
+        *(m.stream_start(7), m.in_stream(7, ORDERS), m.in_stream(7, m.insert("1", None))),
+        *(m.STREAM_STOP, m.stream_start(8), m.in_stream(8, ORDERS)),
+    ]
+    stream.add_messages(opened)
+    stream.run(changes(stream.messages))
+    rest = [m.in_stream(8, m.insert("2", None)), m.STREAM_STOP]
+    stream.add_messages(rest, 6)
+    abandoning = changes(stream.messages, options={"abandon": "7,8"})
+    assert stream.run(abandoning).isEmpty()
+    stream.add_messages([*HISTORY, m.stream_commit(7, 40)], 8)
+    error = error_of(stream, abandoning)
+    assert "PGOUTPUT_INCOMPLETE_TRANSACTION" in error
+    assert "xid 7" in error
+    skipping = changes(stream.messages, options={"incomplete": "skip"})
+    assert stream.run(skipping).count() == 9
+
+
+def test_open_transactions_are_refused(stream: Stream) -> None:
+    with pytest.raises(AnalysisException, match=r"pgoutput_open.*a stream has no end"):
+        open_transactions(stream.messages)
+
+
+def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) -> None:
+    spark.conf.unset(PROVIDER)
+    with pytest.raises(AnalysisException) as caught:
+        changes(stream.messages)
+    assert f"set {PROVIDER} to {ROCKS_DB}" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["STRING", "BIGINT"])
+def test_typed_rows_of_sources(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Types and rows as in batch; NULL is a source too."""
+    stream = Stream(spark, tmp_path, kind)
+    sources: list[Any] = ["one", "two", None] if kind == "STRING" else [1, 2, None]
+    for start in range(0, len(HISTORY), 6):
+        rows = [
+            (source, place, data)
+            for place, data in enumerate(HISTORY[start : start + 6], start)
+            for source in sources
+        ]
+        stream.add(rows)
+    arguments: Any = {
+        "source": "name",
+        "tables": "orders",
+        "schema": "note STRING, id DECIMAL(20,0)",
+    }
+    found = changes(stream.messages, **arguments)
+    streamed = stream.run(found)
+    batch_messages = spark.read.schema(stream.messages.schema).parquet(str(tmp_path / "input"))
+    batch = changes(batch_messages, **arguments)
+    assert found.schema == batch.schema
+    assert streamed.count() == batch.count() == 8 * len(sources)
+    assert streamed.exceptAll(batch).isEmpty()
+    assert batch.exceptAll(streamed).isEmpty()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT to_json(row) AS json, _keys, _missing FROM {found}",
+        "SELECT _change_type, _source FROM {found}",
+        "SELECT row['id'] AS id, _position FROM {found} WHERE _table = 'public.orders'",
+        "SELECT _source FROM {found} WHERE _table = 'sales.items' AND _change_type = 'insert'",
+        "SELECT _ordinal FROM {found} WHERE _change_type IN ('delete', 'truncate') AND _xid > 1",
+        "SELECT upper(_table) AS t FROM {found} WHERE _table = 'nothing' OR row['id'] = '1'",
+    ],
+)
+def test_used_columns_and_filters(
+    spark: SparkSession, stream: Stream, tmp_path: Path, query: str
+) -> None:
+    """Give what they give in batch."""
+    for start in range(0, len(HISTORY), 8):
+        stream.add([("one", start + i, data) for i, data in enumerate(HISTORY[start : start + 8])])
+    messages = stream.messages
+    streamed = stream.run(spark.sql(query, found=changes(messages, source="name")))
+    batch_messages = spark.read.schema(messages.schema).parquet(str(tmp_path / "input"))
+    batch = spark.sql(query, found=changes(batch_messages, source="name").persist())
+    assert streamed.count() > 0
+    assert streamed.exceptAll(batch).isEmpty()
+    assert batch.exceptAll(streamed).isEmpty()
+
+
+def test_variant(stream: Stream) -> None:
+    stream.add_messages(HISTORY)
+    found = changes(stream.messages, options={"row": "variant"})
+    streamed = stream.run(found.withColumn("row", F.to_json("row")))
+    assert in_order(streamed, "row")[:2] == [('{"id":1,"note":"a"}',), ('{"id":2,"note":null}',)]
+
+
+def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
+    """A domain is what its base type is."""
+    table = m.relation("public.t", m.column("d", 20000))
+    stream.add_messages([m.begin(1, 10), m.type_(20000, "int4"), table])
+    stream.add_messages([m.insert("1"), m.commit(10)], 3)
+    stream.add_messages(m.transaction(2, 20, m.insert("2")), 5)
+    found = changes(stream.messages, options={"row": "variant"})
+    streamed = stream.run(found.withColumn("row", F.to_json("row")))
+    assert in_order(streamed, "row") == [('{"d":1}',), ('{"d":2}',)]
+
+
+def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream) -> None:
+    """After a restart: the checkpoint's counts, and messages stay in order."""
+    dice = random.Random("partitions")
+    streams = {f"{number}": list(enumerate(HISTORY)) for number in range(5)}
+    first, second = mixed(dice, streams, 2)
+    found = changes(stream.messages, source="name")
+    stream.add(first)
+    stream.run(found)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    stream.add(second)
+    streamed = stream.run(changes(stream.messages, source="name"))
+    spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+    expected = in_order(changes(m.frame(spark, HISTORY)), "*")
+    for name in streams:
+        assert in_order(streamed.where(F.col("_source") == name).drop("_source"), "*") == expected
+
+
+def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:
+    """Which can read a micro-batch more than once."""
+    for start in range(0, len(HISTORY), 8):
+        stream.add_messages(HISTORY[start : start + 8], start)
+    batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def take(batch: DataFrame, number: int) -> None:
+        rows = in_order(batch, "*")
+        assert rows == in_order(batch, "*")
+        batches[number] = rows
+
+    writer = changes(stream.messages).writeStream.foreachBatch(take)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    history = m.frame(spark, HISTORY)
+    assert [row for number in sorted(batches) for row in batches[number]] == in_order(
+        changes(history), "*"
+    )
+    assert len(batches) == 2
+
+
+def test_connect(tmp_path: Path, spark: SparkSession) -> None:
+    """Gives what Classic gives in batch."""
+    script = """
+from pathlib import Path
+from spark_pgoutput import changes
+from test_changes import HISTORY, in_order
+from test_changes_streaming import Stream, error_of
+stream = Stream(spark, Path.cwd())
+for start in range(0, len(HISTORY), 6):
+    stream.add_messages(HISTORY[start : start + 6], start)
+found = changes(stream.messages, tables="orders", schema="id BIGINT, note STRING")
+print(in_order(stream.run(found), "*"))
+stream.add_messages([b"E"])
+print("PGOUTPUT_MESSAGE_ORDER" in error_of(stream, found))
+"""
+    options = ["--conf", f"{PROVIDER}={ROCKS_DB}", "--conf", "spark.sql.shuffle.partitions=2"]
+    options += ["--conf", "spark.sql.session.timeZone=UTC"]
+    with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path(), *options) as url:
+        output = run_python(
+            PRELUDE + CONNECT.format(url=url) + script,
+            tmp_path,
+            PYTHONPATH=str(Path(__file__).parent),
+        )
+    assert output == [repr(in_order(changes(m.frame(spark, HISTORY), table="orders"), "*")), "True"]
