@@ -21,7 +21,7 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changes_reference import Change, OpenTransaction, Row
+from changes_reference import Change, Row
 from replay import replay
 from replication import ReplicationSession, end_lsn
 from spark_pgoutput import changes, open_transactions
@@ -244,7 +244,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
             connection.execute(sql.SQL("COMMIT PREPARED {}").format(gid))
         run(connection, f"SELECT pg_logical_emit_message(false, 'reader', '{LAST_MESSAGE}');")
         messages += session(server, connection, len(SESSIONS), None)
-        streamed = {int.from_bytes(data[1:5]) for data in messages if data[:1] == b"S"}
+        streamed = {int.from_bytes(data[1:5], "big") for data in messages if data[:1] == b"S"}
         rolled_back = connection.execute(
             "SELECT array_agg(xid) FROM unnest(%s::bigint[]) AS xid "
             "WHERE pg_xact_status(xid::text::xid8) = 'aborted'",
