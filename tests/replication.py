@@ -50,7 +50,7 @@ class ReplicationSession:
         self._connection.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Until the server ends the connection."""
+        """Until the server's process is terminated."""
         while copied := self._copied():
             if copied[:1] == b"w":
                 yield copied[25:]  # after XLogData's header
@@ -67,13 +67,13 @@ class ReplicationSession:
             if size > 0:
                 return bytes(data)
             if size < 0:
+                result = self._libpq.get_result()
+                error = result.error_message.decode() if result else "the copying ended"
+                assert "terminating connection" in error, error
                 return b""
             readable, _, _ = select.select([self._libpq.socket], [], [], SILENCE)
             assert readable, "the server sends nothing"
-            try:
-                self._libpq.consume_input()
-            except psycopg.OperationalError:
-                return b""
+            self._libpq.consume_input()
 
 
 def end_lsn(message: bytes) -> int | None:
