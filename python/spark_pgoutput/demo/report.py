@@ -151,7 +151,7 @@ WHERE last_change IN ('insert', 'update_postimage')
 GROUP BY _table, row['id'], column"""
 
 COMPARED = """\
--- The cells that the rebuilt tables have and the server's have, and those equal.
+-- The cells of the rebuilt tables, those of the server, and those that are equal.
 SELECT _table, count(DISTINCT id) AS rows,
        count(rebuilt.id) AS rebuilt, count(server.id) AS server,
        count_if(rebuilt.id = server.id AND rebuilt.cell <=> server.cell) AS equal
