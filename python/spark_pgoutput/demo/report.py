@@ -151,10 +151,11 @@ WHERE last_change IN ('insert', 'update_postimage')
 GROUP BY _table, row['id'], column"""
 
 COMPARED = """\
--- The cells of the rebuilt tables, those of the server, and those that are equal.
+-- The cells of the rebuilt tables, of the server's, and how many are equal.
 SELECT _table, count(DISTINCT id) AS rows,
        count(rebuilt.id) AS rebuilt, count(server.id) AS server,
-       count_if(rebuilt.id = server.id AND rebuilt.cell <=> server.cell) AS equal
+       count_if(rebuilt.id = server.id
+         AND rebuilt.cell <=> server.cell) AS equal
 FROM rebuilt FULL JOIN server USING (_table, id, column)
 GROUP BY _table ORDER BY _table"""
 
