@@ -35,12 +35,14 @@ CREATE TABLE journal (client int, number int, entry text);
 ALTER TABLE journal REPLICA IDENTITY FULL;
 CREATE TABLE drafts (id int PRIMARY KEY, body text STORAGE EXTERNAL);
 ALTER TABLE drafts REPLICA IDENTITY FULL;
+CREATE TABLE notes (id int PRIMARY KEY, note text);
 CREATE PUBLICATION everything FOR ALL TABLES;
 SELECT pg_create_logical_replication_slot('reader', 'pgoutput', twophase => true);
 INSERT INTO documents
     SELECT id, 1, (SELECT string_agg(md5(i::text), '') FROM generate_series(id, id + 100) AS i)
     FROM generate_series(0, 9) AS id;
 INSERT INTO drafts SELECT id, body FROM documents;
+INSERT INTO notes SELECT id, 'before' FROM generate_series(1, 300) AS id;
 """
 
 # What the clients do, as scripts of pgbench, and how often. None takes a lock and waits for another
@@ -139,7 +141,8 @@ def after_changes(place: Callable[[Seen], bool]) -> Callable[[Seen], bool]:
 
 
 # Where each session is cut off, and what is done right before it, besides what the clients do. The
-# prepared transactions stay open for several sessions; some rows are in more than one table.
+# prepared transactions stay open for several sessions. No table is truncated that the clients write
+# to: now and then the server then ends a session, "could not map filenumber … to relation OID".
 SESSIONS: list[tuple[Callable[[Seen], bool], str]] = [
     (
         after_changes(lambda seen: seen.in_block),
@@ -175,7 +178,11 @@ SESSIONS: list[tuple[Callable[[Seen], bool], str]] = [
     (
         after_changes(lambda seen: seen.in_block),
         """
-        TRUNCATE journal;
+        BEGIN;
+        UPDATE notes SET note = 'soon gone';
+        TRUNCATE notes;
+        INSERT INTO notes SELECT id, 'after' FROM generate_series(200, 400) AS id;
+        COMMIT;
         BEGIN;
         INSERT INTO documents VALUES (20, 1, 'gone');
         PREPARE TRANSACTION 'held in vain';
@@ -205,7 +212,7 @@ SESSIONS: list[tuple[Callable[[Seen], bool], str]] = [
         """
         BEGIN;
         DELETE FROM letters WHERE id % 4 = 0;
-        TRUNCATE readings;
+        TRUNCATE notes;
         INSERT INTO documents SELECT 1000 + id, 1, body FROM letters;
         ROLLBACK;
         """,
