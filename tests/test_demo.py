@@ -50,7 +50,7 @@ def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder:
 
     counts = dict(re.findall(r"^ +([A-Z_]+) +(\d+) +\d+ +\d+ *$", output, flags=re.MULTILINE))
     assert sorted(counts) == sorted(ALL_TYPES)
-    assert int(counts["INSERT"]) == 3008
+    assert int(counts["INSERT"]) == 3010
     assert counts["STREAM_ABORT"] == counts["ROLLBACK_PREPARED"] == "1"
 
     assert "pg_logical_slot_peek_binary_changes" in output
@@ -63,6 +63,11 @@ def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder:
     assert "DECIMAL(10,2) COMMENT 'numeric(10,2)'" in " ".join(output.split())
     assert "`placed_at` timestamp'" in output
     assert re.search(r"^ +\d+ +INSERT +1 +1 +new +12\.50 +20\d\d-", output, flags=re.MULTILINE)
+    assert re.search(r"^ public.customers +update_preimage +1 +1 *$", output, flags=re.MULTILINE)
+    assert "missing: picture" in output
+    assert re.search(r"^ public.customers +2 +8 +8 +8 *$", output, flags=re.MULTILINE)
+    assert re.search(r"^ public.orders +2 +10 +10 +10 *$", output, flags=re.MULTILINE)
+    assert "The rebuilt tables are equal to the server's." in output
     assert "The slot is as it was" in output
 
     assert "\x1b" not in output

@@ -17,11 +17,12 @@ from pyspark.sql.types import StructType
 from rich.console import Console
 
 from spark_pgoutput.demo import report
+from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.jdbc import Server, postgres_errors
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
 from spark_pgoutput.demo.slot import peek_query, slot_state, state_query
-from spark_pgoutput.demo.workload import PUBLICATION, SLOT, run_workload
+from spark_pgoutput.demo.workload import PUBLICATION, SLOT, TABLES, run_workload
 
 _READ = """\
 # Spark sends the query again each time it needs the rows: write them down. And
@@ -46,7 +47,7 @@ def demonstrate_own_server(limit: int) -> None:
         for section in run_workload(server.conninfo):
             report.print_code(console, section.text)
         own = Server(server.jdbc_url, server.user, server.password)
-        _show(console, own, SLOT, [PUBLICATION], limit)
+        _show(console, own, SLOT, [PUBLICATION], limit, TABLES)
     console.print("The PostgreSQL server is stopped, its data removed.")
 
 
@@ -67,8 +68,14 @@ def demonstrate_server(
 
 
 def _show(
-    console: Console, server: Server, slot: str, publications: Sequence[str], limit: int
+    console: Console,
+    server: Server,
+    slot: str,
+    publications: Sequence[str],
+    limit: int,
+    tables: str | None = None,
 ) -> None:
+    """Show what is in a slot; with a query of all tables' cells, that the changes make them."""
     with TemporaryDirectory(prefix="spark-pgoutput-demo-") as folder, ExitStack() as stack:
         with _step(console, "Starting Spark, fetching the JDBC driver", "Spark is running"):
             spark = stack.enter_context(spark_session(Path(folder, "spark.log")))
@@ -86,6 +93,9 @@ def _show(
         for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
             report.print_result(console, spark, query)
         _show_typed_rows(console, spark)
+        _show_changes(console, spark)
+        if tables is not None:
+            _show_rebuilt_tables(console, spark, server, tables)
         after = slot_state(spark, server, slot)
         if after == before:
             console.print(
@@ -101,6 +111,30 @@ def _show_typed_rows(console: Console, spark: SparkSession) -> None:
     for relation_id, ddl in report.print_result(console, spark, report.SCHEMA):
         schema = cast(StructType, StructType.fromDDL(ddl))
         report.print_result(console, spark, report.typed_rows(relation_id, schema))
+
+
+def _show_changes(console: Console, spark: SparkSession) -> None:
+    """Show what was committed."""
+    console.rule("Changes of tables")
+    report.print_code(console, report.COMMITTED)
+    spark.sql(report.COMMITTED)
+    for query in (report.COMMITTED_COUNTS, report.COMMITTED_CHANGES):
+        report.print_result(console, spark, query)
+
+
+def _show_rebuilt_tables(
+    console: Console, spark: SparkSession, server: Server, tables: str
+) -> None:
+    """Apply the changes, and compare what comes out with the server's tables."""
+    report.print_code(console, report.REBUILT)
+    spark.sql(report.REBUILT)
+    report.print_code(console, tables)
+    with postgres_errors():
+        server.query(spark, tables).createOrReplaceTempView("server")
+        compared = report.print_result(console, spark, report.COMPARED)
+    if not compared or any(len({row.rebuilt, row.server, row.equal}) > 1 for row in compared):
+        raise DemoError("the rebuilt tables differ from the server's")
+    console.print("The rebuilt tables are equal to the server's.", style="green")
 
 
 def _read(console: Console, spark: SparkSession, server: Server, peek: str, folder: str) -> None:

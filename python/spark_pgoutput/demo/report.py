@@ -110,6 +110,55 @@ FROM (
 )
 ORDER BY changes DESC LIMIT 1"""
 
+COMMITTED = """\
+-- From messages to what was committed. What was rolled back is not in it, nor
+-- what a savepoint took back; a prepared transaction is, once it is committed.
+-- One that began before the slot's first message cannot be whole: skip it.
+CREATE TEMPORARY VIEW changes AS
+SELECT * FROM pgoutput_changes('messages', 'seq', map('incomplete', 'skip'))"""
+
+COMMITTED_COUNTS = """\
+-- The changes of each table.
+SELECT _table, _change_type, count(*) AS changes,
+       count(DISTINCT _commit_version) AS commits
+FROM changes GROUP BY ALL ORDER BY ALL LIMIT 20"""
+
+COMMITTED_CHANGES = """\
+-- The first of them. What a message did not carry is in _missing.
+SELECT pg_lsn_format(_commit_version) AS version, _table, _change_type,
+       concat_ws('\\n',
+         array_join(transform(map_entries(row), cell ->
+           cell.key || '=' || coalesce(left(cell.value, 24), 'NULL')), ', '),
+         'missing: ' || nullif(array_join(_missing, ', '), '')) AS row
+FROM changes
+ORDER BY _commit_version, _ordinal LIMIT 12"""
+
+REBUILT = """\
+-- The tables as the changes leave them: each cell of a row as it was sent last,
+-- if the row's last change did not take it away, and no TRUNCATE came later.
+CREATE TEMPORARY VIEW rebuilt AS
+SELECT _table, row['id'] AS id, column, max_by(cell, place) AS cell
+FROM (
+  SELECT *, max_by(_change_type, place) OVER (
+              PARTITION BY _table, row['id']) AS last_change,
+            max(place) FILTER (WHERE _change_type = 'truncate') OVER (
+              PARTITION BY _table) AS truncated
+  FROM (SELECT *, (_commit_version, _ordinal) AS place FROM changes)
+)
+LATERAL VIEW explode(row) AS column, cell
+WHERE last_change IN ('insert', 'update_postimage')
+  AND (truncated IS NULL OR place > truncated)
+GROUP BY _table, row['id'], column"""
+
+COMPARED = """\
+-- The cells of the rebuilt tables, of the server's, and how many are equal.
+SELECT _table, count(DISTINCT id) AS rows,
+       count(rebuilt.id) AS rebuilt, count(server.id) AS server,
+       count_if(rebuilt.id = server.id
+         AND rebuilt.cell <=> server.cell) AS equal
+FROM rebuilt FULL JOIN server USING (_table, id, column)
+GROUP BY _table ORDER BY _table"""
+
 
 def typed_rows(relation_id: int, schema: StructType) -> str:
     """Give the query of a table's changes as typed rows."""

@@ -31,6 +31,10 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
         .config("spark.jars.packages", JDBC_DRIVER)
         # A session this short is over before the optimizing compiler pays: half the time without.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # Nor does it pay to generate code for so few rows, and to plan again while a query runs.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")

@@ -10,6 +10,19 @@ from importlib.resources import files
 SLOT = "shop_slot"
 PUBLICATION = "shop"
 
+TABLES = """\
+-- What the tables now have: a row a cell, as text.
+SELECT 'public.customers' AS _table, id::text, cell.*
+FROM customers, unnest(
+    ARRAY['id', 'name', 'email', 'picture'],
+    ARRAY[id::text, name, email, picture]) AS cell ("column", cell)
+UNION ALL
+SELECT 'public.orders', id::text, cell.*
+FROM orders, unnest(
+    ARRAY['id', 'customer_id', 'status', 'total', 'placed_at'],
+    ARRAY[id::text, customer_id::text, status::text, total::text,
+          placed_at::text]) AS cell"""
+
 
 @dataclass(frozen=True)
 class Section:

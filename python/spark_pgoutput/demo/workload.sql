@@ -80,5 +80,7 @@ SELECT pg_replication_origin_session_setup('warehouse');
 INSERT INTO customers VALUES (4, 'Edsger', 'edsger@example.org', NULL);
 SELECT pg_replication_origin_session_reset();
 
--- All orders go.
+-- All orders go, and the next ones have the same numbers again.
 TRUNCATE orders RESTART IDENTITY;
+INSERT INTO orders (customer_id, total) VALUES (1, 10.00), (4, 20.00);
+UPDATE orders SET status = 'paid' WHERE id = 2;

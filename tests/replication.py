@@ -1,0 +1,82 @@
+"""A reader of a replication slot that is cut off and connects again."""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+import psycopg
+from psycopg.pq import ExecStatus
+
+# Where the LSN stands from which the server goes on, once all up to the message is confirmed.
+END_LSN = {b"C": 10, b"K": 10, b"P": 10, b"p": 10, b"r": 10, b"c": 14}
+
+SILENCE = 20  # seconds without a message after which something is wrong
+
+
+class ReplicationSession:
+    """One connection to a walsender, as a context manager. Its messages are what it iterates over.
+
+    The server sends as long as it has something to send: whoever wants no more leaves.
+    """
+
+    def __init__(self, conninfo: str, slot: str, options: Mapping[str, str]) -> None:
+        self._connection = psycopg.connect(conninfo, replication="database", autocommit=True)
+        self._libpq = self._connection.pgconn
+        listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        start = f"START_REPLICATION SLOT {slot} LOGICAL 0/0 ({listed})"
+        result = self._libpq.exec_(start.encode())
+        if result.status != ExecStatus.COPY_BOTH:
+            self._connection.close()
+            raise psycopg.OperationalError(result.error_message.decode())
+
+    @property
+    def server_process(self) -> int:
+        """The id of the walsender."""
+        return self._libpq.backend_pid
+
+    def __enter__(self) -> ReplicationSession:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Until the server's process is terminated."""
+        while copied := self._copied():
+            if copied[:1] == b"w":
+                yield copied[25:]  # after XLogData's header
+
+    def confirm(self, lsn: int) -> None:
+        """Tell the server that all messages up to there are safe."""
+        since_2000 = int((time.time() - 946_684_800) * 1_000_000)
+        self._libpq.put_copy_data(struct.pack(">cqqqqb", b"r", lsn, lsn, lsn, since_2000, 0))
+        self._libpq.flush()
+
+    def _copied(self) -> bytes:
+        while True:
+            size, data = self._libpq.get_copy_data(1)
+            if size > 0:
+                return bytes(data)
+            if size < 0:
+                result = self._libpq.get_result()
+                error = result.error_message.decode() if result else "the copying ended"
+                assert "terminating connection" in error, error
+                return b""
+            readable, _, _ = select.select([self._libpq.socket], [], [], SILENCE)
+            assert readable, "the server sends nothing"
+            self._libpq.consume_input()
+
+
+def end_lsn(message: bytes) -> int | None:
+    """What can be confirmed after the message; None if it does not decide a transaction."""
+    place = END_LSN.get(message[:1])
+    return None if place is None else int(struct.unpack_from(">q", message, place)[0])
