@@ -61,7 +61,7 @@ dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .venv-spark-* dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .venv-spark-* benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/installed
 	$(SBT) jvm/package
@@ -82,7 +82,7 @@ $(VENV)/installed: pyproject.toml | requirements
 .venv-bench/installed: pyproject.toml | requirements
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade 'pip>=25.1'
-	.venv-bench/bin/pip install --quiet --group bench --group test --group newest-spark -e .
+	.venv-bench/bin/pip install --quiet --group bench --group test --group newest-spark -e '.[demo]'
 	.venv-bench/bin/pip install --quiet --no-deps pypgoutput==0.0.3 # its psycopg2 wants a C compiler
 	@touch $@
 

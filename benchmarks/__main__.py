@@ -45,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         nargs="+",
         default=[200_000, 1_500_000, 6_000_000],
-        help="numbers of messages; streamed ones and alternatives with the middle one only",
+        help="numbers of messages; streamed ones and alternatives with the middle one only, "
+        "table changes with the two largest",
     )
     parser.add_argument(
         "--rounds", type=int, help="how often each query is measured (default: as time allows)"

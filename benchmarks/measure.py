@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -15,7 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 import spark_pgoutput
 from benchmarks import alternatives, machine
 from benchmarks.corpus import corpus, read_messages, repeated
-from benchmarks.queries import ALTERNATIVES, DECODING, FEW_MESSAGES, STREAMED, Query
+from benchmarks.orders import orders, orders_file, shuffled_orders
+from benchmarks.queries import (
+    ALTERNATIVES,
+    CHANGES,
+    DECODING,
+    FEW_MESSAGES,
+    STREAMED,
+    TABLE_CHANGES,
+    Query,
+)
 from benchmarks.report import millions, plural
 from benchmarks.results import Measurement, Results
 
@@ -55,7 +64,8 @@ def measure(cores: int, sizes: Sequence[int], memory: str, effort: Effort) -> Re
     cores : int
         How many threads Spark has.
     sizes : sequence of int
-        Numbers of rows; everything but the plain decoding is measured on the middle one only.
+        Numbers of rows. The plain decoding is measured on all of them, table changes in order on
+        the two largest and in other ways on the lesser of these, the rest on the middle one.
     memory : str
         The memory of the JVM, as Spark takes it.
     effort : Effort
@@ -70,6 +80,9 @@ def measure(cores: int, sizes: Sequence[int], memory: str, effort: Effort) -> Re
     logging.getLogger("py4j").setLevel(logging.WARNING)
     sizes = sorted(sizes)
     middle = sizes[len(sizes) // 2]
+    largest = sizes[-2:]
+    for rows in largest:
+        orders_file(rows)
     measurements = []
     with _spark(cores, memory) as spark:
         alternatives.register_pypgoutput(spark)
@@ -77,8 +90,13 @@ def measure(cores: int, sizes: Sequence[int], memory: str, effort: Effort) -> Re
         alternatives.require_same_answers(base.limit(_CHECKED_MESSAGES))
         for rows in sizes:
             _log.info("%s, %s", millions(rows), plural(cores))
-            with _tables(spark, base, rows, cores, rows == middle):
+            with _cached(_tables(spark, base, rows, cores, rows == middle)):
                 queries = [*DECODING, *([*STREAMED, *ALTERNATIVES] if rows == middle else [])]
+                measurements += _measure(spark, queries, cores, rows, effort)
+        for rows in largest:
+            _log.info("Table changes: %s, %s", millions(rows), plural(cores))
+            with _cached(_orders(spark, rows, cores, rows == largest[0])):
+                queries = TABLE_CHANGES if rows == largest[0] else [CHANGES]
                 measurements += _measure(spark, queries, cores, rows, effort)
         return Results(machine.describe(spark), measurements)
 
@@ -99,11 +117,10 @@ def _spark(cores: int, memory: str) -> Iterator[SparkSession]:
     session.stop()
 
 
-@contextmanager
 def _tables(
     spark: SparkSession, base: DataFrame, rows: int, cores: int, everything: bool
-) -> Iterator[None]:
-    """Keep in memory what the queries read, a partition a core."""
+) -> dict[str, DataFrame]:
+    """Give what the queries of single messages read, a partition a core."""
     all_rows = repeated(spark, base, rows, cores)
     tables = {"messages": all_rows.select("data")}
     if everything:
@@ -111,6 +128,20 @@ def _tables(
         tables["streamed"] = all_rows.selectExpr("data_streamed AS data", "in_stream")
         tables["changes"] = alternatives.changes(all_rows)
         tables["few_messages"] = few_rows.select("data")
+    return tables
+
+
+def _orders(spark: SparkSession, rows: int, cores: int, everything: bool) -> dict[str, DataFrame]:
+    """Give what the queries of table changes read, a partition a core."""
+    tables = {"orders": orders(spark, rows, cores)}
+    if everything:
+        tables["shuffled_orders"] = shuffled_orders(spark, rows, cores)
+    return tables
+
+
+@contextmanager
+def _cached(tables: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Keep tables in memory, under their names."""
     with ExitStack() as stack:
         for name, table in tables.items():
             cached = table.cache()
@@ -126,8 +157,8 @@ def _measure(
     seconds = _rounds(spark, queries, effort)
     measurements = []
     for query in queries:
-        own_rows = spark.table("few_messages").count() if "few_messages" in query.scan else rows
-        taken, scan = seconds[query.sql], seconds[query.scan]
+        own_rows = spark.table("few_messages").count() if "few_messages" in query.sql else rows
+        taken, scan = seconds[query.sql], seconds[query.scan] if query.scan else []
         measurements.append(Measurement(query, cores, own_rows, taken, scan[: len(taken)]))
         _log.info("%7.0f ns  %s", measurements[-1].nanoseconds, query.name)
     return measurements
@@ -137,7 +168,7 @@ def _rounds(
     spark: SparkSession, queries: Sequence[Query], effort: Effort
 ) -> dict[str, list[float]]:
     """Run all queries in turn, so that the machine's moods meet all of them; give their seconds."""
-    scans = dict.fromkeys(query.scan for query in queries)
+    scans = dict.fromkeys(query.scan for query in queries if query.scan)
     quick = [*scans, *(query.sql for query in queries if not query.slow)]
     slow = [query.sql for query in queries if query.slow]
     frames = {sql: spark.sql(sql) for sql in (*quick, *slow)}

@@ -15,8 +15,9 @@ class Query:
         What it is called in the report.
     sql : str
         The query.
-    scan : str
-        The query that only reads the same columns: what the decoding costs comes on top of it.
+    scan : str, optional
+        The query that only reads the same columns: what the decoding costs comes on top of it. If
+        left out, everything counts.
     goal : int, optional
         The nanoseconds that a message may take a core above the scan.
     slow : bool
@@ -25,7 +26,7 @@ class Query:
 
     name: str
     sql: str
-    scan: str
+    scan: str | None = None
     goal: int | None = None
     slow: bool = False
 
@@ -117,3 +118,26 @@ ALTERNATIVES = [
 
 FEW_MESSAGES = 100_000
 """How many rows `few_messages` has at most."""
+
+CHANGES = Query(
+    "`pgoutput_changes`, 9 columns",
+    f"SELECT * FROM pgoutput_changes('orders', 'seq', map('schema', '{_SCHEMA}'))",
+    goal=1000,
+)
+CHANGES_SPEEDUP_GOAL = 1.8
+"""How many times as fast two cores shall be as one."""
+CHANGES_GROWTH_GOAL = 1.1
+"""How many times as long a message may take where there are more of them."""
+
+SHUFFLED_CHANGES = Query(
+    "the same, of shuffled messages",
+    f"SELECT * FROM pgoutput_changes('shuffled_orders', 'seq', map('schema', '{_SCHEMA}'))",
+    goal=2500,
+)
+
+TABLE_CHANGES = [
+    CHANGES,
+    SHUFFLED_CHANGES,
+    Query("`pgoutput_changes`, `row` as a map", "SELECT * FROM pgoutput_changes('orders', 'seq')"),
+]
+"""Over `orders` and `shuffled_orders`: transactions as a server sent them, in order and not."""

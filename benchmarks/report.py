@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 from benchmarks.queries import (
     ALTERNATIVES,
+    CHANGES,
+    CHANGES_GROWTH_GOAL,
+    CHANGES_SPEEDUP_GOAL,
     DECODING,
     FULL,
     IN_STREAM_GIVEN,
     IN_STREAM_LEFT_OUT,
     IN_STREAM_RATIO_GOAL,
     STREAMED,
+    TABLE_CHANGES,
+    Query,
 )
 from benchmarks.results import Results
 
@@ -46,6 +51,11 @@ def report(results: Results) -> str:
             "",
             *_streamed(results),
             "",
+            "Table changes, in nanoseconds per message and core, everything included; what misses "
+            "its goal is bold:",
+            "",
+            *_table_changes(results),
+            "",
             "What else one could do, in nanoseconds per message and core above the scan (the "
             "pandas UDF has Python processes beside Spark's cores, and fewer messages):",
             "",
@@ -56,17 +66,22 @@ def report(results: Results) -> str:
 
 
 def _nanoseconds(results: Results) -> list[str]:
-    columns = _columns(results)
+    return _table(_nanoseconds_of(DECODING, results, _columns(results, FULL)))
+
+
+def _nanoseconds_of(
+    queries: Sequence[Query], results: Results, columns: Sequence[tuple[int, int]]
+) -> list[list[str]]:
     lines = [["Query", "Goal", *(f"{millions(rows)}, {plural(cores)}" for cores, rows in columns)]]
-    for query in DECODING:
+    for query in queries:
         found = (results.find(query, *column) for column in columns)
         cells = (_over(m.nanoseconds, query.goal, 0) if m else "" for m in found)
-        lines.append([query.name, str(query.goal), *cells])
-    return _table(lines)
+        lines.append([query.name, "" if query.goal is None else str(query.goal), *cells])
+    return lines
 
 
 def _throughput(results: Results) -> list[str]:
-    columns = _columns(results)
+    columns = _columns(results, FULL)
     full = (results.find(FULL, *column) for column in columns)
     scans = (f"{m.million_messages_scanned_per_second:.2f}" if m else "" for m in full)
     lines = [
@@ -80,9 +95,9 @@ def _throughput(results: Results) -> list[str]:
     return _table(lines)
 
 
-def _columns(results: Results) -> list[tuple[int, int]]:
-    """Give the numbers of cores and rows that all plain decoding was measured on."""
-    return [(cores, rows) for cores in results.cores() for rows in results.rows_of(FULL)]
+def _columns(results: Results, query: Query) -> list[tuple[int, int]]:
+    """Give the numbers of cores and rows that a query was measured on."""
+    return [(cores, rows) for cores in results.cores() for rows in results.rows_of(query)]
 
 
 def _streamed(results: Results) -> list[str]:
@@ -98,6 +113,29 @@ def _streamed(results: Results) -> list[str]:
         ratios.append("" if ratio is None else _over(ratio, IN_STREAM_RATIO_GOAL, 2))
     lines.append(["the second divided by the first", str(IN_STREAM_RATIO_GOAL), *ratios])
     return _table(lines)
+
+
+def _table_changes(results: Results) -> list[str]:
+    columns = _columns(results, CHANGES)
+    speedups, growths = [], []
+    for cores, rows in columns:
+        measured = results.find(CHANGES, cores, rows)
+        one_core = results.find(CHANGES, 1, rows) if cores > 1 else None
+        speedup = one_core.best / measured.best if one_core and measured else None
+        speedups.append(
+            "" if speedup is None else _bold(f"{speedup:.2f}", speedup < CHANGES_SPEEDUP_GOAL)
+        )
+        least = min(results.rows_of(CHANGES))
+        fewest = results.find(CHANGES, cores, least) if rows > least else None
+        growth = measured.nanoseconds / fewest.nanoseconds if fewest and measured else None
+        growths.append("" if growth is None else _over(growth, CHANGES_GROWTH_GOAL, 2))
+    return _table(
+        [
+            *_nanoseconds_of(TABLE_CHANGES, results, columns),
+            ["the first, times as fast as on 1 core", f"≥ {CHANGES_SPEEDUP_GOAL}", *speedups],
+            ["the first, divided by that of fewer messages", str(CHANGES_GROWTH_GOAL), *growths],
+        ]
+    )
 
 
 def _alternatives(results: Results) -> list[str]:
@@ -152,8 +190,11 @@ def plural(cores: int) -> str:
 
 
 def _over(value: float, goal: float | None, digits: int) -> str:
-    text = f"{value:.{digits}f}"
-    return f"**{text}**" if goal is not None and value > goal else text
+    return _bold(f"{value:.{digits}f}", goal is not None and value > goal)
+
+
+def _bold(text: str, bold: bool) -> str:
+    return f"**{text}**" if bold else text
 
 
 def _from_to(numbers: Sequence[float]) -> str:

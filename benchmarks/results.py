@@ -24,7 +24,7 @@ class Measurement:
     seconds : list of float
         What each repetition took.
     scan_seconds : list of float
-        What the query's scan took in the same rounds.
+        What the query's scan took in the same rounds; none if it has no scan.
     """
 
     query: Query
@@ -41,13 +41,13 @@ class Measurement:
     @property
     def nanoseconds(self) -> float:
         """What a message costs a core above the scan, in the best repetitions of both."""
-        return self._nanoseconds(self.best, min(self.scan_seconds))
+        return self._nanoseconds(self.best, min(self.scan_seconds, default=0.0))
 
     @property
     def median_nanoseconds(self) -> float:
         """What a message costs a core above the scan, in the median repetitions of both."""
         median = statistics.median(self.seconds)
-        return self._nanoseconds(median, statistics.median(self.scan_seconds))
+        return self._nanoseconds(median, statistics.median(self.scan_seconds or [0.0]))
 
     @property
     def million_messages_per_second(self) -> float:
