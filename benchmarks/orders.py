@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -97,7 +97,7 @@ def orders_file(rows: int, folder: Path = CACHE) -> Path:
     return file
 
 
-def orders(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
+def orders(spark: SparkSession, rows: int, partitions: int, folder: Path = CACHE) -> DataFrame:
     """Read the messages in their order.
 
     Parameters
@@ -108,25 +108,29 @@ def orders(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
         How many messages there shall be.
     partitions : int
         Over how many partitions they are spread, evenly.
+    folder : Path
+        Where the files are.
 
     Returns
     -------
     DataFrame
         The messages `data`, and their places `seq`, in order within and over the partitions.
     """
-    messages = spark.read.parquet(str(orders_file(rows)))
+    messages = spark.read.parquet(str(orders_file(rows, folder)))
     partition = F.floor(F.col("seq") * partitions / rows).cast("int")
     return messages.repartitionById(partitions, partition).sortWithinPartitions("seq")
 
 
-def shuffled_orders(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
+def shuffled_orders(
+    spark: SparkSession, rows: int, partitions: int, folder: Path = CACHE
+) -> DataFrame:
     """Read the messages in no order; otherwise as `orders`."""
-    messages = spark.read.parquet(str(orders_file(rows)))
+    messages = spark.read.parquet(str(orders_file(rows, folder)))
     partition = (F.col("seq") % partitions).cast("int")
     return messages.repartitionById(partitions, partition).sortWithinPartitions(F.xxhash64("seq"))
 
 
-def _read_slot() -> Iterator[list[bytes]]:
+def _read_slot() -> Generator[list[bytes], None, None]:
     """Make transactions and read what the server sends of them, again and again."""
     with (
         PostgresServer() as server,
