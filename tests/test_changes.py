@@ -88,6 +88,7 @@ REFUSED = [
     ("'messages', 'seq', map('data', 'data', 'DATA', 'data')", ["'data'", "twice"]),
     ("'messages', 'seq', map('date', 'data')", ["'date'", "'schemaEvolution'", "'moneyScale'"]),
     ("'messages', 'seq', map('source', 'nothing')", ["nothing", "UNRESOLVED_COLUMN"]),
+    ("'messages', 'seq', map('source', 'data')", ["BINARY", "column of sources"]),
     ("'messages', 'seq', map('tables', 'a, .b')", ["'a, .b'", "' .b'", "'tables'", "sales.*"]),
     ("'messages', 'seq', map('schema', 'id no type')", ["PARSE_SYNTAX_ERROR"]),
     ("'messages', 'seq', map('schema', 'INT')", ["INVALID_SCHEMA", "STRUCT"]),

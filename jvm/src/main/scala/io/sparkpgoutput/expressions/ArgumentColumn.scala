@@ -47,4 +47,18 @@ object ArgumentColumn {
       case _                                             => false
     }
   }
+
+  /** What tells streams apart. */
+  case object Source
+      extends Purpose(
+        "the column of sources must be a STRING, a whole number or another type whose values are " +
+          "compared exactly"
+      ) {
+    override def takes(dataType: DataType): Boolean = dataType match {
+      case ByteType | ShortType | IntegerType | LongType | BooleanType => true
+      case DateType | TimestampType | TimestampNTZType                 => true
+      case _: StringType | _: DecimalType                              => true
+      case _                                                           => false
+    }
+  }
 }

@@ -5,17 +5,43 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project
 import org.apache.spark.sql.catalyst.rules.Rule
 
 import io.sparkpgoutput.expressions.ArgumentColumn
-import io.sparkpgoutput.tablefunctions.ChangesOperator
+import io.sparkpgoutput.tablefunctions.{ChangesOperator, OpenTransactions, TableChanges}
 
 /**
  * Narrows table changes to the columns that the query uses, and lets them leave out the tables and
- * the kinds of changes that the filter above drops. What is left out is checked all the same.
+ * the kinds of changes that the filter above drops. What is left out is checked all the same. And
+ * hands them the messages as they are.
  *
  * For after Spark's own rules, as [[OptimizeDecode]].
  */
 object PruneChanges extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = pruned(plan).transformAllExpressions {
-    case ArgumentColumn(column, _) => column // what it checks has been checked
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!plan.exists(isOurs)) plan else withPlainInputs(pruned(plan))
+
+  private def isOurs(plan: LogicalPlan) = plan match {
+    case _: ChangesOperator | _: OpenTransactions => true
+    case _                                        => false
+  }
+
+  /** Reads messages without checks, which are done, and without new names for their columns. */
+  private def withPlainInputs(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressions {
+    case ArgumentColumn(column, _) => column
+  }.transformUp {
+    case changes: TableChanges  => changes.withNewChildren(changes.children.map(withoutNames))
+    case open: OpenTransactions => open.withNewChildren(open.children.map(withoutNames))
+  }
+
+  /** A projection would write each row once more. The columns are known by their places. */
+  private def withoutNames(messages: LogicalPlan): LogicalPlan = messages match {
+    case Project(columns, child) if columns.forall(asIs(_).isDefined) =>
+      Project(columns.flatMap(asIs), child)
+    case other => other
+  }
+
+  private def asIs(column: NamedExpression): Option[Attribute] = column match {
+    case Alias(attribute: Attribute, _) => Some(attribute)
+    case attribute: Attribute           => Some(attribute)
+    case _                              => None
   }
 
   private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformDown {

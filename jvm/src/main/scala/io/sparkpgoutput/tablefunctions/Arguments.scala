@@ -42,7 +42,9 @@ final private[tablefunctions] case class Arguments(
     Seq(
       named(Cast(column(order, ArgumentColumn.Order), LongType), MessageColumns.Position),
       named(column(options.data, ArgumentColumn.Data), MessageColumns.Message)
-    ) ++ options.source.map(name => named(attribute(name), MessageColumns.Source)),
+    ) ++ options.source.map(name =>
+      named(column(name, ArgumentColumn.Source), MessageColumns.Source)
+    ),
     view
   )
 

@@ -3,7 +3,6 @@ package io.sparkpgoutput.tablefunctions
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.pgoutput.PlannedRows
@@ -20,9 +19,6 @@ import io.sparkpgoutput.changes._
 sealed abstract class FollowStreamExec extends SparkPlan {
   private[tablefunctions] def options: ChangesOptions
 
-  /** The messages' plan, which is sorted where that is needed. */
-  def unsorted: LogicalPlan
-
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
 
@@ -34,18 +30,22 @@ sealed abstract class FollowStreamExec extends SparkPlan {
   final protected def sourceType: Option[DataType] =
     messages.output.lift(MessageColumns.Source).map(_.dataType)
 
-  private def order: Seq[String] =
-    (unsorted.output.lift(MessageColumns.Source).toSeq :+ unsorted.output(MessageColumns.Position))
-      .map(_.name)
+  /** Where the columns are that messages are sorted by. */
+  private def order: Seq[Int] =
+    Seq(MessageColumns.Source, MessageColumns.Position).filter(_ < messages.output.length)
 
   /** The streams, sorted first where they are not in order. */
   final private[tablefunctions] def streams(): MessageStreams = {
     val rules = options.rules
+    val rows = messages.execute()
     MessageStreams
-      .summarize(messages.execute(), sourceType, rules)
-      .orElse(MessageStreams.summarize(PlannedRows.sorted(unsorted, order), sourceType, rules))
+      .summarize(rows, sourceType, rules)
+      .orElse(MessageStreams.summarize(sorted(rows), sourceType, rules))
       .getOrElse(throw new IllegalStateException("sorted messages are in order"))
   }
+
+  private def sorted(rows: RDD[InternalRow]): RDD[InternalRow] =
+    PlannedRows.sorted(rows, messages.output.map(_.dataType), order)
 
   /** The parts of each stream, in order, and what folding them tells. */
   final private[tablefunctions] def folded(
@@ -69,8 +69,7 @@ case class TableChangesExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
     private[tablefunctions] val options: ChangesOptions,
-    private[tablefunctions] val format: ChangeFormat,
-    @transient unsorted: LogicalPlan
+    private[tablefunctions] val format: ChangeFormat
 ) extends FollowStreamExec {
   override protected def stringArgs: Iterator[Any] = Iterator(output) ++ format.filter.shown
 
@@ -101,8 +100,7 @@ case class TableChangesExec(
 case class OpenTransactionsExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
-    private[tablefunctions] val options: ChangesOptions,
-    @transient unsorted: LogicalPlan
+    private[tablefunctions] val options: ChangesOptions
 ) extends FollowStreamExec {
 
   override protected def doExecute(): RDD[InternalRow] = {

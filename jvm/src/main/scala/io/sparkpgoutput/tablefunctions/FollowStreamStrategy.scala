@@ -1,7 +1,6 @@
 package io.sparkpgoutput.tablefunctions
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, NamedExpression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /** Plans the operators that follow streams. */
@@ -9,27 +8,12 @@ object FollowStreamStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case changes @ TableChanges(children, options, _, _, _) =>
       val format = changes.requiredFormat
-      Seq(
-        TableChangesExec(children.map(planned), changes.output, options, format, children.head)
-      )
+      Seq(TableChangesExec(children.map(planLater), changes.output, options, format))
     case open @ OpenTransactions(children, options, _, _) =>
-      Seq(OpenTransactionsExec(children.map(planned), open.output, options, children.head))
+      Seq(OpenTransactionsExec(children.map(planLater), open.output, options))
     case streamed: StreamedChanges =>
       Seq(StreamedChangesExec(planLater(streamed.child), streamed.output, streamed.requiredFormat))
     case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
     case _                         => Nil
-  }
-
-  /** Without the renaming of columns, for which each row would be written once more. */
-  private def planned(messages: LogicalPlan): SparkPlan = planLater(messages match {
-    case Project(columns, child) if columns.forall(asIs(_).isDefined) =>
-      Project(columns.flatMap(asIs), child)
-    case other => other
-  })
-
-  private def asIs(column: NamedExpression): Option[Attribute] = column match {
-    case Alias(attribute: Attribute, _) => Some(attribute)
-    case attribute: Attribute           => Some(attribute)
-    case _                              => None
   }
 }

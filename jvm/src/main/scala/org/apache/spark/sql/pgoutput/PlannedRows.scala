@@ -4,7 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessor, TimeMode}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.{Encoders, Row, SparkSession, classic}
 
 /**
@@ -24,10 +24,20 @@ object PlannedRows {
   /** The rows. */
   def of(plan: LogicalPlan): RDD[InternalRow] = dataset(plan).queryExecution.toRdd
 
-  /** The rows in the order of columns, over all partitions. */
-  def sorted(plan: LogicalPlan, columns: Seq[String]): RDD[InternalRow] = {
-    val rows = dataset(plan)
-    rows.orderBy(columns.map(rows.col): _*).queryExecution.toRdd
+  /**
+   * Rows in the order of the columns at some places, over all partitions. Not the rows of a plan:
+   * what is planned anew while Spark adapts the plan that it is a part of never comes to an end.
+   */
+  def sorted(
+      rows: RDD[InternalRow],
+      types: Seq[DataType],
+      columns: Seq[Int]
+  ): RDD[InternalRow] = {
+    val schema = StructType(types.zipWithIndex.map { case (dataType, place) =>
+      StructField(s"column$place", dataType)
+    })
+    val named = active.internalCreateDataFrame(rows, schema)
+    named.orderBy(columns.map(place => named.col(schema(place).name)): _*).queryExecution.toRdd
   }
 
   /** The plan of the same rows, those with the same value of a column in one partition. */
