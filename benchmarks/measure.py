@@ -109,8 +109,6 @@ def _spark(cores: int, memory: str) -> Iterator[SparkSession]:
         .appName("spark-pgoutput's benchmarks")
         .config("spark.driver.memory", memory)
         .config("spark.log.level", "ERROR")
-        # A cached table has the partitions that it was made with.
-        .config("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
