@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from data_files import captures
 
@@ -90,6 +91,29 @@ def test_shape(spark: SparkSession, stored_messages: DataFrame, shape: str) -> N
         assert found == rows_of(spark.sql(query))
     finally:
         spark.conf.unset("spark.sql.optimizer.excludedRules")
+
+
+@pytest.mark.parametrize("spread", ["cached", "in other partitions", "of an aggregate", "sorted"])
+def test_adaptive_execution(spark: SparkSession, stored_messages: DataFrame, spread: str) -> None:
+    """Where Spark plans anew what is above and below the changes, as a stage has run."""
+    messages = {
+        "cached": stored_messages,
+        "in other partitions": stored_messages.repartition(3),
+        "of an aggregate": stored_messages.groupBy("capture", "seq").agg(
+            F.first("data").alias("data")
+        ),
+        "sorted": stored_messages.sort("seq"),
+    }[spread]
+    messages.createOrReplaceTempView("spread_messages")
+    counted = "SELECT _table, count(*) FROM pgoutput_changes('{}', 'seq') GROUP BY _table"
+    opened = """SELECT r.id FROM pgoutput_open('{}', 'seq', map('abandon', '0'))
+                RIGHT JOIN range(3) AS r ON _xid = r.id"""
+    for query in (counted, opened):
+        found, expected = (
+            sorted(spark.sql(query.format(view)).collect())
+            for view in ("spread_messages", "stored_messages")
+        )
+        assert found == expected
 
 
 def rows_of(frame: DataFrame) -> list[str]:
