@@ -1,6 +1,7 @@
 package io.sparkpgoutput.changes
 
 import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.types.InvalidValue
 
 /** The errors of a stream of messages, each with the way out. */
 private[sparkpgoutput] object ChangesError {
@@ -41,4 +42,20 @@ private[sparkpgoutput] object ChangesError {
       s"position $position: $text; a message left out could be a commit: find those that do not " +
         "decode with pgoutput_error first."
     )
+
+  /** A value that does not fit its type, where that is an error. */
+  def invalid(what: String, table: TableName, position: Long): PgOutputException =
+    new InvalidValueException(
+      s"position $position: table $table, $what; the option mode 'PERMISSIVE' gives NULL instead."
+    )
+
+  def invalid(
+      problem: InvalidValue,
+      column: String,
+      table: TableName,
+      position: Long
+  ): PgOutputException = {
+    val remedy = Option(problem.remedy).map(text => s"; $text").mkString
+    invalid(s"column '$column': the value ${problem.problem}$remedy", table, position)
+  }
 }

@@ -4,11 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.protocol.{
-  InvalidValueException,
-  SchemaEvolutionException,
-  SchemaMismatchException
-}
+import io.sparkpgoutput.protocol.{SchemaEvolutionException, SchemaMismatchException}
 import io.sparkpgoutput.types.{CellReader, Conversion, PgType, Slot}
 
 /** Writes each column of a table to the one that has its name in a schema. */
@@ -106,10 +102,8 @@ final private[changes] class ColumnsReader(
     if (reader != null) {
       val invalid = reader.read(kind, tuple.cells)
       if (invalid != null && format.failFast) {
-        throw new InvalidValueException(
-          s"position $position: table $table, ${reader.describe(kind, tuple.cells, invalid)}; the " +
-            "option mode 'PERMISSIVE' gives NULL instead."
-        )
+        val what = reader.describe(kind, tuple.cells, invalid)
+        throw ChangesError.invalid(what, relation.name, position)
       }
     } else if (unreadable(column)) missing.add(column)
   }

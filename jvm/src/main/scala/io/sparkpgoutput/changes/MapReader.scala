@@ -2,7 +2,6 @@ package io.sparkpgoutput.changes
 
 import java.nio.charset.StandardCharsets
 
-import io.sparkpgoutput.protocol.InvalidValueException
 import io.sparkpgoutput.types._
 
 /**
@@ -47,12 +46,8 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
       } catch {
         case _: InvalidValue if !format.failFast => false
         case invalid: InvalidValue =>
-          val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
-          throw new InvalidValueException(
-            s"position $position: table ${relation.name}, column " +
-              s"'${relation.columns(column).name}': the value ${invalid.problem}$remedy; the " +
-              "option mode 'PERMISSIVE' gives NULL instead."
-          )
+          val name = relation.columns(column).name
+          throw ChangesError.invalid(invalid, name, relation.name, position)
       }
   }
 

@@ -42,11 +42,7 @@ final private[changes] class VariantReader(
       } catch {
         case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
         case invalid: InvalidValue =>
-          val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
-          throw new InvalidValueException(
-            s"position $position: table ${relation.name}, column '$name': the value " +
-              s"${invalid.problem}$remedy; the option mode 'PERMISSIVE' gives null instead."
-          )
+          throw ChangesError.invalid(invalid, name, relation.name, position)
         case _: VariantSizeLimitException => throw tooLarge(position)
       }
     }
