@@ -56,7 +56,7 @@ SHAPES = {
         f"SELECT id FROM {TYPED} WHERE 1 / (id + 1) > 0 AND _change_type = 'insert'",
         "id _change_type",
     ),
-    "a variant's field": (f"SELECT row:id::BIGINT FROM {VARIANTS}", "row"),
+    "a variant's field": (f"SELECT variant_get(row, '$.id', 'bigint') FROM {VARIANTS}", "row"),
     "old and new rows together": (
         f"""SELECT o.v, p.v FROM {TYPED} o JOIN {TYPED} p USING (_position)
             WHERE o._change_type = 'update_preimage' AND p._change_type = 'update_postimage'""",
