@@ -22,6 +22,7 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   private val fingerprint = new Fingerprinter
   private var first = 0L
   private var last = 0L
+  private var count = 0L
 
   /** Where it stands, as far as the part itself tells; a b..P is left Unknown. */
   private var place = Place.Unknown
@@ -43,7 +44,11 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   /** The position of the last message. */
   def lastPosition: Long = last
 
+  /** How far apart its messages are, at least 1. */
+  def meanGap: Long = math.max(1L, (last - first) / math.max(1L, count - 1))
+
   def message(position: Long, message: Array[Byte]): Unit = {
+    count += 1
     if (isEmpty) first = position
     last = position
     fingerprint.add(position, message)

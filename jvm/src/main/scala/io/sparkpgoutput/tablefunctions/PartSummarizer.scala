@@ -9,8 +9,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.sparkpgoutput.changes._
 
 /**
- * Summarizes the parts of streams in one partition. One ends where the source is another, or where
- * the order goes back, as between files that Spark reads in one partition. Used once.
+ * Summarizes the parts of streams in one partition. One ends where the source is another, and where
+ * the order goes back or leaves out much, as between files that Spark reads in one partition. Used
+ * once.
  */
 final private[tablefunctions] class PartSummarizer(
     sourceType: Option[DataType],
@@ -20,6 +21,7 @@ final private[tablefunctions] class PartSummarizer(
   private val parts = mutable.ArrayBuffer.empty[StreamPart]
   private var source: Any = _
   private var summarizer: StreamSummarizer = _
+  private var gaps = 0
 
   /** The parts, one after the other; None where there are so many that there is no order. */
   def summarize(rows: Iterator[InternalRow]): Option[Seq[StreamPart]] = {
@@ -35,7 +37,7 @@ final private[tablefunctions] class PartSummarizer(
     val found = MessageStreams.sourceOf(row, sourceType)
     val isSame = summarizer != null && found == source
     if (isSame && position == summarizer.lastPosition) throw MessageStreams.duplicate(position)
-    if (!isSame || position < summarizer.lastPosition) {
+    if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
       source = found match {
         case text: UTF8String => text.clone() // the row's memory is used again
@@ -46,6 +48,19 @@ final private[tablefunctions] class PartSummarizer(
     summarizer.message(position, MessageStreams.message(row, position))
   }
 
+  /**
+   * Whether far more is left out than between the messages before: perhaps what another partition
+   * has, where this one reads several files. A part too many does no harm.
+   */
+  private def isGap(position: Long): Boolean = {
+    val gap = position - summarizer.lastPosition
+    val isLarge = gap / PartSummarizer.LargeGap > summarizer.meanGap
+    if (isLarge && gaps < PartSummarizer.MostGaps) {
+      gaps += 1
+      true
+    } else false
+  }
+
   private def finish(): Unit =
     if (summarizer != null) parts += StreamPart(source, summarizer.result())
 }
@@ -54,4 +69,8 @@ private object PartSummarizer {
 
   /** Of files that are read one after the other; not of messages that are in no order. */
   final private val MostParts = 500
+
+  /** How many parts may end in front of a gap, and how much larger it is than those before. */
+  final private val MostGaps = 100
+  final private val LargeGap = 1000
 }
