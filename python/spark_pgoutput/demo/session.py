@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,11 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
     Parameters
     ----------
     log : Path
-        A file for what Spark's JVM writes to standard error.
+        A file for what Spark's JVM writes to standard error, and its Python side logs.
     """
+    # Py4J frees Java's objects in a thread of its own, which may meet the end of the JVM and logs
+    # that as an error: on the terminal, if nothing else is said.
+    logging.basicConfig(filename=log)
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
