@@ -14,8 +14,9 @@ import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
 import io.sparkpgoutput.tablefunctions.{FollowStreamStrategy, TableFunctions}
 
 /**
- * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds it by itself where the
- * JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it too.
+ * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds it by
+ * itself where the JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it
+ * too.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {

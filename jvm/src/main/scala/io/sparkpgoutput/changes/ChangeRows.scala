@@ -13,9 +13,7 @@ import io.sparkpgoutput.types.{PgTypes, RowSchema}
 
 import ChangeSchema._
 
-/**
- * The rows of changes whose transactions are known to be committed. Not thread-safe.
- */
+/** The rows of changes whose transactions are known to be committed. Not thread-safe. */
 final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
   import ChangeRows._
 
@@ -30,6 +28,9 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     val index = format.requiredFields.indexOf(field)
     if (index < 0) -1 else format.requiredColumns.length + index
   }.toArray
+
+  /** Whether anything of rows comes from their cells. */
+  private val needsTuple = format.requiredColumns.nonEmpty || ordinals(MISSING) >= 0
 
   /** By the kinds of rows whether they are wanted. */
   private val keeps: Array[Boolean] = ChangeType.all.map(format.filter.keepsType).toArray
@@ -60,12 +61,12 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     val commit = transaction.commit
     if (commit != null && !(commit.aborted.nonEmpty && commit.aborted.contains(tuples.xid))) {
       message(0) match {
-        case 'I' => image(table(known, tuples.relationId), Rows.Insert, 1)
+        case 'I' => add(tableOfTuples(known), Rows.Insert, 1)
         case 'U' =>
-          val found = table(known, tuples.relationId)
-          if (has(MessageTuples.Key) || has(MessageTuples.Old)) image(found, Rows.UpdatePreimage, 0)
-          image(found, Rows.UpdatePostimage, 1)
-        case 'D' => image(table(known, tuples.relationId), Rows.Delete, 1)
+          val found = tableOfTuples(known)
+          if (has(MessageTuples.Key) || has(MessageTuples.Old)) add(found, Rows.UpdatePreimage, 0)
+          add(found, Rows.UpdatePostimage, 1)
+        case 'D' => add(tableOfTuples(known), Rows.Delete, 1)
         case 'T' =>
           tuples.relationIds.zipWithIndex.foreach { case (oid, index) =>
             add(table(known, oid), Rows.Truncate, index)
@@ -82,7 +83,7 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
     writer.reset()
     writer.zeroOutNullBytes()
     if (row.kind eq Rows.Truncate) row.table.reader.writeNulls()
-    else {
+    else if (needsTuple) {
       startTuple(row.table, row.kind)
       row.table.reader.read(tuple, position)
     }
@@ -92,21 +93,23 @@ final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
 
   private def has(field: Int) = tuples.cells(field) != null
 
-  /** A row of an image, whose tuples must be as wide as the table. */
-  private def image(table: Table, kind: Rows, ordinal: Int): Unit = {
+  /** The table of an Insert, Update or Delete, whose tuples must be as wide. */
+  private def tableOfTuples(known: KnownRelations): Table = {
+    val found = table(known, tuples.relationId)
+    val columns = found.relation.columns.length
     var field = MessageTuples.Key
     while (field <= MessageTuples.New) {
       val cells = tuples.cells(field)
-      if (cells != null && cells.columns != table.relation.columns.length) {
+      if (cells != null && cells.columns != columns) {
         throw new SchemaMismatchException(
-          s"position $position: a tuple of table ${table.relation.name} (oid ${table.relation.oid}) " +
+          s"position $position: a tuple of table ${found.relation.name} (oid ${found.relation.oid}) " +
             s"has ${RowSchema.columns(cells.columns)}, its Relation message " +
-            s"${RowSchema.columns(table.relation.columns.length)};"
+            s"${RowSchema.columns(columns)};"
         )
       }
       field += 1
     }
-    add(table, kind, ordinal)
+    found
   }
 
   private def add(table: Table, kind: Rows, ordinal: Int): Unit =

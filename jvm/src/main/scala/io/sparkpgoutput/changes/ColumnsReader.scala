@@ -5,7 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.types.StructField
 
 import io.sparkpgoutput.protocol.{SchemaEvolutionException, SchemaMismatchException}
-import io.sparkpgoutput.types.{CellReader, Conversion, PgType, Slot}
+import io.sparkpgoutput.types.{CellReader, Slot}
 
 /** Writes each column of a table to the one that has its name in a schema. */
 final private[changes] class ColumnsReader(
@@ -52,7 +52,7 @@ final private[changes] class ColumnsReader(
   private def bindColumn(index: Int, field: StructField, slot: Option[Slot]): Option[Slot] = {
     val column = relation.columns(index)
     val pgType = format.options.pgType(column.typeId)
-    conversion(pgType, field) match {
+    pgType.to(field.dataType, format.options) match {
       case None if ignoreOthers =>
         unreadable(index) = true
         None
@@ -67,9 +67,6 @@ final private[changes] class ColumnsReader(
         slot
     }
   }
-
-  private def conversion(pgType: PgType, field: StructField): Option[Conversion] =
-    pgType.to(field.dataType, format.options)
 
   private def key(name: String) =
     if (columns.caseSensitive) name else name.toLowerCase(Locale.ROOT)

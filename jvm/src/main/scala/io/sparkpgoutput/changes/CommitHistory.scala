@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes
 
+import scala.collection.mutable
+
 /**
  * The commits of a stream. Their LSNs only grow; one that does not is sent again by a server that
  * does not know that its reader has it, and is to be left out.
@@ -59,7 +61,7 @@ final private[sparkpgoutput] class CheckedCommits(after: Long) extends CommitHis
 
 /** Remembers all of them: in blocks, a few bytes each. */
 final private[sparkpgoutput] class RememberedCommits(after: Long) extends CommitHistory(after) {
-  private val blocks = scala.collection.mutable.ArrayBuffer(new CommitList)
+  private val blocks = mutable.ArrayBuffer(new CommitList)
 
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     blocks.exists(block =>

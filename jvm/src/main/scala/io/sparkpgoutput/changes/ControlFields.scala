@@ -10,7 +10,7 @@ final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
 
   /** All fields but the tuples, which are the last: so their ordinals are the schema's. */
   private val decoder =
-    new MessageDecoder(encoding, StructType(MessageSchema.schema.take(MessageSchema.KEY)))
+    new PlacedDecoder(encoding, StructType(MessageSchema.schema.take(MessageSchema.KEY)))
 
   /**
    * The fields of a message, in memory that the next one's are written to.
@@ -18,13 +18,8 @@ final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
    * @throws PgOutputException
    *   for a malformed one, with its position
    */
-  def read(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
-    val row = decoder.decodeOrNull(message, context)
-    if (row == null) {
-      throw ChangesError.malformed(decoder.errorOrNull(message, context).toString, position)
-    }
-    row
-  }
+  def read(position: Long, message: Array[Byte], context: Int): UnsafeRow =
+    decoder.decode(position, message, context)
 
   /** Whether a message stands outside of stream blocks, as far as it tells by itself. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =

@@ -7,11 +7,8 @@ import io.sparkpgoutput.types._
 /**
  * Writes a table's columns as a map of their names to PostgreSQL's text: a NULL is a key with a NULL
  * value, a column that the message does not carry has no key.
- *
- * @param slot
- *   None where the map itself is not wanted
  */
-final private[changes] class MapReader(relation: Relation, format: ChangeFormat, slot: Option[Slot])
+final private[changes] class MapReader(relation: Relation, format: ChangeFormat, slot: Slot)
     extends TableReader(relation) {
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =
@@ -20,18 +17,21 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
     ).toArray
   private val pairs = new StringPairs
   private val map = new StringMapWriter
-  private val wanted = slot.isDefined
 
-  override def writeNulls(): Unit = slot.foreach(_.setNull())
+  override def writeNulls(): Unit = slot.setNull()
 
   override protected def begin(): Unit = pairs.clear()
 
-  override protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit =
-    if (wanted) {
-      pairs.keys.add(names(column), 0, names(column).length)
-      val isNull = kind == 'n' || !addText(column, kind, tuple, position)
-      pairs.addPair(isNull)
-    }
+  override protected def write(
+      column: Int,
+      kind: Int,
+      tuple: ChangedTuple,
+      position: Long
+  ): Unit = {
+    pairs.keys.add(names(column), 0, names(column).length)
+    val isNull = kind == 'n' || !addText(column, kind, tuple, position)
+    pairs.addPair(isNull)
+  }
 
   /** The text of a value; false where there is none, for the value is not valid. */
   private def addText(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Boolean = {
@@ -53,5 +53,5 @@ final private[changes] class MapReader(relation: Relation, format: ChangeFormat,
 
   override protected def writeMissing(column: Int): Unit = ()
 
-  override protected def end(position: Long): Unit = slot.foreach(map.write(pairs, _))
+  override protected def end(position: Long): Unit = map.write(pairs, slot)
 }

@@ -12,18 +12,14 @@ final private[sparkpgoutput] class MessageTuples(encoding: TextEncoding) {
   import MessageTuples._
 
   private val decoder =
-    new MessageDecoder(encoding, if (encoding.isUtf8) fieldsOnly else fieldsAndTuples)
+    new PlacedDecoder(encoding, if (encoding.isUtf8) fieldsOnly else fieldsAndTuples)
   private var row: UnsafeRow = _
   private val sent = Array.fill(3)(new MessageCells)
   private val converted = Array.fill(3)(new StructCells)
 
   /** Reads a message, all of it, whatever is wanted of it. */
-  def read(position: Long, message: Array[Byte], context: Int): Unit = {
-    row = decoder.decodeOrNull(message, context)
-    if (row == null) {
-      throw ChangesError.malformed(decoder.errorOrNull(message, context).toString, position)
-    }
-  }
+  def read(position: Long, message: Array[Byte], context: Int): Unit =
+    row = decoder.decode(position, message, context)
 
   def xid: Long = row.getLong(0)
   def relationId: Long = row.getLong(1)

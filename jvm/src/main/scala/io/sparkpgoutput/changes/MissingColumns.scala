@@ -3,6 +3,7 @@ package io.sparkpgoutput.changes
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeRowWriter}
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Columns of a table, as an array of their names. */
@@ -43,7 +44,7 @@ private[changes] object NameArray {
     row.setOffsetAndSizeFromPreviousCursor(0, start)
     val written = row.getRow.getArray(0)
     val bytes = new Array[Byte](written.getSizeInBytes)
-    written.writeToMemory(bytes, org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET.toLong)
+    written.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET.toLong)
     bytes
   }
 }

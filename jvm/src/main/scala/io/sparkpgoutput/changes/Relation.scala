@@ -4,14 +4,8 @@ import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.protocol._
 
-/**
- * A table, as a Relation message describes it.
- *
- * @param position
- *   the message's
- */
+/** A table, as a Relation message describes it. */
 final private[sparkpgoutput] case class Relation(
-    position: Long,
     oid: Long,
     name: TableName,
     columns: IndexedSeq[RelationColumn]
@@ -21,8 +15,7 @@ final private[sparkpgoutput] case class Relation(
 final private[sparkpgoutput] case class RelationColumn(
     name: String,
     isKey: Boolean,
-    typeId: Long,
-    typeModifier: Int
+    typeId: Long
 )
 
 /** Decodes Relation and Type messages that have been sent. Not thread-safe. */
@@ -34,7 +27,6 @@ final private[sparkpgoutput] class RelationReader(encoding: TextEncoding) {
     val relation = row.getStruct(1, RelationSchema.schema.length)
     val columns = relation.getArray(RelationSchema.COLUMNS)
     Relation(
-      sent.position,
       row.getLong(0),
       TableName(
         relation.getUTF8String(RelationSchema.NAMESPACE).toString,
@@ -45,8 +37,7 @@ final private[sparkpgoutput] class RelationReader(encoding: TextEncoding) {
         RelationColumn(
           column.getUTF8String(RelationColumnSchema.NAME).toString,
           column.getBoolean(RelationColumnSchema.KEY),
-          column.getLong(RelationColumnSchema.TYPE_ID),
-          column.getInt(RelationColumnSchema.TYPE_MODIFIER)
+          column.getLong(RelationColumnSchema.TYPE_ID)
         )
       }
     )

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.changes
 
-import java.nio.ByteBuffer
 import java.util.zip.CRC32C
 
 import scala.annotation.switch
@@ -22,7 +21,6 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   private val fingerprint = new Fingerprinter
   private var first = 0L
   private var last = 0L
-  private var count = 0L
 
   /** Where it stands, as far as the part itself tells; a b..P is left Unknown. */
   private var place = Place.Unknown
@@ -39,16 +37,15 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   /** The kinds of logical messages in a place that is not known, each of which says the same once. */
   private val logicalMessages = mutable.Set.empty[(Boolean, Boolean)]
 
-  def isEmpty: Boolean = fingerprint.result.messages == 0
+  def isEmpty: Boolean = fingerprint.messages == 0
 
   /** The position of the last message. */
   def lastPosition: Long = last
 
   /** How far apart its messages are, at least 1. */
-  def meanGap: Long = math.max(1L, (last - first) / math.max(1L, count - 1))
+  def meanGap: Long = math.max(1L, (last - first) / math.max(1L, fingerprint.messages - 1))
 
   def message(position: Long, message: Array[Byte]): Unit = {
-    count += 1
     if (isEmpty) first = position
     last = position
     fingerprint.add(position, message)
@@ -81,8 +78,8 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   private def definition(sent: Single): Unit =
     if (begin == null) single(sent, place)
     else {
-      fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
-      begin.definitions += (sent.message(0), ByteBuffer.wrap(sent.message).getInt(1).toLong) -> sent
+      val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
+      begin.definitions += (sent.message(0), fields.definedOid(sent.message, row)) -> sent
     }
 
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = place match {
@@ -178,14 +175,17 @@ private object StreamSummarizer {
 /** Makes the fingerprint of messages. */
 final private[sparkpgoutput] class Fingerprinter {
   private val crc = new CRC32C
-  private var messages = 0L
+  private var count = 0L
   private var positions = 0L
 
+  /** How many there have been. */
+  def messages: Long = count
+
   def add(position: Long, message: Array[Byte]): Unit = {
-    messages += 1
+    count += 1
     positions = positions * 31 + position
     crc.update(message, 0, message.length)
   }
 
-  def result: Fingerprint = Fingerprint(messages, positions, crc.getValue)
+  def result: Fingerprint = Fingerprint(count, positions, crc.getValue)
 }

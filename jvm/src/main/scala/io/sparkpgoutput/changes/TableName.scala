@@ -2,24 +2,20 @@ package io.sparkpgoutput.changes
 
 /** The name of a table. */
 final private[sparkpgoutput] case class TableName(namespace: String, name: String) {
-
-  /** pgoutput sends an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
-  override def toString: String = {
-    val shown = if (namespace.isEmpty) TableName.Catalog else namespace
-    s"$shown.$name"
-  }
+  override def toString: String = s"$namespace.$name"
 }
 
 private[sparkpgoutput] object TableName {
-  final val Catalog = "pg_catalog"
+
+  /** As it was sent: an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
+  def apply(namespace: String, name: String): TableName =
+    new TableName(if (namespace.isEmpty) "pg_catalog" else namespace, name)
 }
 
 /** Tables by their names: one, or all of a namespace. */
 final private[sparkpgoutput] case class TablePattern(namespace: String, name: Option[String]) {
-  def matches(table: TableName): Boolean = {
-    val tableNamespace = if (table.namespace.isEmpty) TableName.Catalog else table.namespace
-    tableNamespace == namespace && name.forall(_ == table.name)
-  }
+  def matches(table: TableName): Boolean =
+    table.namespace == namespace && name.forall(_ == table.name)
 }
 
 private[sparkpgoutput] object TablePattern {

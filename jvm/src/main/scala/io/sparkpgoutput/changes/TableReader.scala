@@ -54,8 +54,19 @@ private[changes] object TableReader {
     format.table match {
       case columns: TableFormat.Columns =>
         new ColumnsReader(relation, format, columns, slots, position)
-      case TableFormat.AsMap     => new MapReader(relation, format, slots.headOption)
-      case TableFormat.AsVariant => new VariantReader(relation, format, slots.headOption)
+      case _ if slots.isEmpty    => new MissingReader(relation)
+      case TableFormat.AsMap     => new MapReader(relation, format, slots.head)
+      case TableFormat.AsVariant => new VariantReader(relation, format, slots.head)
     }
   }
+}
+
+/** Writes nothing, where of the columns no more is wanted than which of them are missing. */
+final private class MissingReader(relation: Relation) extends TableReader(relation) {
+  override def writeNulls(): Unit = ()
+  override protected def begin(): Unit = ()
+  override protected def write(column: Int, kind: Int, tuple: ChangedTuple, position: Long): Unit =
+    ()
+  override protected def writeMissing(column: Int): Unit = ()
+  override protected def end(position: Long): Unit = ()
 }

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import java.util.Arrays
+
 /**
  * Which messages a query keeps. Of the others no row is made, but they are checked all the same.
  *
@@ -25,7 +27,7 @@ final case class MessageFilter(types: Option[Set[String]], relationIds: Option[S
   /** Whether to keep a message that has one. */
   private[protocol] def keeps(tag: Int, relationId: Long): Boolean =
     keepsTag(tag) &&
-      (sortedIds == null || java.util.Arrays.binarySearch(sortedIds, relationId) >= 0)
+      (sortedIds == null || Arrays.binarySearch(sortedIds, relationId) >= 0)
 }
 
 object MessageFilter {

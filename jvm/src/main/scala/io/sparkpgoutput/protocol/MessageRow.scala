@@ -2,6 +2,7 @@ package io.sparkpgoutput.protocol
 
 import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
+import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.array.ByteArrayMethods.{
@@ -195,7 +196,7 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
       )
     }
     val wanted = math.min(math.max(2L * buffer.length, needed), MAX_ROUNDED_ARRAY_LENGTH.toLong)
-    buffer = java.util.Arrays.copyOf(buffer, wanted.toInt)
+    buffer = Arrays.copyOf(buffer, wanted.toInt)
   }
 }
 

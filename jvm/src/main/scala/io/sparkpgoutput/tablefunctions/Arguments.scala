@@ -13,16 +13,18 @@ import io.sparkpgoutput.expressions.{ArgumentColumn, FunctionOptions}
 /**
  * The arguments of a table function.
  *
+ * @param call
+ *   the function's, as SQL
  * @param messages
  *   the name of the view of the messages
  * @param order
  *   the column that orders them
  */
 final private[tablefunctions] case class Arguments(
+    call: String,
     messages: String,
     order: String,
-    options: ChangesOptions,
-    refuse: String => AnalysisException
+    options: ChangesOptions
 ) {
   import Arguments.NoSource
 
@@ -54,6 +56,9 @@ final private[tablefunctions] case class Arguments(
   private def column(name: String, purpose: ArgumentColumn.Purpose) =
     ArgumentColumn(attribute(name), purpose)
 
+  /** The error that says what is wrong with the arguments. */
+  def refused(problem: String): AnalysisException = Arguments.refused(call, problem)
+
   private def attribute(name: String) = UnresolvedAttribute.quotedString(name)
 
   /** For the column `_source`. */
@@ -70,29 +75,27 @@ private[tablefunctions] object Arguments {
       "optionally a constant map of options"
 
   def of(function: String, arguments: Seq[Expression]): Arguments = {
-    def refuse(problem: String): AnalysisException = new AnalysisException(
-      "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
-      Map(
-        "sqlExpr" -> s"\"$function(${arguments.map(_.sql).mkString(", ")})\"",
-        "msg" -> problem,
-        "hint" -> ""
-      )
-    )
+    val call = s"$function(${arguments.map(_.sql).mkString(", ")})"
     def text(argument: Expression): String =
       argument match {
         case constant if constant.foldable && constant.dataType.isInstanceOf[StringType] =>
-          Option(constant.eval()).fold(throw refuse(Usage))(_.toString)
-        case _ => throw refuse(Usage)
+          Option(constant.eval()).fold(throw refused(call, Usage))(_.toString)
+        case _ => throw refused(call, Usage)
       }
-    if (arguments.length < 2 || arguments.length > 3) throw refuse(Usage)
-    val options = arguments.lift(2).map(map => entries(map).getOrElse(throw refuse(Usage)))
+    if (arguments.length < 2 || arguments.length > 3) throw refused(call, Usage)
+    val options = arguments.lift(2).map(map => entries(map).getOrElse(throw refused(call, Usage)))
     ChangesOptions
       .parse(options.getOrElse(Nil))
       .fold(
-        problem => throw refuse(problem),
-        Arguments(text(arguments.head), text(arguments(1)), _, refuse)
+        problem => throw refused(call, problem),
+        Arguments(call, text(arguments.head), text(arguments(1)), _)
       )
   }
+
+  private def refused(call: String, problem: String) = new AnalysisException(
+    "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
+    Map("sqlExpr" -> s"\"$call\"", "msg" -> problem, "hint" -> "")
+  )
 
   /** The options; values of other types, such as a number for `after`, as their text. */
   private def entries(options: Expression): Option[Seq[(String, String)]] = {

@@ -1,6 +1,9 @@
 package io.sparkpgoutput.tablefunctions
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.expressions.{ExprUtils, Literal}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
@@ -64,7 +67,7 @@ final private[sparkpgoutput] case class ChangesOptions(
       table.columns.indices,
       ChangeSchema.schema.indices,
       ChangeFilter(tables),
-      row.conversionIn(java.time.ZoneId.of(conf.sessionLocalTimeZone)),
+      row.conversionIn(DateTimeUtils.getZoneId(conf.sessionLocalTimeZone)),
       failFast = !row.mode.contains(ParseMode.Permissive)
     )
   }
@@ -99,7 +102,7 @@ private[sparkpgoutput] object ChangesOptions {
   private val readerOf: Map[String, Reader] =
     readers.map { case (name, reader) => lower(name) -> reader }.toMap
 
-  private def lower(name: String) = name.toLowerCase(java.util.Locale.ROOT)
+  private def lower(name: String) = name.toLowerCase(Locale.ROOT)
 
   /** Reads the options, names in any case; Left says what is wrong with them. */
   def parse(options: Seq[(String, String)]): Either[String, ChangesOptions] = {

@@ -5,7 +5,6 @@ import scala.collection.mutable
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes._
 import io.sparkpgoutput.protocol.{MessageSchema, StreamContext}
@@ -28,43 +27,46 @@ private[tablefunctions] object EarlierRelations {
   ): Map[Any, FollowerState] = rows
     .mapPartitions { messages =>
       val fields = new ControlFields(rules.encoding)
-      val found = mutable.HashMap.empty[Any, FollowerState]
+      val found = mutable.HashMap.empty[Key, SentMessage]
       messages.foreach(row => add(row, sourceType, fields, ends, found))
       found.iterator
     }
     .collect()
-    .groupMapReduce(_._1)(_._2)(merge)
+    .groupMapReduce(_._1)(_._2)(later)
+    .groupBy { case (Key(source, _, _), _) => source }
+    .view
+    .mapValues { found =>
+      def sent(tag: Byte) = found.collect { case (Key(_, `tag`, _), message) => message }.toSeq
+      FollowerState(relations = sent('R'), types = sent('Y'))
+    }
+    .toMap
+
+  /** What a message is about: `tag` is R for a relation, Y for a type. */
+  final private case class Key(source: Any, tag: Byte, oid: Long)
 
   private def add(
       row: InternalRow,
       sourceType: Option[DataType],
       fields: ControlFields,
       ends: Map[Any, Long],
-      found: mutable.HashMap[Any, FollowerState]
+      found: mutable.HashMap[Key, SentMessage]
   ): Unit = {
     val position = MessageStreams.position(row)
     val message = MessageStreams.message(row, position)
-    val source = MessageStreams.sourceOf(row, sourceType) match {
-      case text: UTF8String => text.clone()
-      case other            => other
-    }
-    val tag = message.headOption.fold(0)(_.toInt)
-    if ((tag == 'R' || tag == 'Y') && ends.get(source).forall(position < _)) {
-      val decoded = fields.read(position, message, StreamContext.UNKNOWN)
-      val inStream = !decoded.isNullAt(MessageSchema.XID)
-      val sent = SentMessage(fields.definedOid(message, decoded), position, message, inStream)
-      val state =
-        if (tag == 'Y') FollowerState(types = Seq(sent)) else FollowerState(relations = Seq(sent))
-      found.updateWith(source)(before => Some(before.fold(state)(merge(_, state))))
+    val isDefinition = message.nonEmpty && (message(0) == 'R' || message(0) == 'Y')
+    if (isDefinition) {
+      val source = InternalRow.copyValue(MessageStreams.sourceOf(row, sourceType))
+      if (ends.get(source).forall(position < _)) {
+        val decoded = fields.read(position, message, StreamContext.UNKNOWN)
+        val inStream = !decoded.isNullAt(MessageSchema.XID)
+        val sent = SentMessage(fields.definedOid(message, decoded), position, message, inStream)
+        found.updateWith(Key(source, message(0), sent.oid)) { before =>
+          Some(before.fold(sent)(later(_, sent)))
+        }
+      }
     }
   }
 
-  private def merge(one: FollowerState, other: FollowerState): FollowerState = FollowerState(
-    relations = later(one.relations, other.relations),
-    types = later(one.types, other.types)
-  )
-
-  private def later(one: Seq[SentMessage], other: Seq[SentMessage]): Seq[SentMessage] =
-    (one ++ other).groupMapReduce(_.oid)(identity)((a, b) => if (a.position > b.position) a else b)
-      .values.toSeq
+  private def later(one: SentMessage, other: SentMessage): SentMessage =
+    if (one.position > other.position) one else other
 }

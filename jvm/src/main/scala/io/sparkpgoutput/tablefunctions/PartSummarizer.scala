@@ -4,7 +4,6 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes._
 
@@ -39,10 +38,7 @@ final private[tablefunctions] class PartSummarizer(
     if (isSame && position == summarizer.lastPosition) throw MessageStreams.duplicate(position)
     if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
-      source = found match {
-        case text: UTF8String => text.clone() // the row's memory is used again
-        case other            => other
-      }
+      source = InternalRow.copyValue(found) // the row's memory is used again
       summarizer = new StreamSummarizer(fields)
     }
     summarizer.message(position, MessageStreams.message(row, position))
@@ -54,11 +50,10 @@ final private[tablefunctions] class PartSummarizer(
    */
   private def isGap(position: Long): Boolean = {
     val gap = position - summarizer.lastPosition
-    val isLarge = gap / PartSummarizer.LargeGap > summarizer.meanGap
-    if (isLarge && gaps < PartSummarizer.MostGaps) {
-      gaps += 1
-      true
-    } else false
+    val isLarge = gap > PartSummarizer.LargeGap && gaps < PartSummarizer.MostGaps &&
+      gap / PartSummarizer.LargeGap > summarizer.meanGap
+    if (isLarge) gaps += 1
+    isLarge
   }
 
   private def finish(): Unit =

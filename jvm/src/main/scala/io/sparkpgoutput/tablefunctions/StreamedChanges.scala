@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes.ChangeFormat
 import io.sparkpgoutput.streaming.{CommittedMessage, StreamedRows}
@@ -68,7 +67,8 @@ final private class StreamedChangesIterator(
   private var source: Any = _
   private var rows: StreamedRows = _
   private var message: InternalRow = _
-  private val join = new SourceJoin(format, sourceType, CommittedMessage.SOURCE)
+  private val join =
+    if (withSource) new SourceJoin(format, sourceType, CommittedMessage.SOURCE) else null
 
   override def hasNext: Boolean = {
     while ((rows == null || !rows.hasNext) && messages.hasNext) read(messages.next())
@@ -78,7 +78,7 @@ final private class StreamedChangesIterator(
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
     numOutputRows += 1
-    if (withSource) join(rows.next(), message) else rows.next()
+    if (join == null) rows.next() else join(rows.next(), message)
   }
 
   private def read(row: InternalRow): Unit = {
@@ -88,10 +88,7 @@ final private class StreamedChangesIterator(
       else row.get(CommittedMessage.SOURCE, sourceType)
     if (rows == null || found != source) {
       rows = new StreamedRows(format)
-      source = found match {
-        case text: UTF8String => text.clone()
-        case other            => other
-      }
+      source = InternalRow.copyValue(found)
     }
     rows.message(row)
   }

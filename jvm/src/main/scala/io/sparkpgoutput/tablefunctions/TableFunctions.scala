@@ -46,7 +46,7 @@ object TableFunctions {
   private def committedMessages(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
-      throw refuse(
+      throw refused(
         "it keeps the open transactions of a stream in RocksDB: set " +
           s"${ProviderClass.key} to $RocksDbProvider"
       )
@@ -76,7 +76,7 @@ object TableFunctions {
   private def open(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (PlannedRows.isStream(messages)) {
-      throw arguments.refuse("it lists what is open at the end of messages; a stream has no end")
+      throw refused("it lists what is open at the end of messages; a stream has no end")
     }
     OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
   }

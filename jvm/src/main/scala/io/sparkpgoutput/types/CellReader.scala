@@ -24,8 +24,7 @@ final private[sparkpgoutput] class CellReader(
   def read(kind: Int, cells: TupleCells): InvalidValue = {
     val start = slot.writer.cursor
     try {
-      if (kind == 't') conversion.fromText(cells.bytes, cells.from, cells.to, slot)
-      else if (kind == 'b') conversion.fromBinary(cells.bytes, cells.from, cells.to, slot)
+      if (kind == 't' || kind == 'b') conversion.fromCell(kind, cells, slot)
       else slot.setNull()
       null
     } catch {

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.types
 
+import io.sparkpgoutput.protocol.TupleCells
+
 /**
  * Reads values of one type of PostgreSQL's as values of one type of Spark's.
  *
@@ -14,6 +16,11 @@ abstract private[sparkpgoutput] class Conversion {
 
   /** Reads the value from what the type's send function made of it. */
   def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit
+
+  /** Reads the value of a cell that has one: of kind t or b. */
+  final def fromCell(kind: Int, cells: TupleCells, out: Slot): Unit =
+    if (kind == 't') fromText(cells.bytes, cells.from, cells.to, out)
+    else fromBinary(cells.bytes, cells.from, cells.to, out)
 }
 
 /** Reads to strings: text as it is, binary as the server would print it. */

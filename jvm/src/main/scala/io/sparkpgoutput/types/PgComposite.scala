@@ -1,5 +1,7 @@
 package io.sparkpgoutput.types
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
@@ -101,7 +103,7 @@ final private class CompositeConversion(
 final private class CompositePrinter(options: ConversionOptions) extends Printer {
   private val reader = new BinaryReader(PgComposite.name)
   private val field = new TextBuffer
-  private val printers = scala.collection.mutable.LongMap.empty[Printer]
+  private val printers = mutable.LongMap.empty[Printer]
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     reader.start(bytes, from, to)

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.types
 
+import java.util.Arrays
+
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
@@ -124,7 +126,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
   }
 
   private def push(operator: Int): Unit = {
-    if (depth == operators.length) operators = java.util.Arrays.copyOf(operators, 2 * depth)
+    if (depth == operators.length) operators = Arrays.copyOf(operators, 2 * depth)
     operators(depth) = operator
     depth += 1
   }

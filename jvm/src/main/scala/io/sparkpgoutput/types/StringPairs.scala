@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-import java.util.Arrays
+import java.util.{Arrays, HashSet}
 
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -45,7 +45,7 @@ final private[sparkpgoutput] class StringPairs {
     while (index < pairs && precedes(index - 1, index)) index += 1
     index < pairs && {
       // Sorted they are in the encoding of the database, which UTF-8 need not be.
-      val distinct = new java.util.HashSet[UTF8String]
+      val distinct = new HashSet[UTF8String]
       (0 until pairs).exists(index => !distinct.add(key(index)))
     }
   }

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.types
 
+import java.util.Arrays
+
 /**
  * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds
  * other than 1 as `[0:2]={7,8,9}`.
@@ -133,7 +135,7 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
   /** Goes through the whole text once: how many dimensions there are, and of which sizes. */
   private def measure(): Unit = {
     dimensions = depthOfFirst()
-    java.util.Arrays.fill(sizes, -1)
+    Arrays.fill(sizes, -1)
     if (dimensions > 0) measure(0)
     if (at != end) throw malformed
   }

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.types
 
 import java.nio.charset.StandardCharsets
+import java.util.Arrays
 
 /** Text in UTF-8 that grows, and is used again for one value after another. */
 final private[sparkpgoutput] class TextBuffer {
@@ -96,7 +97,7 @@ final private[sparkpgoutput] class TextBuffer {
   private def reserve(size: Int): Unit =
     if (size > buffer.length - used) {
       val wanted = math.max(2L * buffer.length, used.toLong + size)
-      buffer = java.util.Arrays.copyOf(buffer, math.min(wanted, TextBuffer.Most).toInt)
+      buffer = Arrays.copyOf(buffer, math.min(wanted, TextBuffer.Most).toInt)
     }
 }
 

@@ -6,8 +6,8 @@ import io.sparkpgoutput.PgOutputExtensions
 import io.sparkpgoutput.tablefunctions.FollowStreamStrategy
 
 /**
- * Registers the functions, their optimizer rules and their operators in a session that is running already. In this
- * package because the function registry of a session is `private[sql]`.
+ * Registers the functions, their optimizer rules and their operators in a session that is running
+ * already. In this package because the function registry of a session is `private[sql]`.
  */
 object SessionRegistration {
 
