@@ -6,10 +6,10 @@ import scala.util.Random
 /**
  * Random histories of a database, and streams of them: as a reader stores them that is never
  * interrupted, and as one does that is cut off anywhere and comes back to what it has confirmed.
+ * Tables are altered where no transaction is open, as their locks have it.
  *
  * @param handedOver
- *   whether streams are to be read in several batches; then transactions have a change that
- *   counts, and tables change only where no transaction is open, as their locks have it
+ *   whether streams are to be read in several batches; then transactions have a change that counts
  */
 final class Histories(random: Random, handedOver: Boolean = false) {
   import Histories._
@@ -70,8 +70,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
     val sent = mutable.ArrayBuffer.empty[Piece]
     val transactions = 1 + random.nextInt(12)
     (1 to transactions).foreach { _ =>
-      val isLocked = handedOver && waiting.nonEmpty
-      if (chance(10) && !isLocked) width = 1 + random.nextInt(4)
+      if (waiting.isEmpty && chance(30)) width = 1 + random.nextInt(4)
       waiting += transaction()
       while (waiting.nonEmpty && chance(60)) {
         val index = random.nextInt(waiting.size)
@@ -212,6 +211,8 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       val oids = if (change.kind == Truncate) tables else Seq(change.oid)
       oids.filterNot(oid => streamed.get((top, oid)).contains(change.width)).map { oid =>
         streamed.update((top, oid), change.width)
+        // The table was altered: what was sent of it before is not valid any more.
+        known.filterInPlace((altered, width) => altered != oid || width == change.width)
         relationOf(oid, change.width, change.xid)
       } ++ Seq(encode(change, change.xid)) ++
         (if (change.kind == 0) Seq(logicalMessage(transactional = true, top)) else Nil)
