@@ -46,6 +46,6 @@ object PgOutputExtensions {
 
   private def function[T <: Expression: ClassTag](name: String): Function = {
     val (info, build) = FunctionRegistryBase.build[T](name, since = None)
-    (FunctionIdentifier(name), info, build)
+    (FunctionIdentifier(name), info, arguments => build(PositionalArguments.of(name, arguments)))
   }
 }

@@ -43,6 +43,17 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     }
   }
 
+  test("arguments by name are refused") {
+    val calls = names.map(name => s"SELECT $name(data => X'45')") ++
+      Seq("pgoutput_changes", "pgoutput_open").map { name =>
+        s"SELECT * FROM $name('messages', order => 'seq')"
+      }
+    calls.foreach { call =>
+      val error = intercept[AnalysisException](spark.sql(call))
+      assert(error.getCondition == "NAMED_PARAMETERS_NOT_SUPPORTED", call)
+    }
+  }
+
   test("wrong arguments are refused at analysis, as Spark's own functions refuse theirs") {
     Seq("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error").foreach { function =>
       Seq(

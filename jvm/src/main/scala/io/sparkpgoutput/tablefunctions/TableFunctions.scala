@@ -9,6 +9,7 @@ import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.{FollowerState, OpenTransactionSchema}
+import io.sparkpgoutput.expressions.PositionalArguments
 import io.sparkpgoutput.streaming.{CommittedMessage, TransactionProcessor}
 import io.sparkpgoutput.tablefunctions.Arguments.NoSource
 
@@ -30,7 +31,7 @@ object TableFunctions {
   private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
     FunctionIdentifier(info.getName),
     info,
-    arguments => build(Arguments.of(info.getName, arguments))
+    arguments => build(Arguments.of(info.getName, PositionalArguments.of(info.getName, arguments)))
   )
 
   private def changes(arguments: Arguments): LogicalPlan = {
