@@ -16,7 +16,7 @@ JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type 
 
 # The newest patch of each Spark minor but the last, which is make test's. 3.5 is to be refused.
 SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
-SPARK_TESTS := tests/test_registration.py tests/test_optimizer.py tests/test_row_captures.py \
+SPARK_TESTS := tests/test_registration.py tests/test_connect.py tests/test_optimizer.py tests/test_row_captures.py \
   tests/test_changes_optimizer.py \
   $(addprefix tests/test_decode.py::,test_captures test_golden_messages) \
   $(addprefix tests/test_changes_captures.py::,test_text_captures test_seams test_cut_into_partitions) \

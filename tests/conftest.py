@@ -25,6 +25,8 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("spark-pgoutput's tests")
         .config("spark.driver.memory", "2g")
+        # So many small queries are over sooner without the optimizing compiler.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.log.level", "ERROR")
         # With any other limit Spark adds up the sizes of all buffers for every row that it hands to
         # Python, and a struct like ours has many of them.

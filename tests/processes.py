@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,6 +106,33 @@ def started(
         yield process
     finally:
         _stop(process)
+
+
+@contextmanager
+def connect_server(folder: Path, *options: str) -> Iterator[str]:
+    """The URL of a Spark Connect server that was started with these options."""
+    port = free_port()
+    command = [
+        *("spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *options,
+    ]
+    with started(command, folder) as server:
+        deadline = time.monotonic() + TIMEOUT
+        while not accepts_connections(port):
+            assert server.poll() is None, errors_of(folder)
+            assert time.monotonic() < deadline, "the server does not start"
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+
+
+def accepts_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def errors_of(folder: Path) -> str:

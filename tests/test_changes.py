@@ -28,10 +28,8 @@ from pyspark.sql.types import (
 import spark_pgoutput.table_changes
 import stream_messages as m
 from data_files import captures
-from processes import CONNECT, PRELUDE, run_python
 from spark_pgoutput import changes, open_transactions
 from stream_messages import frame
-from test_registration import connect_server
 
 ID = m.column("id", m.INT8, key=True)
 NOTE = m.column("note", m.TEXT)
@@ -615,38 +613,3 @@ def test_capture(spark: SparkSession) -> None:
         assert set(map(tuple, other.drop("_commit_version", "_xid").collect())) == {
             (row._table, row._change_type, row["count"]) for row in expected
         }
-
-
-def test_connect(tmp_path: Path, spark: SparkSession, history: DataFrame) -> None:
-    """Gives what Classic gives, and its errors have their conditions."""
-    script = """
-from spark_pgoutput import changes, open_transactions
-import stream_messages as m
-from test_changes import HISTORY, ORDERS, in_order
-history = m.frame(spark, HISTORY)
-found = changes(history, table="orders")
-print(in_order(found, "*"))
-print(in_order(changes(history, source="seq", options={"incomplete": "skip"}), "*"))
-joined = found.join(found, ["_commit_version", "_ordinal"])
-print(joined.count(), found.union(found).count(), len(spark.catalog.listTables()))
-merged = changes(history, table="orders", options={"schemaEvolution": "merge"})
-print(merged.columns == found.columns, open_transactions(history.where("seq < 2")).collect())
-try:
-    changes(m.frame(spark, m.transaction(1, 10, m.insert("1")))).collect()
-except Exception as error:
-    print(type(error).__name__, error.getCondition(), error.getSqlState())
-"""
-    with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path()) as url:
-        prelude = (
-            PRELUDE
-            + CONNECT.format(url=url)
-            + 'spark.conf.set("spark.sql.session.timeZone", "UTC")'
-        )
-        output = run_python(prelude + script, tmp_path, PYTHONPATH=str(Path(__file__).parent))
-    assert output == [
-        repr(in_order(changes(history, table="orders"), "*")),
-        "[]",
-        "8 16 0",
-        "True [Row(_xid=1, _gid=None, state='begun', first_position=0, changes=0)]",
-        "IllegalArgumentException PGOUTPUT_UNKNOWN_RELATION 08P01",
-    ]

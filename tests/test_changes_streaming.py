@@ -17,11 +17,9 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import spark_pgoutput
 import stream_messages as m
 from changes_cases import CASES
 from changes_reference import changes as reference_changes
-from processes import CONNECT, PRELUDE, run_python
 from spark_pgoutput import changes, open_transactions
 from test_changes import HISTORY, ORDERS, in_order
 from test_changes_captures import (
@@ -32,7 +30,6 @@ from test_changes_captures import (
     rows_of,
     whole,
 )
-from test_registration import connect_server
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 # Takes half the time.
@@ -435,29 +432,3 @@ def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:
         changes(history), "*"
     )
     assert len(batches) == 2
-
-
-def test_connect(tmp_path: Path, spark: SparkSession) -> None:
-    """Gives what Classic gives in batch."""
-    script = """
-from pathlib import Path
-from spark_pgoutput import changes
-from test_changes import HISTORY, in_order
-from test_changes_streaming import Stream, error_of
-stream = Stream(spark, Path.cwd())
-for start in range(0, len(HISTORY), 6):
-    stream.add_messages(HISTORY[start : start + 6], start)
-found = changes(stream.messages, tables="orders", schema="id BIGINT, note STRING")
-print(in_order(stream.run(found), "*"))
-stream.add_messages([b"E"])
-print("PGOUTPUT_MESSAGE_ORDER" in error_of(stream, found))
-"""
-    options = ["--conf", f"{PROVIDER}={ROCKS_DB}", "--conf", "spark.sql.shuffle.partitions=2"]
-    options += ["--conf", "spark.sql.session.timeZone=UTC"]
-    with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path(), *options) as url:
-        output = run_python(
-            PRELUDE + CONNECT.format(url=url) + script,
-            tmp_path,
-            PYTHONPATH=str(Path(__file__).parent),
-        )
-    assert output == [repr(in_order(changes(m.frame(spark, HISTORY), table="orders"), "*")), "True"]

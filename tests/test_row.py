@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
 
 import spark_pgoutput
-from processes import CONNECT, PRELUDE, run_python
 from spark_pgoutput import functions as PF
 from test_decode import cell, insert, relation
 from test_optimizer import RULE
-from test_registration import connect_server
 
 MODES = ("FAILFAST", "PERMISSIVE")
 
@@ -262,27 +259,3 @@ def test_schema_of(spark: SparkSession) -> None:
     for given in (schema, required, ddl):
         (row,) = tuples.select(PF.pgoutput_row(new, given).alias("row")).collect()
         assert row.row.asDict() == dict(zip(names, names, strict=True))
-
-
-def test_connect(tmp_path: Path) -> None:
-    message = insert(cell(b"t", b"42"), cell(b"b", (7).to_bytes(4, "big"))).hex()
-    column = b"\x01id\x00" + (20).to_bytes(4, "big") + b"\xff" * 4
-    script = f"""
-from spark_pgoutput import functions as PF
-ask(spark)
-frame = spark.sql("SELECT pgoutput_decode(X'{message}').new AS t, "
-    "pgoutput_decode(X'{relation(b"r", column).hex()}').relation AS r")
-schema = spark_pgoutput.schema_of(frame.first().r)
-print(schema.simpleString(), schema["id"].metadata)
-print(*frame.select(
-    PF.pgoutput_row("t", "a INT, b BIGINT", [20, 23]),
-    PF.try_pgoutput_row("t", schema.add("b", "date"), [None, 1082]),
-    PF.pgoutput_schema("r"),
-).first())
-"""
-    with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path()) as url:
-        output = run_python(PRELUDE + CONNECT.format(url=url) + script, tmp_path)
-    assert output[1:] == [
-        "struct<id:bigint> {'comment': 'int8'}",
-        "Row(a=42, b=7) Row(id=42, b=datetime.date(2000, 1, 8)) id BIGINT COMMENT 'int8'",
-    ]
