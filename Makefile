@@ -14,6 +14,9 @@ SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type f -not -path '*/target/*')
 
+# In two processes, what belongs together in one of them.
+PARALLEL := --numprocesses 2 --dist loadfile
+
 # The newest patch of each Spark minor but the last, which is make test's. 3.5 is to be refused.
 SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
 SPARK_TESTS := tests/test_registration.py tests/test_connect.py tests/test_optimizer.py tests/test_row_captures.py \
@@ -29,14 +32,14 @@ demo: build
 
 test: build
 	$(SBT) jvm/test
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest $(PARALLEL)
 
 test-sparks: $(SPARKS:%=test-spark-%)
 
 test-spark-3.5.9: SPARK_TESTS := --noconftest tests/test_unsupported_spark.py
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed $(JAR)
-	.venv-spark-$*/bin/pytest $(SPARK_TESTS)
+	.venv-spark-$*/bin/pytest $(PARALLEL) $(SPARK_TESTS)
 
 bench: bench-decoder bench-queries
 

@@ -87,6 +87,7 @@ REFUSED = [
     ("'messages', 'seq', map('date', 'data')", ["'date'", "'schemaEvolution'", "'moneyScale'"]),
     ("'messages', 'seq', map('source', 'nothing')", ["nothing", "UNRESOLVED_COLUMN"]),
     ("'messages', 'seq', map('source', 'data')", ["BINARY", "column of sources"]),
+    ("'messages', 'seq', map('source', 'lower_case')", ["UTF8_LCASE", "column of sources"]),
     ("'messages', 'seq', map('tables', 'a, .b')", ["'a, .b'", "' .b'", "'tables'", "sales.*"]),
     ("'messages', 'seq', map('schema', 'id no type')", ["PARSE_SYNTAX_ERROR"]),
     ("'messages', 'seq', map('schema', 'INT')", ["INVALID_SCHEMA", "STRUCT"]),
@@ -118,7 +119,9 @@ def history(spark: SparkSession) -> DataFrame:
 @pytest.fixture(scope="module")
 def messages(spark: SparkSession, history: DataFrame) -> Iterator[str]:
     """The name of a view."""
-    history.withColumn("hex", F.hex("data")).createOrReplaceTempView("messages")
+    history.selectExpr(
+        "*", "hex(data) AS hex", "'a' COLLATE UTF8_LCASE AS lower_case"
+    ).createOrReplaceTempView("messages")
     yield "messages"
     spark.catalog.dropTempView("messages")
 

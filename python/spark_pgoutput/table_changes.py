@@ -42,7 +42,7 @@ def changes(
         The name of the column of the messages, BINARY.
     source : str, optional
         The name of the column that tells the streams of different slots apart.
-    table : str
+    table : str, optional
         The name of the one table whose changes are wanted, as columns of its own: their types are
         found in the table's Relation messages, of which the last counts. This reads the messages
         once more, at once.

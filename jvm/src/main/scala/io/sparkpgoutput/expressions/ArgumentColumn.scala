@@ -57,8 +57,10 @@ object ArgumentColumn {
     override def takes(dataType: DataType): Boolean = dataType match {
       case ByteType | ShortType | IntegerType | LongType | BooleanType => true
       case DateType | TimestampType | TimestampNTZType                 => true
-      case _: StringType | _: DecimalType                              => true
-      case _                                                           => false
+      case _: DecimalType                                              => true
+      // Of another collation strings may be equal that are not the same: to Spark, not to us.
+      case text: StringType => text == StringType
+      case _                => false
     }
   }
 }
