@@ -1,5 +1,5 @@
 # make demo    decode the slot of a real PostgreSQL, step by step
-# make test    all tests; make test-sparks: the captures on every Spark minor
+# make test    all tests; make test-sparks: those that depend on the Spark, on every minor
 # make build   .venv with the package, the newest Spark and the JAR
 # make bench   how fast it decodes, beside what else there is: benchmarks/output
 # make lint    formatters, linters, type checker
