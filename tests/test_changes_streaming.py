@@ -32,8 +32,6 @@ from test_changes_captures import (
 )
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-# Takes half the time.
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 # A block of a streamed transaction has more bytes than what of it is held in memory.
@@ -44,12 +42,9 @@ Rows = Sequence[tuple[Any, int | None, bytes | None]]
 
 @pytest.fixture(autouse=True)
 def rocks_db(spark: SparkSession) -> Iterator[None]:
-    settings = {PROVIDER: ROCKS_DB, CHANGELOG: "true"}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    spark.conf.set(PROVIDER, ROCKS_DB)
     yield
-    for name in settings:
-        spark.conf.unset(name)
+    spark.conf.unset(PROVIDER)
 
 
 class Stream:

@@ -13,6 +13,7 @@ import stream_messages as m
 from processes import ANSWER, CONNECT, PRELUDE, connect_server, run_python
 from spark_pgoutput import changes
 from test_changes import HISTORY, in_order
+from test_changes_streaming import PROVIDER, ROCKS_DB
 from test_decode import cell, insert, relation
 
 SERVER_WITHOUT_JAR = (
@@ -34,9 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
+        PROVIDER: ROCKS_DB,
     }
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     folder = tmp_path_factory.mktemp("server")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from processes import accepts_connections
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.slot import SlotState, literal, peek_query
@@ -143,13 +143,13 @@ def test_ends_its_processes_when_interrupted(
         time.sleep(1)  # into the start of Spark's JVM, or into its first query
         (pid_file,) = temporary_folder.glob("*/data/postmaster.pid")
         port = int(pid_file.read_text().splitlines()[3])
-        assert _answers(port)
+        assert accepts_connections(port)
         processes = psutil.Process(demo.pid).children(recursive=True)
         assert len(processes) >= 2  # the server's guard, and Spark
         demo.send_signal(ending)
         demo.stdout.read()
         assert demo.wait(timeout=60) == status
-    _soon(lambda: not _answers(port))
+    _soon(lambda: not accepts_connections(port))
     _soon(lambda: not any(_is_alive(process) for process in processes))
     _soon(lambda: not list(temporary_folder.glob("*postgres*")))
     if ending != signal.SIGKILL:
@@ -164,7 +164,7 @@ def test_the_servers_data_and_processes_go_when_it_stops(temporary_folder: Path)
         wrong = server.conninfo.replace(server.password, "guess")
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(wrong)
-    assert not _answers(server.port)
+    assert not accepts_connections(server.port)
     server.stop()  # once more is no harm
     assert not list(temporary_folder.glob("*postgres*"))
 
@@ -213,11 +213,6 @@ def _state(**changes: object) -> SlotState:
         "publications": [PUBLICATION],
     }
     return SlotState(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -25,8 +25,12 @@ final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
   def isOutside(position: Long, message: Array[Byte]): Boolean =
     read(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
 
-  /** The oid of what a Relation or Type message, whose fields these are, is about. */
-  def definedOid(message: Array[Byte], row: UnsafeRow): Long =
-    if (message(0) == 'R') row.getLong(MessageSchema.RELATION_ID)
-    else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
+  /** A Relation or Type message: what it is about, and whether it stands in a stream block. */
+  def definition(position: Long, message: Array[Byte], context: Int): SentMessage = {
+    val row = read(position, message, context)
+    val oid =
+      if (message(0) == 'R') row.getLong(MessageSchema.RELATION_ID)
+      else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
+    SentMessage(oid, position, message, inStream = !row.isNullAt(MessageSchema.XID))
+  }
 }

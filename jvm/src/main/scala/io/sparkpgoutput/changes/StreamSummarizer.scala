@@ -78,8 +78,8 @@ final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
   private def definition(sent: Single): Unit =
     if (begin == null) single(sent, place)
     else {
-      val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
-      begin.definitions += (sent.message(0), fields.definedOid(sent.message, row)) -> sent
+      val oid = fields.definition(sent.position, sent.message, StreamContext.OUTSIDE).oid
+      begin.definitions += (sent.message(0), oid) -> sent
     }
 
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = place match {

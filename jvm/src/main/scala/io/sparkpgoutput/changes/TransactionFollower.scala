@@ -119,8 +119,7 @@ final private[sparkpgoutput] class TransactionFollower(
 
   /** Relation, Type: in a stream block a Relation holds for its transaction only, until its commit. */
   private def definition(position: Long, message: Array[Byte]): Unit = {
-    val row = fields.read(position, message, context)
-    val sent = SentMessage(fields.definedOid(message, row), position, message, !row.isNullAt(XID))
+    val sent = fields.definition(position, message, context)
     if (message(0) == 'Y') types.update(sent.oid, sent)
     else if (place == Place.InStream) current.define(sent)
     else relations.update(sent.oid, sent)

@@ -25,13 +25,13 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
   def message(row: InternalRow): Unit = {
     val position = row.getLong(POSITION)
     val message = row.getBinary(MESSAGE)
-    val inStream = row.getBoolean(IN_STREAM)
-    val context = StreamContext.of(inStream)
-    if (message(0) == 'Y') definition(types, position, message, inStream)
+    val context = StreamContext.of(row.getBoolean(IN_STREAM))
+    if (message(0) == 'Y') keep(types, fields.definition(position, message, context))
     else {
       startCommit(row.getLong(LSN))
-      if (message(0) == 'R') definition(relations, position, message, inStream)
-      else rows.start(this, transaction(row), position, message, context)
+      if (message(0) == 'R') {
+        keep(relations, fields.definition(position, message, context))
+      } else rows.start(this, transaction(row), position, message, context)
     }
   }
 
@@ -46,16 +46,8 @@ final private[sparkpgoutput] class StreamedRows(format: ChangeFormat) extends Kn
   /** The next row, in memory that the one after it is written to. */
   def next(): UnsafeRow = rows.next()
 
-  private def definition(
-      known: mutable.LongMap[SentMessage],
-      position: Long,
-      message: Array[Byte],
-      inStream: Boolean
-  ): Unit = {
-    val oid =
-      fields.definedOid(message, fields.read(position, message, StreamContext.of(inStream)))
-    known.update(oid, SentMessage(oid, position, message, inStream))
-  }
+  private def keep(known: mutable.LongMap[SentMessage], sent: SentMessage): Unit =
+    known.update(sent.oid, sent)
 
   private def transaction(row: InternalRow): Transaction = {
     def text(field: Int) = if (row.isNullAt(field)) null else row.getUTF8String(field).toString

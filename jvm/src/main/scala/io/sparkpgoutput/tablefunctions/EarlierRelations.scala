@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes._
-import io.sparkpgoutput.protocol.{MessageSchema, StreamContext}
+import io.sparkpgoutput.protocol.StreamContext
 
 /** The relations and types that are known from messages before those that are read. */
 private[tablefunctions] object EarlierRelations {
@@ -57,9 +57,7 @@ private[tablefunctions] object EarlierRelations {
     if (isDefinition) {
       val source = InternalRow.copyValue(MessageStreams.sourceOf(row, sourceType))
       if (ends.get(source).forall(position < _)) {
-        val decoded = fields.read(position, message, StreamContext.UNKNOWN)
-        val inStream = !decoded.isNullAt(MessageSchema.XID)
-        val sent = SentMessage(fields.definedOid(message, decoded), position, message, inStream)
+        val sent = fields.definition(position, message, StreamContext.UNKNOWN)
         found.updateWith(Key(source, message(0), sent.oid)) { before =>
           Some(before.fold(sent)(later(_, sent)))
         }

@@ -212,7 +212,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       oids.filterNot(oid => streamed.get((top, oid)).contains(change.width)).map { oid =>
         streamed.update((top, oid), change.width)
         // The table was altered: what was sent of it before is not valid any more.
-        known.filterInPlace((altered, width) => altered != oid || width == change.width)
+        if (!known.get(oid).contains(change.width)) known.remove(oid)
         relationOf(oid, change.width, change.xid)
       } ++ Seq(encode(change, change.xid)) ++
         (if (change.kind == 0) Seq(logicalMessage(transactional = true, top)) else Nil)

@@ -5,7 +5,7 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.protocol.{MessageSchema, StreamContext, TextEncoding}
+import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /** Streams that are read in parts, each by itself. */
 class StreamFoldSuite extends PropertySuite {
@@ -69,9 +69,7 @@ class StreamFoldSuite extends PropertySuite {
     val fields = new ControlFields(TextEncoding.Utf8)
     val sent = messages.filter(_.bytes.headOption.contains('R'.toByte)).map {
       case Positioned(position, bytes) =>
-        val row = fields.read(position, bytes, StreamContext.UNKNOWN)
-        val oid = fields.definedOid(bytes, row)
-        SentMessage(oid, position, bytes, !row.isNullAt(MessageSchema.XID))
+        fields.definition(position, bytes, StreamContext.UNKNOWN)
     }
     FollowerState(relations = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
   }
