@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException, SparkRuntimeException
+from pyspark.errors import (
+    ArrayIndexOutOfBoundsException,
+    IllegalArgumentException,
+    SparkRuntimeException,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
@@ -46,7 +50,21 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
         f"SELECT d.relation.columns.name FROM {DECODED}",
         ["[relation.columns.name]"],
     ),
-    "an element of an array": (f"SELECT get(d.new.text, 2) FROM {DECODED}", ["[new.text]"]),
+    "an element of an array": (
+        f"SELECT get(d.new.text, 2), get(d.key.binary, 0) FROM {DECODED}",
+        ["[key.binary, new.text[2]]"],
+    ),
+    "elements and members of a tuple": (
+        f"""SELECT d.old.kinds, get(d.old.text, 5), try_element_at(d.old.text, 1), d.old.binary,
+                   get(d.new.text, 70), try_element_at(d.new.text, -1), get(d.key.text, seq % 3)
+            FROM {DECODED}""",
+        ["[key.text, old.kinds, old.text[0, 5], old.binary, new.text]"],
+    ),
+    "elements after a filter": (
+        f"""SELECT seq, d.new.text[0], element_at(d.new.text, 2) FROM {DECODED}
+            WHERE d.type = 'INSERT' AND length(d.new.kinds) > 1 AND get(d.new.text, 1) > 'a'""",
+        ["[type, new.kinds, new.text[0, 1]] of INSERT"],
+    ),
     "whether a struct is there": (
         f"SELECT d.new IS NULL, d.key IS NOT NULL, d IS NULL FROM {DECODED}",
         ["[key.kinds, new.kinds]"],
@@ -214,7 +232,7 @@ TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
     "whether a row is there": (f"SELECT seq, r IS NULL FROM {ONLY_TYPED}", [], ["new[id]"]),
     "with a field of the decode": (
         f"SELECT d.type, r.id, r.k FROM {TYPED}",
-        ["[type, new]"],
+        ["[type, new.cells]"],
         ["[id, k]"],
     ),
     "filter on a column": (
@@ -224,24 +242,40 @@ TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
     ),
     "filter on the type": (
         f"SELECT seq, r.v FROM {TYPED} WHERE d.type = 'UPDATE' AND r.n > 1",
-        ["[type, new] of UPDATE"],
+        ["[type, new.cells] of UPDATE"],
         ["[v, n]"],
     ),
     "old and new of one decode": (
         f"SELECT seq, r.id, o.id, r.v, o.k FROM (SELECT *, {OLD} AS o FROM {TYPED})",
-        ["[key, old, new]"],
+        ["[key, old, new.cells]"],
         ["[id, k]", "[id, v]"],
     ),
     "rows of two tuples": (
         f"""SELECT {NEW}.id AS id, pgoutput_row(d.old, {COLUMNS}, {TYPE_IDS}).v AS v
             FROM {DECODED}""",
-        ["[old, new]"],
+        ["[old.cells, new.cells]"],
         ["[id]", "[v]"],
     ),
     "the same tuple as two rows": (
         f"SELECT {NEW}.id AS id, {NEW}.n AS n, try_{NEW}.k AS k FROM {DECODED}",
-        ["[new]"],
+        ["[new.cells]"],
         ["[id, n]", "[id, n]", "[k]"],
+    ),
+    "beside members of its tuple": (
+        f"SELECT r.id, d.new.kinds, d.new.binary[1] AS k FROM {TYPED} WHERE d.new IS NOT NULL",
+        ["[new.kinds, new.binary, new.cells]"],
+        ["[id]"],
+    ),
+    "beside its tuple": (
+        f"SELECT r.id, d.new, d.old IS NULL FROM {TYPED}",
+        ["[old.kinds, new]"],
+        ["[id]"],
+    ),
+    "of text that is converted": (
+        f"""SELECT d.type, {NEW}.v AS v FROM (SELECT {{decode}}(data, in_stream,
+              map('encoding', 'LATIN1')) AS d FROM {{messages}})""",
+        ["[type, new]"],
+        ["[v]"],
     ),
     "columns that are named alike": (
         f"""SELECT r.* FROM (SELECT pgoutput_row(d.new, 'n STRING, n STRING, n STRING, n INT',
@@ -256,7 +290,7 @@ TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
                 ON c.capture = t.capture AND c.d.relation_id = t.d.relation_id
               WHERE c.d.type = 'INSERT')""",
         [
-            "[type, relation_id, new] of INSERT",
+            "[type, relation_id, new.cells] of INSERT",
             "[type, relation_id, relation.columns.type_id] of RELATION",
         ],
         ["[id, n]"],
@@ -293,7 +327,7 @@ TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         f"""SELECT CASE WHEN seq % 2 = 0 THEN {NEW}.id
                     WHEN d.type = 'DELETE' THEN {OLD}.id END AS id
             FROM {DECODED}""",
-        ["[type, key, old, new]"],
+        ["[type, key, old, new.cells]"],
         ["[id]", "[id]"],
     ),
     "sort and limit": (
@@ -315,7 +349,8 @@ SHAPES_OF_EACH_KIND = [
 ]
 
 DECODE = re.compile(
-    r"pgoutput_decode\(data#\d+[^)]*\)(?!\.)(\[[^]]*\])?( of [A-Z_]*(?:, [A-Z_]+)*)?"
+    r"pgoutput_decode\(data#\d+(?:map\([^)]*\)|[^)])*\)(?!\.)(\[(?:\[[^]]*\]|[^]])*\])?"
+    r"( of [A-Z_]*(?:, [A-Z_]+)*)?"
     r"( with relation_id \d+(?:, \d+)*)?"
 )
 
@@ -463,3 +498,15 @@ def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, mes
         spark.conf.set("spark.sql.optimizer.excludedRules", rules)
         with pytest.raises(SparkRuntimeException, match="COMMIT"):
             spark.sql(query).collect()
+
+
+@pytest.mark.usefixtures("without_rule")
+def test_an_element_that_is_not_there_is_the_same_error(spark: SparkSession, messages: str) -> None:
+    query = f"SELECT d.new.text[70] FROM (SELECT pgoutput_decode(data) AS d FROM {messages})"
+    errors = []
+    for rules in ("", RULE):
+        spark.conf.set("spark.sql.optimizer.excludedRules", rules)
+        with pytest.raises(ArrayIndexOutOfBoundsException) as error:
+            spark.sql(f"{query} WHERE d.type = 'INSERT' LIMIT 1").collect()
+        errors.append(str(error.value).partition("\n")[0])
+    assert errors[0] == errors[1]

@@ -16,9 +16,12 @@ abstract class DecodeFunction extends MessageFunction {
   /** The messages that rows are given of; NULL is given for the others. */
   def filter: MessageFilter = MessageFilter.all
 
-  /** Whether its row's tuples are as they stand in the message, all of them. */
-  final private[sparkpgoutput] def keepsTuples: Boolean =
-    required == MessageSchema.schema && filter == MessageFilter.all && decodeOptions.encoding.isUtf8
+  /** Whether its row is as the user asked for it. */
+  final private[sparkpgoutput] def isWhole: Boolean =
+    required == MessageSchema.schema && filter == MessageFilter.all
+
+  /** Whether the text of tuples is as it stands in the message. */
+  final private[sparkpgoutput] def isUtf8: Boolean = decodeOptions.encoding.isUtf8
 
   final override def dataType: DataType = required
 

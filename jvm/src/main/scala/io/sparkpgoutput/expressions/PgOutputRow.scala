@@ -60,11 +60,12 @@ case class PgOutputRow(
     options: Expression,
     timeZoneId: Option[String] = None,
     analyzedRow: Option[StructType] = None,
-    required: Option[Seq[Int]] = None
+    required: Option[Seq[Int]] = None,
+    fromCells: Boolean = false
 ) extends RowFunction {
 
   def this(tuple: Expression, schema: Expression, typeIds: Expression, options: Expression) =
-    this(tuple, schema, typeIds, options, None, None, None)
+    this(tuple, schema, typeIds, options, None)
   def this(tuple: Expression, schema: Expression, typeIds: Expression) =
     this(tuple, schema, typeIds, MessageFunction.noOptions)
   def this(tuple: Expression, schema: Expression) = this(tuple, schema, RowFunction.noTypeIds)
@@ -74,6 +75,8 @@ case class PgOutputRow(
   override private[expressions] def refuse(options: RowOptions): Option[String] = None
 
   override def withRequired(positions: Seq[Int]): RowFunction = copy(required = Some(positions))
+  override private[sparkpgoutput] def ofCells(cells: Expression): RowFunction =
+    copy(tuple = cells, fromCells = true)
   override protected def analyzed(timeZoneId: String, row: Option[StructType]): RowFunction =
     copy(timeZoneId = Option(timeZoneId), analyzedRow = row)
   override protected def withNewChildrenInternal(

@@ -1,9 +1,9 @@
 package io.sparkpgoutput.expressions
 
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StructField, StructType}
 
-import io.sparkpgoutput.protocol.{MessageFilter, MessageSchema}
+import io.sparkpgoutput.protocol.{MessageFilter, MessageSchema, TupleSchema}
 
 /**
  * What the optimizer makes of a decode: the same function of the same arguments, with the fields and
@@ -67,11 +67,15 @@ object PrunedDecode {
   private def paths(part: DataType, whole: DataType): Seq[String] = (part, whole) match {
     case (part: StructType, whole: StructType) =>
       part.toSeq.flatMap { member =>
-        val all = whole(member.name).dataType
-        if (member.dataType == all) Seq(member.name)
-        else paths(member.dataType, all).map(path => s"${member.name}.$path")
+        whole.find(_.name == member.name).map(_.dataType).filter(_ != member.dataType) match {
+          case Some(all) => paths(member.dataType, all).map(path => s"${member.name}.$path")
+          case None      => Seq(member.name + elements(member))
+        }
       }
     case (ArrayType(part, _), ArrayType(whole, _)) => paths(part, whole)
     case _                                         => Nil
   }
+
+  private def elements(member: StructField): String =
+    TupleSchema.elements(member).fold("")(_.mkString("[", ", ", "]"))
 }

@@ -33,6 +33,10 @@ abstract class RowFunction
   def required: Option[Seq[Int]]
   override def withRequired(positions: Seq[Int]): RowFunction
 
+  /** Whether the optimizer has put the tuple's bytes, as they stand in the message, in its place. */
+  def fromCells: Boolean
+  private[sparkpgoutput] def ofCells(cells: Expression): RowFunction
+
   /** Whether a value that does not fit is an error, or NULL. */
   def failFast: Boolean
 
@@ -71,7 +75,7 @@ abstract class RowFunction
 
   private def firstProblem: Option[String] =
     Option
-      .when(!isTuple(tuple.dataType))(
+      .when(!fromCells && !isTuple(tuple.dataType))(
         "the first argument must be a tuple, such as d.new of a row d of pgoutput_decode, and not " +
           tuple.dataType.sql
       )
@@ -118,10 +122,13 @@ abstract class RowFunction
   @transient private lazy val readers: ThreadLocal[TupleReader] =
     ThreadLocal.withInitial(() => new TupleReader(rowSchema))
 
-  final override def eval(row: InternalRow): Any = tuple.eval(row) match {
-    case cells: InternalRow =>
-      readers.get.read(cells, typeIds.eval(row).asInstanceOf[ArrayData]).copy()
-    case _ => null
+  final override def eval(row: InternalRow): Any = {
+    def ids = typeIds.eval(row).asInstanceOf[ArrayData]
+    tuple.eval(row) match {
+      case cells: InternalRow => readers.get.read(cells, ids).copy()
+      case cells: Array[Byte] => readers.get.read(cells, ids).copy()
+      case _                  => null
+    }
   }
 
   /** Hands on the reader's own row, which the next tuple overwrites, as `DecodeFunction` does. */
@@ -133,6 +140,7 @@ abstract class RowFunction
       "tupleReader",
       name => s"$name = ($readerClass) $function.newReader();"
     )
+    val tupleClass = if (fromCells) "byte[]" else classOf[InternalRow].getSimpleName
     val cells = tuple.genCode(ctx)
     val ids = typeIds.genCode(ctx)
     val idsOrNull = s"${ids.isNull} ? null : (ArrayData) ${ids.value}"
@@ -141,7 +149,7 @@ abstract class RowFunction
       InternalRow ${ev.value} = null;
       if (!${cells.isNull}) {
         ${ids.code}
-        ${ev.value} = $reader.read((InternalRow) ${cells.value}, $idsOrNull);
+        ${ev.value} = $reader.read(($tupleClass) ${cells.value}, $idsOrNull);
       }
       boolean ${ev.isNull} = ${ev.value} == null;""")
   }

@@ -46,7 +46,7 @@ private[optimizer] object FuseRows {
   /** The decode and its tuple that a row is made of, where all messages have the same types. */
   private def decodeOf(row: RowFunction): Option[(DecodeFunction, Int)] = row.tuple match {
     case GetStructField(decode: DecodeFunction, field, _)
-        if decode.keepsTuples && decode.deterministic && row.typeIds.foldable =>
+        if decode.isWhole && decode.isUtf8 && decode.deterministic && row.typeIds.foldable =>
       Some((decode, field))
     case _ => None
   }

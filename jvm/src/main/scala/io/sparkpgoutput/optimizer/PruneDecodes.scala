@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{ArrayType, StructType}
 
-import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode, TypedRow}
-import io.sparkpgoutput.optimizer.RequiredFields.{Presence, Whole, member}
+import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode, RowFunction, TypedRow}
+import io.sparkpgoutput.optimizer.RequiredFields.{Cells, Elements, Presence, Whole, member}
 
 /**
  * Narrows each decode to the fields that the query uses, and with it the columns that hold its row;
@@ -18,9 +18,18 @@ import io.sparkpgoutput.optimizer.RequiredFields.{Presence, Whole, member}
  */
 private[optimizer] object PruneDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = {
-    val uses = new FieldUses(columns(plan))
+    val uses = new FieldUses(columns(plan), ofTuple(plan))
     uses.addPlan(plan)
     plan.transformUp { case operator => operator.mapExpressions(narrow(_, uses)) }
+  }
+
+  /** What typed rows use of a tuple: in UTF-8 they read it as it stands in the message. */
+  private def ofTuple(plan: LogicalPlan): RequiredFields = {
+    val isConverted = plan.exists(_.expressions.exists(_.exists {
+      case decode: DecodeFunction => !decode.isUtf8
+      case _                      => false
+    }))
+    if (isConverted) Whole else Cells
   }
 
   /** The columns that hold such a row, each with the column that was first to hold it. */
@@ -30,17 +39,25 @@ private[optimizer] object PruneDecodes {
       case Project(list, _) =>
         list.foreach {
           case alias @ Alias(_: DecodeFunction, _) =>
-            held(alias.exprId) = HeldRow(alias.exprId, None)
+            held(alias.exprId) = HeldRow(alias.exprId)
           case alias @ Alias(row: TypedRow, _) if isPrunable(row) =>
-            held(alias.exprId) = HeldRow(alias.exprId, Some(row.rowType))
-          case alias @ Alias(column: Attribute, _) =>
-            held.get(column.exprId).foreach(held(alias.exprId) = _)
-          case _ =>
+            held(alias.exprId) = HeldRow(alias.exprId, typed = Some(row.rowType))
+          case alias: Alias => heldBy(alias.child, held).foreach(held(alias.exprId) = _)
+          case _            =>
         }
       case _ =>
     }
     held.toMap
   }
+
+  /** Of columns, and of the structs in them that Spark's `NestedColumnAliasing` makes columns. */
+  private def heldBy(value: Expression, held: collection.Map[ExprId, HeldRow]): Option[HeldRow] =
+    value match {
+      case column: Attribute => held.get(column.exprId)
+      case get @ GetStructField(child, ordinal, _) if get.dataType.isInstanceOf[StructType] =>
+        heldBy(child, held).filter(_.typed.isEmpty).map(_.member(get.childSchema(ordinal).name))
+      case _ => None
+    }
 
   /** Whether its columns can be told apart by name. */
   def isPrunable(row: TypedRow): Boolean =
@@ -57,7 +74,7 @@ private[optimizer] object PruneDecodes {
    * Where a member stands in what is left of a struct. By name only there: others' may be alike.
    */
   private def position(whole: StructType, ordinal: Int, left: StructType): Int =
-    if (left.length == whole.length) ordinal else left.fieldIndex(whole(ordinal).name)
+    if (left.names.sameElements(whole.names)) ordinal else left.fieldIndex(whole(ordinal).name)
 
   private def narrow(expression: Expression, uses: FieldUses): Expression = {
     val required = uses.required
@@ -72,11 +89,10 @@ private[optimizer] object PruneDecodes {
         if (left == decode.required) arguments
         else PrunedDecode.of(arguments).copy(required = left)
       case alias @ Alias(row: TypedRow, _) if required.contains(alias.exprId) =>
-        val arguments = row.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
-        alias.withNewChildren(Seq(prune(arguments, required(alias.exprId))))
-      case row: TypedRow if isPrunable(row) =>
-        val arguments = row.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
-        prune(arguments, uses.ofRow(row))
+        alias.withNewChildren(Seq(prune(withArguments(row), required(alias.exprId))))
+      case row: TypedRow =>
+        val arguments = withArguments(row)
+        if (isPrunable(row)) prune(arguments, uses.ofRow(row)) else arguments
       case column: AttributeReference if required.contains(column.exprId) =>
         column.withDataType(required(column.exprId).prune(column.dataType))
       case get @ GetStructField(child, _, name) =>
@@ -89,81 +105,33 @@ private[optimizer] object PruneDecodes {
         val whole = get.child.dataType.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType]
         val ordinal = position(whole, get.ordinal, struct)
         GetArrayStructFields(found, struct(ordinal), ordinal, struct.length, get.containsNull)
+      case element @ TextElement(texts, position) =>
+        val found = narrowed(texts, Elements(Set(position)))
+        element.withNewChildren(found +: element.children.tail)
       case get @ GetArrayItem(child, index, _) =>
         get.withNewChildren(Seq(narrowed(child, part), narrowed(index, Whole)))
       case _: IsNull | _: IsNotNull => expression.mapChildren(narrowed(_, Presence))
       case _: PlanExpression[_]     => expression // what it takes from this plan stays whole
       case other                    => other.mapChildren(narrowed(_, Whole))
     }
+
+    /** The row, its tuple's bytes in the place of the tuple where these are handed on. */
+    def withArguments(row: TypedRow): TypedRow = row match {
+      case row: RowFunction =>
+        val arguments = row.children.tail.map(narrowed(_, Whole))
+        val tuple = narrowed(row.tuple, uses.ofTuple)
+        cellsOf(tuple).fold(row.withNewChildren(tuple +: arguments).asInstanceOf[RowFunction])(
+          row.withNewChildren(row.tuple +: arguments).asInstanceOf[RowFunction].ofCells(_)
+        )
+      case other => other.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
+    }
     narrowed(expression, Whole)
   }
-}
 
-/**
- * A column that holds a row.
- *
- * @param first
- *   the column that was first to hold it
- * @param typed
- *   of a typed row of a tuple, of which only whole columns can be left out, the type
- */
-final private case class HeldRow(first: ExprId, typed: Option[StructType]) {
-
-  /** What is to be left of it, where this part is used. */
-  def left(used: RequiredFields): RequiredFields = typed.fold(used)(used.ofTypedRow)
-}
-
-/** Finds out which part a plan uses of each of these columns, some of which are others' copies. */
-final private class FieldUses(columns: Map[ExprId, HeldRow]) {
-  private val parts =
-    mutable.Map.from[ExprId, RequiredFields](columns.valuesIterator.map(_.first -> Presence))
-
-  /** Of typed rows that no column holds: the same row is converted once for all that use it. */
-  private val rows = mutable.Map.empty[Expression, RequiredFields].withDefaultValue(Presence)
-
-  lazy val required: Map[ExprId, RequiredFields] = columns.map { case (id, held) =>
-    id -> held.left(parts(held.first))
-  }
-
-  def ofRow(row: TypedRow): RequiredFields = rows(row.canonicalized)
-
-  def addPlan(plan: LogicalPlan): Unit = {
-    addWhole(plan.output)
-    plan.foreach { operator =>
-      if (!PassingOperators.contains(operator)) operator.children.foreach(c => addWhole(c.output))
-      operator match {
-        case Project(list, _) => list.filterNot(isCopy).foreach(addProjected)
-        case other            => other.expressions.foreach(add(_, Whole))
-      }
-    }
-  }
-
-  private def isCopy(expression: NamedExpression): Boolean = expression match {
-    case _: Attribute | Alias(_: Attribute, _) => true
-    case _                                     => false
-  }
-
-  /** What a column holds is used where the column is. */
-  private def addProjected(expression: NamedExpression): Unit = expression match {
-    case Alias(row: TypedRow, _) if columns.contains(expression.exprId) =>
-      row.children.foreach(add(_, Whole))
-    case other => add(other, Whole)
-  }
-
-  private def addWhole(output: Seq[Attribute]): Unit = output.foreach(add(_, Whole))
-
-  private def add(expression: Expression, part: RequiredFields): Unit = expression match {
-    case column: Attribute =>
-      columns.get(column.exprId).foreach(held => parts(held.first) = parts(held.first).and(part))
-    case row: TypedRow =>
-      rows(row.canonicalized) = rows(row.canonicalized).and(part)
-      row.children.foreach(add(_, Whole))
-    case get: GetStructField =>
-      add(get.child, member(get.childSchema(get.ordinal).name, part))
-    case get: GetArrayStructFields     => add(get.child, member(get.field.name, part))
-    case GetArrayItem(child, index, _) => add(child, part); add(index, Whole)
-    case _: IsNull | _: IsNotNull      => expression.children.foreach(add(_, Presence))
-    case subquery: PlanExpression[_]   => subquery.references.foreach(add(_, Whole))
-    case other                         => other.children.foreach(add(_, Whole))
+  private def cellsOf(tuple: Expression): Option[Expression] = tuple.dataType match {
+    case struct: StructType =>
+      val ordinal = struct.names.indexOf(RequiredFields.CellsName)
+      Option.when(ordinal >= 0)(GetStructField(tuple, ordinal, Some(RequiredFields.CellsName)))
+    case _ => None
   }
 }

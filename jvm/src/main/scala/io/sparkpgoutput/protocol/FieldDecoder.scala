@@ -14,7 +14,7 @@ abstract private[protocol] class FieldDecoder(
 
   private val isUtf8 = encoding.isUtf8
 
-  final protected val struct = new PrunedStruct(schema, required)
+  final protected val struct = new PrunedStruct(complete, required)
   final protected val in = new MessageReader
   final protected val row = new MessageRow(struct)
 

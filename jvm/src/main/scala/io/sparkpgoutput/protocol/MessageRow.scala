@@ -101,6 +101,21 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
       head
     }
 
+  /** The same, all elements NULL. */
+  def openNullArray(slot: Int, elements: Int): Int = {
+    val head = openArray(slot, elements)
+    if (head >= 0) {
+      zero(elementSlot(head, elements, 0), end)
+      var element = 0
+      while (element < elements) {
+        val bits = math.min(64, elements - element)
+        putLong(nullBits(head, element), -1L >>> (64 - bits))
+        element += 64
+      }
+    }
+    head
+  }
+
   /** The slot of the first element of the array at `head`; the others follow, 8 bytes each. */
   def elementSlot(head: Int, elements: Int, element: Int): Int =
     if (head < 0) NoSlot else head + 8 + firstSlot(elements) + 8 * element
@@ -111,8 +126,16 @@ final private[protocol] class MessageRow(struct: PrunedStruct) {
   def setNullElement(head: Int, elements: Int, element: Int): Unit =
     if (head >= 0) {
       putLong(elementSlot(head, elements, element), 0L)
-      setNullBits(head + 8 + (element >> 6) * 8, 1L << (element & 63))
+      setNullBits(nullBits(head, element), 1L << (element & 63))
     }
+
+  def setNotNullElement(head: Int, element: Int): Unit = if (head >= 0) {
+    val word = nullBits(head, element)
+    putLong(word, (Word.get(buffer, word): Long) & ~(1L << (element & 63)))
+  }
+
+  /** The word with the null bit of an element of the array at `head`. */
+  private def nullBits(head: Int, element: Int): Int = head + 8 + (element >> 6) * 8
 
   private def setNullBits(word: Int, bits: Long): Unit =
     if (bits != 0) putLong(word, (Word.get(buffer, word): Long) | bits)

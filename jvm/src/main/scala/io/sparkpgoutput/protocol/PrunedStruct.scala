@@ -23,6 +23,10 @@ final private[protocol] class PrunedStruct(full: StructType, required: StructTyp
       if (position < 0) NoSlot else firstSlot(size) + 8 * position
     }
 
+  private val wanted: Array[Array[Int]] = full.fields.map { member =>
+    required.find(_.name == member.name).flatMap(TupleSchema.elements).map(_.toArray).orNull
+  }
+
   private val structs: Array[PrunedStruct] = full.fields.map { member =>
     structOf(member.dataType).map { nested =>
       val kept = required.find(_.name == member.name).flatMap(found => structOf(found.dataType))
@@ -43,6 +47,9 @@ final private[protocol] class PrunedStruct(full: StructType, required: StructTyp
     val slot = slots(member)
     if (slot < 0) 0 else 1L << ((slot - firstSlot(size)) >> 3)
   }
+
+  /** The positions of the elements that are required of a tuple's text; null for all. */
+  def elements(member: Int): Array[Int] = wanted(member)
 
   /** The member, a struct or an array of structs. */
   def struct(member: Int): PrunedStruct = structs(member)

@@ -82,14 +82,18 @@ final private[sparkpgoutput] class StructCells extends TupleCells {
   }
 }
 
-/** Those in the bytes of a message that has been checked, at the position of its first cell. */
+/** Those in the bytes of a message that has been checked. */
 final private[sparkpgoutput] class MessageCells extends TupleCells {
   private var number = 0
   private var column = 0
   private var next = 0
 
+  /** Begins with a tuple that was handed on as it stood in its message. */
+  def start(tuple: Array[Byte]): Unit =
+    start(tuple, TupleDecoder.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
+
   def start(message: Array[Byte], firstCell: Int, columns: Int): Unit = {
-    bytes = message
+    if (bytes ne message) bytes = message
     next = firstCell
     column = 0
     number = columns

@@ -3,6 +3,7 @@ package io.sparkpgoutput.protocol
 import org.apache.spark.sql.types.StructType
 
 import MessageSchema.{KEY, NEW, OLD}
+import PrunedStruct.NoSlot
 import TupleSchema._
 
 /**
@@ -17,6 +18,7 @@ abstract private[protocol] class TupleDecoder(
 
   private val firstCells = new Array[Int](MessageSchema.schema.length)
   private val columnCounts = new Array[Int](MessageSchema.schema.length)
+  private val walked = new MessageCells
 
   /** Before a message is read. */
   final protected def forgetTuples(): Unit = {
@@ -43,21 +45,27 @@ abstract private[protocol] class TupleDecoder(
     in.lookAhead()
     firstCells(field) = in.position
     columnCounts(field) = columns
-    val wanted = kept && struct.slot(0, field) >= 0
-    if (!wanted && textIsCopied) checkCells(field, columns)
+    val members = if (kept && struct.slot(0, field) >= 0) struct.struct(field) else Unwanted
+    val texts = members.elements(TEXT)
+    val head = row.openStruct(members)
+    val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
+    var binaryCells = 0
+    if (textIsCopied && isChecked(members)) checkCells(field, columns)
     else {
-      val members = if (wanted) struct.struct(field) else Unwanted
-      val head = row.openStruct(members)
-      val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
-      val cells = in.position
-      val binaryCells = textArray(field, head, members.slot(head, TEXT), kinds, columns)
-      if (binaryCells == 0) row.setNullMember(head, members, BINARY)
-      else if (members.slot(head, BINARY) >= 0) {
-        in.moveTo(cells)
-        binaryArray(field, head, members.slot(head, BINARY), columns)
-      }
-      row.setNested(field, head)
+      val text = if (texts == null) members.slot(head, TEXT) else NoSlot
+      binaryCells = textArray(field, head, text, kinds, columns)
     }
+    if (texts != null && in.ok) textElements(head, members.slot(head, TEXT), field, texts)
+    if (binaryCells == 0) row.setNullMember(head, members, BINARY)
+    else if (members.slot(head, BINARY) >= 0) {
+      in.moveTo(firstCells(field))
+      binaryArray(field, head, members.slot(head, BINARY), columns)
+    }
+    if (members.slot(head, CELLS) >= 0 && in.ok) {
+      val start = firstCells(field) - TupleHead
+      row.putBytes(head, members.slot(head, CELLS), in.message, start, in.position - start)
+    }
+    row.setNested(field, head)
   }
 
   /**
@@ -121,6 +129,23 @@ abstract private[protocol] class TupleDecoder(
     binaryCells
   }
 
+  /** Writes the array of the text cells, of which only some elements are wanted. */
+  private def textElements(tuple: Int, slot: Int, field: Int, wanted: Array[Int]): Unit = {
+    val columns = columnCounts(field)
+    val array = row.openNullArray(slot, columns)
+    cells(field, walked)
+    var i = 0
+    while (i < wanted.length && wanted(i) < columns) {
+      if (walked.goTo(wanted(i)) == 't') {
+        row.setNotNullElement(array, wanted(i))
+        val element = row.elementSlot(array, columns, wanted(i))
+        row.moveTo(text(row.position, array, element, walked.from, walked.to - walked.from))
+      }
+      i += 1
+    }
+    row.closeNested(tuple, slot, array)
+  }
+
   /** Finds out what is wrong with a cell, through the reader; returns no position. */
   private def malformedCell(field: Int, cell: Int, at: Int): Int = {
     in.moveTo(at)
@@ -153,7 +178,12 @@ abstract private[protocol] class TupleDecoder(
 
 private[protocol] object TupleDecoder {
   final private val NoTuple = -1
-  private val Unwanted = new PrunedStruct(schema, new StructType)
+  private val Unwanted = new PrunedStruct(complete, new StructType)
+
+  /** Whether no more is written of a tuple than what is found once its cells have been checked. */
+  private def isChecked(members: PrunedStruct) =
+    members.slot(0, KINDS) < 0 && members.slot(0, BINARY) < 0 &&
+      (members.slot(0, TEXT) < 0 || members.elements(TEXT) != null)
 
   /**
    * Where the cell ends that begins at a position: n and u are their kind only, t and b have a
@@ -167,6 +197,9 @@ private[protocol] object TupleDecoder {
     } else if (kind == 'n' || kind == 'u') at + 1
     else -1
   }
+
+  /** The bytes before the cells: the number of columns. */
+  final val TupleHead = 2
 
   /** The bytes before the value of a cell: its kind and the uint32 length. */
   final val CellHead = 5

@@ -7,14 +7,15 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.util.ArrayData
 
-import io.sparkpgoutput.protocol.StructCells
+import io.sparkpgoutput.protocol.{MessageCells, StructCells}
 
 /**
  * Reads tuples to rows, each with the types of its columns, which may be others in each row. The
  * conversions are chosen once for all the tuples that have the same types. Not thread-safe.
  */
 final private[sparkpgoutput] class TupleReader(rowSchema: RowSchema) {
-  private val cells = new StructCells
+  private val structCells = new StructCells
+  private val messageCells = new MessageCells
   private val converters = mutable.HashMap.empty[Seq[Long], RowConverter]
   private lazy val untyped = new RowConverter(rowSchema, rowSchema.unknown)
 
@@ -29,8 +30,14 @@ final private[sparkpgoutput] class TupleReader(rowSchema: RowSchema) {
    *   the oids of the columns' types; null, or NULL elements, where not known
    */
   def read(tuple: InternalRow, typeIds: ArrayData): UnsafeRow = {
-    cells.start(tuple)
-    converter(typeIds).row(cells)
+    structCells.start(tuple)
+    converter(typeIds).row(structCells)
+  }
+
+  /** The same of a tuple as it stood in its message. */
+  def read(tuple: Array[Byte], typeIds: ArrayData): UnsafeRow = {
+    messageCells.start(tuple)
+    converter(typeIds).row(messageCells)
   }
 
   private def converter(typeIds: ArrayData): RowConverter =

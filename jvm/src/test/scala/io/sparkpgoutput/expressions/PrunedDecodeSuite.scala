@@ -134,6 +134,16 @@ class PrunedDecodeSuite extends MessageFunctionTests {
     )
   }
 
+  test("it shows the elements of a text, and a tuple's bytes") {
+    def member(name: String) = TupleSchema.complete(name)
+    val members = Seq(TupleSchema.withElements(member("text"), Set(12, 3)), member("cells"))
+    val tuple = MessageSchema.schema("new").copy(dataType = StructType(members))
+    assert(
+      shown.copy(required = StructType(Seq(tuple))).toString ==
+        s"pgoutput_decode($column)[new.text[3, 12], new.cells]"
+    )
+  }
+
   test("shared, it is not deterministic; otherwise it is as its arguments are") {
     assert(whole.deterministic)
     assert(!whole.copy(shared = true).deterministic)

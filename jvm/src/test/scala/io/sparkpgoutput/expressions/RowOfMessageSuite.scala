@@ -13,7 +13,7 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol._
 import io.sparkpgoutput.types.TypedTuples
 
-/** A row that is read from the message is that of the decode's tuple. */
+/** A row that is read from the message, or of a tuple's bytes, is that of the decode's tuple. */
 class RowOfMessageSuite extends PropertySuite {
   import RowOfMessageSuite._
   import TypedTuples.{cell, shape, some, tuples}
@@ -37,7 +37,9 @@ class RowOfMessageSuite extends PropertySuite {
   private def agree(query: Query, message: Array[Byte], inStream: Any): Unit = {
     assert(query.unfused.checkInputDataTypes().isSuccess)
     val row = InternalRow(message, inStream)
-    assert(result(query.fused, row) == result(query.unfused, row))
+    val expected = result(query.unfused, row)
+    assert(result(query.fused, row) == expected)
+    query.ofCells.foreach(read => assert(result(read, row) == expected))
   }
 
   private val context = Gen.oneOf[Any](null, true, false)
@@ -151,56 +153,73 @@ private object RowOfMessageSuite {
     }
     val fused: RowOfMessage = RowOfMessage.of(unfused, decode, field)
 
+    /** Of the tuple's bytes, which the decode gives alone or beside other members. */
+    val ofCells: Seq[RowFunction] =
+      Seq(Seq("cells"), Seq("kinds", "binary", "cells")).map { names =>
+        val members = StructType(names.map(TupleSchema.complete(_)))
+        val tuple = MessageSchema.schema(field).copy(dataType = members)
+        val narrowed = PrunedDecode.of(decode).copy(required = StructType(Seq(tuple)))
+        unfused.ofCells(GetStructField(GetStructField(narrowed, 0), names.indexOf("cells")))
+      }
+
     override def toString: String = fused.toString
   }
 }
 
 /** The same of code that Spark generates. */
 class RowOfMessageCodeSuite extends MessageFunctionTests {
-  private def fused(failFast: Boolean, rowOptions: (String, String)*) = {
-    val decode =
-      if (failFast) new PgOutputDecode(data, inStream) else new TryPgOutputDecode(data, inStream)
-    val tuple = GetStructField(decode, MessageSchema.NEW)
+  private def decode(failFast: Boolean): DecodeFunction =
+    if (failFast) new PgOutputDecode(data, inStream) else new TryPgOutputDecode(data, inStream)
+
+  private def rowOf(tuple: Expression, rowOptions: Seq[(String, String)]): RowFunction = {
     val ids = CreateArray(Seq(Literal(23L), Literal(25L)))
-    val row = PgOutputRow(tuple, Literal("a INT, b STRING"), ids, options(rowOptions: _*))
-    RowOfMessage.of(row.withTimeZone("UTC").asInstanceOf[RowFunction], decode, MessageSchema.NEW)
+    PgOutputRow(tuple, Literal("a INT, b STRING"), ids, options(rowOptions: _*))
+      .withTimeZone("UTC").asInstanceOf[RowFunction]
   }
 
-  test("interpreted and generated") {
-    checkEvaluation(fused(failFast = true), InternalRow(42, null), row(insert))
-    checkEvaluation(fused(failFast = true), InternalRow(42, null), row(insertInStream, true))
-    checkEvaluation(fused(failFast = true), null, row(ambiguous))
-    checkEvaluation(fused(failFast = true), null, row(""))
-    checkEvaluation(fused(failFast = true), null, row(null))
-    checkEvaluation(fused(failFast = false), null, row(broken))
-    checkExceptionInExpression[MalformedMessageException](
-      fused(failFast = true),
-      row(broken),
-      "INSERT at byte 15"
-    )
-    val binary = "49 00004010 4e 0002 62 00000004 0000002a 74 00000001 78"
-    checkEvaluation(
-      fused(failFast = true),
-      InternalRow(42, UTF8String.fromString("x")),
-      row(binary)
-    )
-    val noInt = "49 00004010 4e 0002 74 00000001 78 6e"
-    checkExceptionInExpression[InvalidValueException](
-      fused(failFast = true),
-      row(noInt),
-      "column 'a'"
-    )
-    checkEvaluation(
-      fused(failFast = true, "mode" -> "PERMISSIVE"),
-      InternalRow(null, null),
-      row(noInt)
-    )
+  private def fused(failFast: Boolean, rowOptions: (String, String)*): Expression = {
+    val message = decode(failFast)
+    val row = rowOf(GetStructField(message, MessageSchema.NEW), rowOptions)
+    RowOfMessage.of(row, message, MessageSchema.NEW)
   }
 
-  test("a row that interpreted evaluation gave stays as it is when the next one is evaluated") {
-    val expression = fused(failFast = true)
-    val kept = expression.eval(row(insert)).asInstanceOf[InternalRow]
-    expression.eval(row("49 00004010 4e 0002 74 00000001 37 74 00000001 78"))
-    assert(kept.getInt(0) == 42)
+  private def ofCells(failFast: Boolean, rowOptions: (String, String)*): Expression = {
+    val whole = MessageSchema.complete(MessageSchema.NEW)
+    val required =
+      StructType(Seq(whole.copy(dataType = StructType(TupleSchema.complete.takeRight(1)))))
+    val tuple = GetStructField(PrunedDecode.of(decode(failFast)).copy(required = required), 0)
+    rowOf(Literal.create(null, TupleSchema.schema), rowOptions).ofCells(GetStructField(tuple, 0))
+  }
+
+  Seq[(String, (Boolean, Seq[(String, String)]) => Expression)](
+    "of the message" -> (fused(_, _: _*)),
+    "of the tuple's bytes" -> (ofCells(_, _: _*))
+  ).foreach { case (kind, read) =>
+    test(s"$kind: interpreted and generated") {
+      val strict = read(true, Nil)
+      checkEvaluation(strict, InternalRow(42, null), row(insert))
+      checkEvaluation(strict, InternalRow(42, null), row(insertInStream, true))
+      checkEvaluation(strict, null, row(ambiguous))
+      checkEvaluation(strict, null, row(""))
+      checkEvaluation(strict, null, row(null))
+      checkEvaluation(read(false, Nil), null, row(broken))
+      checkExceptionInExpression[MalformedMessageException](
+        strict,
+        row(broken),
+        "INSERT at byte 15"
+      )
+      val binary = "49 00004010 4e 0002 62 00000004 0000002a 74 00000001 78"
+      checkEvaluation(strict, InternalRow(42, UTF8String.fromString("x")), row(binary))
+      val noInt = "49 00004010 4e 0002 74 00000001 78 6e"
+      checkExceptionInExpression[InvalidValueException](strict, row(noInt), "column 'a'")
+      checkEvaluation(read(true, Seq("mode" -> "PERMISSIVE")), InternalRow(null, null), row(noInt))
+    }
+
+    test(s"$kind: what was interpreted stays as it is when the next one is evaluated") {
+      val expression = read(true, Nil)
+      val kept = expression.eval(row(insert)).asInstanceOf[InternalRow]
+      expression.eval(row("49 00004010 4e 0002 74 00000001 37 74 00000001 78"))
+      assert(kept.getInt(0) == 42)
+    }
   }
 }

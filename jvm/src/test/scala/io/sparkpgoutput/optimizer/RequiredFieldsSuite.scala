@@ -5,6 +5,7 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.optimizer.RequiredFields._
+import io.sparkpgoutput.protocol.TupleSchema
 
 class RequiredFieldsSuite extends AnyFunSuite {
   private val point = new StructType().add("x", IntegerType).add("y", IntegerType)
@@ -69,6 +70,31 @@ class RequiredFieldsSuite extends AnyFunSuite {
     assert(pruned == new StructType().add("lines", ArrayType(names, containsNull = false)))
     val nullable = members("name").prune(ArrayType(line, containsNull = true))
     assert(nullable == ArrayType(names, containsNull = true))
+  }
+
+  test("of a tuple's text some elements") {
+    val tuple = TupleSchema.schema
+    def text(part: RequiredFields) = member("text", part).prune(tuple).asInstanceOf[StructType].head
+    def left(part: RequiredFields) = TupleSchema.elements(text(part))
+    assert(text(Elements(Set(3))).dataType == tuple("text").dataType)
+    assert(text(Elements(Set(3))).getComment() == tuple("text").getComment())
+    assert(left(Elements(Set(30, 3)).and(Elements(Set(7)))).contains(Seq(3, 7, 30)))
+    assert(left(Elements(Set(3)).and(Presence)).contains(Seq(3)))
+    assert(left(Presence.and(Elements(Set(3)))).contains(Seq(3)))
+    Seq(Whole, members("x")).foreach { other =>
+      assert(Elements(Set(3)).and(other) == Whole)
+      assert(other.and(Elements(Set(3))) == Whole)
+    }
+    assert(left(Whole).isEmpty)
+  }
+
+  test("of a tuple also its bytes, beside its members or alone") {
+    def left(part: RequiredFields) = part.prune(TupleSchema.schema).asInstanceOf[StructType].names
+    assert(left(Cells).sameElements(Array("cells")))
+    assert(left(Cells.and(members("binary"))).sameElements(Array("binary", "cells")))
+    assert(left(Cells.and(Presence)).sameElements(Array("cells")))
+    assert(left(Cells.and(Whole)).sameElements(TupleSchema.schema.names))
+    assert(left(Presence).sameElements(Array("kinds")))
   }
 
   test("what is neither struct nor array of structs stays") {

@@ -1,13 +1,13 @@
 package io.sparkpgoutput.protocol
 
 import org.apache.spark.sql.catalyst.expressions.BoundReference
-import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StructField, StructType}
 
 import org.scalacheck.Gen
 
 /**
  * Schemas that a query may require: any part of the schema of messages, with any part of its
- * structs.
+ * structs, and of tuples' texts any elements.
  */
 object RequiredSchemas {
 
@@ -28,10 +28,15 @@ object RequiredSchemas {
     share <- Gen.oneOf(0.1, 0.5, 0.9)
     kept <- Gen.listOfN(struct.length, Gen.prob(share))
     left = struct.fields.toSeq.zip(kept).collect { case (member, true) => member }
-    types <- Gen.sequence[Seq[DataType], DataType](left.map(member => partOf(member.dataType)))
-  } yield StructType(
-    left.zip(types).map { case (member, dataType) => member.copy(dataType = dataType) }
-  )
+    parts <- Gen.sequence[Seq[StructField], StructField](left.map(partOf))
+  } yield StructType(parts)
+
+  private def partOf(member: StructField): Gen[StructField] =
+    if (member == TupleSchema.schema(TupleSchema.TEXT)) {
+      val some =
+        Gen.containerOf[Set, Int](Gen.choose(0, 70)).map(TupleSchema.withElements(member, _))
+      Gen.oneOf(Gen.const(member), some)
+    } else partOf(member.dataType).map(left => member.copy(dataType = left))
 
   private def partOf(dataType: DataType): Gen[DataType] = dataType match {
     case struct: StructType => part(struct)

@@ -17,10 +17,22 @@ object Rows {
       new GenericInternalRow(required.fields.map { member =>
         val ordinal = struct.fieldIndex(member.name)
         val dataType = struct(ordinal).dataType
-        value(row.get(ordinal, dataType), dataType, member.dataType)
+        val found = value(row.get(ordinal, dataType), dataType, member.dataType)
+        TupleSchema.elements(member).fold(found)(elements(found, _))
       }.toArray[Any])
     case (array: ArrayData, ArrayType(element, _), ArrayType(required, _)) =>
       new GenericArrayData(array.toArray[Any](element).map(value(_, element, required)))
     case (other, _, _) => other
+  }
+
+  /** Of a tuple's text these elements, the others NULL. */
+  private def elements(text: Any, positions: Seq[Int]): Any = text match {
+    case array: ArrayData =>
+      new GenericArrayData(
+        Array.tabulate[Any](array.numElements())(i =>
+          if (positions.contains(i)) array.getUTF8String(i) else null
+        )
+      )
+    case none => none
   }
 }

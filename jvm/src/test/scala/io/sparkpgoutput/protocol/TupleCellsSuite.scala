@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.types.{BinaryType, StructType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryAllocator
 import org.apache.spark.unsafe.types.UTF8String
@@ -43,6 +44,15 @@ class TupleCellsSuite extends PropertySuite {
   }
 
   private val message = new MessageCells
+  private val handedOn = new MessageCells
+
+  /** The bytes of this tuple of a message alone. */
+  private def bytes(change: Message, field: Int): Array[Byte] = {
+    val tuple = new StructType().add("cells", BinaryType)
+    val required = new StructType().add(MessageSchema.schema(field).name, tuple)
+    new MessageDecoder(TextEncoding.Utf8, required)
+      .decode(change.bytes, change.context).getStruct(0, 1).getBinary(0)
+  }
 
   test("the cells of a message and those of its row are what the message says, all or some") {
     forAll(changes, Gen.long) { (change, seed) =>
@@ -57,7 +67,8 @@ class TupleCellsSuite extends PropertySuite {
             val generic = Rows.part(unsafe, TupleSchema.schema, TupleSchema.schema)
             Seq(all.indices, some).foreach { positions =>
               assert(decoder.cells(field, message))
-              Seq(message, started(unsafe), started(generic)).foreach { cells =>
+              handedOn.start(bytes(change, field))
+              Seq(message, handedOn, started(unsafe), started(generic)).foreach { cells =>
                 assert(cells.columns == all.size)
                 assert(read(cells, positions) == positions.map(all))
               }
