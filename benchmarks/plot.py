@@ -7,7 +7,14 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.queries import ALTERNATIVES, DECODING, FULL, STREAMED, TABLE_CHANGES
+from benchmarks.queries import (
+    ALTERNATIVES,
+    DECODING,
+    FULL,
+    HANDED_OVER,
+    STREAMED,
+    TABLE_CHANGES,
+)
 from benchmarks.report import millions, plural
 from benchmarks.results import Results
 
@@ -48,7 +55,7 @@ def _draw_costs(axes: Axes, results: Results) -> None:
     ]
     names = [m.query.name.replace("`", "").replace(" … ", "\n") for m in found]
     values = [max(m.nanoseconds, _LEAST) for m in found]
-    colors = [_OTHERS if m.query in ALTERNATIVES else _OURS for m in found]
+    colors = [_OTHERS if m.query in (HANDED_OVER, *ALTERNATIVES) else _OURS for m in found]
     bars = axes.barh(names, values, color=colors, height=0.7)
     axes.bar_label(bars, [f"{m.nanoseconds:,.0f}" for m in found], padding=6, fontsize=9)
     goals = [(m.query.goal, place) for place, m in enumerate(found) if m.query.goal]

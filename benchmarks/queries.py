@@ -35,6 +35,9 @@ _SCAN = "SELECT data FROM messages"
 _DECODED = "FROM (SELECT pgoutput_decode(data) AS d FROM messages)"
 _CHANGE_TYPES = "('INSERT', 'UPDATE', 'DELETE')"
 
+HANDED_OVER = Query("`length(data)`, nothing decoded", "SELECT length(data) FROM messages", _SCAN)
+"""What Spark takes to hand a message to any function, which is part of what follows."""
+
 FULL = Query(
     "`pgoutput_decode(data)`", "SELECT pgoutput_decode(data) AS d FROM messages", _SCAN, 150
 )
@@ -46,6 +49,7 @@ _SCHEMA = (
 _ROW = f"pgoutput_row(pgoutput_decode(data).new, '{_SCHEMA}')"
 
 DECODING = [
+    HANDED_OVER,
     FULL,
     *(
         Query(
@@ -71,6 +75,12 @@ DECODING = [
         350,
     ),
     Query("the same, `.amount` of it", f"SELECT {_ROW}.amount FROM messages", _SCAN, 120),
+    Query(
+        "`d.type, pgoutput_row(d.new, '…') … WHERE d.type IN ('INSERT', 'UPDATE')`",
+        f"""SELECT d.type, pgoutput_row(d.new, '{_SCHEMA}') AS r {_DECODED}
+            WHERE d.type IN ('INSERT', 'UPDATE')""",
+        _SCAN,
+    ),
 ]
 """Over `messages`, of every size. In the corpus each tuple has more than four columns."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -407,6 +408,32 @@ def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream)
     expected = in_order(changes(m.frame(spark, HISTORY)), "*")
     for name in streams:
         assert in_order(streamed.where(F.col("_source") == name).drop("_source"), "*") == expected
+
+
+@pytest.mark.parametrize("source", [None, "'one'", "name"])
+def test_sorted_after_the_last_exchange(
+    spark: SparkSession, stream: Stream, tmp_path: Path, source: str | None
+) -> None:
+    """By position too, for a sort by source alone that spills mixes up the positions. And with the
+    checkpoint's number of partitions, whatever the setting is when the query starts again."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    assert partitions
+    for batch, number in enumerate([partitions, "3"]):
+        table = m.relation("public.t", m.column("id", 23))
+        stream.add_messages(m.transaction(batch, 10 + batch, table, m.insert("1")), 10 * batch)
+        messages = stream.messages.withColumn("source", F.expr(source or "NULL"))
+        found = changes(messages, source="source" if source else None)
+        writer = found.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "own")
+        )
+        spark.conf.set("spark.sql.shuffle.partitions", number)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        plan = query._jsq.explainInternal(False)
+        assert len(re.findall(rf"Exchange hashpartitioning\(source#\d+, {partitions}\)", plan)) == 1
+        assert plan.count("Exchange") == 1
+        assert plan.count("Sort [") == len(re.findall(r"Sort \[source#.*?, position#", plan)) == 1
 
 
 def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:

@@ -118,11 +118,10 @@ private[optimizer] object PruneDecodes {
     /** The row, its tuple's bytes in the place of the tuple where these are handed on. */
     def withArguments(row: TypedRow): TypedRow = row match {
       case row: RowFunction =>
-        val arguments = row.children.tail.map(narrowed(_, Whole))
         val tuple = narrowed(row.tuple, uses.ofTuple)
-        cellsOf(tuple).fold(row.withNewChildren(tuple +: arguments).asInstanceOf[RowFunction])(
-          row.withNewChildren(row.tuple +: arguments).asInstanceOf[RowFunction].ofCells(_)
-        )
+        val arguments = tuple +: row.children.tail.map(narrowed(_, Whole))
+        val ofTuple = row.withNewChildren(arguments).asInstanceOf[RowFunction]
+        cellsOf(tuple).fold(ofTuple)(ofTuple.ofCells)
       case other => other.mapChildren(narrowed(_, Whole)).asInstanceOf[TypedRow]
     }
     narrowed(expression, Whole)

@@ -67,7 +67,7 @@ object TableFunctions {
         }
     }
     PlannedRows.processed(
-      OrderedMessages(PlannedRows.partitioned(messages, source.name)),
+      OrderedMessages(messages),
       source.name,
       new TransactionProcessor(options.rules, options.abandoned, earlier),
       CommittedMessage.withSource(source.dataType)

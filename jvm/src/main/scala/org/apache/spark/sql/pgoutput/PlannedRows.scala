@@ -40,12 +40,6 @@ object PlannedRows {
     named.orderBy(columns.map(place => named.col(schema(place).name)): _*).queryExecution.toRdd
   }
 
-  /** The plan of the same rows, those with the same value of a column in one partition. */
-  def partitioned(plan: LogicalPlan, column: String): LogicalPlan = {
-    val rows = dataset(plan)
-    rows.repartition(rows.col(column)).queryExecution.analyzed
-  }
-
   /**
    * The plan of what a processor makes of the rows, by the values of a column.
    *
