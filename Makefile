@@ -23,7 +23,8 @@ SPARK_TESTS := tests/test_registration.py tests/test_connect.py tests/test_optim
   tests/test_changes_optimizer.py \
   $(addprefix tests/test_decode.py::,test_captures test_golden_messages) \
   $(addprefix tests/test_changes_captures.py::,test_text_captures test_seams test_cut_into_partitions) \
-  tests/test_changes_streaming.py::test_cut_into_micro_batches
+  $(addprefix tests/test_changes_streaming.py::,test_cut_into_micro_batches \
+    test_sorted_after_the_last_exchange)
 
 .PHONY: demo test test-sparks bench bench-decoder bench-queries build lint format dist clean requirements
 
