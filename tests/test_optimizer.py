@@ -60,6 +60,13 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
             FROM {DECODED}""",
         ["[key.text, old.kinds, old.text[0, 5], old.binary, new.text]"],
     ),
+    "whether an element at any position is there": (
+        f"""SELECT get(d.new.text, 0), get(d.new.text, seq % 3) IS NULL, get(d.old.text, 1),
+                   exists(array(0, 1), i -> get(d.old.text, i) IS NULL),
+                   d.key.text[seq % 2] <=> NULL
+            FROM {DECODED} WHERE d.key IS NULL OR length(d.key.kinds) > 1""",
+        ["[key.kinds, key.text, old.text, new.text]"],
+    ),
     "elements after a filter": (
         f"""SELECT seq, d.new.text[0], element_at(d.new.text, 2) FROM {DECODED}
             WHERE d.type = 'INSERT' AND length(d.new.kinds) > 1 AND get(d.new.text, 1) > 'a'""",

@@ -102,7 +102,7 @@ final private[optimizer] class FieldUses(
       add(get.child, member(get.childSchema(get.ordinal).name, part))
     case get: GetArrayStructFields     => add(get.child, member(get.field.name, part))
     case TextElement(texts, position)  => add(texts, Elements(Set(position)))
-    case GetArrayItem(child, index, _) => add(child, part); add(index, Whole)
+    case GetArrayItem(child, index, _) => add(child, part.ofElement(child)); add(index, Whole)
     case _: IsNull | _: IsNotNull      => expression.children.foreach(add(_, Presence))
     case subquery: PlanExpression[_]   => subquery.references.foreach(add(_, Whole))
     case other                         => other.children.foreach(add(_, Whole))

@@ -109,7 +109,7 @@ private[optimizer] object PruneDecodes {
         val found = narrowed(texts, Elements(Set(position)))
         element.withNewChildren(found +: element.children.tail)
       case get @ GetArrayItem(child, index, _) =>
-        get.withNewChildren(Seq(narrowed(child, part), narrowed(index, Whole)))
+        get.withNewChildren(Seq(narrowed(child, part.ofElement(child)), narrowed(index, Whole)))
       case _: IsNull | _: IsNotNull => expression.mapChildren(narrowed(_, Presence))
       case _: PlanExpression[_]     => expression // what it takes from this plan stays whole
       case other                    => other.mapChildren(narrowed(_, Whole))

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.optimizer
 
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.{ArrayType, DataType, StructField, StructType}
 
 import io.sparkpgoutput.protocol.TupleSchema
@@ -10,6 +11,12 @@ sealed abstract private[optimizer] class RequiredFields {
 
   /** The part of one of its members. */
   def of(member: String): RequiredFields
+
+  /** What is used of an array, where this is used of one of its elements. */
+  final def ofElement(array: Expression): RequiredFields = array.dataType match {
+    case ArrayType(_: StructType, _) => this
+    case _                           => RequiredFields.Whole
+  }
 
   /** The same of a row of this type, of which only whole members can be left out. */
   def ofTypedRow(row: StructType): RequiredFields
