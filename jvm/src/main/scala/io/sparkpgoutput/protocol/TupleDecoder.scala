@@ -45,7 +45,12 @@ abstract private[protocol] class TupleDecoder(
     in.lookAhead()
     firstCells(field) = in.position
     columnCounts(field) = columns
-    val members = if (kept && struct.slot(0, field) >= 0) struct.struct(field) else Unwanted
+    val wanted = kept && struct.slot(0, field) >= 0
+    if (!wanted && textIsCopied) checkCells(field, columns)
+    else writeTuple(field, columns, if (wanted) struct.struct(field) else Unwanted)
+  }
+
+  private def writeTuple(field: Int, columns: Int, members: PrunedStruct): Unit = {
     val texts = members.elements(TEXT)
     val head = row.openStruct(members)
     val kinds = row.openBytes(head, members.slot(head, KINDS), columns)
