@@ -140,7 +140,7 @@ abstract class RowFunction
       "tupleReader",
       name => s"$name = ($readerClass) $function.newReader();"
     )
-    val tupleClass = if (fromCells) "byte[]" else classOf[InternalRow].getSimpleName
+    val tupleClass = if (fromCells) "byte[]" else "InternalRow"
     val cells = tuple.genCode(ctx)
     val ids = typeIds.genCode(ctx)
     val idsOrNull = s"${ids.isNull} ? null : (ArrayData) ${ids.value}"

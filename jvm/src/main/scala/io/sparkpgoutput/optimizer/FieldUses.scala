@@ -4,36 +4,9 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.expressions.{RowFunction, TypedRow}
 import io.sparkpgoutput.optimizer.RequiredFields.{Elements, Presence, Whole, member}
-
-/**
- * A column that holds a row, or a struct in it.
- *
- * @param first
- *   the column that was first to hold the row
- * @param path
- *   the names of the members that lead to the struct
- * @param typed
- *   of a typed row of a tuple, of which only whole columns can be left out, the type
- */
-final private[optimizer] case class HeldRow(
-    first: ExprId,
-    path: Seq[String] = Nil,
-    typed: Option[StructType] = None
-) {
-  def member(name: String): HeldRow = copy(path = path :+ name)
-
-  /** What is used of the row, where this part is used of what the column holds. */
-  def ofRow(part: RequiredFields): RequiredFields =
-    path.foldRight(part)(RequiredFields.member(_, _))
-
-  /** What is to be left of what the column holds, where this part of the row is used. */
-  def left(used: RequiredFields): RequiredFields =
-    typed.fold(path.foldLeft(used)(_.of(_)))(used.ofTypedRow)
-}
 
 /**
  * Finds out which part a plan uses of each of these columns, some of which are others' copies.

@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import io.sparkpgoutput.expressions.{DecodeFunction, RowFunction, RowOfMessage}
 
 /**
- * Reads typed rows straight from the messages where nothing else of the decode is used: then no
- * arrays are made of the tuple's cells.
+ * Reads typed rows straight from the messages where nothing else of the decode is used: then
+ * the decode has no row. Beside other uses `PruneDecodes` lets it hand on the tuple's bytes.
  */
 private[optimizer] object FuseRows {
   def apply(plan: LogicalPlan): LogicalPlan = {

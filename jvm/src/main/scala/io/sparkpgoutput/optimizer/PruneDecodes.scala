@@ -60,7 +60,7 @@ private[optimizer] object PruneDecodes {
     }
 
   /** Whether its columns can be told apart by name. */
-  def isPrunable(row: TypedRow): Boolean =
+  private def isPrunable(row: TypedRow): Boolean =
     row.rowType.fieldNames.distinct.length == row.rowType.length
 
   private def prune(row: TypedRow, part: RequiredFields): Expression = {

@@ -50,6 +50,7 @@ abstract private[protocol] class TupleDecoder(
     else writeTuple(field, columns, if (wanted) struct.struct(field) else Unwanted)
   }
 
+  /** Writes what is wanted of a tuple, in the order of the struct's members. */
   private def writeTuple(field: Int, columns: Int, members: PrunedStruct): Unit = {
     val texts = members.elements(TEXT)
     val head = row.openStruct(members)

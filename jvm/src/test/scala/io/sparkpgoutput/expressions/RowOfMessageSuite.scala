@@ -156,9 +156,8 @@ private object RowOfMessageSuite {
     /** Of the tuple's bytes, which the decode gives alone or beside other members. */
     val ofCells: Seq[RowFunction] =
       Seq(Seq("cells"), Seq("kinds", "binary", "cells")).map { names =>
-        val members = StructType(names.map(TupleSchema.complete(_)))
-        val tuple = MessageSchema.schema(field).copy(dataType = members)
-        val narrowed = PrunedDecode.of(decode).copy(required = StructType(Seq(tuple)))
+        val required = RequiredSchemas.ofTuple(field, names: _*)
+        val narrowed = PrunedDecode.of(decode).copy(required = required)
         unfused.ofCells(GetStructField(GetStructField(narrowed, 0), names.indexOf("cells")))
       }
 
@@ -184,9 +183,7 @@ class RowOfMessageCodeSuite extends MessageFunctionTests {
   }
 
   private def ofCells(failFast: Boolean, rowOptions: (String, String)*): Expression = {
-    val whole = MessageSchema.complete(MessageSchema.NEW)
-    val required =
-      StructType(Seq(whole.copy(dataType = StructType(TupleSchema.complete.takeRight(1)))))
+    val required = RequiredSchemas.ofTuple(MessageSchema.NEW, "cells")
     val tuple = GetStructField(PrunedDecode.of(decode(failFast)).copy(required = required), 0)
     rowOf(Literal.create(null, TupleSchema.schema), rowOptions).ofCells(GetStructField(tuple, 0))
   }

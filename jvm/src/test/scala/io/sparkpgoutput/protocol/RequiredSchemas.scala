@@ -18,6 +18,12 @@ object RequiredSchemas {
     5 -> part(MessageSchema.schema)
   )
 
+  /** Of a tuple these members, and nothing else of the message. */
+  def ofTuple(field: Int, members: String*): StructType = {
+    val tuple = StructType(members.map(TupleSchema.complete(_)))
+    StructType(Seq(MessageSchema.schema(field).copy(dataType = tuple)))
+  }
+
   private def nestedOnly = StructType(MessageSchema.schema.filter(_.dataType match {
     case _: StructType => true
     case _             => false

@@ -5,7 +5,6 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.types.{BinaryType, StructType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryAllocator
 import org.apache.spark.unsafe.types.UTF8String
@@ -47,12 +46,9 @@ class TupleCellsSuite extends PropertySuite {
   private val handedOn = new MessageCells
 
   /** The bytes of this tuple of a message alone. */
-  private def bytes(change: Message, field: Int): Array[Byte] = {
-    val tuple = new StructType().add("cells", BinaryType)
-    val required = new StructType().add(MessageSchema.schema(field).name, tuple)
-    new MessageDecoder(TextEncoding.Utf8, required)
+  private def bytes(change: Message, field: Int): Array[Byte] =
+    new MessageDecoder(TextEncoding.Utf8, RequiredSchemas.ofTuple(field, "cells"))
       .decode(change.bytes, change.context).getStruct(0, 1).getBinary(0)
-  }
 
   test("the cells of a message and those of its row are what the message says, all or some") {
     forAll(changes, Gen.long) { (change, seed) =>
