@@ -1,1 +1,1 @@
-"""How fast Spark decodes pgoutput messages: ``python -m benchmarks``."""
+"""Benchmarks of decoding pgoutput messages in Spark. Run ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""What users can do without this package: decode in Python, or have JSON instead of pgoutput."""
+"""Two ways to the same data without this package: decode in Python, or read JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECODERS = {
 
 
 def register_pypgoutput(spark: SparkSession) -> None:
-    """Make the decoders of the package pypgoutput a SQL function, `pypgoutput_decode`.
+    """Register the decoders of the package pypgoutput as the SQL function `pypgoutput_decode`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def register_pypgoutput(spark: SparkSession) -> None:
 
 
 def changes(messages: DataFrame) -> DataFrame:
-    """Write messages as JSON.
+    """Convert messages to JSON.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def changes(messages: DataFrame) -> DataFrame:
 
 
 def require_same_answers(messages: DataFrame) -> None:
-    """Check that the alternatives say of messages what `pgoutput_decode` says.
+    """Check that the alternatives give the same values as `pgoutput_decode`.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def require_same_answers(messages: DataFrame) -> None:
     Raises
     ------
     RuntimeError
-        If one of them says something else.
+        If an alternative gives another value.
     """
     decoded = messages.selectExpr("data", "pgoutput_decode(data) AS d")
-    # Cached, for Spark makes nothing of from_json(to_json(…)) where it sees both.
+    # Spark removes from_json(to_json(…)) from a query that has both, so the JSON is cached.
     written = decoded.selectExpr("d", f"to_json({CHANGE}) AS change").cache()
     json = written.selectExpr(f"from_json(change, '{CHANGE_TYPE}') <=> {CHANGE} AS same")
     udf = decoded.selectExpr("d", "pypgoutput_decode(data) AS p").selectExpr(
@@ -77,7 +77,7 @@ def require_same_answers(messages: DataFrame) -> None:
     for name, answers in (("from_json", json), ("pypgoutput", udf)):
         different = answers.where("NOT same").count()
         if different:
-            raise RuntimeError(f"{name} says something else of {different:,} messages")
+            raise RuntimeError(f"{name} gives other values for {different:,} messages")
     written.unpersist()
 
 

@@ -1,4 +1,4 @@
-"""The messages that the benchmarks decode, and the tables that Spark keeps of them."""
+"""The messages that the benchmarks decode, as tables in Spark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _WITH_XID_IN_STREAM = b"RYIUDTM"
 
 
 class StreamedMessage(NamedTuple):
-    """A message as it would look inside a streamed transaction."""
+    """A message as it looks inside a streamed transaction."""
 
     data: bytes
     in_stream: bool
 
 
 def read_messages(path: Path = ORDERS) -> list[bytes]:
-    """Read all messages of a file.
+    """Read all messages from a file.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def read_messages(path: Path = ORDERS) -> list[bytes]:
 
 
 def as_streamed(messages: Iterable[bytes]) -> Iterator[StreamedMessage]:
-    """Give each message that can stand in a stream the xid that it has there.
+    """Add to each message the xid that it has inside a streamed transaction.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def corpus(spark: SparkSession, messages: list[bytes]) -> DataFrame:
     Returns
     -------
     DataFrame
-        Each message's place `seq`, the message `data`, and as it would look inside a streamed
-        transaction, `data_streamed` and `in_stream`.
+        The position `seq`, the message `data`, and the message as it looks inside a streamed
+        transaction: `data_streamed` and `in_stream`.
     """
     streamed = list(as_streamed(messages))
     columns = {
@@ -101,7 +101,7 @@ def corpus(spark: SparkSession, messages: list[bytes]) -> DataFrame:
 
 
 def repeated(spark: SparkSession, table: DataFrame, rows: int, partitions: int) -> DataFrame:
-    """Repeat a corpus, in its order, until there are enough rows.
+    """Repeat a corpus in its order until there are enough rows.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def repeated(spark: SparkSession, table: DataFrame, rows: int, partitions: int) 
     table : DataFrame
         What `corpus` made.
     rows : int
-        How many rows there shall be.
+        The number of rows.
     partitions : int
-        Over how many partitions they are spread, evenly.
+        The number of partitions, which have the same size.
 
     Returns
     -------

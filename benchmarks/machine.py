@@ -1,4 +1,4 @@
-"""Where the benchmarks run."""
+"""The machine and the versions that the benchmarks run on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def describe(spark: SparkSession) -> dict[str, str]:
-    """Tell what matters of the machine and the versions.
+    """Describe the machine and the versions.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def describe(spark: SparkSession) -> dict[str, str]:
 
 
 def _cpu() -> str:
-    """Tell the processor's model, which Python knows only on some systems."""
+    """Return the model of the processor. Python knows it on some systems only."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

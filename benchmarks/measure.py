@@ -1,4 +1,4 @@
-"""The measuring: rounds in which every query runs once, in a Spark of its own."""
+"""Measure queries in rounds. Each round runs every query once."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Effort:
-    """How long is measured.
+    """The time to spend on measuring.
 
     Attributes
     ----------
     rounds : int, optional
-        How often each query is measured; if left out, as often as fits in `seconds`, at least 5
-        times. Slow queries are measured 3 times at most.
+        The repetitions of each query. The default is as many as `seconds` allows, and at least 5.
+        Slow queries are measured 3 times at most.
     seconds : float
-        For how long each number of rows is measured.
+        The time for each number of rows.
     warm_up : float
-        For how long, before that, the queries run without being measured. At least 2 rounds.
+        The seconds in which the queries run before they are measured, for at least 2 rounds.
     """
 
     rounds: int | None
@@ -57,24 +57,24 @@ class Effort:
 
 
 def measure(cores: int, sizes: Sequence[int], memory: str, effort: Effort) -> Results:
-    """Measure everything on one number of cores. A process can do this once, for its JVM stays.
+    """Measure everything on one number of cores, once for each process, which has one JVM.
 
     Parameters
     ----------
     cores : int
-        How many threads Spark has.
+        The number of Spark's threads.
     sizes : sequence of int
         Numbers of rows. The plain decoding is measured on all of them, table changes in order on
         the two largest and in other ways on the lesser of these, the rest on the middle one.
     memory : str
-        The memory of the JVM, as Spark takes it.
+        The memory of the JVM, such as ``8g``.
     effort : Effort
-        How long is measured.
+        The time to spend.
 
     Returns
     -------
     Results
-        On this number of cores.
+        The results on this number of cores.
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -120,7 +120,7 @@ def _spark(cores: int, memory: str) -> Iterator[SparkSession]:
 def _tables(
     spark: SparkSession, base: DataFrame, rows: int, cores: int, everything: bool
 ) -> dict[str, DataFrame]:
-    """Give what the queries of single messages read, a partition a core."""
+    """Return the tables for the queries of messages, with one partition for each core."""
     all_rows = repeated(spark, base, rows, cores)
     tables = {"messages": all_rows.select("data")}
     if everything:
@@ -132,7 +132,7 @@ def _tables(
 
 
 def _orders(spark: SparkSession, rows: int, cores: int, everything: bool) -> dict[str, DataFrame]:
-    """Give what the queries of table changes read, a partition a core."""
+    """Return the tables for the queries of table changes, with one partition for each core."""
     tables = {"orders": orders(spark, rows, cores)}
     if everything:
         tables["shuffled_orders"] = shuffled_orders(spark, rows, cores)
@@ -141,7 +141,7 @@ def _orders(spark: SparkSession, rows: int, cores: int, everything: bool) -> dic
 
 @contextmanager
 def _cached(tables: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Keep tables in memory, under their names."""
+    """Cache tables, and give each its name as a view."""
     with ExitStack() as stack:
         for name, table in tables.items():
             cached = table.cache()
@@ -167,7 +167,7 @@ def _measure(
 def _rounds(
     spark: SparkSession, queries: Sequence[Query], effort: Effort
 ) -> dict[str, list[float]]:
-    """Run all queries in turn, so that the machine's moods meet all of them; give their seconds."""
+    """Run all queries in turn, so that a slow minute of the machine affects all. Return seconds."""
     scans = dict.fromkeys(query.scan for query in queries if query.scan)
     quick = [*scans, *(query.sql for query in queries if not query.slow)]
     slow = [query.sql for query in queries if query.slow]

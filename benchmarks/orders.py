@@ -1,4 +1,4 @@
-"""The messages of a table of orders that a real server sends, kept in Parquet files."""
+"""The messages that a real server sends for a table of orders, stored in Parquet files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _COLUMNS = pa.schema({"seq": pa.int64(), "data": pa.binary()})
 _TRANSACTIONS = 5000
 _FULL_IDENTITY_EVERY = 3
 
-# The table, and the share of inserts, updates and deletes, are those of data/orders-pg18.bin.gz.
+# The messages in data/orders-pg18.bin.gz come from this table, and have this share of inserts,
+# updates and deletes.
 _TABLE = """
 CREATE TABLE orders (
     id bigint PRIMARY KEY,
@@ -53,7 +54,7 @@ BEGIN
 END $$;
 """
 _SLOT = "SELECT pg_create_logical_replication_slot('orders', 'pgoutput')"
-# Without what this writes, each read of the slot would begin where the first one did.
+# This writes WAL. Without it, each read of the slot would begin where the first one began.
 _MOVE_ON = "SELECT pg_log_standby_snapshot()"
 _READ = """
 COPY (
@@ -67,19 +68,19 @@ _log = logging.getLogger(__name__)
 
 
 def orders_file(rows: int, folder: Path = CACHE) -> Path:
-    """Have a server make a number of messages, unless it was done before.
+    """Write a number of messages from a server to a file, unless the file exists.
 
     Parameters
     ----------
     rows : int
-        How many messages; the last one's transaction may have no end.
+        The number of messages. The last transaction may have no end.
     folder : Path
-        Where the files are.
+        The folder of the files.
 
     Returns
     -------
     Path
-        A Parquet file with the messages `data`, and their places `seq`, in their order.
+        A Parquet file with the messages `data` and their positions `seq`, in order.
     """
     file = folder / f"orders-{rows}.parquet"
     if not file.exists():
@@ -105,16 +106,16 @@ def orders(spark: SparkSession, rows: int, partitions: int, folder: Path = CACHE
     spark : SparkSession
         The session.
     rows : int
-        How many messages there shall be.
+        The number of messages.
     partitions : int
-        Over how many partitions they are spread, evenly.
+        The number of partitions, which have the same size.
     folder : Path
-        Where the files are.
+        The folder of the files.
 
     Returns
     -------
     DataFrame
-        The messages `data`, and their places `seq`, in order within and over the partitions.
+        The messages `data` and their positions `seq`, in order within and across partitions.
     """
     messages = spark.read.parquet(str(orders_file(rows, folder)))
     partition = F.floor(F.col("seq") * partitions / rows).cast("int")
@@ -124,14 +125,14 @@ def orders(spark: SparkSession, rows: int, partitions: int, folder: Path = CACHE
 def shuffled_orders(
     spark: SparkSession, rows: int, partitions: int, folder: Path = CACHE
 ) -> DataFrame:
-    """Read the messages in no order; otherwise as `orders`."""
+    """Read the messages as `orders` does, but in random order."""
     messages = spark.read.parquet(str(orders_file(rows, folder)))
     partition = (F.col("seq") % partitions).cast("int")
     return messages.repartitionById(partitions, partition).sortWithinPartitions(F.xxhash64("seq"))
 
 
 def _read_slot() -> Generator[list[bytes], None, None]:
-    """Make transactions and read what the server sends of them, again and again."""
+    """Run transactions, and yield the messages that the server sends for them, for ever."""
     with (
         PostgresServer() as server,
         psycopg.connect(server.conninfo, autocommit=True) as connection,

@@ -1,4 +1,4 @@
-"""What is measured: queries, what each is compared with, and how long it may take."""
+"""The queries that are measured, and what each is compared with."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ class Query:
     Attributes
     ----------
     name : str
-        What it is called in the report.
+        The name of the query in the report.
     sql : str
         The query.
     scan : str, optional
-        The query that only reads the same columns: what the decoding costs comes on top of it. If
-        left out, everything counts.
-    goal : int, optional
-        The nanoseconds that a message may take a core above the scan.
+        A query that only reads the same columns. Its time is subtracted. Without it, the query's
+        whole time counts.
     slow : bool
-        Whether it is so slow that a few repetitions must do.
+        True if the query takes so long that it is measured three times at most.
     """
 
     name: str
     sql: str
     scan: str | None = None
-    goal: int | None = None
     slow: bool = False
 
 
@@ -36,11 +33,9 @@ _DECODED = "FROM (SELECT pgoutput_decode(data) AS d FROM messages)"
 _CHANGE_TYPES = "('INSERT', 'UPDATE', 'DELETE')"
 
 HANDED_OVER = Query("`length(data)`, nothing decoded", "SELECT length(data) FROM messages", _SCAN)
-"""What Spark takes to hand a message to any function, which is part of what follows."""
+"""The cost of handing a message to any function, which each query below includes."""
 
-FULL = Query(
-    "`pgoutput_decode(data)`", "SELECT pgoutput_decode(data) AS d FROM messages", _SCAN, 150
-)
+FULL = Query("`pgoutput_decode(data)`", "SELECT pgoutput_decode(data) AS d FROM messages", _SCAN)
 
 _SCHEMA = (
     "id BIGINT, customer_id INT, status STRING, amount DECIMAL(12,2), created_at TIMESTAMP, "
@@ -56,25 +51,26 @@ DECODING = [
             f"`pgoutput_decode(data).{field}`",
             f"SELECT pgoutput_decode(data).{field} FROM messages",
             _SCAN,
-            60,
         )
         for field in ("type", "relation_id", "xid")
     ),
-    Query("`d.new.text[3]`", f"SELECT d.new.text[3] {_DECODED}", _SCAN, 80),
-    Query("`d.new.text`", f"SELECT d.new.text {_DECODED}", _SCAN, 80),
+    Query("`d.new.text[3]`", f"SELECT d.new.text[3] {_DECODED}", _SCAN),
+    Query("`d.new.text`", f"SELECT d.new.text {_DECODED}", _SCAN),
     Query(
         f"`d.type, d.lsn, d.new … WHERE d.type IN {_CHANGE_TYPES}`",
         f"SELECT d.type, d.lsn, d.new {_DECODED} WHERE d.type IN {_CHANGE_TYPES}",
         _SCAN,
-        200,
     ),
     Query(
         "`pgoutput_row(pgoutput_decode(data).new, '…')`, 9 columns",
         f"SELECT {_ROW} AS r FROM messages",
         _SCAN,
-        350,
     ),
-    Query("the same, `.amount` of it", f"SELECT {_ROW}.amount FROM messages", _SCAN, 120),
+    Query(
+        "`pgoutput_row(pgoutput_decode(data).new, '…').amount`",
+        f"SELECT {_ROW}.amount FROM messages",
+        _SCAN,
+    ),
     Query(
         "`d.type, pgoutput_row(d.new, '…') … WHERE d.type IN ('INSERT', 'UPDATE')`",
         f"""SELECT d.type, pgoutput_row(d.new, '{_SCHEMA}') AS r {_DECODED}
@@ -82,7 +78,7 @@ DECODING = [
         _SCAN,
     ),
 ]
-"""Over `messages`, of every size. In the corpus each tuple has more than four columns."""
+"""Queries over `messages`, measured with every number of messages."""
 
 IN_STREAM_GIVEN = Query(
     "`pgoutput_decode(data, in_stream)`, in a stream",
@@ -94,16 +90,14 @@ IN_STREAM_LEFT_OUT = Query(
     "SELECT pgoutput_decode(data) AS d FROM streamed",
     "SELECT data FROM streamed",
 )
-IN_STREAM_RATIO_GOAL = 1.3
-"""How many times as long it may take to find out what `in_stream` would have said."""
 
 STREAMED = [IN_STREAM_GIVEN, IN_STREAM_LEFT_OUT]
-"""Over `streamed`: the messages with the xid that they have inside a streamed transaction."""
+"""Queries over `streamed`: the messages with the xid of a streamed transaction in each."""
 
 CHANGE = """named_struct(
   'type', d.type, 'relation_id', d.relation_id, 'xid', d.xid, 'lsn', d.lsn,
   'new', if(d.new IS NULL, NULL, named_struct('kinds', d.new.kinds, 'text', d.new.text)))"""
-"""What the JSON of a message says."""
+"""The fields of a message that its JSON has."""
 
 CHANGE_TYPE = (
     "type STRING, relation_id BIGINT, xid BIGINT, lsn BIGINT, "
@@ -112,37 +106,31 @@ CHANGE_TYPE = (
 
 ALTERNATIVES = [
     Query(
-        "`from_json` of the same changes as JSON",
+        "`from_json`, for changes that are JSON already",
         f"SELECT from_json(change, '{CHANGE_TYPE}') AS d FROM changes",
         "SELECT change FROM changes",
         slow=True,
     ),
     Query(
-        "pandas UDF with the Python package pypgoutput",
+        "pandas UDF with the decoders of pypgoutput",
         "SELECT pypgoutput_decode(data) AS d FROM few_messages",
         "SELECT data FROM few_messages",
         slow=True,
     ),
 ]
-"""What else a user could do. The UDF decodes less: type, relation_id and the new row's text."""
+"""Other ways to the same data. The UDF decodes less: type, relation_id and the new row's text."""
 
 FEW_MESSAGES = 100_000
-"""How many rows `few_messages` has at most."""
+"""The greatest number of rows of `few_messages`."""
 
 CHANGES = Query(
     "`pgoutput_changes`, 9 columns",
     f"SELECT * FROM pgoutput_changes('orders', 'seq', map('schema', '{_SCHEMA}'))",
-    goal=1000,
 )
-CHANGES_SPEEDUP_GOAL = 1.8
-"""How many times as fast two cores shall be as one."""
-CHANGES_GROWTH_GOAL = 1.1
-"""How many times as long a message may take where there are more of them."""
 
 SHUFFLED_CHANGES = Query(
-    "the same, of shuffled messages",
+    "`pgoutput_changes`, 9 columns, shuffled messages",
     f"SELECT * FROM pgoutput_changes('shuffled_orders', 'seq', map('schema', '{_SCHEMA}'))",
-    goal=2500,
 )
 
 TABLE_CHANGES = [
@@ -150,4 +138,4 @@ TABLE_CHANGES = [
     SHUFFLED_CHANGES,
     Query("`pgoutput_changes`, `row` as a map", "SELECT * FROM pgoutput_changes('orders', 'seq')"),
 ]
-"""Over `orders` and `shuffled_orders`: transactions as a server sent them, in order and not."""
+"""Queries over `orders` and `shuffled_orders`: whole transactions, as a server sends them."""

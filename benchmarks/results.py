@@ -1,4 +1,4 @@
-"""What was measured, and what is worked out from it."""
+"""The measured times, and the numbers that follow from them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Measurement:
     query : Query
         The query.
     cores : int
-        How many cores Spark had.
+        The number of cores that Spark had.
     rows : int
-        How many messages there were.
+        The number of messages.
     seconds : list of float
-        What each repetition took.
+        The time of each repetition.
     scan_seconds : list of float
-        What the query's scan took in the same rounds; none if it has no scan.
+        The times of the query's scan in the same rounds. Empty if the query has no scan.
     """
 
     query: Query
@@ -40,23 +40,23 @@ class Measurement:
 
     @property
     def nanoseconds(self) -> float:
-        """What a message costs a core above the scan, in the best repetitions of both."""
+        """The time per message and core without the scan, from the best repetition of each."""
         return self._nanoseconds(self.best, min(self.scan_seconds, default=0.0))
 
     @property
     def median_nanoseconds(self) -> float:
-        """What a message costs a core above the scan, in the median repetitions of both."""
+        """The time per message and core without the scan, from the median repetition of each."""
         median = statistics.median(self.seconds)
         return self._nanoseconds(median, statistics.median(self.scan_seconds or [0.0]))
 
     @property
     def million_messages_per_second(self) -> float:
-        """How many messages all cores together get through, the scan included."""
+        """The throughput of all cores together, with the scan."""
         return self.rows / self.best / 1e6
 
     @property
     def million_messages_scanned_per_second(self) -> float:
-        """How many messages all cores together only read."""
+        """The throughput of the scan alone, on all cores together."""
         return self.rows / min(self.scan_seconds) / 1e6
 
     def _nanoseconds(self, query: float, scan: float) -> float:
@@ -65,14 +65,14 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a run of the benchmarks found.
+    """The results of one run of the benchmarks.
 
     Attributes
     ----------
     machine : dict of str to str
-        Where it ran and with which versions.
+        The machine and the versions.
     measurements : list of Measurement
-        What was measured.
+        The measurements.
     """
 
     machine: dict[str, str]
@@ -93,7 +93,7 @@ class Results:
         Returns
         -------
         Measurement, optional
-            The first that fits.
+            The first one that matches.
         """
         found = (
             m
@@ -103,7 +103,7 @@ class Results:
         return next(found, None)
 
     def cores(self) -> list[int]:
-        """Tell on how many cores it ran.
+        """Return the numbers of cores that were measured.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Results:
         return sorted({m.cores for m in self.measurements})
 
     def rows_of(self, query: Query) -> list[int]:
-        """Tell with how many rows a query ran.
+        """Return the numbers of rows that a query was measured on.
 
         Parameters
         ----------
@@ -127,13 +127,35 @@ class Results:
         """
         return sorted({m.rows for m in self.measurements if m.query == query})
 
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        """Read results that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON.
+
+        Returns
+        -------
+        Results
+            The results.
+        """
+        stored = json.loads(text)
+        measurements = [
+            Measurement(Query(**m["query"]), m["cores"], m["rows"], m["seconds"], m["scan_seconds"])
+            for m in stored["measurements"]
+        ]
+        return cls(stored["machine"], measurements)
+
     def to_json(self) -> str:
-        """Write everything down.
+        """Convert the results to JSON.
 
         Returns
         -------
         str
-            JSON: the machine, and each measurement with its raw seconds and what follows from them.
+            The machine, and each measurement with its raw seconds and the numbers computed from
+            them.
         """
         measurements = [
             asdict(m)
