@@ -7,11 +7,20 @@ import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-import io.sparkpgoutput.expressions._
+import io.sparkpgoutput.changes.sql.{FollowStreamStrategy, TableFunctions}
+import io.sparkpgoutput.decode.sql.{
+  PgLsnFormat,
+  PgLsnParse,
+  PgOutputDecode,
+  PgOutputError,
+  TryPgLsnParse,
+  TryPgOutputDecode
+}
 import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
-import io.sparkpgoutput.tablefunctions.{FollowStreamStrategy, TableFunctions}
+import io.sparkpgoutput.rows.sql.{PgOutputRow, PgOutputSchema, TryPgOutputRow}
 
 /**
  * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds it by
@@ -23,7 +32,9 @@ class PgOutputExtensions extends SparkSessionExtensionsProvider {
     PgOutputExtensions.functions.foreach(extensions.injectFunction)
     TableFunctions.all.foreach(extensions.injectTableFunction)
     PgOutputExtensions.optimizerRules.foreach(rule => extensions.injectPreCBORule(_ => rule))
-    extensions.injectPlannerStrategy(_ => FollowStreamStrategy)
+    PgOutputExtensions.strategies.foreach(strategy =>
+      extensions.injectPlannerStrategy(_ => strategy)
+    )
   }
 }
 
@@ -43,6 +54,8 @@ object PgOutputExtensions {
   )
 
   val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
+
+  val strategies: Seq[SparkStrategy] = Seq(FollowStreamStrategy)
 
   private def function[T <: Expression: ClassTag](name: String): Function = {
     val (info, build) = FunctionRegistryBase.build[T](name, since = None)

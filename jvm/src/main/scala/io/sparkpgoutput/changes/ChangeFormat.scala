@@ -5,13 +5,13 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.types.ConversionOptions
 
 /** How the columns of a table are given. */
-sealed abstract private[sparkpgoutput] class TableFormat {
+sealed abstract class TableFormat {
 
   /** The columns. */
   def columns: StructType
 }
 
-private[sparkpgoutput] object TableFormat {
+object TableFormat {
 
   /**
    * Each by itself.
@@ -47,7 +47,7 @@ private[sparkpgoutput] object TableFormat {
  * @param failFast
  *   whether a value that does not fit its type is an error, or NULL
  */
-final private[sparkpgoutput] case class ChangeFormat(
+final case class ChangeFormat(
     table: TableFormat,
     requiredColumns: Seq[Int],
     requiredFields: Seq[Int],
@@ -72,7 +72,7 @@ final private[sparkpgoutput] case class ChangeFormat(
  * @param changeTypes
  *   the same of the column `_change_type`
  */
-final private[sparkpgoutput] case class ChangeFilter(
+final case class ChangeFilter(
     tables: Option[Seq[TablePattern]] = None,
     tableNames: Option[Set[String]] = None,
     changeTypes: Option[Set[String]] = None

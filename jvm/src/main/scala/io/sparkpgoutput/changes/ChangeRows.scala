@@ -8,13 +8,14 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
-import io.sparkpgoutput.protocol.SchemaMismatchException
-import io.sparkpgoutput.types.{PgTypes, RowSchema}
+import io.sparkpgoutput.errors.SchemaMismatchException
+import io.sparkpgoutput.rows.RowSchema
+import io.sparkpgoutput.types.PgTypes
 
 import ChangeSchema._
 
 /** The rows of changes whose transactions are known to be committed. Not thread-safe. */
-final private[sparkpgoutput] class ChangeRows(format: ChangeFormat) {
+final class ChangeRows(format: ChangeFormat) {
   import ChangeRows._
 
   private val tuples = new MessageTuples(format.options.encoding)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.protocol.StructSchema
 
 /** The columns that changes have behind those of their table. */
-private[sparkpgoutput] object ChangeSchema extends StructSchema {
+object ChangeSchema extends StructSchema {
   private val Names = ArrayType(StringType, containsNull = false)
 
   val TABLE: Int = field("_table", StringType, "namespace.name of the table at the change")
@@ -37,7 +37,7 @@ private[sparkpgoutput] object ChangeSchema extends StructSchema {
 }
 
 /** What a change does: the names are Spark's and Delta's, but for truncate. */
-private[sparkpgoutput] object ChangeType {
+object ChangeType {
   final val Insert = "insert"
   final val UpdatePreimage = "update_preimage"
   final val UpdatePostimage = "update_postimage"

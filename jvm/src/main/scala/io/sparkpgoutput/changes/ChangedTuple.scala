@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.TupleCells
  * The cells of one image of a row: those that were sent, and for TOASTed values that were not,
  * those of the old image.
  */
-final private[changes] class ChangedTuple {
+final class ChangedTuple {
   private var isKey: Array[Boolean] = _
   private var sent: TupleCells = _
   private var sentIsKey = false
@@ -57,6 +57,6 @@ final private[changes] class ChangedTuple {
   def cells: TupleCells = found
 }
 
-private[changes] object ChangedTuple {
+object ChangedTuple {
   final val Missing = 'u'.toInt
 }

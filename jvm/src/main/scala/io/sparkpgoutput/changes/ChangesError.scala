@@ -1,10 +1,18 @@
 package io.sparkpgoutput.changes
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.errors.{
+  CommitWentBackException,
+  IncompleteTransactionException,
+  InvalidValueException,
+  MalformedMessageException,
+  PgOutputException,
+  UnknownRelationException
+}
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.InvalidValue
 
 /** The errors of a stream of messages, each with the way out. */
-private[sparkpgoutput] object ChangesError {
+object ChangesError {
 
   def incomplete(
       what: String,

@@ -4,15 +4,16 @@ import java.util.Locale
 
 import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.protocol.{SchemaEvolutionException, SchemaMismatchException}
-import io.sparkpgoutput.types.{CellReader, Slot}
+import io.sparkpgoutput.errors.{SchemaEvolutionException, SchemaMismatchException}
+import io.sparkpgoutput.rows.CellReader
+import io.sparkpgoutput.types.ValueWriter
 
 /** Writes each column of a table to the one that has its name in a schema. */
-final private[changes] class ColumnsReader(
+final class ColumnsReader(
     relation: Relation,
     format: ChangeFormat,
     columns: TableFormat.Columns,
-    slots: Array[Slot],
+    slots: Array[ValueWriter],
     position: Long
 ) extends TableReader(relation) {
   import columns.ignoreOthers
@@ -24,9 +25,9 @@ final private[changes] class ColumnsReader(
   private val unreadable = new Array[Boolean](relation.columns.length)
 
   /** What stays NULL. */
-  private val unfilled: Array[Slot] = bind()
+  private val unfilled: Array[ValueWriter] = bind()
 
-  private def bind(): Array[Slot] = {
+  private def bind(): Array[ValueWriter] = {
     val positions = columns.columns.fieldNames.map(key).zipWithIndex.toMap
     val slotOf = format.requiredColumns.zip(slots).toMap
     val named = relation.columns.map(column => key(column.name))
@@ -49,7 +50,11 @@ final private[changes] class ColumnsReader(
   }
 
   /** The slot that the column is read to; None where it is not wanted. */
-  private def bindColumn(index: Int, field: StructField, slot: Option[Slot]): Option[Slot] = {
+  private def bindColumn(
+      index: Int,
+      field: StructField,
+      slot: Option[ValueWriter]
+  ): Option[ValueWriter] = {
     val column = relation.columns(index)
     val pgType = format.options.pgType(column.typeId)
     pgType.to(field.dataType, format.options) match {

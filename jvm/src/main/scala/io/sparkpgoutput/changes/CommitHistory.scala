@@ -8,7 +8,7 @@ import scala.collection.mutable
  *
  * LSNs are compared unsigned.
  */
-abstract private[sparkpgoutput] class CommitHistory(after: Long) {
+abstract class CommitHistory(after: Long) {
   private var greatestLsn = 0L
 
   /** The greatest LSN of all commits; 0 before the first. */
@@ -46,21 +46,21 @@ abstract private[sparkpgoutput] class CommitHistory(after: Long) {
     remembered == CommitHistory.UnknownXid || asked.forall(_ == remembered)
 }
 
-private[sparkpgoutput] object CommitHistory {
+object CommitHistory {
 
   /** Of a Commit without its Begin; no transaction's (`InvalidTransactionId`). */
   final val UnknownXid = 0L
 }
 
 /** Of a stream whose repeats have been checked before: what does not grow repeats. */
-final private[sparkpgoutput] class CheckedCommits(after: Long) extends CommitHistory(after) {
+final class CheckedCommits(after: Long) extends CommitHistory(after) {
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     !isAbove(lsn)
   override protected def remember(lsn: Long, xid: Long): Unit = ()
 }
 
 /** Remembers all of them: in blocks, a few bytes each. */
-final private[sparkpgoutput] class RememberedCommits(after: Long) extends CommitHistory(after) {
+final class RememberedCommits(after: Long) extends CommitHistory(after) {
   private val blocks = mutable.ArrayBuffer(new CommitList)
 
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =

@@ -5,7 +5,7 @@ import java.util.Arrays
 import CommitList.{Entry, zigzag}
 
 /** Commits whose LSNs grow, in a few bytes each: as differences from the one before. */
-final private[sparkpgoutput] class CommitList extends Serializable {
+final class CommitList extends Serializable {
   private var bytes = new Array[Byte](64)
   private var end = 0
   private var first = Entry(0, 0, 0)
@@ -65,7 +65,7 @@ final private[sparkpgoutput] class CommitList extends Serializable {
   }
 }
 
-private[sparkpgoutput] object CommitList {
+object CommitList {
   final case class Entry(lsn: Long, xid: Long, position: Long)
 
   /** Three numbers of up to ten bytes. */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * @param carried
  *   what is known at its beginning, and which transactions count
  */
-final private[sparkpgoutput] class CommittedChanges(
+final class CommittedChanges(
     carried: CarriedState,
     rules: FollowRules,
     format: ChangeFormat

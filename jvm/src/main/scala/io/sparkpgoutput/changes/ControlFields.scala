@@ -3,10 +3,10 @@ package io.sparkpgoutput.changes
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.protocol.{MessageSchema, PgTypeSchema, StreamContext, TextEncoding}
 
 /** Reads the fields of messages that are no changes. Not thread-safe. */
-final private[sparkpgoutput] class ControlFields(encoding: TextEncoding) {
+final class ControlFields(encoding: TextEncoding) {
 
   /** All fields but the tuples, which are the last: so their ordinals are the schema's. */
   private val decoder =

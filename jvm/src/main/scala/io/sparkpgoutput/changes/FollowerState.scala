@@ -21,7 +21,7 @@ package io.sparkpgoutput.changes
  * @param greatestCommit
  *   the greatest LSN of a commit; 0 before the first
  */
-final private[sparkpgoutput] case class FollowerState(
+final case class FollowerState(
     place: Int = Place.Unknown,
     begun: Option[Transaction] = None,
     streamedXid: Long = 0,
@@ -41,7 +41,7 @@ final private[sparkpgoutput] case class FollowerState(
 }
 
 /** Where in the stream a message stands. */
-private[sparkpgoutput] object Place {
+object Place {
 
   /** At the beginning of what there is of the stream, perhaps in the midst of something. */
   final val Unknown = 0
@@ -60,9 +60,9 @@ private[sparkpgoutput] object Place {
 }
 
 /** A transaction that is open at the end of the messages, and how far it is. */
-final private[sparkpgoutput] case class OpenTransaction(transaction: Transaction, state: String)
+final case class OpenTransaction(transaction: Transaction, state: String)
 
-private[sparkpgoutput] object OpenTransaction {
+object OpenTransaction {
   final val Begun = "begun"
   final val Streaming = "streaming"
   final val Prepared = "prepared"

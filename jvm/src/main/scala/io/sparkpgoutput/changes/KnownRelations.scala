@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes
 
 /** The relations and types that are known at a place in a stream. */
-private[sparkpgoutput] trait KnownRelations {
+trait KnownRelations {
 
   /** The Relation message that holds for a change of the transaction; null where there is none. */
   def relation(transaction: Transaction, oid: Long): SentMessage

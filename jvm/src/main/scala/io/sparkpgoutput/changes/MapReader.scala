@@ -2,13 +2,13 @@ package io.sparkpgoutput.changes
 
 import java.nio.charset.StandardCharsets
 
-import io.sparkpgoutput.types._
+import io.sparkpgoutput.types.{InvalidValue, StringMapWriter, StringPairs, ValueWriter}
 
 /**
  * Writes a table's columns as a map of their names to PostgreSQL's text: a NULL is a key with a NULL
  * value, a column that the message does not carry has no key.
  */
-final private[changes] class MapReader(relation: Relation, format: ChangeFormat, slot: Slot)
+final class MapReader(relation: Relation, format: ChangeFormat, slot: ValueWriter)
     extends TableReader(relation) {
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =

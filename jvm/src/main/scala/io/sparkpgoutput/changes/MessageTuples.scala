@@ -3,19 +3,26 @@ package io.sparkpgoutput.changes
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.protocol.{
+  DecodedTuple,
+  EncodedTuple,
+  MessageSchema,
+  TextEncoding,
+  TupleCells,
+  TupleSchema
+}
 
 /**
  * The messages with changes: their fields, and the cells of their tuples, in UTF-8. Not thread-safe.
  */
-final private[sparkpgoutput] class MessageTuples(encoding: TextEncoding) {
+final class MessageTuples(encoding: TextEncoding) {
   import MessageTuples._
 
   private val decoder =
     new PlacedDecoder(encoding, if (encoding.isUtf8) fieldsOnly else fieldsAndTuples)
   private var row: UnsafeRow = _
-  private val sent = Array.fill(3)(new MessageCells)
-  private val converted = Array.fill(3)(new StructCells)
+  private val sent = Array.fill(3)(new EncodedTuple)
+  private val converted = Array.fill(3)(new DecodedTuple)
 
   /** Reads a message, all of it, whatever is wanted of it. */
   def read(position: Long, message: Array[Byte], context: Int): Unit =
@@ -44,7 +51,7 @@ final private[sparkpgoutput] class MessageTuples(encoding: TextEncoding) {
     }
 }
 
-private[sparkpgoutput] object MessageTuples {
+object MessageTuples {
   final val Key = 0
   final val Old = MessageSchema.OLD - MessageSchema.KEY
   final val New = MessageSchema.NEW - MessageSchema.KEY

@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Columns of a table, as an array of their names. */
-final private[changes] class MissingColumns(relation: Relation) {
+final class MissingColumns(relation: Relation) {
   private val columns = new Array[Int](relation.columns.length)
   private var count = 0
 
@@ -29,7 +29,7 @@ final private[changes] class MissingColumns(relation: Relation) {
 }
 
 /** An ARRAY<STRING> as rows have it (`UnsafeArrayData`). */
-private[changes] object NameArray {
+object NameArray {
   val empty: Array[Byte] = of(Nil)
 
   def of(names: Seq[String]): Array[Byte] = {

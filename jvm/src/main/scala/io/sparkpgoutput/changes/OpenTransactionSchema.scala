@@ -5,7 +5,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.protocol.StructSchema
 
 /** A transaction that is open at the end of a stream. */
-private[sparkpgoutput] object OpenTransactionSchema extends StructSchema {
+object OpenTransactionSchema extends StructSchema {
   val XID: Int = field("_xid", LongType, "id of the top-level transaction")
   val GID: Int = field("_gid", StringType, "identifier of a transaction that is to be prepared")
   val STATE: Int = field(

@@ -3,10 +3,11 @@ package io.sparkpgoutput.changes
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
 
 /** Decodes messages of which it is known where they stand. Not thread-safe. */
-final private[changes] class PlacedDecoder(encoding: TextEncoding, required: StructType) {
+final class PlacedDecoder(encoding: TextEncoding, required: StructType) {
   private val decoder = new MessageDecoder(encoding, required)
 
   /**
@@ -24,5 +25,5 @@ final private[changes] class PlacedDecoder(encoding: TextEncoding, required: Str
   }
 
   /** Starts with the cells of a tuple of the message that was decoded; false where there is none. */
-  def cells(field: Int, cells: MessageCells): Boolean = decoder.cells(field, cells)
+  def cells(field: Int, cells: EncodedTuple): Boolean = decoder.cells(field, cells)
 }

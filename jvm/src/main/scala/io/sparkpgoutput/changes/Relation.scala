@@ -2,24 +2,32 @@ package io.sparkpgoutput.changes
 
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.protocol.{
+  MessageSchema,
+  PgTypeSchema,
+  RelationColumnSchema,
+  RelationSchema,
+  StreamContext,
+  TextEncoding
+}
 
 /** A table, as a Relation message describes it. */
-final private[sparkpgoutput] case class Relation(
+final case class Relation(
     oid: Long,
     name: TableName,
     columns: IndexedSeq[RelationColumn]
 )
 
 /** @param isKey whether it is part of the replica identity */
-final private[sparkpgoutput] case class RelationColumn(
+final case class RelationColumn(
     name: String,
     isKey: Boolean,
     typeId: Long
 )
 
 /** Decodes Relation and Type messages that have been sent. Not thread-safe. */
-final private[sparkpgoutput] class RelationReader(encoding: TextEncoding) {
+final class RelationReader(encoding: TextEncoding) {
   private val decoder = new MessageDecoder(encoding, RelationReader.required)
 
   def relation(sent: SentMessage): Relation = {

@@ -8,7 +8,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * Follows one stream by the summaries of its parts, in order, and finds out what has to be known to
  * read each of them.
  */
-final private[sparkpgoutput] class StreamFold(start: FollowerState, rules: FollowRules)
+final class StreamFold(start: FollowerState, rules: FollowRules)
     extends TransactionHandler {
   private val follower = rules.follower(start, new RememberedCommits(rules.after), this)
   private val parts = mutable.ArrayBuffer.empty[Part]
@@ -59,7 +59,7 @@ final private[sparkpgoutput] class StreamFold(start: FollowerState, rules: Follo
  *   by their first positions what becomes of transactions: null where they do not count; those that
  *   are not among them are in the part from Begin to Commit
  */
-final private[sparkpgoutput] case class CarriedState(
+final case class CarriedState(
     start: FollowerState,
     commits: Map[Long, Commit]
 )
@@ -74,7 +74,7 @@ final private[sparkpgoutput] case class CarriedState(
  * @param encoding
  *   of the text in the messages
  */
-final private[sparkpgoutput] case class FollowRules(
+final case class FollowRules(
     after: Long,
     skipIncomplete: Boolean,
     encoding: TextEncoding

@@ -14,7 +14,7 @@ import StreamEvent._
  * Summarizes a part of a stream. What came before it is not known, so that it may begin in the
  * midst of anything.
  */
-final private[sparkpgoutput] class StreamSummarizer(fields: ControlFields) {
+final class StreamSummarizer(fields: ControlFields) {
   import StreamSummarizer._
 
   private val events = mutable.ArrayBuffer.empty[StreamEvent]
@@ -173,7 +173,7 @@ private object StreamSummarizer {
 }
 
 /** Makes the fingerprint of messages. */
-final private[sparkpgoutput] class Fingerprinter {
+final class Fingerprinter {
   private val crc = new CRC32C
   private var count = 0L
   private var positions = 0L

@@ -10,7 +10,7 @@ package io.sparkpgoutput.changes
  * @param events
  *   what is to be followed, in order
  */
-final private[sparkpgoutput] case class StreamSummary(
+final case class StreamSummary(
     first: Long,
     last: Long,
     fingerprint: Fingerprint,
@@ -18,14 +18,14 @@ final private[sparkpgoutput] case class StreamSummary(
 )
 
 /** By which it is seen whether messages that are read twice were the same. */
-final private[sparkpgoutput] case class Fingerprint(messages: Long, positions: Long, bytes: Long)
+final case class Fingerprint(messages: Long, positions: Long, bytes: Long)
 
 /** A message, or many that are one for who follows the stream. */
-sealed abstract private[sparkpgoutput] class StreamEvent extends Serializable {
+sealed abstract class StreamEvent extends Serializable {
   def follow(follower: TransactionFollower): Unit
 }
 
-private[sparkpgoutput] object StreamEvent {
+object StreamEvent {
   final case class Single(position: Long, message: Array[Byte]) extends StreamEvent {
     override def follow(follower: TransactionFollower): Unit = follower.message(position, message)
   }

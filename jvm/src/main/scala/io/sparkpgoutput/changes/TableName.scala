@@ -1,11 +1,11 @@
 package io.sparkpgoutput.changes
 
 /** The name of a table. */
-final private[sparkpgoutput] case class TableName(namespace: String, name: String) {
+final case class TableName(namespace: String, name: String) {
   override def toString: String = s"$namespace.$name"
 }
 
-private[sparkpgoutput] object TableName {
+object TableName {
 
   /** As it was sent: an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
   def apply(namespace: String, name: String): TableName =
@@ -13,12 +13,12 @@ private[sparkpgoutput] object TableName {
 }
 
 /** Tables by their names: one, or all of a namespace. */
-final private[sparkpgoutput] case class TablePattern(namespace: String, name: Option[String]) {
+final case class TablePattern(namespace: String, name: Option[String]) {
   def matches(table: TableName): Boolean =
     table.namespace == namespace && name.forall(_ == table.name)
 }
 
-private[sparkpgoutput] object TablePattern {
+object TablePattern {
   private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""
   private val Pattern = s"""\\s*($Part)\\s*(?:\\.\\s*($Part|\\*)\\s*)?""".r
   private val Separator = ","

@@ -2,12 +2,12 @@ package io.sparkpgoutput.changes
 
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
-import io.sparkpgoutput.types.Slot
+import io.sparkpgoutput.types.ValueWriter
 
 /**
  * Writes the columns of one table, as one Relation message describes it, to rows. Not thread-safe.
  */
-abstract private[changes] class TableReader(relation: Relation) {
+abstract class TableReader(relation: Relation) {
   final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
 
   /** The columns whose value was not carried by the image read last. */
@@ -43,14 +43,14 @@ abstract private[changes] class TableReader(relation: Relation) {
   protected def end(position: Long): Unit
 }
 
-private[changes] object TableReader {
+object TableReader {
   def of(
       relation: Relation,
       format: ChangeFormat,
       writer: UnsafeRowWriter,
       position: Long
   ): TableReader = {
-    val slots = Slot.all(writer, format.rowType).take(format.requiredColumns.length)
+    val slots = ValueWriter.all(writer, format.rowType).take(format.requiredColumns.length)
     format.table match {
       case columns: TableFormat.Columns =>
         new ColumnsReader(relation, format, columns, slots, position)

@@ -26,7 +26,7 @@ package io.sparkpgoutput.changes
  * @param relations
  *   the last Relation message of each table in its stream blocks, which holds for it
  */
-final private[sparkpgoutput] case class Transaction(
+final case class Transaction(
     xid: Long,
     firstPosition: Long,
     hasBeginning: Boolean,
@@ -63,7 +63,7 @@ final private[sparkpgoutput] case class Transaction(
  * @param inStream
  *   whether it was sent between Stream Start and Stream Stop
  */
-final private[sparkpgoutput] case class SentMessage(
+final case class SentMessage(
     oid: Long,
     position: Long,
     message: Array[Byte],
@@ -82,7 +82,7 @@ final private[sparkpgoutput] case class SentMessage(
  * @param aborted
  *   the subtransactions that are no part of it
  */
-final private[sparkpgoutput] case class Commit(
+final case class Commit(
     lsn: Long,
     timestamp: Long,
     gid: String,

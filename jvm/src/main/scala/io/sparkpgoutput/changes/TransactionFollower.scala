@@ -22,7 +22,7 @@ import io.sparkpgoutput.protocol.StreamContext._
  * @see
  *   PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
  */
-final private[sparkpgoutput] class TransactionFollower(
+final class TransactionFollower(
     start: FollowerState,
     fields: ControlFields,
     commits: CommitHistory,
@@ -307,7 +307,7 @@ final private[sparkpgoutput] class TransactionFollower(
     if (!skipIncomplete) throw ChangesError.incomplete(what, position, xid, gid)
 }
 
-private[sparkpgoutput] object TransactionFollower {
+object TransactionFollower {
 
   /**
    * How many numbers the rows of a change take in its transaction: two, for a pre-image and a

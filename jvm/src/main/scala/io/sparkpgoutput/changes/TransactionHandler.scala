@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes
 
 /** What is done with the transactions of a stream, as [[TransactionFollower]] comes upon them. */
-private[sparkpgoutput] trait TransactionHandler {
+trait TransactionHandler {
 
   /** A transaction begins; a part of it may have been sent before, which then was dropped. */
   def begin(transaction: Transaction): Unit

@@ -4,14 +4,14 @@ import java.util.ArrayList
 
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 
-import io.sparkpgoutput.protocol.InvalidValueException
-import io.sparkpgoutput.types._
+import io.sparkpgoutput.errors.InvalidValueException
+import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 
 /**
  * Writes a table's columns as one VARIANT, an object with a field for each: a NULL is a null, a
  * column that the message does not carry has no field.
  */
-final private[changes] class VariantReader(relation: Relation, format: ChangeFormat, slot: Slot)
+final class VariantReader(relation: Relation, format: ChangeFormat, slot: ValueWriter)
     extends TableReader(relation) {
   private val values = relation.columns
     .map(column => new VariantValue(format.options.pgType(column.typeId), format.options))

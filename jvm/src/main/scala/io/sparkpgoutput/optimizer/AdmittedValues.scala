@@ -3,7 +3,7 @@ package io.sparkpgoutput.optimizer
 import org.apache.spark.sql.catalyst.expressions._
 
 /** The values that a filter leaves of a column or field. */
-private[optimizer] object AdmittedValues extends PredicateHelper {
+object AdmittedValues extends PredicateHelper {
 
   /**
    * Those with which the condition can be true; None where it can with any. Found in the conditions

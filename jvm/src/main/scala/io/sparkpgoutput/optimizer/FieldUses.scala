@@ -5,8 +5,8 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 
-import io.sparkpgoutput.expressions.{RowFunction, TypedRow}
 import io.sparkpgoutput.optimizer.RequiredFields.{Elements, Presence, Whole, member}
+import io.sparkpgoutput.rows.sql.{RowFunction, TypedRow}
 
 /**
  * Finds out which part a plan uses of each of these columns, some of which are others' copies.
@@ -14,7 +14,7 @@ import io.sparkpgoutput.optimizer.RequiredFields.{Elements, Presence, Whole, mem
  * @param ofTuple
  *   what typed rows use of a tuple
  */
-final private[optimizer] class FieldUses(
+final class FieldUses(
     columns: Map[ExprId, HeldRow],
     val ofTuple: RequiredFields
 ) {

@@ -4,15 +4,16 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode}
-import io.sparkpgoutput.protocol.{MessageFilter, MessageSchema}
+import io.sparkpgoutput.decode.MessageFilter
+import io.sparkpgoutput.decode.sql.{DecodeFunction, PrunedDecode}
+import io.sparkpgoutput.protocol.MessageSchema
 
 /**
  * Lets a decode below a filter leave out the messages that the filter drops by their type or table:
  * their rows become NULL, for which the same conditions are not true either. And marks what is
  * decoded for a filter and for the operators above it, lest Spark copy the decode into the filter.
  */
-private[optimizer] object FilterDecodes {
+object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, Project(list, child)) if list.exists(decoded(_, condition)) =>
       val columns = AttributeSet(list.filter(decoded(_, condition)).map(_.toAttribute))

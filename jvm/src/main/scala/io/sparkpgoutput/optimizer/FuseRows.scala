@@ -5,13 +5,14 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.{Expression, GetStructField}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-import io.sparkpgoutput.expressions.{DecodeFunction, RowFunction, RowOfMessage}
+import io.sparkpgoutput.decode.sql.DecodeFunction
+import io.sparkpgoutput.rows.sql.{RowFunction, RowOfMessage}
 
 /**
  * Reads typed rows straight from the messages where nothing else of the decode is used: then
  * the decode has no row. Beside other uses `PruneDecodes` lets it hand on the tuple's bytes.
  */
-private[optimizer] object FuseRows {
+object FuseRows {
   def apply(plan: LogicalPlan): LogicalPlan = {
     val rows = rowsOfDecodes(plan)
     plan.transformAllExpressions { case row: RowFunction =>

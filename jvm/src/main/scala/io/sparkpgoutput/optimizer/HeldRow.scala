@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType
  * @param typed
  *   of a typed row of a tuple, of which only whole columns can be left out, the type
  */
-final private[optimizer] case class HeldRow(
+final case class HeldRow(
     first: ExprId,
     path: Seq[String] = Nil,
     typed: Option[StructType] = None

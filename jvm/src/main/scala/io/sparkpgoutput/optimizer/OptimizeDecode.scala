@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperato
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 
-import io.sparkpgoutput.expressions.{DecodeFunction, TypedRow}
+import io.sparkpgoutput.decode.sql.DecodeFunction
+import io.sparkpgoutput.rows.sql.TypedRow
 
 /**
  * Reads typed rows straight from messages, makes decodes of the same message one, narrows each to

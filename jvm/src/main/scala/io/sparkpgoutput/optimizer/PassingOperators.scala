@@ -3,7 +3,7 @@ package io.sparkpgoutput.optimizer
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /** Operators that hand on columns of their input as they are, whatever their number and type. */
-private[optimizer] object PassingOperators {
+object PassingOperators {
 
   /**
    * Those of which it is known. Not a union, whose inputs must be alike, nor what writes; and not a

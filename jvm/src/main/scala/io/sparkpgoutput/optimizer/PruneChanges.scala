@@ -4,8 +4,12 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 
-import io.sparkpgoutput.expressions.ArgumentColumn
-import io.sparkpgoutput.tablefunctions.{ChangesOperator, OpenTransactions, TableChanges}
+import io.sparkpgoutput.changes.sql.{
+  ArgumentColumn,
+  ChangesOperator,
+  OpenTransactions,
+  TableChanges
+}
 
 /**
  * Narrows table changes to the columns that the query uses, and lets them leave out the tables and

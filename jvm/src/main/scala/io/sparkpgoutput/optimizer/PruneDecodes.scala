@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{ArrayType, StructType}
 
-import io.sparkpgoutput.expressions.{DecodeFunction, PrunedDecode, RowFunction, TypedRow}
+import io.sparkpgoutput.decode.sql.{DecodeFunction, PrunedDecode}
 import io.sparkpgoutput.optimizer.RequiredFields.{Cells, Elements, Presence, Whole, member}
+import io.sparkpgoutput.rows.sql.{RowFunction, TypedRow}
 
 /**
  * Narrows each decode to the fields that the query uses, and with it the columns that hold its row;
@@ -16,7 +17,7 @@ import io.sparkpgoutput.optimizer.RequiredFields.{Cells, Elements, Presence, Who
  * Followed are columns that a projection makes of a decode or a typed row, from there through
  * operators that pass them on. Where one gets anywhere else it stays whole.
  */
-private[optimizer] object PruneDecodes {
+object PruneDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = {
     val uses = new FieldUses(columns(plan), ofTuple(plan))
     uses.addPlan(plan)

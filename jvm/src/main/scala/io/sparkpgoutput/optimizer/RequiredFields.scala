@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StructField, StructType}
 import io.sparkpgoutput.protocol.TupleSchema
 
 /** The part of a value that a query uses. */
-sealed abstract private[optimizer] class RequiredFields {
+sealed abstract class RequiredFields {
   def and(other: RequiredFields): RequiredFields
 
   /** The part of one of its members. */
@@ -29,7 +29,7 @@ sealed abstract private[optimizer] class RequiredFields {
     member.copy(dataType = prune(member.dataType))
 }
 
-private[optimizer] object RequiredFields {
+object RequiredFields {
 
   /** All of it. */
   case object Whole extends RequiredFields {

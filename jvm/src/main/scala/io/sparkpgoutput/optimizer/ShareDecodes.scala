@@ -6,14 +6,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical._
 
-import io.sparkpgoutput.expressions.DecodeFunction
+import io.sparkpgoutput.decode.sql.DecodeFunction
 
 /**
  * Makes decodes of the same message one: what an operator and those above it need of a message is
  * decoded in a projection below it, once for each row. A decode is put there only if the operator
  * evaluates it for each row anyway.
  */
-private[optimizer] object ShareDecodes extends PredicateHelper {
+object ShareDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = new ShareDecodes().shareAll(plan)
 
   private def decodesIn(expressions: Seq[Expression]): Seq[DecodeFunction] =

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 /**
  * Conditions that cannot fail, whatever the row: such that Spark gives to a source to skip data by.
  */
-private[optimizer] object SimpleConditions {
+object SimpleConditions {
   def contains(condition: Expression): Boolean = condition match {
     case _: Attribute | _: Literal                          => true
     case _: BinaryComparison | _: In | _: InSet             => condition.children.forall(contains)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{ElementAt, Expression, GetArra
 import org.apache.spark.sql.types.{ArrayType, StringType}
 
 /** One element, at a constant position, of an array of strings, such as `d.new.text[3]`. */
-private[optimizer] object TextElement {
+object TextElement {
 
   /** The array, which is its first child, and the position from 0. */
   def unapply(expression: Expression): Option[(Expression, Int)] = expression match {

@@ -4,7 +4,7 @@ import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
 
 /** Integers as PostgreSQL sends them. They check the array's bounds, and nothing else. */
-private[sparkpgoutput] object BigEndian {
+object BigEndian {
   private val Int16: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Short]], ByteOrder.BIG_ENDIAN)
   private val Int32: VarHandle =

@@ -9,14 +9,14 @@ package io.sparkpgoutput.protocol
  *
  * Integers are big-endian and unsigned but where said otherwise.
  */
-final private[protocol] class MessageReader {
+final class MessageReader {
   import MessageReader._
 
   private val copy = new Array[Byte](CopiedSize)
   private var bytes = copy
   private var limit = 0
   private var at = 0
-  private var failure: Malformation = _
+  private var failure: DecodeFailure = _
   private var ascii = false
 
   /** The number of the column that is being read, for error messages; 0 outside of columns. */
@@ -47,7 +47,7 @@ final private[protocol] class MessageReader {
   def end: Int = limit
   def position: Int = at
   def left: Int = limit - at
-  def malformation: Malformation = failure
+  def malformation: DecodeFailure = failure
   def ok: Boolean = failure == null
 
   /** Goes to a position, to read the fields from there. */
@@ -62,7 +62,7 @@ final private[protocol] class MessageReader {
       position: Int = at
   ): Unit =
     if (ok) {
-      failure = new Malformation(position, field, column, part, problem, found, wanted)
+      failure = new DecodeFailure(position, field, column, part, problem, found, wanted)
       limit = at
     }
 

@@ -60,7 +60,7 @@ object MessageSchema extends StructSchema {
   val NEW: Int = field("new", TupleSchema.schema, "INSERT, UPDATE: the new row")
 
   /** With what the optimizer may ask for besides. */
-  private[sparkpgoutput] lazy val complete: StructType = StructType(schema.map { member =>
+  lazy val complete: StructType = StructType(schema.map { member =>
     if (member.dataType == TupleSchema.schema) member.copy(dataType = TupleSchema.complete)
     else member
   })
@@ -117,19 +117,19 @@ object TupleSchema extends StructSchema {
    * Not among the members that users see: the tuple as it stands in the message, number of columns
    * and cells, for what reads typed rows from it.
    */
-  private[sparkpgoutput] val CELLS: Int = BINARY + 1
+  val CELLS: Int = BINARY + 1
 
-  private[sparkpgoutput] lazy val complete: StructType = schema.add("cells", BinaryType)
+  lazy val complete: StructType = schema.add("cells", BinaryType)
 
   /** The text, of which only the elements with these positions are wanted; others may be NULL. */
-  private[sparkpgoutput] def withElements(text: StructField, positions: Set[Int]): StructField = {
+  def withElements(text: StructField, positions: Set[Int]): StructField = {
     val sorted = positions.toArray.sorted.map(_.toLong)
     val marked = new MetadataBuilder().withMetadata(text.metadata).putLongArray(Elements, sorted)
     text.copy(metadata = marked.build())
   }
 
   /** Those positions, in their order; None where all are wanted. */
-  private[sparkpgoutput] def elements(text: StructField): Option[Seq[Int]] =
+  def elements(text: StructField): Option[Seq[Int]] =
     Option.when(text.metadata.contains(Elements))(
       text.metadata.getLongArray(Elements).toSeq.map(_.toInt)
     )

@@ -15,7 +15,7 @@ package io.sparkpgoutput.protocol
  *   `logicalproto.h`
  */
 final class MessageType private (val tag: Char, val name: String, val inStream: Boolean) {
-  private[protocol] val nameBytes: Array[Byte] = name.getBytes("US-ASCII")
+  val nameBytes: Array[Byte] = name.getBytes("US-ASCII")
 }
 
 object MessageType {
@@ -50,7 +50,7 @@ object MessageType {
   }
 
   /** The type of a message that begins with this byte; null where there is none. */
-  private[protocol] def of(tag: Byte): MessageType = byTag(tag & 0xff)
+  def of(tag: Byte): MessageType = byTag(tag & 0xff)
 
   private def outside(tag: Char, name: String) = new MessageType(tag, name, inStream = false)
   private def either(tag: Char, name: String) = new MessageType(tag, name, inStream = true)

@@ -21,7 +21,7 @@ final class TextEncoding private (val charset: Charset) extends Serializable {
   override def toString: String = charset.name
 
   /** The same text in UTF-8; null where the bytes are no text in this encoding. */
-  private[sparkpgoutput] def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
+  def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
     try {
       val text = charset.newDecoder().decode(ByteBuffer.wrap(bytes, from, size)) // reports errors
       corrected(text.toString).getBytes(StandardCharsets.UTF_8)
@@ -124,6 +124,6 @@ object TextEncoding {
     try Charset.isSupported(name)
     catch { case _: IllegalArgumentException => false }
 
-  private[sparkpgoutput] def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
+  def isValidUtf8(bytes: Array[Byte], from: Int, size: Int): Boolean =
     UTF8String.fromBytes(bytes, from, size).isValid
 }

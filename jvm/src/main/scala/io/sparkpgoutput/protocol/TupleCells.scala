@@ -5,8 +5,10 @@ import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.sparkpgoutput.errors.SchemaMismatchException
+
 /** The cells of a tuple, which are gone through from the first to the last. */
-abstract private[sparkpgoutput] class TupleCells {
+abstract class TupleCells {
 
   /** The number of columns. */
   def columns: Int
@@ -21,7 +23,7 @@ abstract private[sparkpgoutput] class TupleCells {
 }
 
 /** Those of a struct of [[TupleSchema]]. */
-final private[sparkpgoutput] class StructCells extends TupleCells {
+final class DecodedTuple extends TupleCells {
   private var kinds: UTF8String = _
   private var text: ArrayData = _
   private var binary: ArrayData = _
@@ -83,14 +85,14 @@ final private[sparkpgoutput] class StructCells extends TupleCells {
 }
 
 /** Those in the bytes of a message that has been checked. */
-final private[sparkpgoutput] class MessageCells extends TupleCells {
+final class EncodedTuple extends TupleCells {
   private var number = 0
   private var column = 0
   private var next = 0
 
   /** Begins with a tuple that was handed on as it stood in its message. */
   def start(tuple: Array[Byte]): Unit =
-    start(tuple, TupleDecoder.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
+    start(tuple, EncodedTuple.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
 
   def start(message: Array[Byte], firstCell: Int, columns: Int): Unit = {
     if (bytes ne message) bytes = message
@@ -104,13 +106,38 @@ final private[sparkpgoutput] class MessageCells extends TupleCells {
   override def goTo(wanted: Int): Int = {
     var at = next
     while (column < wanted) {
-      at = TupleDecoder.cellEnd(bytes, at, bytes.length)
+      at = EncodedTuple.cellEnd(bytes, at, bytes.length)
       column += 1
     }
-    from = at + TupleDecoder.CellHead
-    to = TupleDecoder.cellEnd(bytes, at, bytes.length)
+    from = at + EncodedTuple.CellHead
+    to = EncodedTuple.cellEnd(bytes, at, bytes.length)
     column += 1
     next = to
     bytes(at).toInt
   }
+}
+
+object EncodedTuple {
+
+  /**
+   * Where the cell ends that begins at a position: n and u are their kind only, t and b have a
+   * uint32 length and so many bytes. -1 where that is not before the message's end.
+   */
+  def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
+    val kind = if (at < end) message(at).toInt else EndOfMessage
+    if (kind == 't' || kind == 'b') {
+      val size = if (at <= end - CellHead) BigEndian.int32(message, at + 1) else -1
+      if (size < 0 || size > end - at - CellHead) -1 else at + CellHead + size
+    } else if (kind == 'n' || kind == 'u') at + 1
+    else -1
+  }
+
+  /** The bytes before the cells: the number of columns. */
+  final val TupleHead = 2
+
+  /** The bytes before the value of a cell: its kind and the uint32 length. */
+  final val CellHead = 5
+
+  /** No kind of cell. */
+  final private val EndOfMessage = 0
 }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, Uns
 import org.apache.spark.sql.types.{ArrayType, DataType}
 
 /** Reads arrays to ARRAY, nested once for each dimension. */
-final private[types] class ArrayConversion(
+final class ArrayConversion(
     target: ArrayType,
     text: ArrayElements,
     binary: ArrayElements,
@@ -21,10 +21,10 @@ final private[types] class ArrayConversion(
   }
   private val depth = elementTypes.length
   private val writers = new Array[UnsafeArrayWriter](depth)
-  private var slot: Slot = _
+  private var slot: ValueWriter = _
   private var parent: UnsafeWriter = _
 
-  override protected def write(elements: ArrayElements, out: Slot): Unit = {
+  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
     if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
     if (out.writer ne parent) prepare(out.writer)
     val start = parent.cursor
@@ -35,9 +35,10 @@ final private[types] class ArrayConversion(
   private def prepare(parent: UnsafeWriter): Unit = {
     this.parent = parent
     elementTypes.indices.foreach { dimension =>
-      writers(dimension) = new UnsafeArrayWriter(parent, Slot.elementSize(elementTypes(dimension)))
+      writers(dimension) =
+        new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
     }
-    slot = new Slot(writers(depth - 1), elementTypes(depth - 1), 0)
+    slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
   }
 
   private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {

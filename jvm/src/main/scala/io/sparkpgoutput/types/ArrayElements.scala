@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 /**
  * The elements of an array, which are read one after the other. Used again for one after another.
  */
-abstract private[types] class ArrayElements {
+abstract class ArrayElements {
 
   /** The number of dimensions; 0 where the array is empty. */
   var dimensions = 0
@@ -29,10 +29,10 @@ abstract private[types] class ArrayElements {
   def next(): Boolean
 
   /** Reads the element that `next` went to. */
-  def convert(conversion: Conversion, out: Slot): Unit
+  def convert(conversion: Conversion, out: ValueWriter): Unit
 }
 
-private[types] object ArrayElements {
+object ArrayElements {
 
   /** `MAXDIM` */
   final val MostDimensions = 6

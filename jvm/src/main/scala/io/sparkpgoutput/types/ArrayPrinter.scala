@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** Prints arrays as `array_out` does. */
-final private[types] class ArrayPrinter(
+final class ArrayPrinter(
     delimiter: Char,
     elements: ArrayElements,
     element: Printer

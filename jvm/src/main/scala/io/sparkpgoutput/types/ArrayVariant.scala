@@ -7,7 +7,7 @@ import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException
 /**
  * Reads arrays of any dimensions to VARIANT, elements as [[VariantValue]] says.
  */
-final private[types] class ArrayVariant(
+final class ArrayVariant(
     text: ArrayElements,
     binary: ArrayElements,
     element: PgType,
@@ -15,7 +15,7 @@ final private[types] class ArrayVariant(
 ) extends ArrayElementsConversion(text, binary) {
   private val value = new VariantValue(element, options)
 
-  override protected def write(elements: ArrayElements, out: Slot): Unit = {
+  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
     val builder = new VariantBuilder(false)
     try
       if (elements.dimensions > 0) appendDimension(0, elements, builder)

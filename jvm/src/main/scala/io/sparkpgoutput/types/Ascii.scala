@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** Text of ASCII in bytes. */
-private[sparkpgoutput] object Ascii {
+object Ascii {
 
   /** Whether the bytes from `from` up to `to` are this text. */
   def equal(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =

@@ -10,7 +10,7 @@ package io.sparkpgoutput.types
  * @see
  *   `array_send`
  */
-final private[types] class BinaryArrayElements(typeName: String, element: Long)
+final class BinaryArrayElements(typeName: String, element: Long)
     extends ArrayElements {
   private val reader = new BinaryReader(typeName)
 
@@ -57,7 +57,7 @@ final private[types] class BinaryArrayElements(typeName: String, element: Long)
     size != -1
   }
 
-  override def convert(conversion: Conversion, out: Slot): Unit =
+  override def convert(conversion: Conversion, out: ValueWriter): Unit =
     conversion.fromBinary(bytes, from, to, out)
 
   private def malformed = InvalidValue.malformed(typeName)

@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * Reads a binary value that is made of several, each checked against what is left. Used again for
  * one value after another.
  */
-final private[sparkpgoutput] class BinaryReader(typeName: String) {
+final class BinaryReader(typeName: String) {
   private var at = 0
   private var end = 0
 

@@ -8,7 +8,7 @@ package io.sparkpgoutput.types
  * @param unitsPerDay
  *   in that count
  */
-abstract private[sparkpgoutput] class CalendarConversion(
+abstract class CalendarConversion(
     reader: LongReader,
     unitsPerDay: Long,
     infinity: Infinity
@@ -21,9 +21,9 @@ abstract private[sparkpgoutput] class CalendarConversion(
   protected def convert(value: Long): Long
 
   /** Writes Spark's value. */
-  protected def put(value: Long, out: Slot): Unit
+  protected def put(value: Long, out: ValueWriter): Unit
 
-  final override def write(value: Long, out: Slot): Unit =
+  final override def write(value: Long, out: ValueWriter): Unit =
     if (value == Unbounded.Begin) unbounded(first, out)
     else if (value == Unbounded.End) unbounded(last, out)
     else {
@@ -33,6 +33,6 @@ abstract private[sparkpgoutput] class CalendarConversion(
       put(converted - unixEpoch, out)
     }
 
-  private def unbounded(nearest: Long, out: Slot): Unit =
+  private def unbounded(nearest: Long, out: ValueWriter): Unit =
     if (Unbounded.isClamped(infinity, out)) put(nearest - unixEpoch, out)
 }

@@ -10,7 +10,7 @@ package io.sparkpgoutput.types
  * The years begin in March here, so that a leap day is a year's last, and come in eras of 400,
  * which are all the same.
  */
-private[sparkpgoutput] object CivilDate {
+object CivilDate {
   private val DaysPerEra = 146097
 
   /** The days from 0000-03-01 to 2000-01-01. */

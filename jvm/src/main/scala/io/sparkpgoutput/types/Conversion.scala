@@ -9,28 +9,28 @@ import io.sparkpgoutput.protocol.TupleCells
  * to, but not including, `to`. A value that does not fit is thrown as [[InvalidValue]]. Not
  * thread-safe.
  */
-abstract private[sparkpgoutput] class Conversion {
+abstract class Conversion {
 
   /** Reads the value from its text, in UTF-8. */
-  def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit
+  def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit
 
   /** Reads the value from what the type's send function made of it. */
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit
 
   /** Reads the value of a cell that has one: of kind t or b. */
-  final def fromCell(kind: Int, cells: TupleCells, out: Slot): Unit =
+  final def fromCell(kind: Int, cells: TupleCells, out: ValueWriter): Unit =
     if (kind == 't') fromText(cells.bytes, cells.from, cells.to, out)
     else fromBinary(cells.bytes, cells.from, cells.to, out)
 }
 
 /** Reads to strings: text as it is, binary as the server would print it. */
-final private[sparkpgoutput] class StringConversion(printer: Printer) extends Conversion {
+final class StringConversion(printer: Printer) extends Conversion {
   private val text = new TextBuffer
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     out.write(bytes, from, to - from)
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     text.clear()
     printer.print(bytes, from, to, text)
     out.write(text.bytes, 0, text.size)

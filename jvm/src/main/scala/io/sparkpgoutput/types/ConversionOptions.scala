@@ -22,7 +22,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param declared
  *   the types whose oids PostgreSQL does not fix
  */
-final private[sparkpgoutput] case class ConversionOptions(
+final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
@@ -33,7 +33,7 @@ final private[sparkpgoutput] case class ConversionOptions(
 ) {
 
   /** The type with an oid; a [[PgUnknown]] where neither PostgreSQL nor an option says which it is. */
-  private[sparkpgoutput] def pgType(oid: Long): PgType =
+  def pgType(oid: Long): PgType =
     declared.getOrElse(oid, PgTypes.byOid.getOrElse(oid, new PgUnknown(oid)))
 }
 

@@ -4,7 +4,7 @@ package io.sparkpgoutput.types
  * Goes through the text of a date, a time or an interval, part after part. What is not as it must
  * be is thrown as malformed; no byte is looked at beyond the text.
  */
-abstract private[sparkpgoutput] class DateTimeCursor(typeName: String) {
+abstract class DateTimeCursor(typeName: String) {
   protected var bytes: Array[Byte] = Array.emptyByteArray
   protected var at = 0
   protected var end = 0

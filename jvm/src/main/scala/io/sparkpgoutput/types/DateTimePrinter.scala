@@ -6,7 +6,7 @@ package io.sparkpgoutput.types
  * @see
  *   `EncodeDateOnly`, `EncodeTimeOnly`, `EncodeTimezone` and `AppendSeconds` of `datetime.c`
  */
-private[sparkpgoutput] object DateTimePrinter {
+object DateTimePrinter {
 
   /** `1997-12-17`; what comes before the year 1 also has an [[era]], which is printed last. */
   def date(date: Long, out: TextBuffer): Unit = {

@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `EncodeDateOnly` and `EncodeDateTime` of PostgreSQL's `datetime.c`
  */
-final private[sparkpgoutput] class DateTimeText(typeName: String, style: DateStyle)
+final class DateTimeText(typeName: String, style: DateStyle)
     extends DateTimeCursor(typeName) {
   import DateTimeText._
 

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 
 /** Reads numbers in decimal as DECIMAL, exactly. */
-final private[types] class DecimalConversion(reader: DecimalReader, target: DecimalType)
+final class DecimalConversion(reader: DecimalReader, target: DecimalType)
     extends Conversion {
   private val precision = target.precision
   private val scale = target.scale
@@ -11,17 +11,17 @@ final private[types] class DecimalConversion(reader: DecimalReader, target: Deci
   private val number = new DecimalNumber
   private val wide = new UInt128
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.fromText(bytes, from, to, number)
     write(out)
   }
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.fromBinary(bytes, from, to, number)
     write(out)
   }
 
-  private def write(out: Slot): Unit = {
+  private def write(out: ValueWriter): Unit = {
     val significand = number.significand
     val shift = scale + number.exponent
     if (!number.finite) throw DecimalConversion.notFinite
@@ -41,7 +41,7 @@ final private[types] class DecimalConversion(reader: DecimalReader, target: Deci
   }
 
   /** Writes a coefficient times a power of ten that has no more than the digits there are. */
-  private def write(coefficient: Long, power: Int, out: Slot): Unit =
+  private def write(coefficient: Long, power: Int, out: ValueWriter): Unit =
     if (isLong) {
       val magnitude = coefficient * PowersOfTen(power)
       out.write(if (number.negative) -magnitude else magnitude)
@@ -51,7 +51,7 @@ final private[types] class DecimalConversion(reader: DecimalReader, target: Deci
       writeWide(out)
     }
 
-  private def writeAllDigits(out: Slot): Unit = {
+  private def writeAllDigits(out: ValueWriter): Unit = {
     if (number.integerDigits > precision - scale || number.more - number.exponent > scale) {
       throw refused
     }
@@ -62,7 +62,7 @@ final private[types] class DecimalConversion(reader: DecimalReader, target: Deci
     writeWide(out)
   }
 
-  private def writeWide(out: Slot): Unit = {
+  private def writeWide(out: ValueWriter): Unit = {
     val decimal =
       if (wide.isLong) {
         Decimal.createUnsafe(if (number.negative) -wide.toLong else wide.toLong, precision, scale)
@@ -88,7 +88,7 @@ final private[types] class DecimalConversion(reader: DecimalReader, target: Deci
   }
 }
 
-private[types] object DecimalConversion {
+object DecimalConversion {
 
   /** What takes numbers with so many digits before and after the point. */
   def remedy(integerDigits: Int, fractionDigits: Int): String = {

@@ -4,7 +4,7 @@ package io.sparkpgoutput.types
  * A number in decimal as it was read: ±significand × 10^exponent, and the digits that follow where
  * the significand is full. Used again for one value after another.
  */
-final private[sparkpgoutput] class DecimalNumber {
+final class DecimalNumber {
 
   /** Whether it is a number; where not, `special` is NaN or infinite. */
   var finite = true
@@ -73,7 +73,7 @@ final private[sparkpgoutput] class DecimalNumber {
     }
 }
 
-private[sparkpgoutput] object DecimalNumber {
+object DecimalNumber {
 
   /** The significand has as many digits before others follow. */
   final val MostDigits = 19

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types._
 
 /** Reads values that are numbers in decimal. */
-abstract private[sparkpgoutput] class DecimalReader {
+abstract class DecimalReader {
   def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
   def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
 

@@ -4,7 +4,7 @@ package io.sparkpgoutput.types
  * The text of a number as `numeric_out`, `float4out` and `float8out` print it: a sign, digits with
  * a point, an exponent; NaN, Infinity and -Infinity.
  */
-private[sparkpgoutput] object DecimalText {
+object DecimalText {
 
   /** An exponent beyond is none of a number that a server has. */
   final private val MostExponent = 999999

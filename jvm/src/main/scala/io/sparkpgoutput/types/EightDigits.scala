@@ -9,7 +9,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * @see
  *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 6
  */
-private[types] object EightDigits {
+object EightDigits {
   final val Power = 100000000L
 
   /**

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import io.sparkpgoutput.protocol.TextEncoding
 
 /** Text inside binary values, which is in the encoding that the server sent text in. */
-final private[sparkpgoutput] class EncodedText(encoding: TextEncoding) extends Printer {
+final class EncodedText(encoding: TextEncoding) extends Printer {
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
     if (encoding.isUtf8) {
       if (!TextEncoding.isValidUtf8(bytes, from, to - from)) throw invalid

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import io.sparkpgoutput.protocol.TextEncoding
 
 /** Reads the pairs of an hstore; they are there until the next is read. */
-final private[sparkpgoutput] class HstoreReader(encoding: TextEncoding) {
+final class HstoreReader(encoding: TextEncoding) {
   import HstoreReader._
 
   private val binary = new BinaryReader(PgHstore.name)

@@ -21,7 +21,7 @@ import java.nio.charset.StandardCharsets
  *   the powers of ten from this up to `greatestTiePower` have few enough factors of five that a
  *   significand of 64 bits times the power can be halfway between two numbers
  */
-sealed abstract private[types] class IeeeFormat(
+sealed abstract class IeeeFormat(
     val mantissaBits: Int,
     val exponentBits: Int,
     leastPower: Int,
@@ -99,7 +99,7 @@ sealed abstract private[types] class IeeeFormat(
   }
 }
 
-private[types] object IeeeFormat {
+object IeeeFormat {
 
   /** float4 and FLOAT. */
   object Binary32 extends IeeeFormat(23, 8, -64, 38, -17, 10) {

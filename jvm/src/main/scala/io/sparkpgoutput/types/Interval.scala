@@ -4,7 +4,7 @@ package io.sparkpgoutput.types
  * An interval, as PostgreSQL has it: months, days and microseconds apart from each other, each with
  * its sign. Used again for one value after another.
  */
-final private[sparkpgoutput] class Interval {
+final class Interval {
   var months = 0
   var days = 0
   var micros = 0L

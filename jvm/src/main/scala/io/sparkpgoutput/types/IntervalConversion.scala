@@ -7,30 +7,30 @@ import org.apache.spark.sql.types.{DayTimeIntervalType, YearMonthIntervalType}
  *
  * What is finer than the last field of the type is no value of it: an INTERVAL DAY has no hours.
  */
-abstract private[sparkpgoutput] class IntervalConversion(typeName: String, infinity: Infinity)
+abstract class IntervalConversion(typeName: String, infinity: Infinity)
     extends Conversion {
   private val text = new IntervalText(typeName)
   private val binary = new BinaryReader(typeName)
   private val interval = new Interval
 
   /** Writes an interval that is finite. */
-  protected def write(interval: Interval, out: Slot): Unit
+  protected def write(interval: Interval, out: ValueWriter): Unit
 
   /** Writes what is nearest to an infinite one: the greatest, or the least. */
-  protected def writeNearest(greatest: Boolean, out: Slot): Unit
+  protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit
 
-  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     text.read(bytes, from, to, interval)
     writeAny(out)
   }
 
-  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     binary.start(bytes, from, to)
     interval.read(binary)
     writeAny(out)
   }
 
-  private def writeAny(out: Slot): Unit = {
+  private def writeAny(out: ValueWriter): Unit = {
     val unbounded = interval.unbounded
     if (unbounded == 0) write(interval, out)
     else if (Unbounded.isClamped(infinity, out)) writeNearest(unbounded == Unbounded.End, out)
@@ -40,7 +40,7 @@ abstract private[sparkpgoutput] class IntervalConversion(typeName: String, infin
     throw new InvalidValue(problem, s"use $remedy")
 }
 
-private[sparkpgoutput] object IntervalConversion {
+object IntervalConversion {
   private val YearMonth = YearMonthIntervalType()
   private val DayTime = DayTimeIntervalType()
 
@@ -49,7 +49,7 @@ private[sparkpgoutput] object IntervalConversion {
     new IntervalConversion(typeName, infinity) {
       private val unit = if (target.endField == YearMonthIntervalType.YEAR) 12 else 1
 
-      override protected def write(interval: Interval, out: Slot): Unit = {
+      override protected def write(interval: Interval, out: ValueWriter): Unit = {
         if (interval.days != 0 || interval.micros != 0) {
           refuse("has days or time", if (interval.months == 0) DayTime.sql else "STRING")
         }
@@ -57,7 +57,7 @@ private[sparkpgoutput] object IntervalConversion {
         out.write(interval.months)
       }
 
-      override protected def writeNearest(greatest: Boolean, out: Slot): Unit =
+      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
         out.write((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit)
     }
 
@@ -71,7 +71,7 @@ private[sparkpgoutput] object IntervalConversion {
         case _                          => 1L
       }
 
-      override protected def write(interval: Interval, out: Slot): Unit = {
+      override protected def write(interval: Interval, out: ValueWriter): Unit = {
         if (interval.months != 0) {
           val only = interval.days == 0 && interval.micros == 0
           refuse("has months", if (only) YearMonth.sql else "STRING")
@@ -81,7 +81,7 @@ private[sparkpgoutput] object IntervalConversion {
         out.write(value)
       }
 
-      override protected def writeNearest(greatest: Boolean, out: Slot): Unit =
+      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
         out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
 
       private def micros(days: Int, micros: Long): Long = {

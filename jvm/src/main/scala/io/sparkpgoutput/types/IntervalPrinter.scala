@@ -6,7 +6,7 @@ package io.sparkpgoutput.types
  * @see
  *   `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
  */
-final private[sparkpgoutput] class IntervalPrinter(typeName: String) extends Printer {
+final class IntervalPrinter(typeName: String) extends Printer {
   private val reader = new BinaryReader(typeName)
   private val interval = new Interval
 

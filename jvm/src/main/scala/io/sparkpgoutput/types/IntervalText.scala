@@ -13,7 +13,7 @@ package io.sparkpgoutput.types
  * @see
  *   `EncodeInterval` of PostgreSQL's `datetime.c`
  */
-final private[sparkpgoutput] class IntervalText(typeName: String) extends DateTimeCursor(typeName) {
+final class IntervalText(typeName: String) extends DateTimeCursor(typeName) {
   import IntervalText._
 
   // Wider than an interval's, so that they need be checked only at the end.

@@ -12,11 +12,11 @@ import scala.util.control.NoStackTrace
  *   the type or the option that would take the value, such as "use DECIMAL(12,3)"; null where none
  *   would
  */
-final private[sparkpgoutput] class InvalidValue(val problem: String, val remedy: String = null)
+final class InvalidValue(val problem: String, val remedy: String = null)
     extends RuntimeException(problem)
     with NoStackTrace
 
-private[sparkpgoutput] object InvalidValue {
+object InvalidValue {
 
   /** The text or the bytes are no value of the type. */
   def malformed(typeName: String): InvalidValue = new InvalidValue(s"is no value of type $typeName")

@@ -13,17 +13,17 @@ import com.fasterxml.jackson.core.{JsonFactory, JsonFactoryBuilder}
  * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. Of a
  * key that comes twice, which json may have, the last value holds, as in jsonb.
  */
-final private[sparkpgoutput] class JsonConversion(typeName: String, printer: Printer)
+final class JsonConversion(typeName: String, printer: Printer)
     extends Conversion {
   private val json = new TextBuffer
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     json.clear()
     printer.print(bytes, from, to, json)
     fromText(json.bytes, 0, json.size, out)
   }
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     // From a string, not from the bytes: of bytes Jackson would guess the encoding.
     val text = new String(bytes, from, to - from, StandardCharsets.UTF_8)
     out.write(
@@ -55,7 +55,7 @@ final private[sparkpgoutput] class JsonConversion(typeName: String, printer: Pri
     new InvalidValue(s"is no value of type $typeName", JsonConversion.Remedy)
 }
 
-private[sparkpgoutput] object JsonConversion {
+object JsonConversion {
   val Remedy = "use STRING"
 
   // Keys are the data's, so that they are not to stay in the JVM's table of strings.

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import io.sparkpgoutput.protocol.TextEncoding
 
 /** A word of a tsvector or tsquery: text that a 0 ends, printed as `'it''s'`. */
-final private[sparkpgoutput] class Lexeme(typeName: String, encoding: TextEncoding) {
+final class Lexeme(typeName: String, encoding: TextEncoding) {
   private val decoder = new EncodedText(encoding)
   private val text = new TextBuffer
   private val quoted = new TextBuffer

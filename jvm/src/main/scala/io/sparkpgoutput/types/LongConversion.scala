@@ -3,66 +3,66 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types._
 
 /** Reads values that are whole numbers of at most 64 bits. */
-abstract private[sparkpgoutput] class LongReader {
+abstract class LongReader {
   def fromText(bytes: Array[Byte], from: Int, to: Int): Long
   def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long
 }
 
 /** Reads whole numbers and writes them as one of Spark's types. */
-abstract private[sparkpgoutput] class LongConversion(reader: LongReader) extends Conversion {
-  def write(value: Long, out: Slot): Unit
+abstract class LongConversion(reader: LongReader) extends Conversion {
+  def write(value: Long, out: ValueWriter): Unit
 
-  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     write(reader.fromText(bytes, from, to), out)
 
-  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     write(reader.fromBinary(bytes, from, to), out)
 }
 
-private[sparkpgoutput] object LongConversion {
+object LongConversion {
 
   /** To a number of Spark's: exact, but rounded to the nearest where it is FLOAT or DOUBLE. */
   def toNumber(reader: LongReader, target: DataType): Option[Conversion] =
     Option(target match {
       case ByteType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit = {
+          override def write(value: Long, out: ValueWriter): Unit = {
             require(value == value.toByte, value, target)
             out.write(value.toByte)
           }
         }
       case ShortType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit = {
+          override def write(value: Long, out: ValueWriter): Unit = {
             require(value == value.toShort, value, target)
             out.write(value.toShort)
           }
         }
       case IntegerType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit = {
+          override def write(value: Long, out: ValueWriter): Unit = {
             require(value == value.toInt, value, target)
             out.write(value.toInt)
           }
         }
       case LongType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit =
+          override def write(value: Long, out: ValueWriter): Unit =
             out.write(value)
         }
       case FloatType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit =
+          override def write(value: Long, out: ValueWriter): Unit =
             out.write(value.toFloat)
         }
       case DoubleType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit =
+          override def write(value: Long, out: ValueWriter): Unit =
             out.write(value.toDouble)
         }
       case decimal: DecimalType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: Slot): Unit = {
+          override def write(value: Long, out: ValueWriter): Unit = {
             val number = Decimal(value)
             require(number.changePrecision(decimal.precision, decimal.scale), value, target)
             out.write(number, decimal.precision, decimal.scale)

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** Microseconds, in which PostgreSQL and Spark count time. */
-private[sparkpgoutput] object Micros {
+object Micros {
   final val PerSecond = 1000000L
   final val PerMinute = 60 * PerSecond
   final val PerHour = 60 * PerMinute

@@ -7,7 +7,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * (its power of 10000), u16 sign, u16 digits to print after the point, i16 each digit. Zeros at
  * either end are not sent.
  */
-private[types] object NumericBinary extends DecimalReader {
+object NumericBinary extends DecimalReader {
   final private val Name = "numeric"
   final private val Negative = 0x4000
   final private val NaN = 0xc000

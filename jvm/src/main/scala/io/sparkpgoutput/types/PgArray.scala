@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
  * @param elementOid
  *   0 where it is not known
  */
-final private[sparkpgoutput] class PgArray(element: PgType, elementOid: Long) extends PgType {
+final class PgArray(element: PgType, elementOid: Long) extends PgType {
 
   /** As `format_type` has it. */
   override val name: String = s"${element.name}[]"
@@ -33,7 +33,7 @@ final private[sparkpgoutput] class PgArray(element: PgType, elementOid: Long) ex
   private def binary = new BinaryArrayElements(name, elementOid)
 }
 
-private[types] object PgArray {
+object PgArray {
 
   /** The type of the elements in arrays of arrays. */
   def leaf(array: ArrayType): DataType = array.elementType match {

@@ -8,10 +8,10 @@ import io.sparkpgoutput.protocol.BigEndian
  * bit and varbit: the text is 0s and 1s, the binary value an i32 with the number of bits, then the
  * bits from the highest of each byte on (`varbit_send`). A single bit can be a BOOLEAN.
  */
-final private[sparkpgoutput] class PgBits private (override val name: String) extends PgType {
+final class PgBits private (override val name: String) extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == BooleanType)(new Conversion {
-      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
         requireSingle(to - from)
         bytes(from) match {
           case '0' => out.write(false)
@@ -20,7 +20,7 @@ final private[sparkpgoutput] class PgBits private (override val name: String) ex
         }
       }
 
-      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
         requireSingle(readSize(bytes, from, to))
         out.write(bit(bytes, from, 0))
       }
@@ -51,7 +51,7 @@ final private[sparkpgoutput] class PgBits private (override val name: String) ex
     (bytes(from + 4 + index / 8) & (0x80 >> index % 8)) != 0
 }
 
-private[sparkpgoutput] object PgBits {
+object PgBits {
   val Bit = new PgBits("bit")
   val Varbit = new PgBits("varbit")
 }

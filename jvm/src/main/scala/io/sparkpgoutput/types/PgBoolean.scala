@@ -3,16 +3,16 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
 /** bool. The text is `t` or `f`; true, false, 1 and 0 are taken too, as the server takes them. */
-private[sparkpgoutput] object PgBoolean extends PgType {
+object PgBoolean extends PgType {
   override def name: String = "bool"
   override def sparkType(modifier: Int): DataType = BooleanType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == BooleanType)(new Conversion {
-      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
         out.write(parse(bytes, from, to))
 
-      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
         out.write(read(bytes, from, to))
     })
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{BinaryType, DataType}
  * bytea. Its text is `\x` and two hexadecimal digits a byte, or, with bytea_output escape, the
  * printable characters of ASCII, `\\` for a backslash and `\ooo` for the others.
  */
-private[sparkpgoutput] object PgBytea extends PgType {
+object PgBytea extends PgType {
   override def name: String = "bytea"
   override def sparkType(modifier: Int): DataType = BinaryType
 
@@ -14,7 +14,7 @@ private[sparkpgoutput] object PgBytea extends PgType {
     Option.when(target == BinaryType)(new Conversion {
       private val value = new TextBuffer
 
-      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
         value.clear()
         if (to - from >= 2 && bytes(from) == '\\' && bytes(from + 1) == 'x') {
           readHex(bytes, from + 2, to, value)
@@ -22,7 +22,7 @@ private[sparkpgoutput] object PgBytea extends PgType {
         out.write(value.bytes, 0, value.size)
       }
 
-      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
         out.write(bytes, from, to - from)
     })
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * @see
  *   `record_out`, `record_send`
  */
-private[sparkpgoutput] object PgComposite extends PgType {
+object PgComposite extends PgType {
   override def name: String = "composite"
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
@@ -38,9 +38,9 @@ final private class CompositeConversion(
   private val reader = new BinaryReader(PgComposite.name)
   private val binaryFields = new Array[Conversion](struct.length)
   private val binaryOids = new Array[Long](struct.length)
-  private val slots = new StructSlots(struct)
+  private val slots = new StructWriter(struct)
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     if (from >= to || bytes(from) != '(') throw InvalidValue.malformed(PgComposite.name)
     slots.open(out)
     var at = from
@@ -59,7 +59,7 @@ final private class CompositeConversion(
     slots.close(out)
   }
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.start(bytes, from, to)
     val fields = reader.count(8)
     if (fields != struct.length) throw otherLength(fields.toString)

@@ -11,7 +11,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * @see
  *   `date_send`, `date_out`
  */
-private[sparkpgoutput] object PgDate extends PgType {
+object PgDate extends PgType {
   override def name: String = "date"
   override def sparkType(modifier: Int): DataType = DateType
 
@@ -19,7 +19,7 @@ private[sparkpgoutput] object PgDate extends PgType {
     Option.when(target == DateType)(
       new CalendarConversion(reader(options.dateStyle), unitsPerDay = 1, options.infinity) {
         override protected def convert(value: Long): Long = value
-        override protected def put(value: Long, out: Slot): Unit = out.write(value.toInt)
+        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
       }
     )
 

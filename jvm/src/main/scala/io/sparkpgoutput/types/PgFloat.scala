@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import io.sparkpgoutput.protocol.BigEndian
 
 /** float4, which as DOUBLE is the same number, and float8. */
-final private[sparkpgoutput] class PgFloat private (
+final class PgFloat private (
     override val name: String,
     format: IeeeFormat,
     default: DataType
@@ -18,11 +18,11 @@ final private[sparkpgoutput] class PgFloat private (
     target match {
       case FloatType if isFloat4 =>
         Some(new FloatConversion {
-          override def write(value: Double, out: Slot): Unit = out.write(value.toFloat)
+          override def write(value: Double, out: ValueWriter): Unit = out.write(value.toFloat)
         })
       case DoubleType =>
         Some(new FloatConversion {
-          override def write(value: Double, out: Slot): Unit = out.write(value)
+          override def write(value: Double, out: ValueWriter): Unit = out.write(value)
         })
       case _ => None
     }
@@ -30,16 +30,16 @@ final private[sparkpgoutput] class PgFloat private (
   abstract private class FloatConversion extends Conversion {
     private val number = new DecimalNumber
 
-    def write(value: Double, out: Slot): Unit
+    def write(value: Double, out: ValueWriter): Unit
 
-    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       DecimalText.read(name, bytes, from, to, number)
       val value = format.nearest(number, bytes, from, to)
       if (value.isInfinite && number.finite) throw InvalidValue.malformed(name)
       write(value, out)
     }
 
-    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       val bits = readBits(bytes, from, to)
       val value =
         if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
@@ -58,7 +58,7 @@ final private[sparkpgoutput] class PgFloat private (
   }
 }
 
-private[sparkpgoutput] object PgFloat {
+object PgFloat {
   val Float4 = new PgFloat("float4", IeeeFormat.Binary32, FloatType)
   val Float8 = new PgFloat("float8", IeeeFormat.Binary64, DoubleType)
 }

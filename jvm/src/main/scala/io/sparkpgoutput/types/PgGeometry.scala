@@ -6,7 +6,7 @@ package io.sparkpgoutput.types
  * @see
  *   `src/backend/utils/adt/geo_ops.c`: `path_encode` and the output and send functions
  */
-abstract private[sparkpgoutput] class PgGeometry(name: String) extends PgPrinted(name) {
+abstract class PgGeometry(name: String) extends PgPrinted(name) {
 
   /** Prints a value that `binary` is at the beginning of; it is to be read to its end. */
   protected def print(binary: BinaryReader, out: TextBuffer): Unit
@@ -22,7 +22,7 @@ abstract private[sparkpgoutput] class PgGeometry(name: String) extends PgPrinted
   }
 }
 
-private[sparkpgoutput] object PgGeometry {
+object PgGeometry {
   object Point extends PgGeometry("point") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit = points(binary, 1, out)
   }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{DataType, MapType, StringType}
  * @see
  *   `contrib/hstore/hstore_io.c`: `hstore_send`, `hstore_out`
  */
-private[sparkpgoutput] object PgHstore extends PgType {
+object PgHstore extends PgType {
   override def name: String = "hstore"
 
   override def sparkType(modifier: Int): DataType = MapType(StringType, StringType)
@@ -55,12 +55,12 @@ final private class HstoreConversion(options: ConversionOptions) extends Convers
   private val reader = new HstoreReader(options.encoding)
   private val map = new StringMapWriter
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.fromText(bytes, from, to)
     map.write(reader.pairs, out)
   }
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.fromBinary(bytes, from, to)
     map.write(reader.pairs, out)
   }

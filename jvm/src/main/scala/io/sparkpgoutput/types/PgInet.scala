@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
  */
-final private[sparkpgoutput] class PgInet private (name: String, alwaysBits: Boolean)
+final class PgInet private (name: String, alwaysBits: Boolean)
     extends PgPrinted(name) {
 
   override def printer(options: ConversionOptions): Printer = new Printer {
@@ -31,7 +31,7 @@ final private[sparkpgoutput] class PgInet private (name: String, alwaysBits: Boo
   }
 }
 
-private[sparkpgoutput] object PgInet {
+object PgInet {
   val Inet = new PgInet("inet", alwaysBits = false)
   val Cidr = new PgInet("cidr", alwaysBits = true)
 

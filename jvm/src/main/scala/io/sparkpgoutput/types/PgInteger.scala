@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{DataType, IntegerType, LongType, ShortType}
 import io.sparkpgoutput.protocol.BigEndian
 
 /** int2, int4 and int8; oid, xid and cid, which have no sign. */
-final private[sparkpgoutput] class PgInteger(
+final class PgInteger(
     override val name: String,
     bytesSent: Int,
     signed: Boolean,
@@ -21,7 +21,7 @@ final private[sparkpgoutput] class PgInteger(
       out.number(reader.fromBinary(bytes, from, to))
   }
 
-  private[types] object reader extends LongReader {
+  object reader extends LongReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
       PgInteger.parse(name, bytes, from, to)
 
@@ -38,7 +38,7 @@ final private[sparkpgoutput] class PgInteger(
   }
 }
 
-private[sparkpgoutput] object PgInteger {
+object PgInteger {
   val Int2 = new PgInteger("int2", 2, signed = true, ShortType)
   val Int4 = new PgInteger("int4", 4, signed = true, IntegerType)
   val Int8 = new PgInteger("int8", 8, signed = true, LongType)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{DataType, DayTimeIntervalType, YearMonthInter
 /**
  * interval. It is a STRING where nothing else is asked for, as Spark's intervals hold but a part.
  */
-private[sparkpgoutput] object PgInterval extends PgType {
+object PgInterval extends PgType {
   override def name: String = "interval"
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =

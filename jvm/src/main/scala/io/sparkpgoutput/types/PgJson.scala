@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{DataType, VariantType}
 
 /** json, whose binary value is its text, and jsonb, where a version is before it. */
-final private[sparkpgoutput] class PgJson private (override val name: String, versioned: Boolean)
+final class PgJson private (override val name: String, versioned: Boolean)
     extends PgType {
   override protected def conversion(
       target: DataType,
@@ -16,7 +16,7 @@ final private[sparkpgoutput] class PgJson private (override val name: String, ve
     else new EncodedText(options.encoding)
 }
 
-private[sparkpgoutput] object PgJson {
+object PgJson {
   val Json = new PgJson("json", versioned = false)
   val Jsonb = new PgJson("jsonb", versioned = true)
 }

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-private[sparkpgoutput] object PgJsonPath extends PgPrinted("jsonpath") {
+object PgJsonPath extends PgPrinted("jsonpath") {
   override def printer(options: ConversionOptions): Printer =
     new VersionedText(name, options.encoding)
 }

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** macaddr and macaddr8: 6 or 8 bytes, printed as `08:00:2b:01:02:03`. */
-final private[sparkpgoutput] class PgMacAddress(name: String, bytesSent: Int)
+final class PgMacAddress(name: String, bytesSent: Int)
     extends PgPrinted(name) {
   override def printer(options: ConversionOptions): Printer = new Printer {
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {

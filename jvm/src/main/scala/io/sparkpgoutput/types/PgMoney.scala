@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * makes them negative (`cash_out` in `src/backend/utils/adt/cash.c`). How many of the digits are
  * after the point is the option moneyScale, for text as for binary.
  */
-private[sparkpgoutput] object PgMoney extends PgType {
+object PgMoney extends PgType {
   override def name: String = "money"
 
   override def sparkType(modifier: Int): DataType = DecimalType(19, 2)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.DataType
  * @see
  *   `multirange_out`, `multirange_send`
  */
-final private[sparkpgoutput] class PgMultirange(override val name: String, range: PgType)
+final class PgMultirange(override val name: String, range: PgType)
     extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 

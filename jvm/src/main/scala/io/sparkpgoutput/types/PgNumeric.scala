@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.{DataType, DecimalType, StringType}
  * @see
  *   `numeric_typmod_precision` and `numeric_typmod_scale` in `src/backend/utils/adt/numeric.c`
  */
-private[sparkpgoutput] object PgNumeric extends PgType {
+object PgNumeric extends PgType {
   final private val ModifierOffset = 4
 
   override def name: String = "numeric"

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.{BooleanType, DataType, StructType}
  * @see
  *   `range_out`, `range_send`
  */
-final private[sparkpgoutput] class PgRange(override val name: String, subtype: PgType)
+final class PgRange(override val name: String, subtype: PgType)
     extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     target match {
@@ -28,7 +28,7 @@ final private[sparkpgoutput] class PgRange(override val name: String, subtype: P
     new RangePrinter(name, subtype.printer(options))
 }
 
-private[types] object PgRange {
+object PgRange {
   final val Lower = 0
   final val Upper = 1
   final val LowerInclusive = 2
@@ -73,9 +73,9 @@ final private class RangeConversion(
 
   private val bound = new TextField(typeName, "])")
   private val reader = new BinaryReader(typeName)
-  private val slots = new StructSlots(struct)
+  private val slots = new StructWriter(struct)
 
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     slots.open(out)
     if (Ascii.equal(bytes, from, to, "empty")) writeEmpty()
     else {
@@ -98,7 +98,7 @@ final private class RangeConversion(
     next
   }
 
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit = {
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.start(bytes, from, to)
     slots.open(out)
     val flags = readFlags(typeName, reader)

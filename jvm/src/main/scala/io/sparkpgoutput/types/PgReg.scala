@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
  * that these, as STRING too, are numbers; text is a name, which is a number only where the server
  * knows no name.
  */
-final private[sparkpgoutput] class PgReg(override val name: String) extends PgType {
+final class PgReg(override val name: String) extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     if (target == LongType) LongConversion.toNumber(reader, target) else None
 

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import io.sparkpgoutput.protocol.{BigEndian, Lsn}
 
 /** Small types of a server's own catalogs and functions, read as STRING alone. */
-private[sparkpgoutput] object PgSystemTypes {
+object PgSystemTypes {
 
   final private class Type(name: String, newPrinter: () => Printer) extends PgPrinted(name) {
     override def printer(options: ConversionOptions): Printer = newPrinter()

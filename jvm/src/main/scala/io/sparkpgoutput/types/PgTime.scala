@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.DataType
  * @see
  *   `time_send`, `timetz_send`
  */
-final private[sparkpgoutput] class PgTime(override val name: String, zoned: Boolean)
+final class PgTime(override val name: String, zoned: Boolean)
     extends PgType {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 
@@ -34,7 +34,7 @@ final private[sparkpgoutput] class PgTime(override val name: String, zoned: Bool
   private def OffsetsEnd = 16 * 3600
 }
 
-private[sparkpgoutput] object PgTime {
+object PgTime {
   val Time = new PgTime("time", zoned = false)
   val Timetz = new PgTime("timetz", zoned = true)
 }

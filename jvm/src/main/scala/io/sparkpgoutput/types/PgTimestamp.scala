@@ -11,7 +11,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * @see
  *   `timestamp_send`, `timestamp_out`, `timestamptz_out`
  */
-final private[sparkpgoutput] class PgTimestamp(override val name: String, zoned: Boolean)
+final class PgTimestamp(override val name: String, zoned: Boolean)
     extends PgType {
   override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
 
@@ -74,7 +74,7 @@ final private[sparkpgoutput] class PgTimestamp(override val name: String, zoned:
   }
 }
 
-private[sparkpgoutput] object PgTimestamp {
+object PgTimestamp {
   val Timestamp = new PgTimestamp("timestamp", zoned = false)
   val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
 
@@ -88,5 +88,5 @@ private[sparkpgoutput] object PgTimestamp {
 
 abstract private class TimestampConversion(reader: LongReader, infinity: Infinity)
     extends CalendarConversion(reader, Micros.PerDay, infinity) {
-  final override protected def put(value: Long, out: Slot): Unit = out.write(value)
+  final override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
 }

@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @see
  *   `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
  */
-private[sparkpgoutput] object PgTsQuery extends PgPrinted("tsquery") {
+object PgTsQuery extends PgPrinted("tsquery") {
   override def printer(options: ConversionOptions): Printer = new TsQueryPrinter(options.encoding)
 }
 

@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
  */
-private[sparkpgoutput] object PgTsVector extends PgPrinted("tsvector") {
+object PgTsVector extends PgPrinted("tsvector") {
   private val LeastBytes = 3
 
   override def printer(options: ConversionOptions): Printer = new Printer {

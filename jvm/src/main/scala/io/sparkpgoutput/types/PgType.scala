@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{DataType, StringType}
 
 /** A type of PostgreSQL, with the types of Spark's that its values can be read as. */
-abstract private[sparkpgoutput] class PgType extends Serializable {
+abstract class PgType extends Serializable {
 
   /** As PostgreSQL's catalog has it (`pg_type.typname`). */
   def name: String

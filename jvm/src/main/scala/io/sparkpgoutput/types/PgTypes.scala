@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `src/include/catalog/pg_type.dat`
  */
-private[sparkpgoutput] object PgTypes {
+object PgTypes {
   final case class Known(pgType: PgType, oid: Long, arrayOid: Long)
 
   private val base: Seq[Known] = Seq(

@@ -10,16 +10,16 @@ import org.apache.spark.sql.types._
  * @param oid
  *   0 where none was given
  */
-final private[sparkpgoutput] class PgUnknown(oid: Long) extends PgType {
+final class PgUnknown(oid: Long) extends PgType {
   override def name: String = if (oid == 0) "unknown" else s"with oid $oid"
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     textType(target).flatMap(_.to(target, options)).map { conversion =>
       new Conversion {
-        override def fromText(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+        override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
           conversion.fromText(bytes, from, to, out)
 
-        override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: Slot): Unit =
+        override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
           if (target == BinaryType) out.write(bytes, from, to - from) else throw undeclared
       }
     }

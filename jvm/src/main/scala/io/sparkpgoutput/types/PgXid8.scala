@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
 import io.sparkpgoutput.protocol.BigEndian
 
 /** xid8: 64 bits without a sign. BIGINT takes the lower half of them, DECIMAL(20,0) all. */
-private[sparkpgoutput] object PgXid8 extends PgType {
+object PgXid8 extends PgType {
   override def name: String = "xid8"
   override def sparkType(modifier: Int): DataType = LongType
 

@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`
  */
-private[sparkpgoutput] object PgXml extends PgPrinted("xml") {
+object PgXml extends PgPrinted("xml") {
   private val Declaration =
     """<\?xml( version="[^"]*")( encoding="[^"]*")( standalone="[^"]*")?\?>""".r
   private val DefaultVersion = """ version="1.0""""

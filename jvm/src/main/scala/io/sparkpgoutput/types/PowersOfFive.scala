@@ -9,7 +9,7 @@ import java.math.BigInteger
  * @see
  *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 5
  */
-private[types] object PowersOfFive {
+object PowersOfFive {
 
   /** With less, 64 bits times the power of ten are less than half the least double. */
   final val Least = -342

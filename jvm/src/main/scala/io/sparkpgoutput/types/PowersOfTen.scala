@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** The powers of ten that have 64 bits without a sign: 10^0 to 10^19. */
-private[sparkpgoutput] object PowersOfTen {
+object PowersOfTen {
   final val Greatest = 19
 
   private val powers = Array.iterate(1L, Greatest + 1)(_ * 10)

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import PgRange._
 
 /** Prints ranges as `range_out` does. */
-final private[types] class RangePrinter(typeName: String, bound: Printer) extends Printer {
+final class RangePrinter(typeName: String, bound: Printer) extends Printer {
   private val reader = new BinaryReader(typeName)
   private val text = new TextBuffer
 

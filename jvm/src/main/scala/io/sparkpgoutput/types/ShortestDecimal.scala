@@ -14,7 +14,7 @@ import java.math.BigInteger
  * @see
  *   `src/common/d2s.c` and `f2s.c`: STRICTLY_SHORTEST, `to_chars`
  */
-private[sparkpgoutput] object ShortestDecimal {
+object ShortestDecimal {
   final private val Mask63 = Long.MaxValue
 
   /** The exponents k of which the table has 10^-k, for all doubles. */

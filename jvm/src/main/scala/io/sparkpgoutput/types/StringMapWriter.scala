@@ -7,11 +7,11 @@ import org.apache.spark.unsafe.Platform
  * Writes pairs of strings as a map, laid out as `UnsafeMapData`: the size in bytes of the array of
  * keys, that array, the array of values.
  */
-final private[sparkpgoutput] class StringMapWriter {
+final class StringMapWriter {
   private var writer: UnsafeWriter = null
   private var array: UnsafeArrayWriter = null
 
-  def write(pairs: StringPairs, out: Slot): Unit = {
+  def write(pairs: StringPairs, out: ValueWriter): Unit = {
     if (out.writer ne writer) {
       writer = out.writer
       array = new UnsafeArrayWriter(writer, 8)

@@ -5,7 +5,7 @@ import java.util.{Arrays, HashSet}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Pairs of strings: keys one after another, and their values, some of them NULL. */
-final private[sparkpgoutput] class StringPairs {
+final class StringPairs {
   private var pairs = 0
   private var keyEnds = new Array[Int](16)
   private var valueEnds = new Array[Int](16)

@@ -9,7 +9,7 @@ import java.util.Arrays
  * @see
  *   `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
  */
-final private[types] class TextArrayElements(typeName: String, delimiter: Char)
+final class TextArrayElements(typeName: String, delimiter: Char)
     extends ArrayElements {
   private val unescaped = new TextBuffer
   private var text: Array[Byte] = Array.emptyByteArray
@@ -45,7 +45,7 @@ final private[types] class TextArrayElements(typeName: String, delimiter: Char)
     }
   }
 
-  override def convert(conversion: Conversion, out: Slot): Unit =
+  override def convert(conversion: Conversion, out: ValueWriter): Unit =
     conversion.fromText(bytes, from, to, out)
 
   /** What stands between quotes; a backslash makes the next character an ordinary one. */

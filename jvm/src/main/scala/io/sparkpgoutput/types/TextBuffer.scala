@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets
 import java.util.Arrays
 
 /** Text in UTF-8 that grows, and is used again for one value after another. */
-final private[sparkpgoutput] class TextBuffer {
+final class TextBuffer {
   private var buffer = new Array[Byte](64)
   private var used = 0
 

@@ -9,7 +9,7 @@ package io.sparkpgoutput.types
  * @see
  *   `record_out`, `range_deparse`
  */
-final private[types] class TextField(typeName: String, endings: String) {
+final class TextField(typeName: String, endings: String) {
   private val unescaped = new TextBuffer
 
   /** The field is empty and not quoted: a NULL, or no bound. */
@@ -65,7 +65,7 @@ final private[types] class TextField(typeName: String, endings: String) {
   private def malformed = InvalidValue.malformed(typeName)
 }
 
-private[types] object TextField {
+object TextField {
 
   /** Prints a field; between quotes where it is empty or has a character that means something. */
   def print(field: TextBuffer, special: String, out: TextBuffer): Unit = {

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.types
 
 /** Shows type modifiers as `format_type` does: the 12,2 of numeric(12,2). */
-private[types] object TypeModifier {
+object TypeModifier {
 
   /** What follows the type's name; nothing where it has no modifier. */
   def text(pgType: PgType, modifier: Int): String =

@@ -4,7 +4,7 @@ import java.math.BigInteger
 import java.nio.ByteBuffer
 
 /** A number of 128 bits without a sign: the coefficient of a wide decimal. */
-final private[sparkpgoutput] class UInt128 {
+final class UInt128 {
   private var high = 0L
   private var low = 0L
 
@@ -42,7 +42,7 @@ final private[sparkpgoutput] class UInt128 {
     )
 }
 
-private[sparkpgoutput] object UInt128 {
+object UInt128 {
 
   /** The upper 64 bits of the product of two numbers without a sign. */
   def multiplyHigh(a: Long, b: Long): Long =

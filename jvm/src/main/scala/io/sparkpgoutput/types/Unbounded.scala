@@ -7,7 +7,7 @@ package io.sparkpgoutput.types
  * @see
  *   `DT_NOBEGIN`, `DT_NOEND`
  */
-private[sparkpgoutput] object Unbounded {
+object Unbounded {
   val Begin: Long = Long.MinValue
   val End: Long = Long.MaxValue
 
@@ -20,7 +20,7 @@ private[sparkpgoutput] object Unbounded {
   /**
    * Whether the nearest finite value is wanted instead. If not, this has written NULL or throws.
    */
-  def isClamped(infinity: Infinity, out: Slot): Boolean = infinity match {
+  def isClamped(infinity: Infinity, out: ValueWriter): Boolean = infinity match {
     case Infinity.Clamp => true
     case Infinity.Null  => out.setNull(); false
     case Infinity.Error => throw new InvalidValue("is infinite", "use the option infinity")

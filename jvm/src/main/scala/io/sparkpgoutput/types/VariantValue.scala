@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.{UTF8String, VariantVal}
  * Reads values of one type into a VARIANT: as the Spark type that they have by default, json and
  * arrays as VARIANT, numeric as DECIMAL, hstore as STRING.
  */
-final private[sparkpgoutput] class VariantValue(pgType: PgType, options: ConversionOptions) {
+final class VariantValue(pgType: PgType, options: ConversionOptions) {
   private val sparkType: DataType = pgType match {
     case _: PgJson | _: PgArray => VariantType
     case PgHstore               => StringType
@@ -20,10 +20,10 @@ final private[sparkpgoutput] class VariantValue(pgType: PgType, options: Convers
   }
   private val conversion: Conversion = pgType.to(sparkType, options).get
   private val writer = new UnsafeRowWriter(1)
-  private val slot = new Slot(writer, sparkType, 0)
+  private val slot = new ValueWriter(writer, sparkType, 0)
 
   /** Appends the value that `read` reads by a conversion to a slot. */
-  def append(read: (Conversion, Slot) => Unit, builder: VariantBuilder): Unit = {
+  def append(read: (Conversion, ValueWriter) => Unit, builder: VariantBuilder): Unit = {
     writer.reset()
     writer.zeroOutNullBytes()
     read(conversion, slot)
@@ -74,7 +74,7 @@ final private[sparkpgoutput] class VariantValue(pgType: PgType, options: Convers
     new InvalidValue(s"has $number, which no decimal in VARIANT can be", "use ARRAY<STRING>")
 }
 
-private[sparkpgoutput] object VariantValue {
+object VariantValue {
 
   /** What was built. */
   def of(builder: VariantBuilder): VariantVal =

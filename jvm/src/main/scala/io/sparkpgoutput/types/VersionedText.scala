@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * Text after a byte that is the version of its form, 1: `jsonb_send`, `jsonpath_send`. The text is
  * the printed one.
  */
-final private[sparkpgoutput] class VersionedText(typeName: String, encoding: TextEncoding)
+final class VersionedText(typeName: String, encoding: TextEncoding)
     extends Printer {
   private val text = new EncodedText(encoding)
 

@@ -9,7 +9,7 @@ import java.util.Arrays
  * Times are in microseconds since 2000-01-01 00:00:00. The zone's transitions up to a year not far
  * ahead are in a table; later times are rare, and left to java.time.
  */
-final private[sparkpgoutput] class ZoneOffsets(zone: ZoneId) {
+final class ZoneOffsets(zone: ZoneId) {
   import ZoneOffsets._
 
   private val rules = zone.getRules

@@ -7,7 +7,14 @@ import org.apache.spark.unsafe.types.VariantVal
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.errors.{
+  InvalidValueException,
+  MalformedMessageException,
+  SchemaEvolutionException,
+  SchemaMismatchException,
+  UnknownRelationException
+}
+import io.sparkpgoutput.protocol.TextEncoding
 
 class ChangeRowsSuite extends AnyFunSuite {
   import ChangeSchema._

@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.protocol.CommitWentBackException
+import io.sparkpgoutput.errors.CommitWentBackException
 
 class CommitHistorySuite extends AnyFunSuite {
 

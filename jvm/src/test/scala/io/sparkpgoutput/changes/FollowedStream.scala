@@ -2,8 +2,9 @@ package io.sparkpgoutput.changes
 
 import scala.collection.mutable
 
+import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.protocol.Fields.Fields
-import io.sparkpgoutput.protocol.{Fields, MessageDecoder, TextEncoding}
+import io.sparkpgoutput.protocol.{Fields, TextEncoding}
 
 /**
  * What becomes of a stream's transactions, in a line each: of the committed `xid@lsn gid: values`,

@@ -2,7 +2,8 @@ package io.sparkpgoutput.changes
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.protocol.Fields
 
 class StreamSummarizerSuite extends AnyFunSuite {
   import StreamMessages._

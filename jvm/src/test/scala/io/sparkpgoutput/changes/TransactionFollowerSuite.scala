@@ -2,7 +2,14 @@ package io.sparkpgoutput.changes
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.protocol._
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.errors.{
+  CommitWentBackException,
+  IncompleteTransactionException,
+  MalformedMessageException,
+  PgOutputException
+}
+import io.sparkpgoutput.protocol.{Fields, StreamContext, TextEncoding}
 
 class TransactionFollowerSuite extends AnyFunSuite {
   import StreamMessages._

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StringType, VariantType}
  * Values of composed types as PostgreSQL 18 sends them, binary and as text, and a Spark type that
  * each is to be read as: `types/composed.tsv`, made by the queries in the .sql file beside it.
  */
-private[types] object ComposedCells {
+object ComposedCells {
   final case class Cell(
       declaration: String,
       pgType: PgType,

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.DataType
 import org.scalatest.Assertions
 
 /** Reads single values by a conversion, as a column does that has a value before and after. */
-private[types] trait ConversionTests extends Assertions {
+trait ConversionTests extends Assertions {
   private val Surrounding = "xy".getBytes(StandardCharsets.UTF_8)
 
   /** What the text is as the Spark type, in Spark's internal form. */
@@ -39,13 +39,13 @@ private[types] trait ConversionTests extends Assertions {
     pgType.to(target, options).getOrElse(fail(s"$pgType cannot be read as ${target.sql}"))
 
   private def read(target: DataType, value: Array[Byte])(
-      convert: (Array[Byte], Int, Int, Slot) => Unit
+      convert: (Array[Byte], Int, Int, ValueWriter) => Unit
   ): Any = {
     val writer = new UnsafeRowWriter(1, 16) // it is to grow
     writer.reset()
     writer.zeroOutNullBytes()
     val bytes = Surrounding ++ value ++ Surrounding
-    convert(bytes, 2, 2 + value.length, new Slot(writer, target, 0))
+    convert(bytes, 2, 2 + value.length, new ValueWriter(writer, target, 0))
     writer.getRow.get(0, target)
   }
 }

@@ -6,7 +6,7 @@ import java.math.{BigDecimal => JavaDecimal, BigInteger}
 import org.scalacheck.Gen
 
 /** Numbers of many sizes, and what `numeric_send` makes of them. */
-private[types] object Numerics {
+object Numerics {
   def digits(most: Int): Gen[String] = for {
     size <- Gen.choose(1, most)
     digits <-

@@ -117,7 +117,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
   test("fields of one type after another, where the oid changes") {
     val conversion = PgComposite.to(target, ConversionOptions()).get
     val writer = new org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter(1)
-    val slot = new Slot(writer, target, 0)
+    val slot = new ValueWriter(writer, target, 0)
     Seq(23 -> one, 20 -> (new Array[Byte](4) ++ one), 21 -> one.drop(2), 23 -> one).foreach {
       field =>
         writer.reset()

@@ -6,7 +6,7 @@ import scala.io.{Codec, Source}
 import scala.util.Using
 
 /** What a server sent as binary and as text: a resource of lines `type, hexadecimal, text`. */
-private[types] object PrintedValues {
+object PrintedValues {
   final case class Printed(typeName: String, binary: Array[Byte], text: String)
 
   def read(resource: String): Seq[Printed] =

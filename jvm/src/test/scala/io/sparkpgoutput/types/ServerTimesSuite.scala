@@ -132,11 +132,11 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
   private def convert(
       bytes: Array[Byte],
       target: DataType,
-      read: (Array[Byte], Int, Int, Slot) => Unit
+      read: (Array[Byte], Int, Int, ValueWriter) => Unit
   ): Unit = {
     val writer = new UnsafeRowWriter(1, 16)
     writer.reset()
-    read(bytes, 0, bytes.length, new Slot(writer, target, 0))
+    read(bytes, 0, bytes.length, new ValueWriter(writer, target, 0))
   }
 }
 

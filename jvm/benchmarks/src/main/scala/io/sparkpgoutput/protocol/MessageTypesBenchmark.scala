@@ -4,6 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import org.openjdk.jmh.annotations._
 
+import io.sparkpgoutput.decode.{Golden, MessageDecoder}
+
 /** A message of each type, as PostgreSQL wrote it. */
 class MessageTypesBenchmark extends DecoderBenchmark {
 

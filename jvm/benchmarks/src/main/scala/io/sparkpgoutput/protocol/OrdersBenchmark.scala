@@ -8,6 +8,8 @@ import org.apache.spark.sql.types.StructType
 import org.openjdk.jmh.annotations._
 import org.openjdk.jmh.infra.Blackhole
 
+import io.sparkpgoutput.decode.MessageDecoder
+
 /** The messages of a real workload, one after the other: BEGIN, INSERT, UPDATE, DELETE, COMMIT. */
 class OrdersBenchmark extends DecoderBenchmark {
   import OrdersBenchmark._

@@ -4,6 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import org.openjdk.jmh.annotations._
 
+import io.sparkpgoutput.decode.MessageDecoder
+
 /** INSERT messages with tuples of different shapes. */
 class TuplesBenchmark extends DecoderBenchmark {
   import TuplesBenchmark._

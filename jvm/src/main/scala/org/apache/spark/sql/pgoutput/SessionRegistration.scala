@@ -3,7 +3,6 @@ package org.apache.spark.sql.pgoutput
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, classic}
 
 import io.sparkpgoutput.PgOutputExtensions
-import io.sparkpgoutput.tablefunctions.FollowStreamStrategy
 
 /**
  * Registers the functions, their optimizer rules and their operators in a session that is running
@@ -21,7 +20,7 @@ object SessionRegistration {
       extensions.registerFunctions(classicSession.sessionState.functionRegistry)
       extensions.registerTableFunctions(classicSession.sessionState.tableFunctionRegistry)
       classicSession.experimental.extraOptimizations ++= PgOutputExtensions.optimizerRules
-      classicSession.experimental.extraStrategies :+= FollowStreamStrategy
+      classicSession.experimental.extraStrategies ++= PgOutputExtensions.strategies
     }
   }
 }

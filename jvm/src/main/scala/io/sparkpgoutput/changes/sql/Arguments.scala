@@ -1,0 +1,107 @@
+package io.sparkpgoutput.changes.sql
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.MapData
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.options.FunctionOptions
+
+/**
+ * The arguments of a table function.
+ *
+ * @param call
+ *   the function's, as SQL
+ * @param messages
+ *   the name of the view of the messages
+ * @param order
+ *   the column that orders them
+ */
+final case class Arguments(
+    call: String,
+    messages: String,
+    order: String,
+    options: ChangesOptions
+) {
+  import Arguments.NoSource
+
+  /** The messages and, where there are, earlier ones, with the columns of [[MessageColumns]]. */
+  def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
+    columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
+  }
+
+  /** The messages with a column of sources, one of the same value where there is but one. */
+  def keyedInput: LogicalPlan = inputs.head match {
+    case messages @ Project(columns, _) if options.source.isEmpty =>
+      messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
+    case messages => messages
+  }
+
+  private def columnsOf(view: LogicalPlan): LogicalPlan = Project(
+    Seq(
+      named(Cast(column(order, ArgumentColumn.Order), LongType), MessageColumns.Position),
+      named(column(options.data, ArgumentColumn.Data), MessageColumns.Message)
+    ) ++ options.source.map(name =>
+      named(column(name, ArgumentColumn.Source), MessageColumns.Source)
+    ),
+    view
+  )
+
+  private def named(column: Expression, ordinal: Int): NamedExpression =
+    Alias(column, MessageColumns.names(ordinal))()
+
+  private def column(name: String, purpose: ArgumentColumn.Purpose) =
+    ArgumentColumn(attribute(name), purpose)
+
+  /** The error that says what is wrong with the arguments. */
+  def refused(problem: String): AnalysisException = Arguments.refused(call, problem)
+
+  private def attribute(name: String) = UnresolvedAttribute.quotedString(name)
+
+  /** For the column `_source`. */
+  def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
+}
+
+object Arguments {
+
+  /** The source of all messages where there is but one. */
+  final val NoSource = 0
+
+  private val Usage =
+    "the arguments are the name of a table or view, the name of the column that orders it, and " +
+      "optionally a constant map of options"
+
+  def of(function: String, arguments: Seq[Expression]): Arguments = {
+    val call = s"$function(${arguments.map(_.sql).mkString(", ")})"
+    def text(argument: Expression): String =
+      argument match {
+        case constant if constant.foldable && constant.dataType.isInstanceOf[StringType] =>
+          Option(constant.eval()).fold(throw refused(call, Usage))(_.toString)
+        case _ => throw refused(call, Usage)
+      }
+    if (arguments.length < 2 || arguments.length > 3) throw refused(call, Usage)
+    val options = arguments.lift(2).map(map => entries(map).getOrElse(throw refused(call, Usage)))
+    ChangesOptions
+      .parse(options.getOrElse(Nil))
+      .fold(
+        problem => throw refused(call, problem),
+        Arguments(call, text(arguments.head), text(arguments(1)), _)
+      )
+  }
+
+  private def refused(call: String, problem: String) = new AnalysisException(
+    "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
+    Map("sqlExpr" -> s"\"$call\"", "msg" -> problem, "hint" -> "")
+  )
+
+  /** The options; values of other types, such as a number for `after`, as their text. */
+  private def entries(options: Expression): Option[Seq[(String, String)]] = {
+    val strings = Cast(options, FunctionOptions.OptionsType, Some("UTC"))
+    Option.when(options.foldable && strings.resolved) {
+      FunctionOptions.entries(strings.eval().asInstanceOf[MapData])
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package io.sparkpgoutput.changes.sql
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Distribution,
+  Partitioning,
+  StatefulOpClusteredDistribution
+}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+
+/**
+ * Messages of a stream, each source's in one partition and in order there. A stateful operator above
+ * it, which wants its rows partitioned and sorted by source, leaves them so.
+ */
+case class OrderedMessages(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  @transient override lazy val references: AttributeSet = child.outputSet
+  override protected def withNewChildInternal(child: LogicalPlan): LogicalPlan = copy(child)
+}
+
+case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
+  import OrderedMessagesExec.StatePartitionsKey
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  private def source = child.output(MessageColumns.Source)
+  private def position = child.output(MessageColumns.Position)
+
+  /**
+   * Just what the stateful operator asks for: were there another exchange above this one, the rows
+   * would be sorted by source only.
+   */
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(StatefulOpClusteredDistribution(Seq(source), statePartitions))
+
+  /** As many as the checkpoint has; since Spark 4.1 they have a setting of their own. */
+  private def statePartitions: Int =
+    conf.getConfString(StatePartitionsKey, conf.numShufflePartitions.toString).toInt
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
+    Seq(source, position).map(SortOrder(_, Ascending))
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def withNewChildInternal(child: SparkPlan): SparkPlan = copy(child)
+}
+
+private object OrderedMessagesExec {
+
+  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets as a query starts again. */
+  private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
+}

@@ -1,0 +1,71 @@
+package io.sparkpgoutput.changes.sql
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.DataType
+
+import io.sparkpgoutput.changes.{ControlFields, FollowRules, StreamSummarizer}
+
+/**
+ * Summarizes the parts of streams in one partition. One ends where the source is another, and where
+ * the order goes back or leaves out much, as between files that Spark reads in one partition. Used
+ * once.
+ */
+final class PartSummarizer(
+    sourceType: Option[DataType],
+    rules: FollowRules
+) {
+  private val fields = new ControlFields(rules.encoding)
+  private val parts = mutable.ArrayBuffer.empty[StreamPart]
+  private var source: Any = _
+  private var summarizer: StreamSummarizer = _
+  private var gaps = 0
+
+  /** The parts, one after the other; None where there are so many that there is no order. */
+  def summarize(rows: Iterator[InternalRow]): Option[Seq[StreamPart]] = {
+    while (rows.hasNext && parts.length < PartSummarizer.MostParts) add(rows.next())
+    Option.unless(rows.hasNext) {
+      finish()
+      parts.toSeq
+    }
+  }
+
+  private def add(row: InternalRow): Unit = {
+    val position = MessageStreams.position(row)
+    val found = MessageStreams.sourceOf(row, sourceType)
+    val isSame = summarizer != null && found == source
+    if (isSame && position == summarizer.lastPosition) throw MessageStreams.duplicate(position)
+    if (!isSame || position < summarizer.lastPosition || isGap(position)) {
+      finish()
+      source = InternalRow.copyValue(found) // the row's memory is used again
+      summarizer = new StreamSummarizer(fields)
+    }
+    summarizer.message(position, MessageStreams.message(row, position))
+  }
+
+  /**
+   * Whether far more is left out than between the messages before: perhaps what another partition
+   * has, where this one reads several files. A part too many does no harm.
+   */
+  private def isGap(position: Long): Boolean = {
+    val gap = position - summarizer.lastPosition
+    val isLarge = gap > PartSummarizer.LargeGap && gaps < PartSummarizer.MostGaps &&
+      gap / PartSummarizer.LargeGap > summarizer.meanGap
+    if (isLarge) gaps += 1
+    isLarge
+  }
+
+  private def finish(): Unit =
+    if (summarizer != null) parts += StreamPart(source, summarizer.result())
+}
+
+private object PartSummarizer {
+
+  /** Of files that are read one after the other; not of messages that are in no order. */
+  final private val MostParts = 500
+
+  /** How many parts may end in front of a gap, and how much larger it is than those before. */
+  final private val MostGaps = 100
+  final private val LargeGap = 1000
+}

@@ -1,0 +1,88 @@
+package io.sparkpgoutput.changes.sql
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
+import org.apache.spark.sql.pgoutput.PlannedRows
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.PositionalArguments
+import io.sparkpgoutput.changes.sql.Arguments.NoSource
+import io.sparkpgoutput.changes.streaming.{CommittedMessage, TransactionProcessor}
+import io.sparkpgoutput.changes.{FollowerState, OpenTransactionSchema}
+
+/** The table functions: of the names of a view of messages and of the column that orders them. */
+object TableFunctions {
+  type TableFunction = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
+
+  val all: Seq[TableFunction] = Seq(
+    function(FunctionDescriptions.changes, changes),
+    function(FunctionDescriptions.open, open)
+  )
+
+  /** What Spark keeps a stream's state in: by default the one, which cannot hold ours. */
+  final private val HdfsProvider =
+    "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+  final private val RocksDbProvider =
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+  private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
+    FunctionIdentifier(info.getName),
+    info,
+    arguments => build(Arguments.of(info.getName, PositionalArguments.of(info.getName, arguments)))
+  )
+
+  private def changes(arguments: Arguments): LogicalPlan = {
+    import arguments._
+    val format = options.format(SQLConf.get)
+    val columns = attributes(format.rowType)
+    if (PlannedRows.isStream(messages)) {
+      StreamedChanges(committedMessages(arguments), format, columns, sourceId)
+    } else TableChanges(inputs, options, format, columns, sourceId)
+  }
+
+  /** Of a stream, in which earlier messages are read now. */
+  private def committedMessages(arguments: Arguments): LogicalPlan = {
+    import arguments._
+    if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
+      throw refused(
+        "it keeps the open transactions of a stream in RocksDB: set " +
+          s"${ProviderClass.key} to $RocksDbProvider"
+      )
+    }
+    val messages = PlannedRows.analyzed(keyedInput)
+    val source = messages.output(MessageColumns.Source)
+    val earlier = inputs.lift(1).fold(Map.empty[Any, FollowerState]) { relations =>
+      val convert = CatalystTypeConverters.createToScalaConverter(source.dataType)
+      EarlierRelations
+        .find(
+          PlannedRows.of(relations),
+          options.source.map(_ => source.dataType),
+          options.rules
+        )
+        .map { case (key, state) =>
+          convert(if (options.source.isEmpty) NoSource else key) -> state
+        }
+    }
+    PlannedRows.processed(
+      OrderedMessages(messages),
+      source.name,
+      new TransactionProcessor(options.rules, options.abandoned, earlier),
+      CommittedMessage.withSource(source.dataType)
+    )
+  }
+
+  private def open(arguments: Arguments): LogicalPlan = {
+    import arguments._
+    if (PlannedRows.isStream(messages)) {
+      throw refused("it lists what is open at the end of messages; a stream has no end")
+    }
+    OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
+  }
+
+  private def attributes(schema: StructType): Seq[Attribute] = schema.map { field =>
+    AttributeReference(field.name, field.dataType, field.nullable, field.metadata)()
+  }
+}

@@ -1,0 +1,73 @@
+package io.sparkpgoutput.changes.streaming
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.changes.{
+  ChangeFormat,
+  ChangeRows,
+  Commit,
+  ControlFields,
+  KnownRelations,
+  SentMessage,
+  Transaction
+}
+import io.sparkpgoutput.protocol.StreamContext
+
+import CommittedMessage._
+
+/** The rows of committed changes of one source. Not thread-safe. */
+final class StreamedRows(format: ChangeFormat) extends KnownRelations {
+  private val rows = new ChangeRows(format)
+  private val fields = new ControlFields(format.options.encoding)
+  private val relations = mutable.LongMap.empty[SentMessage]
+  private val types = mutable.LongMap.empty[SentMessage]
+  private var commitLsn = 0L
+
+  override def relation(transaction: Transaction, oid: Long): SentMessage = relations.getOrNull(oid)
+  override def typeMessages: Iterable[SentMessage] = types.values
+
+  /** Takes the next message; its rows are to be taken before the one after it. */
+  def message(row: InternalRow): Unit = {
+    val position = row.getLong(POSITION)
+    val message = row.getBinary(MESSAGE)
+    val context = StreamContext.of(row.getBoolean(IN_STREAM))
+    if (message(0) == 'Y') keep(types, fields.definition(position, message, context))
+    else {
+      startCommit(row.getLong(LSN))
+      if (message(0) == 'R') {
+        keep(relations, fields.definition(position, message, context))
+      } else rows.start(this, transaction(row), position, message, context)
+    }
+  }
+
+  /** Each transaction comes with all that it refers to; what another was sent does not count. */
+  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
+    relations.clear()
+    commitLsn = lsn
+  }
+
+  def hasNext: Boolean = rows.hasNext
+
+  /** The next row, in memory that the one after it is written to. */
+  def next(): UnsafeRow = rows.next()
+
+  private def keep(known: mutable.LongMap[SentMessage], sent: SentMessage): Unit =
+    known.update(sent.oid, sent)
+
+  private def transaction(row: InternalRow): Transaction = {
+    def text(field: Int) = if (row.isNullAt(field)) null else row.getUTF8String(field).toString
+    val found = Transaction(
+      row.getLong(XID),
+      firstPosition = 0,
+      hasBeginning = true,
+      gid = text(GID),
+      origin = text(ORIGIN),
+      nextOrdinal = row.getLong(ORDINAL)
+    )
+    found.commit = Commit(row.getLong(LSN), row.getLong(TIMESTAMP), found.gid, Set.empty)
+    found
+  }
+}

@@ -1,0 +1,70 @@
+package io.sparkpgoutput.changes.streaming
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.streaming.MapState
+
+/**
+ * The changes of open transactions, in the order in which they were sent: in chunks in the state
+ * store, and the last ones, while a micro-batch runs, here.
+ *
+ * @param chunks
+ *   by the transaction's first position and the chunk's number
+ * @param stored
+ *   by the transaction's first position how many chunks of it are in the state store
+ */
+final class TransactionBuffer(
+    chunks: MapState[ChunkKey, Array[Byte]],
+    stored: mutable.LongMap[Int]
+) {
+  private val last = mutable.LongMap.empty[mutable.ArrayBuffer[BufferedChange]]
+  private val lastSizes = mutable.LongMap.empty[Int].withDefaultValue(0)
+
+  def add(transaction: Long, change: BufferedChange): Unit = {
+    last.getOrElseUpdate(transaction, mutable.ArrayBuffer.empty) += change
+    val size = lastSizes(transaction) + change.size
+    lastSizes.update(transaction, size)
+    if (size >= TransactionBuffer.ChunkSize) store(transaction)
+  }
+
+  /** All changes of a transaction; it is to be removed after the last was taken. */
+  def changes(transaction: Long): Iterator[BufferedChange] =
+    Iterator.range(0, stored.getOrElse(transaction, 0)).flatMap { number =>
+      val chunk = ByteBuffer.wrap(chunks.getValue(ChunkKey(transaction, number)))
+      Iterator.continually(chunk).takeWhile(_.hasRemaining).map(BufferedChange.read)
+    } ++ last.getOrElse(transaction, Nil)
+
+  def remove(transaction: Long): Unit = {
+    stored.remove(transaction).foreach { number =>
+      (0 until number).foreach(index => chunks.removeKey(ChunkKey(transaction, index)))
+    }
+    last.remove(transaction)
+    lastSizes.remove(transaction)
+  }
+
+  /** At the end of a micro-batch; gives how many chunks there are of each transaction. */
+  def storeAll(): Seq[(Long, Int)] = {
+    last.keys.toSeq.foreach(store)
+    stored.toSeq
+  }
+
+  private def store(transaction: Long): Unit = last.remove(transaction).foreach { changes =>
+    val chunk = ByteBuffer.allocate(lastSizes(transaction))
+    changes.foreach(_.write(chunk))
+    val number = stored.getOrElse(transaction, 0)
+    chunks.updateValue(ChunkKey(transaction, number), chunk.array)
+    stored.update(transaction, number + 1)
+    lastSizes.remove(transaction)
+  }
+}
+
+/** Where a chunk of a transaction is found in the state store. */
+final case class ChunkKey(firstPosition: Long, number: Int)
+
+private object TransactionBuffer {
+
+  /** Bytes from which on a chunk goes to the state store. */
+  final private val ChunkSize = 128 * 1024
+}

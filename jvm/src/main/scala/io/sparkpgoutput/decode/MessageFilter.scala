@@ -1,0 +1,37 @@
+package io.sparkpgoutput.decode
+
+import java.util.Arrays
+
+import io.sparkpgoutput.protocol.MessageType
+
+/**
+ * Which messages a query keeps. Of the others no row is made, but they are checked all the same.
+ *
+ * @param types
+ *   the names of the types to keep; None for all
+ * @param relationIds
+ *   the tables of which to keep the messages that have a `relation_id`; None for all messages
+ */
+final case class MessageFilter(types: Option[Set[String]], relationIds: Option[Set[Long]]) {
+  private val keepsTag: Array[Boolean] = {
+    val kept = new Array[Boolean](256)
+    MessageType.all.foreach { messageType =>
+      kept(messageType.tag.toInt) = types.forall(_.contains(messageType.name))
+    }
+    kept
+  }
+  private val sortedIds: Array[Long] = relationIds.map(_.toArray.sorted).orNull
+
+  /** Whether to keep a message that has no `relation_id`. */
+  def keeps(tag: Int): Boolean =
+    sortedIds == null && keepsTag(tag)
+
+  /** Whether to keep a message that has one. */
+  def keeps(tag: Int, relationId: Long): Boolean =
+    keepsTag(tag) &&
+      (sortedIds == null || Arrays.binarySearch(sortedIds, relationId) >= 0)
+}
+
+object MessageFilter {
+  val all: MessageFilter = MessageFilter(None, None)
+}

@@ -1,0 +1,263 @@
+package io.sparkpgoutput.decode
+
+import scala.annotation.switch
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.protocol.{
+  DecodeFailure,
+  MessageSchema,
+  MessageType,
+  PgTypeSchema,
+  RelationColumnSchema,
+  RelationSchema,
+  TextEncoding
+}
+
+import MessageSchema._
+
+/**
+ * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
+ * Formats", field after field.
+ */
+final class MessageLayouts(
+    encoding: TextEncoding,
+    required: StructType,
+    filter: MessageFilter
+) extends TupleDecoder(encoding, required, filter) {
+
+  private var withXid = false
+  private var lsnOfMessage = 0L
+
+  /**
+   * Reads a message to its last byte.
+   *
+   * @param withXid
+   *   whether the xid of a transaction follows the tag
+   * @param guessing
+   *   whether that is not known, so that the reading must keep to what PostgreSQL does send
+   * @return
+   *   what is wrong with it; null where nothing is
+   */
+  def read(
+      message: Array[Byte],
+      messageType: MessageType,
+      withXid: Boolean,
+      guessing: Boolean
+  ): DecodeFailure = {
+    tag = messageType.tag.toInt
+    this.withXid = withXid
+    this.guessing = guessing
+    kept = filter.keeps(tag)
+    in.start(message)
+    forgetTuples()
+    row.start()
+    row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
+    if (withXid) streamedXid()
+    body(messageType.tag)
+    in.finish()
+    in.malformation
+  }
+
+  /** What is wrong with a message that begins with the tag of none. */
+  def unknown(message: Array[Byte]): DecodeFailure = {
+    in.start(message)
+    in.fail(TYPE, null, "found %x, the tag of no message", message(0) & 0xffL, position = 0)
+    in.malformation
+  }
+
+  /** The row of the message that was read last; null where it is not to be kept. */
+  def finishRow(): UnsafeRow = if (kept) row.finish() else null
+
+  /** The LSN of the logical message that was read last. */
+  def logicalMessageLsn: Long = lsnOfMessage
+
+  private def body(tag: Char): Unit = (tag: @switch) match {
+    case 'B' => begin()
+    case 'M' => logicalMessage()
+    case 'C' => commit()
+    case 'O' => origin()
+    case 'R' => relation()
+    case 'Y' => pgType()
+    case 'I' => insert()
+    case 'U' => update()
+    case 'D' => delete()
+    case 'T' => truncate()
+    case 'S' => streamStart()
+    case 'E' => ()
+    case 'c' => streamCommit()
+    case 'A' => streamAbort()
+    case 'b' => beginPrepare()
+    case 'P' => prepare()
+    case 'K' => commitPrepared()
+    case 'r' => rollbackPrepared()
+    case 'p' => prepare()
+  }
+
+  /** Begin: LSN of the commit; commit timestamp; xid. */
+  private def begin(): Unit = { lsn(LSN); timestamp(TIMESTAMP); xid(XID) }
+
+  /** Message: flags, 1 for transactional; LSN; prefix; length and bytes of the content. */
+  private def logicalMessage(): Unit = {
+    val transactional = flag(TRANSACTIONAL)
+    if (guessing && withXid && !transactional) {
+      val problem = "found 0, but only a transactional message has an xid"
+      in.fail(TRANSACTIONAL, "flags", problem, position = in.position - 1)
+    }
+    lsnOfMessage = lsn(LSN)
+    string(PREFIX)
+    val size = in.length(CONTENT)
+    row.setBytes(CONTENT, in.message, in.position, size)
+    in.skip(size)
+  }
+
+  /** Commit: flags, unused, must be 0; LSN of the commit; end LSN; commit timestamp. */
+  private def commit(): Unit = { zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP) }
+
+  /** Origin: LSN of the commit on the origin server; name of the origin. */
+  private def origin(): Unit = { lsn(LSN); string(ORIGIN) }
+
+  /** Relation: oid; namespace; name; replica identity; number of columns; the columns. */
+  private def relation(): Unit = {
+    oid()
+    val members = struct.struct(RELATION)
+    val head = row.openStruct(members)
+    string(head, members.slot(head, RelationSchema.NAMESPACE), RELATION, "namespace")
+    string(head, members.slot(head, RelationSchema.NAME), RELATION, "name")
+    replicaIdentity(head, members.slot(head, RelationSchema.REPLICA_IDENTITY))
+    relationColumns(head, members.slot(head, RelationSchema.COLUMNS))
+    row.setNested(RELATION, head)
+  }
+
+  /** The letter of `pg_class.relreplident`. */
+  private def replicaIdentity(relation: Int, slot: Int): Unit = {
+    val letter = in.uint8(RELATION, "replica_identity")
+    if (letter != 'd' && letter != 'n' && letter != 'f' && letter != 'i') {
+      unexpected(RELATION, "replica_identity", letter, "d, n, f or i")
+    }
+    row.putByte(row.openBytes(relation, slot, 1), 0, letter)
+  }
+
+  /** For each column: flags, 1 for a part of the key; name; oid of the type; type modifier. */
+  private def relationColumns(relation: Int, slot: Int): Unit = {
+    val number = in.uint16(RELATION, "columns").toLong
+    val columns = in.count(number, leastBytes = 10, RELATION, "columns")
+    val members = struct.struct(RELATION).struct(RelationSchema.COLUMNS)
+    val array = row.openArray(slot, columns)
+    var i = 0
+    while (i < columns && in.ok) {
+      in.column = i + 1
+      val head = row.openStruct(members)
+      row.putBoolean(members.slot(head, RelationColumnSchema.KEY), in.flags(1, RELATION) == 1)
+      string(head, members.slot(head, RelationColumnSchema.NAME), RELATION, "name")
+      row.putLong(
+        members.slot(head, RelationColumnSchema.TYPE_ID),
+        in.uint32(RELATION, "type_id")
+      )
+      row.putInt(
+        members.slot(head, RelationColumnSchema.TYPE_MODIFIER),
+        in.int32(RELATION, "type_modifier")
+      )
+      row.closeNested(array, row.elementSlot(array, columns, i), head)
+      i += 1
+    }
+    in.column = 0
+    row.closeNested(relation, slot, array)
+  }
+
+  /**
+   * Type: oid; namespace; name. A namespace does not begin with a control character, but the upper
+   * byte of an oid that was taken for one may be such.
+   */
+  private def pgType(): Unit = {
+    val members = struct.struct(PG_TYPE)
+    val head = row.openStruct(members)
+    row.putLong(members.slot(head, PgTypeSchema.ID), in.uint32(PG_TYPE, "id"))
+    if (guessing && !withXid && in.left > 0) {
+      val first = in.message(in.position)
+      if (first > 0 && first < ' ') {
+        in.fail(PG_TYPE, "namespace", "begins with the control character %x", first.toLong)
+      }
+    }
+    string(head, members.slot(head, PgTypeSchema.NAMESPACE), PG_TYPE, "namespace")
+    string(head, members.slot(head, PgTypeSchema.NAME), PG_TYPE, "name")
+    row.setNested(PG_TYPE, head)
+  }
+
+  /** Insert: oid of the relation; N; new tuple. */
+  private def insert(): Unit = { oid(); newTuple(in.uint8(NEW, "marker"), "N") }
+
+  /** Update: oid of the relation; K or O and old tuple, optional; N; new tuple. */
+  private def update(): Unit = {
+    oid()
+    val marker = in.uint8(NEW, "marker")
+    if (marker == 'K' || marker == 'O') {
+      oldTuple(marker)
+      newTuple(in.uint8(NEW, "marker"), "N")
+    } else newTuple(marker, "K, O or N")
+  }
+
+  /** Delete: oid of the relation; K or O; old tuple. */
+  private def delete(): Unit = { oid(); oldTuple(in.uint8(OLD, "marker")) }
+
+  private def newTuple(marker: Int, wanted: String): Unit =
+    if (marker == 'N') tuple(NEW) else unexpected(NEW, "marker", marker, wanted)
+
+  private def oldTuple(marker: Int): Unit =
+    if (marker == 'K') tuple(KEY)
+    else if (marker == 'O') tuple(OLD)
+    else unexpected(OLD, "marker", marker, "K or O")
+
+  /** Truncate: number of relations; flags, 1 for cascade, 2 for restart identity; their oids. */
+  private def truncate(): Unit = {
+    val number = in.uint32(RELATION_IDS, "relations")
+    val flags = in.flags(3)
+    row.setBoolean(CASCADE, (flags & 1) != 0)
+    row.setBoolean(RESTART_IDENTITY, (flags & 2) != 0)
+    val relations = in.count(number, leastBytes = 4, RELATION_IDS)
+    val array = row.openArray(struct.slot(0, RELATION_IDS), relations)
+    var i = 0
+    while (i < relations) {
+      row.putLong(row.elementSlot(array, relations, i), in.uint32(RELATION_IDS))
+      i += 1
+    }
+    row.setNested(RELATION_IDS, array)
+  }
+
+  /** Stream Start: xid; 1 for the transaction's first block. Stream Stop has no fields. */
+  private def streamStart(): Unit = { xid(XID); flag(FIRST_SEGMENT) }
+
+  /** Stream Commit: xid, then as Commit. */
+  private def streamCommit(): Unit = { xid(XID); commit() }
+
+  /**
+   * Stream Abort: xid; xid of the subtransaction; with `streaming = parallel` also LSN of the abort
+   * and abort timestamp, which only the length tells.
+   */
+  private def streamAbort(): Unit = {
+    xid(XID)
+    xid(SUBXID)
+    if (in.left > 0) { lsn(LSN); timestamp(TIMESTAMP) }
+  }
+
+  /** Begin Prepare: LSN of the prepare; end LSN; prepare timestamp; xid; gid. */
+  private def beginPrepare(): Unit = {
+    lsn(LSN); lsn(END_LSN); timestamp(TIMESTAMP); xid(XID); string(GID)
+  }
+
+  /** Prepare, Stream Prepare: flags, unused, must be 0; then as Begin Prepare. */
+  private def prepare(): Unit = { zeroFlags(); beginPrepare() }
+
+  /** Commit Prepared: flags, unused, must be 0; LSN of the commit; end LSN; timestamp; xid; gid. */
+  private def commitPrepared(): Unit = prepare()
+
+  /**
+   * Rollback Prepared: flags, unused, must be 0; end LSN of the prepare; end LSN of the rollback;
+   * prepare timestamp; rollback timestamp; xid; gid.
+   */
+  private def rollbackPrepared(): Unit = {
+    zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
+    xid(XID); string(GID)
+  }
+}

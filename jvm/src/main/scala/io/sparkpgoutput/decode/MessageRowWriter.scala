@@ -1,0 +1,244 @@
+package io.sparkpgoutput.decode
+
+import java.lang.invoke.{MethodHandles, VarHandle}
+import java.nio.ByteOrder
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.array.ByteArrayMethods.{
+  MAX_ROUNDED_ARRAY_LENGTH,
+  roundNumberOfBytesToNearestWord
+}
+
+import StructLayout.{Absent, firstSlot}
+
+/**
+ * Writes the row of a message in Spark's own binary format, front to back, into memory that the
+ * next message's row is written into again.
+ *
+ * The row, the structs and the arrays in it are alike: a head with null bits and one 8-byte slot a
+ * member, then the members of variable size. A member of variable size is appended and its offset
+ * from the head and its size go to the slot. The methods take the slot, which is `Absent` where the
+ * member is not wanted, and the position of the head that it belongs to.
+ *
+ * @see
+ *   `UnsafeRow`, `UnsafeArrayData`
+ */
+final class MessageRowWriter(struct: StructLayout) {
+  import MessageRowWriter._
+
+  private val row = new UnsafeRow(struct.size)
+  private val headSize = structHead(struct.size)
+  private val allNull = if (struct.size == 0) 0L else -1L >>> (64 - struct.size)
+
+  private val noFields = new Array[Byte](headSize)
+  private var buffer = new Array[Byte](FirstSize)
+  private var end = 0
+  private var nulls = 0L
+
+  /** Begins a row, all of its fields NULL. */
+  def start(): Unit = {
+    if (buffer.length > KeptSize) buffer = new Array[Byte](FirstSize)
+    System.arraycopy(noFields, 0, buffer, 0, headSize)
+    nulls = allNull
+    end = headSize
+  }
+
+  /** The row, which is this one until `start` is called again. */
+  def finish(): UnsafeRow = {
+    if (headSize > 0) Word.set(buffer, 0, nulls)
+    // A reference is stored only where it changes, for the garbage collector takes note of each.
+    if (row.getBaseObject eq buffer) row.setTotalSize(end) else row.pointTo(buffer, end)
+    row
+  }
+
+  // The fields of the row itself.
+
+  def setLong(field: Int, value: Long): Unit = {
+    putLong(struct.slot(0, field), value)
+    setNotNull(field)
+  }
+
+  def setBoolean(field: Int, value: Boolean): Unit = {
+    putBoolean(struct.slot(0, field), value)
+    setNotNull(field)
+  }
+
+  def setBytes(field: Int, bytes: Array[Byte], from: Int, size: Int): Unit = {
+    putBytes(0, struct.slot(0, field), bytes, from, size)
+    setNotNull(field)
+  }
+
+  /** The field's value is what its slot points to. */
+  def setNotNull(field: Int): Unit = nulls &= ~struct.nullBit(field)
+
+  /** The struct or array at `head`, which ends here. */
+  def setNested(field: Int, head: Int): Unit = {
+    closeNested(0, struct.slot(0, field), head)
+    setNotNull(field)
+  }
+
+  // Structs and arrays in it, all members not NULL at first.
+
+  /** Begins a struct; returns the position of its head. */
+  def openStruct(struct: StructLayout): Int = {
+    val head = append(structHead(struct.size).toLong)
+    zero(head, end)
+    head
+  }
+
+  /**
+   * Begins an array of variable-size or 8-byte elements, each of which is to be set; returns the
+   * position of its head.
+   */
+  def openArray(slot: Int, elements: Int): Int =
+    if (slot < 0) Absent
+    else {
+      val nullBits = firstSlot(elements)
+      val head = append(8L + nullBits + 8L * elements)
+      putLong(head, elements.toLong)
+      zero(head + 8, head + 8 + nullBits)
+      head
+    }
+
+  /** The same, all elements NULL. */
+  def openNullArray(slot: Int, elements: Int): Int = {
+    val head = openArray(slot, elements)
+    if (head >= 0) {
+      zero(elementSlot(head, elements, 0), end)
+      var element = 0
+      while (element < elements) {
+        val bits = math.min(64, elements - element)
+        putLong(nullBits(head, element), -1L >>> (64 - bits))
+        element += 64
+      }
+    }
+    head
+  }
+
+  /** The slot of the first element of the array at `head`; the others follow, 8 bytes each. */
+  def elementSlot(head: Int, elements: Int, element: Int): Int =
+    if (head < 0) Absent else head + 8 + firstSlot(elements) + 8 * element
+
+  def setNullMember(head: Int, struct: StructLayout, member: Int): Unit =
+    setNullBits(head, struct.nullBit(member))
+
+  def setNullElement(head: Int, elements: Int, element: Int): Unit =
+    if (head >= 0) {
+      putLong(elementSlot(head, elements, element), 0L)
+      setNullBits(nullBits(head, element), 1L << (element & 63))
+    }
+
+  def setNotNullElement(head: Int, element: Int): Unit = if (head >= 0) {
+    val word = nullBits(head, element)
+    putLong(word, (Word.get(buffer, word): Long) & ~(1L << (element & 63)))
+  }
+
+  /** The word with the null bit of an element of the array at `head`. */
+  private def nullBits(head: Int, element: Int): Int = head + 8 + (element >> 6) * 8
+
+  private def setNullBits(word: Int, bits: Long): Unit =
+    if (bits != 0) putLong(word, (Word.get(buffer, word): Long) | bits)
+
+  def putLong(slot: Int, value: Long): Unit = if (slot >= 0) Word.set(buffer, slot, value)
+  def putInt(slot: Int, value: Int): Unit = if (slot >= 0) Int32.set(buffer, slot, value)
+  def putBoolean(slot: Int, value: Boolean): Unit = putByte(slot, 0, if (value) 1 else 0)
+
+  /** Appends bytes, which `slot` then points to. */
+  def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit =
+    end = write(end, head, slot, bytes, from, size)
+
+  /**
+   * The position where bytes are appended, for who keeps it while writing one value after another.
+   */
+  def position: Int = end
+  def moveTo(position: Int): Unit = end = position
+
+  /** Writes bytes at a position, which `slot` then points to; returns the position after them. */
+  def write(
+      position: Int,
+      head: Int,
+      slot: Int,
+      bytes: Array[Byte],
+      from: Int,
+      size: Int
+  ): Int =
+    if (slot < 0) position
+    else {
+      val padded = roundNumberOfBytesToNearestWord(size)
+      reserve(position, padded.toLong)
+      val target = buffer
+      Word.set(target, slot, reference(head, position, size))
+      if (padded > 0) Word.set(target, position + padded - 8, 0L)
+      System.arraycopy(bytes, from, target, position, size)
+      position + padded
+    }
+
+  /** Appends room for bytes that are given one by one, which `slot` then points to. */
+  def openBytes(head: Int, slot: Int, size: Int): Int =
+    if (slot < 0) Absent
+    else {
+      val start = append(roundNumberOfBytesToNearestWord(size).toLong)
+      point(head, slot, start, size)
+      zero(math.max(start, end - 8), end)
+      start
+    }
+
+  def putByte(bytes: Int, index: Int, value: Int): Unit =
+    if (bytes >= 0) buffer(bytes + index) = value.toByte
+
+  /** Ends the struct or array at `nested`; `slot` then points to it. */
+  def closeNested(head: Int, slot: Int, nested: Int): Unit = point(head, slot, nested, end - nested)
+
+  private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
+    putLong(slot, reference(head, start, size))
+
+  /** Appends so many bytes, a multiple of 8, that are to be set; returns where they begin. */
+  private def append(size: Long): Int = {
+    val start = end
+    reserve(start, size)
+    end += size.toInt
+    start
+  }
+
+  private def zero(from: Int, to: Int): Unit = {
+    var at = from
+    while (at < to) {
+      Word.set(buffer, at, 0L)
+      at += 8
+    }
+  }
+
+  private def reserve(position: Int, size: Long): Unit =
+    if (size > buffer.length - position) grow(position + size)
+
+  private def grow(needed: Long): Unit = {
+    if (needed > MAX_ROUNDED_ARRAY_LENGTH) {
+      throw new UnsupportedOperationException(
+        s"A decoded message needs a row of at least $needed bytes, more than Spark's rows can have"
+      )
+    }
+    val wanted = math.min(math.max(2L * buffer.length, needed), MAX_ROUNDED_ARRAY_LENGTH.toLong)
+    buffer = Arrays.copyOf(buffer, wanted.toInt)
+  }
+}
+
+private object MessageRowWriter {
+  private val FirstSize = 4096
+
+  /** A larger buffer is given up after its row. */
+  private val KeptSize = 1 << 24
+
+  /** Eight bytes as the processor has them: unlike `Platform` it checks the array's bounds. */
+  private val Word: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.nativeOrder)
+
+  private val Int32: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.nativeOrder)
+
+  /** What a slot holds of a member of variable size. */
+  private def reference(head: Int, start: Int, size: Int): Long =
+    (start - head).toLong << 32 | size
+
+  private def structHead(members: Int): Int = firstSlot(members) + 8 * members
+}

@@ -1,0 +1,51 @@
+package io.sparkpgoutput.decode
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.protocol.{Fields, MessageEncoder, MessageType, StreamContext, TextEncoding}
+
+class MessageDecoderSuite extends AnyFunSuite {
+  private val decoder = new MessageDecoder(TextEncoding.Utf8)
+
+  private def check(golden: Golden, context: Int): Unit =
+    withClue(s"${Fields.hex(golden.data)}: ") {
+      assert(Fields.of(decoder.decode(golden.data, context)) == golden.decoded)
+    }
+
+  MessageType.all.foreach { messageType =>
+    val messages = Golden.all.filter(_.decoded("type") == messageType.name)
+
+    test(s"${messageType.name}: what real servers wrote, with the stream context given") {
+      assert(messages.nonEmpty)
+      messages.foreach(golden => check(golden, StreamContext.of(golden.inStream)))
+    }
+
+    test(s"${messageType.name}: what real servers wrote, with the stream context found out") {
+      messages.foreach(check(_, StreamContext.UNKNOWN))
+    }
+  }
+
+  test("a message that cannot carry an xid reads the same in every context") {
+    Golden.all
+      .filterNot(golden => MessageType.of(golden.data.head).inStream)
+      .foreach { golden =>
+        check(golden, StreamContext.OUTSIDE)
+        check(golden, StreamContext.INSIDE)
+      }
+  }
+
+  test("the message of zero bytes, of PostgreSQL 13 and older, is no message and no error") {
+    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE).foreach { context =>
+      assert(decoder.decode(Array.emptyByteArray, context) == null)
+      assert(decoder.decodeOrNull(Array.emptyByteArray, context) == null)
+      assert(decoder.errorOrNull(Array.emptyByteArray, context) == null)
+    }
+  }
+
+  test("the tests' encoder writes what real servers write") {
+    Golden.all.foreach { golden =>
+      val encoded = MessageEncoder.encode(golden.decoded, golden.inStream)
+      assert(Fields.hex(encoded) == Fields.hex(golden.data))
+    }
+  }
+}

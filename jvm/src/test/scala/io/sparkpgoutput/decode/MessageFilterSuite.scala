@@ -1,0 +1,128 @@
+package io.sparkpgoutput.decode
+
+import org.scalacheck.Gen
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.protocol.{
+  Fields,
+  Message,
+  MessageSchema,
+  MessageType,
+  Messages,
+  StreamContext,
+  TextEncoding
+}
+
+/**
+ * Of messages that a filter does not keep there is no row, but what is wrong with them is found.
+ */
+class MessageFilterSuite extends PropertySuite {
+  private val messages = new Messages()
+  private val unfiltered = new MessageDecoder(TextEncoding.Utf8)
+  private val contexts =
+    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
+
+  private val ids = Seq(0L, 16384L, 16400L, 0x7fffffffL, 0x80000000L, 0xffffffffL)
+
+  private def decoder(filter: MessageFilter) =
+    new MessageDecoder(TextEncoding.Utf8, MessageSchema.schema, filter)
+
+  private val types: Gen[Option[Set[String]]] =
+    Gen.option(Gen.someOf(MessageType.all.map(_.name)).map(_.toSet))
+
+  private val relationIds: Gen[Option[Set[Long]]] =
+    Gen.option(Gen.listOf(Gen.oneOf(ids)).map(_.toSet))
+
+  private val filters: Gen[MessageFilter] = for {
+    types <- types
+    relationIds <- relationIds
+  } yield MessageFilter(types, relationIds)
+
+  /** Messages of which those with a relation have one of few, so that filters meet it. */
+  private val someRelations: Gen[Message] = for {
+    message <- messages.any
+    id <- Gen.oneOf(ids)
+  } yield
+    if (!message.fields.contains("relation_id")) message
+    else message.copy(fields = message.fields + ("relation_id" -> id))
+
+  private def keeps(filter: MessageFilter, fields: Fields.Fields): Boolean =
+    filter.types.forall(_.contains(fields("type").toString)) &&
+      filter.relationIds.forall(ids => fields.get("relation_id").exists(ids.map(id => id: Any)))
+
+  test("exactly the messages that the filter keeps have a row, the same as without it") {
+    forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
+      val row = decoder(filter).decode(message.bytes, message.context)
+      assert((row != null) == keeps(filter, message.fields))
+      if (row != null) assert(row == unfiltered.decode(message.bytes, message.context))
+    }
+  }
+
+  test("where the context is not known, the reading that is chosen decides") {
+    forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
+      val row = decoder(filter).decodeOrNull(message.bytes, StreamContext.UNKNOWN)
+      val wanted = unfiltered.decodeOrNull(message.bytes, StreamContext.UNKNOWN)
+      assert((row != null) == (wanted != null && keeps(filter, Fields.of(wanted))))
+      if (row != null) assert(row == wanted)
+    }
+  }
+
+  test("a message without relation_id is not kept where relation ids are given") {
+    val filter = decoder(MessageFilter(None, Some(ids.toSet)))
+    forAll(messages.any.filterNot(_.fields.contains("relation_id"))) { message =>
+      assert(filter.decode(message.bytes, message.context) == null)
+    }
+  }
+
+  test("empty sets keep nothing") {
+    val nothing = Seq(MessageFilter(Some(Set.empty), None), MessageFilter(None, Some(Set.empty)))
+    forAll(messages.any, Gen.oneOf(nothing)) { (message, filter) =>
+      assert(decoder(filter).decode(message.bytes, message.context) == null)
+    }
+  }
+
+  test("names of no type keep nothing") {
+    val unknown = decoder(MessageFilter(Some(Set("insert", "INSERT ", "")), None))
+    forAll(messages.any) { message =>
+      assert(unknown.decode(message.bytes, message.context) == null)
+    }
+  }
+
+  test("a message that is kept after others, kept or malformed, has the same row") {
+    forAll(filters, Gen.listOfN(5, someRelations), Mutations.of(messages.any)) {
+      (filter, several, malformed) =>
+        val used = decoder(filter)
+        several.foreach { message =>
+          val row = used.decode(message.bytes, message.context)
+          assert((row != null) == keeps(filter, message.fields))
+          if (row != null) assert(row == unfiltered.decode(message.bytes, message.context))
+          used.decodeOrNull(malformed, message.context)
+        }
+    }
+  }
+
+  test("malformed messages are errors whether they would be kept or not") {
+    forAll(Mutations.of(someRelations), filters, minSuccessful(3000)) { (bytes, filter) =>
+      val filtered = decoder(filter)
+      contexts.foreach { context =>
+        withClue(s"${Fields.hex(bytes)} in context $context: ") {
+          val error = unfiltered.errorOrNull(bytes, context)
+          assert(filtered.errorOrNull(bytes, context) == error)
+          if (error != null) {
+            val thrown = intercept[MalformedMessageException](filtered.decode(bytes, context))
+            assert(thrown.getMessage.contains(error.toString))
+            assert(filtered.decodeOrNull(bytes, context) == null)
+          }
+        }
+      }
+    }
+  }
+
+  test("the filter that keeps all") {
+    assert(MessageFilter.all == MessageFilter(None, None))
+    forAll(messages.any) { message =>
+      assert(decoder(MessageFilter.all).decode(message.bytes, message.context) != null)
+    }
+  }
+}

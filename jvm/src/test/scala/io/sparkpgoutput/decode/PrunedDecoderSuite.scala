@@ -1,0 +1,124 @@
+package io.sparkpgoutput.decode
+
+import org.apache.spark.sql.catalyst.expressions.{InterpretedUnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.StructType
+
+import org.scalacheck.Gen
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.protocol.{
+  Fields,
+  Message,
+  MessageSchema,
+  MessageType,
+  Messages,
+  StreamContext,
+  TextEncoding
+}
+
+/** Rows with a part of the fields are the same part of the whole row. */
+class PrunedDecoderSuite extends PropertySuite {
+  private val messages = new Messages()
+  private val whole = new MessageDecoder(TextEncoding.Utf8)
+  private val contexts =
+    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
+
+  /** What Spark's own writer makes of the fields of the whole row. */
+  private def expected(message: Message, required: StructType): UnsafeRow = {
+    val row = whole.decode(message.bytes, message.context)
+    InterpretedUnsafeProjection
+      .createProjection(RequiredSchemas.references(required))
+      .apply(Rows.part(row, MessageSchema.schema, required))
+  }
+
+  private def decoder(required: StructType) = new MessageDecoder(TextEncoding.Utf8, required)
+
+  MessageType.all.foreach { messageType =>
+    test(s"${messageType.name}: byte by byte what Spark writes for the required fields") {
+      forAll(messages.ofType(messageType), RequiredSchemas.any) { (message, required) =>
+        val row = decoder(required).decode(message.bytes, message.context)
+        assert(row == expected(message, required))
+      }
+    }
+  }
+
+  test("text in other encodings likewise") {
+    val encoding = TextEncoding.of("EUC_JP").get
+    val all = new MessageDecoder(encoding)
+    forAll(new Messages(encoding.charset).any, RequiredSchemas.any) { (message, required) =>
+      val row = new MessageDecoder(encoding, required).decode(message.bytes, message.context)
+      val wholeRow = all.decode(message.bytes, message.context)
+      assert(Rows.part(row, required, required) ==
+        Rows.part(wholeRow, MessageSchema.schema, required))
+    }
+  }
+
+  test("what was in the buffer before does not show in a row") {
+    forAll(RequiredSchemas.any, Gen.listOfN(5, messages.any), Gen.choose(0.0, 1.0)) {
+      (required, several, part) =>
+        val used = decoder(required)
+        several.foreach { message =>
+          val row = used.decode(message.bytes, message.context)
+          assert(row == expected(message, required))
+          // Ones, then a row that is given up halfway: what is left of both is not to be seen.
+          java.util.Arrays.fill(row.getBaseObject.asInstanceOf[Array[Byte]], -1.toByte)
+          used.decodeOrNull(
+            message.bytes.take((message.bytes.length * part).toInt),
+            message.context
+          )
+        }
+    }
+  }
+
+  test("a row has the number of fields that are required, none if need be") {
+    val none = decoder(new StructType)
+    forAll(messages.any) { message =>
+      val row = none.decode(message.bytes, message.context)
+      assert(row.numFields == 0)
+      assert(row.getSizeInBytes == 0)
+    }
+    assert(none.decode(Array.emptyByteArray, StreamContext.UNKNOWN) == null)
+  }
+
+  test("the same messages are malformed, for the same reason, whatever is required") {
+    forAll(Mutations.of(messages.any), RequiredSchemas.any, minSuccessful(3000)) {
+      (bytes, required) =>
+        val pruned = decoder(required)
+        contexts.foreach { context =>
+          withClue(s"${Fields.hex(bytes)} in context $context: ") {
+            assert(pruned.errorOrNull(bytes, context) == whole.errorOrNull(bytes, context))
+            val row = pruned.decodeOrNull(bytes, context)
+            val wholeRow = whole.decodeOrNull(bytes, context)
+            assert((row == null) == (wholeRow == null))
+            if (row != null) {
+              assert(Rows.part(row, required, required) ==
+                Rows.part(wholeRow, MessageSchema.schema, required))
+            }
+          }
+        }
+    }
+  }
+
+  test("a text that is not required is checked all the same") {
+    val types = decoder(StructType(Seq(MessageSchema.schema(MessageSchema.TYPE))))
+    val texts = Seq(
+      "INSERT at byte 13 (new, column 1)" -> "49 00004010 4e 0001 74 00000001 ff",
+      "ORIGIN at byte 9 (origin)" -> "4f 0000000001851440 ff 00",
+      "RELATION at byte 5 (relation, namespace)" -> "52 00004010 ff00 6e00 64 0000"
+    )
+    texts.foreach { case (place, message) =>
+      val error = types.errorOrNull(Fields.unhex(message), StreamContext.OUTSIDE)
+      assert(error.toString.startsWith(s"$place: the text is not valid UTF-8"))
+    }
+  }
+
+  test("where a logical message stands is found out by its LSN, required or not") {
+    val xids = decoder(StructType(Seq(MessageSchema.schema(MessageSchema.XID))))
+    def xid(message: String) = {
+      val row = xids.decode(Fields.unhex(message), StreamContext.UNKNOWN)
+      Option.when(!row.isNullAt(0))(row.getLong(0))
+    }
+    assert(xid("4d 01 0000000180000000 616263646500 00000000").isEmpty)
+    assert(xid("4d 00000301 01 0000000061626364 6500 00000000").contains(0x301L))
+  }
+}

@@ -1,0 +1,107 @@
+package io.sparkpgoutput.decode.sql
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection
+import org.apache.spark.sql.types.BinaryType
+
+import io.sparkpgoutput.decode.Golden
+import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.protocol.{Fields, MessageSchema}
+
+class PgOutputDecodeSuite extends MessageFunctionTests {
+  private val decode = new PgOutputDecode(data, inStream)
+
+  private def withOptions(entries: (String, String)*) =
+    PgOutputDecode(data, inStream, options(entries: _*))
+
+  private def field(ordinal: Int, of: Expression = decode) = GetStructField(of, ordinal)
+
+  test("what the decoder makes of real messages, interpreted and generated") {
+    Seq(
+      InterpretedUnsafeProjection.createProjection(Seq(decode)),
+      GenerateUnsafeProjection.generate(Seq(decode))
+    ).foreach { projection =>
+      Golden.all.foreach { golden =>
+        val message = Fields.hex(golden.data)
+        val found =
+          projection(row(message, golden.inStream)).getStruct(0, MessageSchema.schema.length)
+        assert(found == decoded(message, golden.inStream))
+      }
+    }
+  }
+
+  test("with and without in_stream, wherever Spark evaluates it") {
+    checkEvaluation(decode, decoded(insertInStream, true), row(insertInStream, true))
+    checkEvaluation(new PgOutputDecode(data), decoded(insert), row(insert))
+  }
+
+  test("NULL and a message of zero bytes are NULL, whatever in_stream is") {
+    for (known <- Seq[Any](true, false, null); message <- Seq(null, ""))
+      checkEvaluation(decode, null, row(message, known))
+  }
+
+  test("in_stream decides, and NULL leaves it to the message") {
+    checkEvaluation(field(MessageSchema.XID), 0x1000000L, row(ambiguous, true))
+    checkEvaluation(field(MessageSchema.XID), null, row(ambiguous, false))
+    checkEvaluation(field(MessageSchema.XID), null, row(ambiguous, null))
+    checkEvaluation(field(MessageSchema.XID), 780L, row(insertInStream, null))
+  }
+
+  test("a wrong in_stream is not corrected") {
+    checkExceptionInExpression[MalformedMessageException](
+      decode,
+      row(insertInStream, false),
+      "INSERT at byte 5 (new, marker): found 0, not N;"
+    )
+  }
+
+  test("a malformed message is an error that says which and where") {
+    val text =
+      "[PGOUTPUT_MALFORMED_MESSAGE] INSERT at byte 15 (new, column 2): need 1 byte, got 0; " +
+        s"message of 15 bytes: ${broken.replace(" ", "")} SQLSTATE: 08P01"
+    checkExceptionInExpression[MalformedMessageException](decode, row(broken), text)
+    val failFast = withOptions("mode" -> "FAILFAST")
+    checkExceptionInExpression[MalformedMessageException](failFast, row(broken), text)
+  }
+
+  test("with mode PERMISSIVE it is NULL") {
+    val permissive = withOptions("mode" -> "PERMISSIVE")
+    checkEvaluation(permissive, null, row(broken))
+    checkEvaluation(permissive, null, row(insertInStream, false))
+    checkEvaluation(permissive, decoded(insert), row(insert))
+  }
+
+  test("a field of it is an error too, whichever it is") {
+    checkExceptionInExpression[MalformedMessageException](
+      field(MessageSchema.RELATION_ID),
+      row(broken),
+      "INSERT at byte 15"
+    )
+  }
+
+  test("text is in the encoding that the options say") {
+    val origin = field(MessageSchema.ORIGIN, of = withOptions("encoding" -> "LATIN1"))
+    checkEvaluation(origin, "nöde", row(latin1))
+    checkExceptionInExpression[MalformedMessageException](decode, row(latin1), "not valid UTF-8")
+  }
+
+  test("two of them in one row do not disturb each other") {
+    val second = BoundReference(1, BinaryType, nullable = true)
+    val both = CreateStruct(Seq(new PgOutputDecode(data), new PgOutputDecode(second)))
+    val messages = Seq(insert, ambiguous)
+    val input = InternalRow(messages.map(Fields.unhex(_)): _*)
+    checkEvaluation(both, InternalRow(messages.map(decoded(_)): _*), input)
+  }
+
+  test("a row stays as it is when the next one is evaluated") {
+    val kept = decode.eval(row(insert))
+    decode.eval(row(ambiguous))
+    assert(kept == decoded(insert))
+  }
+
+  test("it has the struct of a message") {
+    assert(decode.dataType == MessageSchema.schema)
+    assert(decode.nullable)
+  }
+}

@@ -1,0 +1,107 @@
+package io.sparkpgoutput.rows
+
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.protocol.Fields.Fields
+import io.sparkpgoutput.protocol.{
+  Fields,
+  Message,
+  MessageSchema,
+  MessageType,
+  Messages,
+  RelationSchema,
+  TextEncoding
+}
+import io.sparkpgoutput.types.{ConversionOptions, PgTypes}
+
+class RelationDdlSuite extends PropertySuite {
+  private val decoder = new MessageDecoder(TextEncoding.Utf8)
+
+  private def ddl(message: Message): String = {
+    val row = decoder.decode(message.bytes, message.context)
+    val relation = row.getStruct(MessageSchema.RELATION, RelationSchema.schema.length)
+    RelationDdl.of(relation, ConversionOptions())
+  }
+
+  private def columns(message: Message) =
+    message.fields("relation").asInstanceOf[Fields]("columns").asInstanceOf[Seq[Fields]]
+
+  /** A table with one column. */
+  private def table(name: String, oid: Long, modifier: Int): Message =
+    Message.outsideOfStream(
+      Fields(
+        "type" -> "RELATION",
+        "relation_id" -> 1L,
+        "relation" -> Fields(
+          "namespace" -> "public",
+          "name" -> "t",
+          "replica_identity" -> "d",
+          "columns" ->
+            Seq(Fields(
+              "key" -> true,
+              "name" -> name,
+              "type_id" -> oid,
+              "type_modifier" -> modifier
+            ))
+        )
+      )
+    )
+
+  test("Spark reads it as the columns' names and default types, whatever they are") {
+    val relations = new Messages().ofType(MessageType.all.find(_.name == "RELATION").get)
+    forAll(relations) { message =>
+      val found = columns(message)
+      whenever(found.nonEmpty && found.forall(_("name") != "")) {
+        val read = StructType.fromDDL(ddl(message))
+        assert(read.fieldNames.toSeq == found.map(_("name")))
+        read.zip(found).foreach { case (field, column) =>
+          val oid = column("type_id").asInstanceOf[Long]
+          val modifier = column("type_modifier").asInstanceOf[Int]
+          val pgType = ConversionOptions().pgType(oid)
+          assert(field.dataType == pgType.sparkType(modifier))
+          assert(field.nullable)
+        }
+      }
+    }
+  }
+
+  test("names that Spark could take for something else, of every type that there is") {
+    val names =
+      Seq("1e5", "12", "1d", "a b", "a`b", "select", "a.b", "timestamp", "Ä", "'", "--", "a\nb")
+    PgTypes.byOid.keys.zipWithIndex.foreach { case (oid, index) =>
+      val name = names(index % names.size)
+      val read = StructType.fromDDL(ddl(table(name, oid, -1)))
+      assert(read.fieldNames.toSeq == Seq(name))
+      assert(read.head.dataType == PgTypes.byOid(oid).sparkType(-1))
+      assert(read.head.getComment().contains(PgTypes.byOid(oid).name))
+    }
+  }
+
+  test("a table without columns") {
+    val message = table("a", 23, -1)
+    val relation = message.fields("relation").asInstanceOf[Fields] + ("columns" -> Nil)
+    val none = ddl(message.copy(fields = message.fields + ("relation" -> relation)))
+    assert(org.apache.spark.sql.types.DataType.fromDDL(none) == new StructType)
+  }
+
+  test("the comments name the types as format_type does in short") {
+    Seq(
+      (1700L, 786438, "amount DECIMAL(12,2) COMMENT 'numeric(12,2)'"),
+      (1700L, (3 << 16 | 5) + 4, "amount DECIMAL(5,5) COMMENT 'numeric(3,5)'"),
+      (1700L, (5 << 16 | (-3 & 0x7ff)) + 4, "amount DECIMAL(8,0) COMMENT 'numeric(5,-3)'"),
+      (1700L, -1, "amount STRING COMMENT 'numeric'"),
+      (1231L, 786438, "amount ARRAY<DECIMAL(12,2)> COMMENT 'numeric(12,2)[]'"),
+      (1043L, 14, "amount STRING COMMENT 'varchar(10)'"),
+      (1560L, 3, "amount STRING COMMENT 'bit(3)'"),
+      (1184L, 3, "amount TIMESTAMP COMMENT 'timestamptz(3)'"),
+      (1114L, -1, "amount TIMESTAMP_NTZ COMMENT 'timestamp'"),
+      (1186L, 0x7fffffff, "amount STRING COMMENT 'interval'"),
+      (1186L, 0x7fff0003, "amount STRING COMMENT 'interval(3)'"),
+      (16402L, -1, "amount STRING COMMENT 'type with oid 16402'")
+    ).foreach { case (oid, modifier, expected) =>
+      assert(ddl(table("amount", oid, modifier)) == expected)
+    }
+  }
+}
