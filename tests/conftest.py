@@ -12,40 +12,41 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import comparison
-import reference
 import spark_pgoutput
-from data_files import captures, in_stream_flags
+from support.data_files import captures, in_stream_flags
+from support.streams import PROVIDER, ROCKS_DB
+
+SETTINGS = {
+    "spark.driver.memory": "2g",
+    # The optimizing compiler and a parallel collector cost such small queries more than they give.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),  # Python workers import `support`
+    # With any other limit Spark adds up the sizes of all buffers for every row that it hands to
+    # Python, and a struct like ours has many of them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    PROVIDER: ROCKS_DB,
+}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers need pyarrow too
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("spark-pgoutput's tests")
-        .config("spark.driver.memory", "2g")
-        # So many small queries are over sooner without the optimizing compiler.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        .config("spark.log.level", "ERROR")
-        # With any other limit Spark adds up the sizes of all buffers for every row that it hands to
-        # Python, and a struct like ours has many of them.
-        .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-    )
+    """Give the one session of this process, because a session takes seconds to start."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Python workers need pyarrow too
+    builder = SparkSession.builder.master("local[2]").appName("spark-pgoutput's tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
     session = spark_pgoutput.configure(builder).getOrCreate()
-    for module in (reference, comparison):
-        session.sparkContext.addPyFile(str(module.__file__))
     yield session
     session.stop()
 
 
 @pytest.fixture
 def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Expressions are evaluated without generated code, as Spark does where code does not compile
-    or is too long."""
+    """Evaluate expressions without generated code, as Spark does if code is too long."""
     settings = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -59,8 +60,11 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one Parquet file a capture: its name, and its messages with their numbers and
-    whether they stand between Stream Start and Stream Stop."""
+    """Give a folder with one Parquet file for each capture.
+
+    A row has the capture's name, the message's number, the message, and whether it stands between
+    Stream Start and Stream Stop.
+    """
     folder = tmp_path_factory.mktemp("captures")
     for name, messages in captures().items():
         columns = {
@@ -75,5 +79,5 @@ def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def captured(spark: SparkSession, captures_path: Path) -> DataFrame:
-    """Every captured message: capture, seq, data, in_stream."""
+    """Give all captured messages: capture, seq, data, in_stream."""
     return spark.read.parquet(str(captures_path))

@@ -26,36 +26,11 @@ from pyspark.sql.types import (
 )
 
 import spark_pgoutput.table_changes
-import stream_messages as m
-from data_files import captures
 from spark_pgoutput import changes, open_transactions
-from stream_messages import frame
-
-ID = m.column("id", m.INT8, key=True)
-NOTE = m.column("note", m.TEXT)
-ORDERS = m.relation("public.orders", ID, NOTE)
-
-# A row of every type of change, of two tables.
-HISTORY = [
-    *m.transaction(
-        1,
-        10,
-        ORDERS,
-        m.insert("1", "a"),
-        m.insert("2", None),
-        m.update("1", m.UNCHANGED, old=("1", "a")),
-    ),
-    *m.transaction(
-        2,
-        20,
-        m.origin("elsewhere"),
-        m.update("3", m.UNCHANGED, key=("2", None)),
-        m.delete("1", None),
-    ),
-    *m.transaction(
-        3, 30, m.relation("sales.items", ID, oid=16500), m.insert("7", oid=16500), m.truncate(16400)
-    ),
-]
+from support import messages as m
+from support.data_files import captures
+from support.messages import frame
+from support.orders import HISTORY, ID, NOTE, ORDERS, in_order
 
 CHANGE_COLUMNS: dict[str, DataType] = {
     "_table": StringType(),
@@ -128,11 +103,6 @@ def messages(spark: SparkSession, history: DataFrame) -> Iterator[str]:
 
 def types_of(df: DataFrame) -> dict[str, DataType]:
     return {field.name: field.dataType for field in df.schema}
-
-
-def in_order(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    rows = df.select("_commit_version", "_ordinal", *columns).collect()
-    return [tuple(row[2:]) for row in sorted(rows, key=lambda row: row[:2])]
 
 
 def error_of(df: DataFrame) -> IllegalArgumentException:

@@ -4,107 +4,48 @@ account, however the messages are spread over partitions and reads."""
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import changes_reference as reference
-from changes_cases import CASES
-from changes_reference import Change, OpenTransaction
-from data_files import captures, finals, seams, text_captures, version_of
-from replay import NOT_REPLAYED, differing, in_order, of_any_protocol, replay
 from spark_pgoutput import changes, open_transactions
-from test_row_captures import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, declared
-
-Messages = Sequence[tuple[int, bytes]]
-
-# Of different versions and options, and with seams.
-SOME_STREAMS: dict[str, Messages] = {
-    name: list(enumerate(stored))
-    for name, stored in {
-        "pg15-v3-stream_on-text-2pc": captures()["pg15-v3-stream_on-text-2pc"],
-        "pg18-v4-stream_parallel-text-2pc": captures()["pg18-v4-stream_parallel-text-2pc"],
-        "seam-102": seams()["seam-102"].data,
-        "seam-103": seams()["seam-103"].data,
-    }.items()
-}
-
-
-@cache
-def whole(name: str) -> tuple[list[Change], list[OpenTransaction]]:
-    return reference.changes(SOME_STREAMS[name])
-
-
-@cache
-def of_capture(name: str) -> list[Change]:
-    return reference.changes(enumerate(captures()[name]))[0]
-
-
-def frame(spark: SparkSession, streams: Mapping[str, Messages]) -> DataFrame:
-    rows = rows_of(streams)
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(("name", "seq", "data"))}
-    return spark.createDataFrame(pa.table(columns))
-
-
-def rows_of(streams: Mapping[str, Messages]) -> list[tuple[str, int, bytes]]:
-    return [(name, position, data) for name, stream in streams.items() for position, data in stream]
-
-
-def by_source(found: DataFrame) -> dict[str, list[Change]]:
-    """In order, for each source that has any."""
-    sources = defaultdict(list)
-    columns = [column_of(field.name).alias(field.name) for field in fields(Change)]
-    for values in found.select("_source", *columns).toArrow().to_pylist():
-        source, pairs = values.pop("_source"), values.pop("row")  # Arrow has a map as pairs
-        row = None if pairs is None else dict(pairs)
-        sources[source].append(Change(**values, row=row))
-    return {source: in_order(some) for source, some in sources.items()}
-
-
-def column_of(field: str) -> Column:
-    if field == "commit_timestamp":  # Python cannot hold all of Spark's timestamps
-        return F.unix_micros("_commit_timestamp")
-    return F.col(field if field == "row" else f"_{field}")
-
-
-def of_one_source(found: DataFrame) -> list[Change]:
-    return by_source(found.withColumn("_source", F.lit("one"))).get("one", [])
-
-
-def opened_by_source(found: DataFrame) -> dict[str, list[OpenTransaction]]:
-    """In the order of their first positions, for each source that has any."""
-    sources = defaultdict(list)
-    columns = ("_source", "_xid", "_gid", "state", "first_position", "changes")
-    for source, *values in found.select(*columns).collect():
-        sources[source].append(OpenTransaction(*values))
-    return {source: sorted(some, key=first_position) for source, some in sources.items()}
-
-
-def opened(found: DataFrame) -> list[OpenTransaction]:
-    return opened_by_source(found.withColumn("_source", F.lit("one"))).get("one", [])
-
-
-def first_position(transaction: OpenTransaction) -> int:
-    return transaction.first_position
-
-
-def assert_equal(found: Sequence[object], expected: Sequence[object], what: object = None) -> None:
-    """Only the first that differ: there are thousands."""
-    for number, (one, other) in enumerate(zip(found, expected, strict=False)):
-        assert one == other, (what, number)
-    assert len(found) == len(expected), what
+from support import reference_changes as reference
+from support.changes_cases import CASES
+from support.data_files import (
+    TEXT_DEPENDS_ON_SETTINGS,
+    VERSIONS,
+    captures,
+    declared_types,
+    finals,
+    seams,
+    text_captures,
+    version_of,
+)
+from support.reference_changes import Change
+from support.replay import NOT_REPLAYED, differing, of_any_protocol, replay
+from support.table_changes import (
+    SOME_STREAMS,
+    Messages,
+    assert_equal,
+    by_source,
+    first_position,
+    frame,
+    of_capture,
+    of_one_source,
+    opened,
+    opened_by_source,
+    rows_of,
+    whole,
+)
 
 
 @pytest.fixture(scope="module")
 def of_captures(captured: DataFrame) -> dict[str, list[Change]]:
     """Of all captures, with what their binary cells need: no version has the oids of another."""
-    types = {name: type_ for version in VERSIONS for name, type_ in declared(version).items()}
+    types = {name: type_ for version in VERSIONS for name, type_ in declared_types(version).items()}
     return by_source(changes(captured, "seq", source="capture", options=types))
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from data_files import captures
+from support.data_files import captures
 
 RULE = "io.sparkpgoutput.optimizer.PruneChanges"
 CAPTURE = "pg18-v4-stream_parallel-text-2pc"

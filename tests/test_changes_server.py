@@ -21,12 +21,12 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changes_reference import Change, Row
-from replay import replay
-from replication import ReplicationSession, end_lsn
 from spark_pgoutput import changes, open_transactions
 from spark_pgoutput.demo.server import PostgresServer
-from test_changes_captures import first_position, of_one_source, opened
+from support.reference_changes import Change, Row
+from support.replay import replay
+from support.replication import ReplicationSession, end_lsn
+from support.table_changes import first_position, of_one_source, opened
 
 SETUP = """
 CREATE TABLE documents (id int PRIMARY KEY, version int NOT NULL, body text STORAGE EXTERNAL);
@@ -111,9 +111,6 @@ COMMIT PREPARED 'client :client_id';
 SCRIPTS = {"small": (SMALL, 6), "large": (LARGE, 2), "prepared": (PREPARED, 2)}
 CLIENTS = 3
 TRANSACTIONS_PER_SECOND = 30
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 Connection = psycopg.Connection[Any]
 
@@ -448,7 +445,6 @@ def test_handed_over_between_reads(
 
 def test_stream(spark: SparkSession, history: History, tmp_path: Path) -> None:
     """In two files, of four sessions each; the query starts again for the second."""
-    spark.conf.set(PROVIDER, ROCKS_DB)
     (tmp_path / "input").mkdir()
     stream = spark.readStream.schema("seq BIGINT, data BINARY").parquet(str(tmp_path / "input"))
     start = 0
@@ -463,5 +459,4 @@ def test_stream(spark: SparkSession, history: History, tmp_path: Path) -> None:
         )
         query.awaitTermination()
         start = end
-    spark.conf.unset(PROVIDER)
     assert_same_tables(of_one_source(spark.read.parquet(str(tmp_path / "changes"))), history)

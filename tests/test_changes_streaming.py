@@ -3,121 +3,31 @@ spread over micro-batches, and each of them once."""
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import stream_messages as m
-from changes_cases import CASES
-from changes_reference import changes as reference_changes
 from spark_pgoutput import changes, open_transactions
-from test_changes import HISTORY, ORDERS, in_order
-from test_changes_captures import (
-    SOME_STREAMS,
-    Messages,
-    assert_equal,
-    by_source,
-    rows_of,
-    whole,
-)
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+from support import messages as m
+from support.changes_cases import CASES
+from support.orders import HISTORY, ORDERS, in_order
+from support.reference_changes import changes as reference_changes
+from support.streams import PROVIDER, ROCKS_DB, Stream, error_of, mixed
+from support.table_changes import SOME_STREAMS, assert_equal, by_source, whole
 
 # A block of a streamed transaction has more bytes than what of it is held in memory.
 LARGE = 200_000
-
-Rows = Sequence[tuple[Any, int | None, bytes | None]]
-
-
-@pytest.fixture(autouse=True)
-def rocks_db(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set(PROVIDER, ROCKS_DB)
-    yield
-    spark.conf.unset(PROVIDER)
-
-
-class Stream:
-    """Messages that come as files, each of them a micro-batch, and the changes in them."""
-
-    def __init__(self, spark: SparkSession, folder: Path, source_type: str = "STRING") -> None:
-        self._spark = spark
-        self._source_type = source_type
-        self._input = folder / "input"
-        self._input.mkdir()
-        self._output = folder / "output"
-        self._files = 0
-
-    def add(self, rows: Rows) -> None:
-        """In a file that is younger than those before."""
-        columns = {name: [row[i] for row in rows] for i, name in enumerate(("name", "seq", "data"))}
-        types = {"STRING": pa.string(), "BIGINT": pa.int64()}
-        schema = pa.schema(
-            {"name": types[self._source_type], "seq": pa.int64(), "data": pa.binary()}
-        )
-        hidden = self._input / f".{self._files}"
-        pyarrow.parquet.write_table(pa.table(columns, schema), hidden)
-        self._files += 1
-        os.utime(hidden, (self._files, self._files))
-        hidden.rename(self._input / f"{self._files}.parquet")
-
-    def add_messages(self, messages: Iterable[bytes], first: int = 0) -> None:
-        self.add([("one", place, data) for place, data in enumerate(messages, first)])
-
-    @property
-    def messages(self) -> DataFrame:
-        reader = self._spark.readStream.schema(f"name {self._source_type}, seq BIGINT, data BINARY")
-        return reader.option("maxFilesPerTrigger", 1).parquet(str(self._input))
-
-    def run(self, found: DataFrame, stop_after: int | None = None) -> DataFrame:
-        """Gives the changes in the files that have come so far. As in a query that was killed, some
-        micro-batches can be left for the next run."""
-        writer = found.writeStream.option("checkpointLocation", str(self._output / "checkpoint"))
-        query = writer.trigger(availableNow=True).start(str(self._output / "changes"))
-        if stop_after is None:
-            query.awaitTermination()
-        else:
-            while query.isActive and len(query.recentProgress) < stop_after:
-                time.sleep(0.05)
-            query.stop()  # wherever the next micro-batch is
-        return self._spark.read.schema(found.schema).parquet(str(self._output / "changes"))
 
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return Stream(spark, tmp_path)
-
-
-def mixed(
-    dice: random.Random, streams: Mapping[str, Messages], number: int
-) -> Sequence[list[tuple[str, int, bytes]]]:
-    """The messages of streams, each cut at random places, with all first pieces together, all
-    second ones, and so on; in no order within."""
-    pieces: list[list[tuple[str, int, bytes]]] = [[] for _ in range(number)]
-    for name, messages in streams.items():
-        cuts = sorted(dice.choices(range(len(messages) + 1), k=number - 1))
-        for piece, start, end in zip(pieces, [0, *cuts], [*cuts, None], strict=True):
-            piece += rows_of({name: messages[start:end]})
-    for piece in pieces:
-        dice.shuffle(piece)
-    return pieces
-
-
-def error_of(stream: Stream, found: DataFrame) -> str:
-    with pytest.raises(StreamingQueryException) as caught:
-        stream.run(found)
-    return str(caught.value)
 
 
 def test_cut_into_micro_batches(stream: Stream) -> None:
@@ -316,8 +226,11 @@ def test_open_transactions_are_refused(stream: Stream) -> None:
 
 def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) -> None:
     spark.conf.unset(PROVIDER)
-    with pytest.raises(AnalysisException) as caught:
-        changes(stream.messages)
+    try:
+        with pytest.raises(AnalysisException) as caught:
+            changes(stream.messages)
+    finally:
+        spark.conf.set(PROVIDER, ROCKS_DB)
     assert f"set {PROVIDER} to {ROCKS_DB}" in str(caught.value)
 
 

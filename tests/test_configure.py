@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from processes import (
+from support.processes import (
     ANSWER,
     CONNECT,
     PRELUDE,

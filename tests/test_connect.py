@@ -9,12 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-import stream_messages as m
-from processes import ANSWER, CONNECT, PRELUDE, connect_server, run_python
 from spark_pgoutput import changes
-from test_changes import HISTORY, in_order
-from test_changes_streaming import PROVIDER, ROCKS_DB
-from test_decode import cell, insert, relation
+from support import messages as m
+from support.orders import HISTORY, in_order
+from support.processes import ANSWER, CONNECT, PRELUDE, connect_server, run_python
+from support.streams import PROVIDER, ROCKS_DB
 
 SERVER_WITHOUT_JAR = (
     "The Spark Connect server does not have spark-pgoutput's functions, and a client cannot add "
@@ -91,12 +90,12 @@ def test_server_without_jar(tmp_path: Path) -> None:
 
 
 def test_typed_rows(tmp_path: Path, url: str) -> None:
-    message = insert(cell(b"t", b"42"), cell(b"b", (7).to_bytes(4, "big"))).hex()
-    column = b"\x01id\x00" + (20).to_bytes(4, "big") + b"\xff" * 4
+    message = m.insert("42", m.Binary(m.number(7, 4))).hex()
+    relation = m.relation("r.r", m.column("id", m.INT8, key=True)).hex()
     script = f"""
 from spark_pgoutput import functions as PF
 frame = spark.sql("SELECT pgoutput_decode(X'{message}').new AS t, "
-    "pgoutput_decode(X'{relation(b"r", column).hex()}').relation AS r")
+    "pgoutput_decode(X'{relation}').relation AS r")
 schema = spark_pgoutput.schema_of(frame.first().r)
 print(schema.simpleString(), schema["id"].metadata)
 print(*frame.select(
@@ -114,8 +113,8 @@ print(*frame.select(
 def test_table_changes(tmp_path: Path, url: str, spark: SparkSession) -> None:
     script = """
 from spark_pgoutput import changes, open_transactions
-import stream_messages as m
-from test_changes import HISTORY, ORDERS, in_order
+from support import messages as m
+from support.orders import HISTORY, ORDERS, in_order
 history = m.frame(spark, HISTORY)
 found = changes(history, table="orders")
 print(in_order(found, "*"))
@@ -144,8 +143,8 @@ def test_table_changes_in_a_stream(tmp_path: Path, url: str, spark: SparkSession
     script = """
 from pathlib import Path
 from spark_pgoutput import changes
-from test_changes import HISTORY, in_order
-from test_changes_streaming import Stream, error_of
+from support.orders import HISTORY, in_order
+from support.streams import Stream, error_of
 stream = Stream(spark, Path.cwd())
 for start in range(0, len(HISTORY), 6):
     stream.add_messages(HISTORY[start : start + 6], start)

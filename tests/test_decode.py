@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from comparison import Comparison, compare
-from data_files import captures, golden
+from support import messages as m
+from support.comparison import Comparison, compare
+from support.data_files import captures, golden
+from support.large_messages import messages_of_large_values, messages_of_many_columns
 
 # A prime: periodic workloads show every part of their period.
 SAMPLE_STEP = 7
@@ -80,50 +82,6 @@ def with_hex(value: Any) -> Any:  # noqa: ANN401
             return value
 
 
-def uint16(value: int) -> bytes:
-    return value.to_bytes(2, "big")
-
-
-def uint32(value: int) -> bytes:
-    return value.to_bytes(4, "big")
-
-
-def cell(kind: bytes, value: bytes) -> bytes:
-    return kind + uint32(len(value)) + value
-
-
-def insert(*cells: bytes) -> bytes:
-    return b"I" + uint32(1) + b"N" + uint16(len(cells)) + b"".join(cells)
-
-
-def column(name: bytes) -> bytes:
-    return b"\x01" + name + b"\x00" + uint32(25) + b"\xff" * 4
-
-
-def relation(name: bytes, *columns: bytes) -> bytes:
-    head = b"R" + uint32(1) + name + b"\x00" + name + b"\x00" + b"d"
-    return head + uint16(len(columns)) + b"".join(columns)
-
-
-def messages_of_many_columns() -> list[bytes]:
-    """As many as their number can be, and more than one word of null bits holds."""
-    return [
-        insert(*[b"n"] * 65_535),
-        insert(*[cell(b"t", b"a%d" % i) for i in range(1_600)]),
-        insert(*[cell(b"tb"[i % 2 : i % 2 + 1], b"%d" % i) for i in range(1_600)]),
-        relation(b"wide", *[column(b"c%d" % i) for i in range(65_535)]),
-        b"T" + uint32(100_000) + b"\x00" + b"".join(uint32(i) for i in range(100_000)),
-    ]
-
-
-def messages_of_large_values() -> list[bytes]:
-    return [
-        insert(cell(b"t", b"\xc3\xa4" * 1_500_000), b"u", cell(b"b", bytes(range(256)) * 8_192)),
-        b"M\x01" + bytes(8) + b"prefix\x00" + cell(b"", b"\xff\x00" * 2_500_000),
-        insert(cell(b"b", bytes(400_000)), cell(b"t", b"a" * 700_000)),
-    ]
-
-
 def test_large_messages_between_small_ones(spark: SparkSession) -> None:
     small = [message.data for message in golden() if not message.in_stream][:20]
     large = [*messages_of_many_columns(), *messages_of_large_values()]
@@ -188,23 +146,21 @@ RAW = bytes.fromhex("00 81 8d 98 a0 fd fe ff 80")
 
 
 def messages_with(text: bytes) -> list[bytes]:
-    """Every message that has text, all of it the same."""
-    string = text + b"\x00"
-    two_phase = bytes(28) + string
-    row = uint16(3) + cell(b"t", text) + cell(b"b", RAW) + cell(b"t", text * 2)
+    """Return every message that has text. All its texts are this one."""
+    row: list[m.Cell] = [text, m.Binary(RAW), text * 2]
     return [
-        b"O" + bytes(8) + string,
-        b"M\x01" + bytes(8) + string + cell(b"", RAW),
-        relation(text, column(text), column(text + text)),
-        b"Y" + uint32(70_000) + string + string,
-        b"I" + uint32(1) + b"N" + row,
-        b"U" + uint32(1) + b"K" + row + b"N" + row,
-        b"D" + uint32(1) + b"O" + row,
-        b"b" + two_phase,
-        b"P\x00" + two_phase,
-        b"K\x00" + two_phase,
-        b"r\x00" + bytes(8) + two_phase,
-        b"p\x00" + two_phase,
+        m.origin(text),
+        m.logical_message(text, RAW, transactional=True),
+        m.relation(text + b"." + text, m.column(text), m.column(text + text)),
+        m.type_(70_000, text, text),
+        m.insert(*row),
+        m.update(*row, key=row),
+        m.delete(old=row),
+        m.begin_prepare(7, text, 10),
+        m.prepare(7, text, 10),
+        m.commit_prepared(7, text, 10),
+        m.rollback_prepared(7, text, 10),
+        m.stream_prepare(7, text, 10),
     ]
 
 

@@ -16,11 +16,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from processes import accepts_connections
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.slot import SlotState, literal, peek_query
 from spark_pgoutput.demo.workload import PUBLICATION, SLOT, run_workload
+from support.processes import accepts_connections
 
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 

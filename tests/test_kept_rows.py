@@ -8,9 +8,9 @@ import pytest
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from comparison import compare
-from data_files import captures, in_stream_flags
-from test_decode import messages_of_large_values
+from support.comparison import compare
+from support.data_files import captures, in_stream_flags
+from support.large_messages import messages_of_large_values
 
 CAPTURE = "pg18-v4-stream_parallel-binary"
 SAMPLE_STEP = 3

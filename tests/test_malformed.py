@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import IllegalArgumentException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
-from comparison import compare, error_of
-from data_files import golden
-from mutations import cuts, extended, random_mutations, replaced
 from spark_pgoutput import functions as PF
-from test_reference import LEGAL, MALFORMED, NO_READING, READINGS
+from support.comparison import compare, error_of
+from support.data_files import golden
+from support.mutations import cuts, extended, random_mutations, replaced
+from support.unusual_messages import LEGAL, MALFORMED, NO_READING, READINGS
 
 SEED = 20_000_101
 RANDOM_MUTATIONS = 220_000  # one in ten is made twice

@@ -15,8 +15,8 @@ from pyspark.errors import (
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from data_files import captures
-from mutations import random_mutations
+from support.data_files import captures
+from support.mutations import random_mutations
 
 RULE = "io.sparkpgoutput.optimizer.OptimizeDecode"
 

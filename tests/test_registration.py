@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from processes import (
+from support.processes import (
     ANSWER,
     PRELUDE,
     QUERY,

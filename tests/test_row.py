@@ -12,8 +12,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 import spark_pgoutput
 from spark_pgoutput import functions as PF
-from test_decode import cell, insert, relation
-from test_optimizer import RULE
+from support import messages as m
+from support.optimizer import DECODE_RULE
 
 MODES = ("FAILFAST", "PERMISSIVE")
 
@@ -43,9 +43,9 @@ REFUSED = [
 def messages(spark: SparkSession) -> Iterator[None]:
     """Of two and of one column, NULL among them."""
     rows = [
-        (1, bytearray(insert(cell(b"t", b"42"), cell(b"t", b"x" * 150)))),
-        (2, bytearray(insert(cell(b"t", b"43"), cell(b"t", b"7")))),
-        (3, bytearray(insert(b"n", b"u"))),
+        (1, bytearray(m.insert("42", "x" * 150))),
+        (2, bytearray(m.insert("43", "7"))),
+        (3, bytearray(m.insert(None, m.UNCHANGED))),
         (4, bytearray(b"B" + bytes(20))),
     ]
     spark.createDataFrame(rows, "seq int, data binary").createOrReplaceTempView("rows")
@@ -152,14 +152,14 @@ def test_remedies(
     spark: SparkSession, value: bytes, oid: int, spark_type: str, words: list[str]
 ) -> None:
     call = PF.pgoutput_row("d.new", f"c {spark_type}", [oid])
-    error = row_error(spark, insert(cell(b"t", value)), call)
+    error = row_error(spark, m.insert(value), call)
     assert error.getCondition() == "PGOUTPUT_INVALID_VALUE"
     missing = [word for word in ["'c'", *words] if word not in str(error)]
     assert not missing, str(error)
 
 
 def test_binary_of_a_type_that_is_not_known(spark: SparkSession) -> None:
-    message = insert(cell(b"b", b"\x00\x00\x00\x05"))
+    message = m.insert(m.Binary(m.number(5, 4)))
     error = row_error(spark, message, PF.pgoutput_row("d.new", "c INT", [16402]))
     assert "16402" in str(error), str(error)
     assert "type.16402" in str(error), str(error)
@@ -188,7 +188,7 @@ QUERIES = [
 ORDINARY: dict[str, str] = {}
 SETTINGS = [
     ORDINARY,
-    {"spark.sql.optimizer.excludedRules": RULE},
+    {"spark.sql.optimizer.excludedRules": DECODE_RULE},
     {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
 ]
 
@@ -216,10 +216,7 @@ def test_optimized_and_generated_code_agree(spark: SparkSession) -> None:
 
 def test_kept_rows(spark: SparkSession) -> None:
     """Of many sizes, kept while further ones are read."""
-    rows = [
-        (i, bytearray(insert(cell(b"t", b"%d" % i), cell(b"t", b"y" * (i * 37 % 5000)))))
-        for i in range(1_000)
-    ]
+    rows = [(i, bytearray(m.insert(f"{i}", "y" * (i * 37 % 5000)))) for i in range(1_000)]
     frame = spark.createDataFrame(rows, "seq int, data binary").coalesce(1)
     row = PF.pgoutput_row(PF.pgoutput_decode("data", False)["new"], "a INT, b STRING")
     read = frame.select("seq", row.alias("r"))
@@ -232,10 +229,8 @@ def test_kept_rows(spark: SparkSession) -> None:
 def test_schema_of(spark: SparkSession) -> None:
     """And that it is taken as DDL, as StructType and with NOT NULL."""
     names = ["i d", "sel.ect", "Ünï", "back`tick", "it's"]
-    columns = [
-        b"\x01" + n.encode() + b"\x00" + (25).to_bytes(4, "big") + b"\xff" * 4 for n in names
-    ]
-    messages = [relation(b"odd", *columns), relation(b"none")]
+    columns = [m.column(name, key=True) for name in names]
+    messages = [m.relation("odd.odd", *columns), m.relation("none.none")]
     frame = spark.createDataFrame([(bytearray(message),) for message in messages], "data binary")
     decoded = frame.select(PF.pgoutput_decode("data", False).alias("d"))
     odd, none = decoded.select("d.relation").collect()
@@ -249,8 +244,7 @@ def test_schema_of(spark: SparkSession) -> None:
     required = StructType.fromJson(schema.jsonValue())
     for field in required:
         field.nullable = False
-    values = [name.encode() for name in names]
-    message = bytearray(insert(*[cell(b"t", value) for value in values]))
+    message = bytearray(m.insert(*names))
     tuples = spark.createDataFrame([(message,)], "data binary")
     new = PF.pgoutput_decode("data", False)["new"]
     (ddl, _) = [

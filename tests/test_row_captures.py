@@ -14,19 +14,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from data_files import captures
 from spark_pgoutput import functions as PF
+from support.data_files import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, captures, declared_types
 
-VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
 TUPLES = ("key", "old", "new")
 
 # Of the one large table, which has few different values.
 SAMPLE_STEP = 17
-
-# Columns asked for as STRING whose text follows a setting of the server, as no binary value does.
-TEXT_DEPENDS_ON_SETTINGS = {
-    "c_money": "lc_monetary puts a $ before the number and commas into it",
-}
 
 # Values that do not fit the default type: infinite, BC, after the year 9999; and the arrays in a
 # column of int4[], where nothing says how many dimensions they have.
@@ -103,18 +97,6 @@ def with_relations(messages: Iterable[bytes]) -> Iterator[tuple[int, bytes, byte
             yield seq, data, relations[data[1:5]]
 
 
-def declared(version: str) -> dict[str, str]:
-    """The options for the types whose oids PostgreSQL does not fix, from the Type messages, where a
-    domain has the name of its base type."""
-    user_types = {"mood": "enum", "_mood": "array:enum", "pair": "composite"}
-    messages = captures()[capture(version, "text")]
-    names = {data[1:5]: data[5:].split(b"\0")[1].decode() for data in messages if data[:1] == b"Y"}
-    return {
-        f"type.{int.from_bytes(oid, 'big')}": user_types.get(name, name)
-        for oid, name in names.items()
-    }
-
-
 def frame_of(spark: SparkSession, some: list[Change]) -> DataFrame:
     columns = {name: [getattr(change, name) for change in some] for name in Change._fields}
     decoded = {
@@ -131,7 +113,7 @@ def schemas(spark: SparkSession) -> dict[tuple[str, bytes], str]:
     for version in VERSIONS:
         distinct = {c.relation: c for c in changes() if c.version == version}
         frame = frame_of(spark, list(distinct.values()))
-        ddl = PF.pgoutput_schema("r", declared(version)).alias("ddl")
+        ddl = PF.pgoutput_schema("r", declared_types(version)).alias("ddl")
         for row in frame.select("relation", ddl).collect():
             found[version, bytes(row.relation)] = row.ddl
     return found
@@ -219,7 +201,7 @@ def all_types(
 def test_all_types(spark: SparkSession, schemas: dict[tuple[str, bytes], str]) -> None:
     versions = []
     for version, ddl, some in all_types(schemas):
-        options = declared(version)
+        options = declared_types(version)
         default = as_schema(ddl)
         strings = as_schema(ddl, dict.fromkeys(default.names, StringType()))
         texts = cells_by_format(spark, some, strings, options)
@@ -242,7 +224,7 @@ def test_all_types_as_other_types(
 ) -> None:
     for version, ddl, some in all_types(schemas):
         types = {name: as_schema(f"c {other}")["c"].dataType for name, other in OTHER_TYPES.items()}
-        options = {**declared(version), "infinity": "clamp", "mode": "PERMISSIVE"}
+        options = {**declared_types(version), "infinity": "clamp", "mode": "PERMISSIVE"}
         values = cells_by_format(spark, some, as_schema(ddl, types), options)
         assert values["text"] == values["binary"]
         read = {key[-1] for key, (_, value) in values["text"].items() if value is not None}

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from server_values import JSON, STRING, TYPES, ServerType, View
 from spark_pgoutput import functions as PF
 from spark_pgoutput.demo.server import PostgresServer
+from support.server_values import JSON, STRING, TYPES, ServerType, View
 
 ROWS = 2_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from processes import run_python
+from support.processes import run_python
 
 pytestmark = pytest.mark.skipif(
     not pyspark.__version__.startswith("3."), reason="for a Spark older than 4.0"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reference import Fields, decode
+from support.reference_decoder import Fields, decode
 
 Cell = str | bytes | None
 Row = dict[str, Cell]

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from changes_reference import Change, Row, unsigned
-from data_files import FinalTable
+from support.data_files import FinalTable
+from support.reference_changes import Change, Row, unsigned
 
 Tables = dict[str, list[Row]]
 

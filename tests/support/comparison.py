@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-import reference
+from support import reference_decoder as reference
 
 # A difference that every row has should not fill the screen.
 SHOWN = 3

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from changes_cases import (
+from support.changes_cases import (
     CASES,
     STOP,
     Case,
@@ -27,15 +27,15 @@ from changes_cases import (
     start,
     stream_commit,
 )
-from changes_reference import (
+from support.data_files import captures, finals, seams, text_captures, version_of
+from support.reference_changes import (
     Change,
     CommitWentBack,
     IncompleteTransaction,
     UnknownRelation,
     changes,
 )
-from data_files import captures, finals, seams, text_captures, version_of
-from replay import NOT_REPLAYED, differing, of_any_protocol, replay
+from support.replay import NOT_REPLAYED, differing, of_any_protocol, replay
 
 Messages = list[tuple[int, bytes]]
 

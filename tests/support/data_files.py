@@ -9,7 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-DATA = Path(__file__).parent / "data"
+VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
+
+# Columns asked for as STRING whose text follows a setting of the server, as no binary value does.
+TEXT_DEPENDS_ON_SETTINGS = {
+    "c_money": "lc_monetary puts a $ before the number and commas into it",
+}
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 class GoldenMessage(NamedTuple):
@@ -50,6 +57,18 @@ def text_captures() -> dict[str, list[bytes]]:
 
 def version_of(capture: str) -> str:
     return capture.partition("-")[0]
+
+
+def declared_types(version: str) -> dict[str, str]:
+    """The options for the types whose oids PostgreSQL does not fix, from the Type messages, where a
+    domain has the name of its base type."""
+    user_types = {"mood": "enum", "_mood": "array:enum", "pair": "composite"}
+    messages = captures()[f"{version}-v1-stream_off-text"]
+    names = {data[1:5]: data[5:].split(b"\0")[1].decode() for data in messages if data[:1] == b"Y"}
+    return {
+        f"type.{int.from_bytes(oid, 'big')}": user_types.get(name, name)
+        for oid, name in names.items()
+    }
 
 
 def _messages(path: Path, name: str = "data") -> list[bytes]:

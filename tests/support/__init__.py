@@ -1,0 +1,1 @@
+"""What several test modules share: the stored messages, made messages, oracles, and processes."""
