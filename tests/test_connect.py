@@ -17,8 +17,8 @@ from support.streams import PROVIDER, ROCKS_DB
 
 SERVER_WITHOUT_JAR = (
     "The Spark Connect server does not have spark-pgoutput's functions, and a client cannot add "
-    "them: start the server with `--jars spark-pgoutput.jar` (the file that `spark-pgoutput "
-    "jar-path` names) and connect again"
+    "them. Start the server with --jars spark-pgoutput.jar and connect again; `spark-pgoutput "
+    "jar-path` prints the path of this file."
 )
 
 # With pyspark-client, which has no JVM, PySpark says of itself what this makes it say.
@@ -85,8 +85,9 @@ except Exception as error:
 
 def test_server_without_jar(tmp_path: Path) -> None:
     with connect_server(tmp_path) as url:
-        output = run_python(PRELUDE + CONNECT.format(url=url), tmp_path)
-    assert output == [SERVER_WITHOUT_JAR]
+        script = CONNECT + 'attempt(spark_pgoutput.functions.pgoutput_decode, "m")'
+        output = run_python(PRELUDE + script.format(url=url), tmp_path)
+    assert output == [SERVER_WITHOUT_JAR] * 2
 
 
 def test_typed_rows(tmp_path: Path, url: str) -> None:
@@ -119,6 +120,7 @@ history = m.frame(spark, HISTORY)
 found = changes(history, table="orders")
 print(in_order(found, "*"))
 print(in_order(changes(history, source="seq", options={"incomplete": "skip"}), "*"))
+print(in_order(changes(history, options={"after": 20, "mode": None}), "_xid"))
 joined = found.join(found, ["_commit_version", "_ordinal"])
 print(joined.count(), found.union(found).count(), len(spark.catalog.listTables()))
 merged = changes(history, table="orders", options={"schemaEvolution": "merge"})
@@ -132,6 +134,7 @@ except Exception as error:
     assert client(url, script, tmp_path) == [
         repr(in_order(changes(history, table="orders"), "*")),
         "[]",
+        "[(3,), (3,)]",
         "8 16 0",
         "True [Row(_xid=1, _gid=None, state='begun', first_position=0, changes=0)]",
         "IllegalArgumentException PGOUTPUT_UNKNOWN_RELATION 08P01",

@@ -1,7 +1,8 @@
-"""What is handed out: the source distribution, and the wheel that is built from it."""
+"""The source distribution and the wheel, and what the installed package says about itself."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -10,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import spark_pgoutput
+
+REPOSITORY = Path(__file__).parents[1]
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("dist")
-    repository = Path(__file__).parents[1]
     subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, repository],
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, REPOSITORY],
         check=True,
         capture_output=True,
     )  # without further options: the wheel is built from the source distribution
@@ -45,3 +49,21 @@ def test_wheel_needs_nothing_and_offers_extras(wheel: zipfile.ZipFile) -> None:
     assert all("extra ==" in needed for needed in metadata.get_all("Requires-Dist", []))
     assert metadata["License-Expression"] == "Apache-2.0"
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+
+
+@pytest.mark.parametrize("module", ["spark_pgoutput", "spark_pgoutput.cli"])
+def test_version_is_the_one_in_pyproject(module: str) -> None:
+    found = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.M)
+    assert found is not None
+    assert spark_pgoutput.__version__ == found[1]
+    command = [sys.executable, "-m", module, "--version"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed == f"spark-pgoutput {found[1]}\n"
+
+
+def test_dir_lists_what_the_package_offers() -> None:
+    """Also what is only imported on first use, so that shells complete the names."""
+    assert {*spark_pgoutput.__all__, "__version__", "functions"} <= set(dir(spark_pgoutput))
+    assert all(getattr(spark_pgoutput, name) for name in dir(spark_pgoutput))
+    with pytest.raises(AttributeError, match="decode_all"):
+        spark_pgoutput.decode_all  # noqa: B018

@@ -1,13 +1,14 @@
 """Decode PostgreSQL's logical replication messages (pgoutput) in Spark SQL.
 
-The functions are in `spark_pgoutput.functions`; `changes` and `open_transactions` go on from the
-messages to the changes of tables. A session has them once it was made by a builder that `configure`
-has seen, or once `register` has been called with it.
+The module `spark_pgoutput.functions` has the functions for columns. `changes` and
+`open_transactions` turn messages into the committed changes of tables. A session has all of them
+if its builder went through `configure`, or after you call `register` with it.
 """
 
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from spark_pgoutput.jar import jar_path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from spark_pgoutput.relation_schema import schema_of
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
+
+    __version__: str
 
 __all__ = [
     "changes",
@@ -28,8 +31,9 @@ __all__ = [
     "schema_of",
 ]
 
-# Imported on first use: with a Spark that was not installed by pip there is no pyspark to import
-# for `spark-submit --jars $(spark-pgoutput jar-path)`.
+# These modules import pyspark, so they are imported on first use. If Spark was not installed by
+# pip, there is no pyspark to import, and `spark-submit --jars $(spark-pgoutput jar-path)` still
+# works.
 _NEED_PYSPARK = {
     "changes": "spark_pgoutput.table_changes",
     "configure": "spark_pgoutput.registration",
@@ -41,6 +45,14 @@ _NEED_PYSPARK = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name not in _NEED_PYSPARK:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_NEED_PYSPARK[name]), name)
+    if name == "__version__":
+        return version("spark-pgoutput")
+    if name == "functions":
+        return importlib.import_module("spark_pgoutput.functions")
+    if name in _NEED_PYSPARK:
+        return getattr(importlib.import_module(_NEED_PYSPARK[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "functions"]

@@ -1,16 +1,132 @@
-"""How the Python functions hand their arguments to the SQL functions."""
+"""Checks of the Python arguments, and their form as arguments of the SQL functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 ColumnOrName: TypeAlias = Column | str
+Options: TypeAlias = Mapping[str, str | float | Decimal | None]
+Schema: TypeAlias = str | StructType | Column
+TypeIds: TypeAlias = ColumnOrName | Sequence[int | None] | None
+
+_BY_NAME = "Pass options by name: options={'mode': 'PERMISSIVE'}."
 
 
-def options_map(options: Mapping[str, str]) -> Column:
+def option_texts(options: Options | None) -> dict[str, str]:
+    """Turn options into the texts that the SQL functions take.
+
+    An option whose value is None counts as not given.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise wrong_type("options", "a mapping such as {'mode': 'PERMISSIVE'}", options)
+    for name in options:
+        if not isinstance(name, str):
+            raise TypeError(f"The name of an option must be a str, not {_kind(name)}: {name!r}.")
+    return {name: _text(name, value) for name, value in options.items() if value is not None}
+
+
+def options_map(options: Options) -> Column:
     """Make a constant map of options."""
-    return F.create_map(*[F.lit(text) for entry in options.items() for text in entry])
+    return F.create_map(*[F.lit(text) for entry in option_texts(options).items() for text in entry])
+
+
+def column(argument: str, value: ColumnOrName) -> ColumnOrName:
+    """Check an argument that can be a column or its name."""
+    if not isinstance(value, (Column, str)):
+        raise wrong_type(argument, "a Column or the name of a column", value)
+    return value
+
+
+def column_name(argument: str, value: str) -> str:
+    """Check an argument that can only be the name of a column."""
+    if isinstance(value, Column):
+        raise wrong_type(
+            argument,
+            "the name of a column",
+            value,
+            f"Add the Column to the DataFrame and pass its name: "
+            f"df.withColumn({argument!r}, …), {argument}={argument!r}.",
+        )
+    return text(argument, "the name of a column", value)
+
+
+def text(argument: str, expected: str, value: str) -> str:
+    """Check an argument that can only be a str."""
+    if not isinstance(value, str):
+        raise wrong_type(argument, expected, value)
+    return value
+
+
+def in_stream_column(value: ColumnOrName | bool | None) -> ColumnOrName:
+    """Turn the argument `in_stream` into a column or its name."""
+    if value is None or isinstance(value, bool):
+        return F.lit(value)
+    if not isinstance(value, (Column, str)):
+        expected = "a Column, the name of a column, a bool or None"
+        raise wrong_type("in_stream", expected, value, _BY_NAME)
+    return value
+
+
+def schema_text(schema: str | StructType) -> str:
+    """Turn a schema into text that the JVM reads: DDL or JSON."""
+    if isinstance(schema, StructType):
+        return schema.json()
+    return text("schema", "DDL such as 'id BIGINT, note STRING' or a StructType", schema)
+
+
+def schema_column(schema: Schema) -> Column:
+    """Turn a schema into a constant column."""
+    return schema if isinstance(schema, Column) else F.lit(schema_text(schema))
+
+
+def type_ids_column(type_ids: TypeIds) -> ColumnOrName:
+    """Turn the argument `type_ids` into a column or its name."""
+    if type_ids is None:
+        return F.lit(None)
+    if isinstance(type_ids, (Column, str)):
+        return type_ids
+    expected = "a Column, the name of a column, or a list of ints and None"
+    if isinstance(type_ids, Mapping):
+        raise wrong_type("type_ids", expected, type_ids, _BY_NAME)
+    try:
+        oids = [None if oid is None else int(oid) for oid in type_ids]
+    except (TypeError, ValueError):
+        raise wrong_type("type_ids", expected, type_ids) from None
+    return F.array(*[F.lit(oid) for oid in oids]).cast("array<bigint>")
+
+
+def wrong_type(argument: str, expected: str, value: object, advice: str = "") -> TypeError:
+    """Make the error for an argument of a wrong type."""
+    return TypeError(
+        f"The argument '{argument}' must be {expected}, not {_kind(value)}. {advice}".rstrip()
+    )
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case Real() | Decimal():
+            return str(value)
+        case _:
+            raise TypeError(
+                f"The option '{name}' must be a str, a number, a bool or None, not {_kind(value)}."
+            )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

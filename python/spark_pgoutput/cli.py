@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import spark_pgoutput
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -13,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Without them, those of the process.
+        The command's arguments; by default, the arguments of the process.
 
     Returns
     -------
@@ -22,9 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     if options.command == "jar-path":
-        from spark_pgoutput import jar_path
-
-        print(jar_path())
+        print(spark_pgoutput.jar_path())
         return 0
     from spark_pgoutput import demo
 
@@ -42,30 +42,38 @@ def _parser() -> argparse.ArgumentParser:
         prog="spark-pgoutput",
         description="Decode PostgreSQL's logical replication messages (pgoutput) in Spark SQL.",
     )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {spark_pgoutput.__version__}"
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser(
         "jar-path", help="print the path of the JAR, for spark-submit --jars and spark-sql --jars"
     )
     demo = commands.add_parser(
         "demo",
-        help="read and decode a slot of a real PostgreSQL",
+        help="read and decode a replication slot of a PostgreSQL server",
         description="Read a logical replication slot with Spark and decode it, step by step. "
-        "Without --url: of a temporary PostgreSQL that the demo starts and stops. With --url: of "
-        "your own server; the slot is only peeked at, and nothing is changed on it.",
+        "Without --url, the demo starts a temporary PostgreSQL server and stops it at the end. "
+        "With --url, it reads a slot of your own server. It only peeks at the slot and changes "
+        "nothing on the server.",
     )
-    demo.add_argument("--url", help="jdbc:postgresql://host:port/database")
+    demo.add_argument("--url", help="your server: jdbc:postgresql://host:port/database")
     demo.add_argument(
-        "--user", help="a role with REPLICATION; its password is PGPASSWORD, else asked for"
+        "--user",
+        help="a role with REPLICATION; the demo takes its password from PGPASSWORD or asks for it",
     )
-    demo.add_argument("--slot", help="the logical replication slot, of the plugin pgoutput")
+    demo.add_argument("--slot", help="a logical replication slot with the plugin pgoutput")
     demo.add_argument(
-        "--publication", action="append", default=[], help="a publication; may be given repeatedly"
+        "--publication",
+        action="append",
+        default=[],
+        help="a publication to read; repeat the option for more",
     )
     demo.add_argument(
         "--limit",
         type=int,
         default=100_000,
-        help="read about this many changes of the slot (default: %(default)s)",
+        help="read about this many changes (default: %(default)s)",
     )
     return parser
 

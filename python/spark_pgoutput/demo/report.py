@@ -1,4 +1,4 @@
-"""The Spark SQL that decodes what was read from a slot, and what it shows."""
+"""The demo's Spark SQL statements, and how it prints them and their results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-# Every statement is printed before it runs, with the comment that explains it.
+# The demo prints each statement before it runs, with the comment that explains it.
 DECODED = """\
--- Decode each message into a struct and make columns of the struct's fields.
--- Between STREAM_START ('S') and STREAM_STOP ('E') messages have one more
--- field; in_stream says where that is. Without this argument the function
--- decides from the message alone.
+-- Decode each message into a struct and turn the struct's fields into columns.
+-- Messages between STREAM_START ('S') and STREAM_STOP ('E') have another field.
+-- The argument in_stream says which messages these are. If you omit it, the
+-- function infers it from each message.
 CREATE TEMPORARY VIEW decoded AS
 SELECT seq, xid AS transaction, octet_length(data) AS bytes, message.*
 FROM (
@@ -34,8 +34,8 @@ FROM (
 )"""
 
 CELLS = """\
--- A tuple as text. Its kinds have a letter for each column: n stands for NULL,
--- u for a large value (TOAST) that did not change and was not sent.
+-- Show a tuple as text. Its field kinds has one letter for each column: n means
+-- NULL, and u means a large value (TOAST) that did not change and was not sent.
 CREATE TEMPORARY FUNCTION cells(
   names ARRAY<STRING>, kinds STRING, text ARRAY<STRING>, null_text STRING)
 RETURNS STRING
@@ -47,13 +47,13 @@ RETURN IF(kinds IS NULL, NULL, concat_ws(', ', transform(names, (name, i) ->
   END)))"""
 
 TYPES = """\
--- What there is: the messages by type.
+-- Count the messages by type.
 SELECT type, count(*) AS messages, sum(bytes) AS bytes, min(seq) AS first_seq
 FROM decoded GROUP BY type ORDER BY first_seq"""
 
 RELATIONS = """\
--- The relations as they were described last. The columns of the replica
--- identity (d: primary key, i: another index, f: all, n: none) have a *.
+-- List the tables with their last definition. A * marks the columns of the
+-- replica identity (d: primary key, i: another index, f: all, n: none).
 SELECT relation_id, relation.namespace || '.' || relation.name AS relation,
        relation.replica_identity AS identity,
        array_join(transform(relation.columns,
@@ -65,8 +65,8 @@ FROM (
 ORDER BY relation LIMIT 20"""
 
 CHANGES = """\
--- A sample of the changes, the first of each shape. The names of the columns
--- are those of the last RELATION before. In a key, n stands for "not in it".
+-- Show the first change of each shape. The column names come from the last
+-- RELATION before the change. In a key, n means that it lacks the column.
 SELECT seq, coalesce(xid, transaction) AS xid,
        type || ' ' || described.name AS change,
        concat_ws('\\n',
@@ -89,8 +89,8 @@ FROM (
 WHERE nth = 1 ORDER BY seq LIMIT 20"""
 
 TRANSACTIONS = """\
--- Everything but rows, by and large how the transactions ended. A STREAM_ABORT
--- takes back the changes that have its subxid as their xid.
+-- Show how the transactions ended, and the other messages without rows. A
+-- STREAM_ABORT discards the changes whose xid is its subxid.
 SELECT seq, coalesce(xid, transaction) AS xid, type,
        coalesce(gid, 'subxid ' || subxid, origin,
                 prefix || ': ' || CAST(content AS STRING)) AS detail,
@@ -101,7 +101,7 @@ WHERE type NOT IN ('BEGIN', 'BEGIN_PREPARE', 'STREAM_START', 'STREAM_STOP',
 ORDER BY seq LIMIT 30"""
 
 SCHEMA = """\
--- The table with the most changes: the Spark schema that its rows can have.
+-- Find the Spark schema of the table with the most changes.
 SELECT relation_id, pgoutput_schema(relation) AS schema
 FROM (
   SELECT relation_id, count_if(type <> 'RELATION') AS changes,
@@ -111,20 +111,21 @@ FROM (
 ORDER BY changes DESC LIMIT 1"""
 
 COMMITTED = """\
--- From messages to what was committed. What was rolled back is not in it, nor
--- what a savepoint took back; a prepared transaction is, once it is committed.
--- One that began before the slot's first message cannot be whole: skip it.
+-- Turn the messages into committed changes. They include prepared transactions
+-- that were committed, but nothing that was rolled back, in whole or to a
+-- savepoint. The option 'incomplete' skips a transaction that began before the
+-- slot's first message.
 CREATE TEMPORARY VIEW changes AS
 SELECT * FROM pgoutput_changes('messages', 'seq', map('incomplete', 'skip'))"""
 
 COMMITTED_COUNTS = """\
--- The changes of each table.
+-- Count the changes of each table.
 SELECT _table, _change_type, count(*) AS changes,
        count(DISTINCT _commit_version) AS commits
 FROM changes GROUP BY ALL ORDER BY ALL LIMIT 20"""
 
 COMMITTED_CHANGES = """\
--- The first of them. What a message did not carry is in _missing.
+-- Show the first changes. _missing lists the columns that were not sent.
 SELECT pg_lsn_format(_commit_version) AS version, _table, _change_type,
        concat_ws('\\n',
          array_join(transform(map_entries(row), cell ->
@@ -134,8 +135,8 @@ FROM changes
 ORDER BY _commit_version, _ordinal LIMIT 12"""
 
 REBUILT = """\
--- The tables as the changes leave them: each cell of a row as it was sent last,
--- if the row's last change did not take it away, and no TRUNCATE came later.
+-- Rebuild the tables from the changes. Each cell has the value that was sent
+-- last, unless the row's last change deleted it or a TRUNCATE came later.
 CREATE TEMPORARY VIEW rebuilt AS
 SELECT _table, row['id'] AS id, column, max_by(cell, place) AS cell
 FROM (
@@ -151,7 +152,7 @@ WHERE last_change IN ('insert', 'update_postimage')
 GROUP BY _table, row['id'], column"""
 
 COMPARED = """\
--- The cells of the rebuilt tables, of the server's, and how many are equal.
+-- Count the cells of the rebuilt tables and the server's tables, and compare.
 SELECT _table, count(DISTINCT id) AS rows,
        count(rebuilt.id) AS rebuilt, count(server.id) AS server,
        count_if(rebuilt.id = server.id
@@ -161,18 +162,18 @@ GROUP BY _table ORDER BY _table"""
 
 
 def typed_rows(relation_id: int, schema: StructType) -> str:
-    """Give the query of a table's changes as typed rows."""
+    """Return the query for a table's changes as typed rows."""
 
     def quoted(name: str) -> str:
-        """Quote a name for the DDL, and that for a literal in the query."""
+        """Quote a name for DDL that stands in a literal of the query."""
         return re.sub(r"([\\'])", r"\\\1", f"`{name.replace('`', '``')}`")
 
     columns = ",\n".join(
         f"      {quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
     )
     return f"""\
--- Its changes as rows of this schema. A value that does not fit would be NULL;
--- with pgoutput_row an error.
+-- Show the table's changes as rows of this schema. A value that does not fit
+-- becomes NULL; with pgoutput_row it raises an error.
 SELECT seq, type, row.*
 FROM (
   SELECT seq, type, try_pgoutput_row(coalesce(new, old, key), '
@@ -185,7 +186,7 @@ ORDER BY seq LIMIT 8"""
 
 
 def print_code(console: Console, code: str, language: str = "sql") -> None:
-    """Print a statement or a piece of a program as it can be copied."""
+    """Print a statement or a piece of a program, in a form that can be copied."""
     console.print()
     text = Syntax("", language, theme="ansi_dark").highlight(code)
     text.rstrip()
@@ -193,7 +194,7 @@ def print_code(console: Console, code: str, language: str = "sql") -> None:
 
 
 def print_result(console: Console, spark: SparkSession, sql: str) -> list[Row]:
-    """Print a query, run it and print its rows; return them."""
+    """Print a query, run it, and print and return its rows."""
     print_code(console, sql)
     with console.status("Spark is working"):
         result = spark.sql(sql)
@@ -211,5 +212,5 @@ def print_result(console: Console, spark: SparkSession, sql: str) -> list[Row]:
 
 
 def _printable(text: str) -> str:
-    """Escape what a terminal would obey; the text comes from someone's tables."""
+    """Escape control characters, because the text comes from a user's tables."""
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: f"\\x{ord(c[0]):02x}", text)

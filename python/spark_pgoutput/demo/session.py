@@ -1,4 +1,4 @@
-"""The demo's Spark session: local, quiet, with the decoder and PostgreSQL's JDBC driver."""
+"""The demo's Spark session: local and quiet, with the decoder and PostgreSQL's JDBC driver."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ JDBC_DRIVER = "org.postgresql:postgresql:42.7.13"
 
 @contextmanager
 def spark_session(log: Path) -> Iterator[SparkSession]:
-    """Start Spark, and stop it afterwards.
+    """Start Spark, and stop it at the end.
 
     Parameters
     ----------
     log : Path
-        A file for what Spark's JVM writes to standard error, and its Python side logs.
+        A file for the standard error of Spark's JVM and for the log of its Python side.
     """
-    # Py4J frees Java's objects in a thread of its own, which may meet the end of the JVM and logs
-    # that as an error: on the terminal, if nothing else is said.
+    # Py4J frees Java objects in a thread of its own. If the JVM ends meanwhile, that thread logs an
+    # error, by default on the terminal.
     logging.basicConfig(filename=log)
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
         .config("spark.jars.packages", JDBC_DRIVER)
-        # A session this short is over before the optimizing compiler pays: half the time without.
+        # The session is too short for the optimizing compiler: half the time without it.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        # Nor does it pay to generate code for so few rows, and to plan again while a query runs.
+        # The rows are too few for generated code and for adaptive plans.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
-        # Without it an error in connecting does not say what PostgreSQL said.
+        # This gives connection errors the text from PostgreSQL.
         .config("spark.sql.pyspark.jvmStacktrace.enabled", "true")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -62,11 +62,12 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _processes_ended() -> Iterator[None]:
-    """End the processes that are started meanwhile, which is Spark's JVM.
+    """End the processes that start inside this block, such as Spark's JVM.
 
-    After an interruption Spark cannot be asked to stop: the answer to the call that was
-    interrupted is still to come, and would be taken for the answer to the next one. And a JVM
-    that PySpark was still waiting for would not end by itself. On SIGTERM it tidies up as well.
+    After an interruption, Python cannot ask Spark to stop: the answer to the interrupted call is
+    still to come, and Py4J would take it for the answer to the next call. If PySpark was still
+    waiting for the JVM to start, the JVM would not end by itself. On SIGTERM it removes its
+    temporary files.
     """
     before = set(psutil.Process().children(recursive=True))
     try:
@@ -80,7 +81,7 @@ def _processes_ended() -> Iterator[None]:
 
 @contextmanager
 def _standard_error_to(log: Path) -> Iterator[None]:
-    """Redirect the file descriptor, which a JVM that starts meanwhile keeps for its whole life."""
+    """Redirect standard error, which a JVM that starts inside this block keeps until its end."""
     terminal = os.dup(2)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 2)

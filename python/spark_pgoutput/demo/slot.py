@@ -1,4 +1,4 @@
-"""A replication slot: what can be asked of it, and the query that reads it and leaves it alone."""
+"""The queries on a replication slot: for its state and for its messages, without changing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_pgoutput.demo.jdbc import Server, postgres_errors
 
 @dataclass(frozen=True)
 class SlotState:
-    """What PostgreSQL says about a slot."""
+    """The state of a slot in PostgreSQL."""
 
     server_version: int
     plugin: str | None
@@ -24,9 +24,9 @@ class SlotState:
 
 
 def state_query(slot: str) -> str:
-    """Return the query for a slot's state, and for the publications there are."""
+    """Return the query for a slot's state and for the names of all publications."""
     return f"""\
--- The slot: is it there, is it free, was it made to send prepared transactions?
+-- Does the slot exist, is it free, and does it send prepared transactions?
 SELECT current_setting('server_version_num')::int AS server_version,
        plugin, active_pid, two_phase, confirmed_flush_lsn::text,
        ARRAY(SELECT pubname::text FROM pg_publication) AS publications
@@ -40,20 +40,20 @@ def slot_state(spark: SparkSession, server: Server, slot: str) -> SlotState:
     Raises
     ------
     DemoError
-        If there is no such slot.
+        If the slot does not exist.
     """
     with postgres_errors():
         rows = server.query(spark, state_query(slot)).collect()
     if not rows:
         raise DemoError(
-            f"there is no slot {slot}; this makes one that keeps the changes from now on: "
-            f"SELECT pg_create_logical_replication_slot({literal(slot)}, 'pgoutput')"
+            f"There is no slot {slot}. To create one that keeps all changes from now on, run: "
+            f"SELECT pg_create_logical_replication_slot({literal(slot)}, 'pgoutput');"
         )
     return SlotState(**rows[0].asDict())
 
 
 def peek_query(slot: str, publications: Sequence[str], state: SlotState, limit: int) -> str:
-    """Return the query that reads a slot's changes and leaves them there.
+    """Return the query that reads a slot's changes without taking them out of the slot.
 
     Parameters
     ----------
@@ -62,27 +62,29 @@ def peek_query(slot: str, publications: Sequence[str], state: SlotState, limit: 
     publications : sequence of str
         The publications' names, as pg_publication has them.
     state : SlotState
-        The slot's state, which decides what can be asked for.
+        The slot's state, which determines the options that the query may set.
     limit : int
-        About how many changes to read.
+        The number of changes to read, approximately.
 
     Raises
     ------
     DemoError
-        If the slot cannot be read now, or has no changes of these publications.
+        If the slot cannot be read now, or if a publication does not exist.
     """
     if state.plugin != "pgoutput":
-        raise DemoError(f"the plugin of the slot {slot} is not pgoutput but {state.plugin}")
+        raise DemoError(f"The plugin of the slot {slot} is not pgoutput but {state.plugin}.")
     if state.active_pid is not None:
         raise DemoError(
-            f"the slot {slot} is in use by the server's process {state.active_pid}, "
-            "and a slot has one reader at a time"
+            f"The slot {slot} is in use by the server's process {state.active_pid}, and a slot has "
+            "one reader at a time. Stop the other reader first."
         )
-    # PostgreSQL 18 only warns of a missing publication, and sends nothing.
+    # PostgreSQL 18 only warns about a missing publication, and sends no changes.
     for name in publications:
         if name not in state.publications:
             known = ", ".join(sorted(state.publications)) or "none"
-            raise DemoError(f"there is no publication {name} in this database (there is: {known})")
+            raise DemoError(
+                f"There is no publication {name} in this database. Its publications: {known}."
+            )
 
     names = ",".join('"' + name.replace('"', '""') + '"' for name in publications)
     options = {
@@ -91,13 +93,13 @@ def peek_query(slot: str, publications: Sequence[str], state: SlotState, limit: 
         "messages": "true",
         "streaming": "on",
     }
-    # Given to a slot that was made without it, two_phase would change the slot for good.
+    # On a slot that was created without two_phase, the option would change the slot for good.
     if state.two_phase and state.server_version >= 150000:
         options["two_phase"] = "true"
     arguments = ",\n    ".join(f"{literal(k)}, {literal(v)}" for k, v in options.items())
     return f"""\
--- Peek, at about {limit} messages at most: they stay in the slot. Number
--- them, for their order matters, and LSNs repeat.
+-- Peek at about {limit} messages, which stay in the slot. Number the
+-- messages: their order matters, and LSNs repeat.
 SELECT row_number() OVER () AS seq, lsn::text, xid::text::bigint AS xid, data
 FROM pg_logical_slot_peek_binary_changes(
     {literal(slot)}, NULL, {limit},
@@ -105,12 +107,12 @@ FROM pg_logical_slot_peek_binary_changes(
 
 
 def protocol_version(server_version: int) -> int:
-    """Return the newest version of pgoutput's protocol that a server speaks.
+    """Return the newest version of pgoutput's protocol that a server supports.
 
     Parameters
     ----------
     server_version : int
-        As in the setting server_version_num: 180004 is 18.4.
+        The server's setting server_version_num: 180004 is 18.4.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def protocol_version(server_version: int) -> int:
 
 
 def literal(text: str) -> str:
-    """Return a text as a literal in PostgreSQL's SQL.
+    """Return a text as a string literal of PostgreSQL's SQL.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the demo does on its own server, so that its slot has something of everything."""
+"""The changes on the demo's own server, which give its slot every type of message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SLOT = "shop_slot"
 PUBLICATION = "shop"
 
 TABLES = """\
--- What the tables now have: a row a cell, as text.
+-- List all cells of the tables as text, one row for each cell.
 SELECT 'public.customers' AS _table, id::text, cell.*
 FROM customers, unnest(
     ARRAY['id', 'name', 'email', 'picture'],
@@ -26,18 +26,18 @@ FROM orders, unnest(
 
 @dataclass(frozen=True)
 class Section:
-    """A comment in workload.sql with the statements below it."""
+    """A comment in workload.sql, with the statements below it."""
 
     text: str
 
     @property
     def statements(self) -> list[str]:
-        """The statements one by one; each ends with a semicolon at the end of a line."""
+        """The statements, each of which ends with a semicolon at the end of a line."""
         return re.findall(r"^[A-Z].*?;$", self.text, flags=re.DOTALL | re.MULTILINE)
 
 
 def sections() -> list[Section]:
-    """Return the workload's sections, in the order in which they must run."""
+    """Return the sections of the workload in the order in which they must run."""
     script = (files(__package__) / "workload.sql").read_text(encoding="utf-8")
     return [Section(text) for text in script.strip().split("\n\n")]
 
@@ -48,11 +48,11 @@ def run_workload(conninfo: str) -> Iterator[Section]:
     Parameters
     ----------
     conninfo : str
-        libpq's connection string of a superuser, on a database without the workload's tables.
+        A connection string of libpq for a superuser and a database without the workload's tables.
     """
     import psycopg
 
-    # Autocommit: the script has its own BEGIN, and COMMIT PREPARED must stand outside.
+    # The script has its own BEGIN, and COMMIT PREPARED must run outside a transaction.
     with psycopg.connect(conninfo, autocommit=True) as connection:
         for section in sections():
             yield section

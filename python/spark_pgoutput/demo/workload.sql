@@ -1,6 +1,6 @@
--- Two tables, a publication of both, and a slot: from here on it keeps every
--- change. Its two_phase is set, so that it has prepared transactions when they
--- are prepared.
+-- Create two tables, a publication for both, and a slot, which keeps every
+-- change from now on. With twophase, it sends a prepared transaction when
+-- PostgreSQL prepares it.
 CREATE TYPE order_status AS ENUM ('new', 'paid', 'shipped');
 CREATE TABLE customers (
     id integer PRIMARY KEY,
@@ -20,35 +20,35 @@ CREATE PUBLICATION shop FOR TABLE customers, orders;
 SELECT pg_create_logical_replication_slot(
     'shop_slot', 'pgoutput', twophase => true);
 
--- Inserts. The picture is too large for its row: PostgreSQL stores it apart
--- (TOAST).
+-- Insert rows. The picture is too large for its row, so PostgreSQL stores it in
+-- another table (TOAST).
 INSERT INTO customers
     SELECT 1, 'Ada', NULL, string_agg(md5(i::text), '')
     FROM generate_series(1, 300) AS i;
 INSERT INTO customers VALUES (2, 'Grace', 'grace@example.org', NULL);
 INSERT INTO orders (customer_id, total) VALUES (1, 12.50), (2, NULL);
 
--- Updates. The first does not touch the picture, which then is not sent; the
--- second changes the key; the third sends the old row too, as REPLICA IDENTITY
--- FULL demands.
+-- Update rows. The first update does not change the picture, so PostgreSQL does
+-- not send it. The second update changes the key. The third one also sends the
+-- old row, because of REPLICA IDENTITY FULL.
 UPDATE customers SET email = 'ada@example.org' WHERE id = 1;
 UPDATE customers SET id = 3 WHERE id = 2;
 UPDATE orders SET status = 'paid' WHERE id = 1;
 
--- Deletes: the first sends the old key, the second the old row.
+-- Delete rows. The first delete sends the old key, the second one the old row.
 DELETE FROM customers WHERE id = 3;
 DELETE FROM orders WHERE id = 2;
 
--- Logical messages, one on its own and one as part of a transaction.
+-- Write logical messages: one outside and one inside a transaction.
 SELECT pg_logical_emit_message(false, 'audit', 'load begins');
 BEGIN;
 INSERT INTO orders (customer_id, total) VALUES (1, 99.90);
 SELECT pg_logical_emit_message(true, 'audit', 'order loaded');
 COMMIT;
 
--- A transaction larger than logical_decoding_work_mem: it is streamed before
--- its end is known. So is what the savepoint then takes back; a STREAM_ABORT
--- tells.
+-- Run a transaction that is larger than logical_decoding_work_mem. PostgreSQL
+-- streams it before it ends, also the changes that are later rolled back to the
+-- savepoint. A STREAM_ABORT message discards those.
 BEGIN;
 INSERT INTO orders (customer_id, total)
     SELECT 1, i * 0.10 FROM generate_series(1, 2000) AS i;
@@ -58,8 +58,8 @@ ROLLBACK TO SAVEPOINT discount;
 UPDATE orders SET status = 'shipped' WHERE id = 1;
 COMMIT;
 
--- Prepared transactions (two-phase commit): one committed, one rolled back,
--- and one large enough to be streamed.
+-- Prepare three transactions (two-phase commit): one is committed, one is
+-- rolled back, and one is large enough to be streamed.
 BEGIN;
 INSERT INTO orders (customer_id, total) VALUES (1, 7.00);
 PREPARE TRANSACTION 'order of seven';
@@ -74,13 +74,13 @@ INSERT INTO orders (customer_id, total)
 PREPARE TRANSACTION 'many orders';
 COMMIT PREPARED 'many orders';
 
--- A transaction that came here from another server, which an ORIGIN names.
+-- Run a transaction that came from another server. An ORIGIN message names it.
 SELECT pg_replication_origin_create('warehouse');
 SELECT pg_replication_origin_session_setup('warehouse');
 INSERT INTO customers VALUES (4, 'Edsger', 'edsger@example.org', NULL);
 SELECT pg_replication_origin_session_reset();
 
--- All orders go, and the next ones have the same numbers again.
+-- Remove all orders. The next orders have the same numbers again.
 TRUNCATE orders RESTART IDENTITY;
 INSERT INTO orders (customer_id, total) VALUES (1, 10.00), (4, 20.00);
 UPDATE orders SET status = 'paid' WHERE id = 2;

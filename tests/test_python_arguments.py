@@ -1,0 +1,113 @@
+"""The Python functions take what people have, and refuse the rest in words of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from spark_pgoutput import changes, open_transactions, schema_of
+from spark_pgoutput import functions as PF
+from spark_pgoutput.arguments import option_texts
+
+MESSAGE_FUNCTIONS = [PF.pgoutput_decode, PF.try_pgoutput_decode, PF.pgoutput_error]
+ROW_FUNCTIONS = [PF.pgoutput_row, PF.try_pgoutput_row]
+TABLE_FUNCTIONS = [changes, open_transactions]
+
+
+@pytest.fixture(scope="module")
+def messages(spark: SparkSession) -> DataFrame:
+    return spark.sql("SELECT 1L AS seq, X'45' AS data")
+
+
+def test_options_take_numbers_and_booleans() -> None:
+    given = {"a": "x", "b": 25619320, "c": True, "d": 0.5, "e": Decimal("1.50"), "f": np.int64(7)}
+    expected = {"a": "x", "b": "25619320", "c": "true", "d": "0.5", "e": "1.50", "f": "7"}
+    assert option_texts(given) == expected
+
+
+def test_none_is_an_option_that_is_not_given(messages: DataFrame) -> None:
+    none: Mapping[str, Any] = {"mode": None, "after": None}
+    assert option_texts(none) == option_texts(None) == {}
+    decoded = messages.select(PF.pgoutput_decode("data", options={"encoding": None})["type"])
+    assert decoded.collect() == [("STREAM_STOP",)]
+
+
+def test_a_number_reaches_the_table_function(messages: DataFrame) -> None:
+    for function in TABLE_FUNCTIONS:
+        assert function(messages.where("false"), options={"after": 25619320}).collect() == []
+    with pytest.raises(AnalysisException, match=r"'1\.5' .*'after'"):
+        changes(messages, options={"after": 1.5})
+
+
+def refusals(df: DataFrame) -> list[tuple[Callable[..., object], dict[str, Any], list[str]]]:
+    """Functions, arguments of which one has a wrong type, and words of the error."""
+    column, options = df.seq, {"mode": "PERMISSIVE"}
+    found: list[tuple[Callable[..., object], dict[str, Any], list[str]]] = [
+        (changes, {"df": df, "table": ["orders"]}, ["'table'", "a list"]),
+        (changes, {"df": df, "tables": 1}, ["'tables'", "an int"]),
+        (changes, {"df": df, "tables": [column]}, ["'tables'", "a Column"]),
+        (changes, {"df": df, "schema": {"id": "INT"}}, ["'schema'", "a dict"]),
+        (PF.pg_lsn_format, {"lsn": 97500059720}, ["'lsn'", "Column", "an int"]),
+        (PF.pg_lsn_parse, {"text": 1}, ["'text'", "Column", "an int"]),
+        (PF.try_pg_lsn_parse, {"text": None}, ["'text'", "Column", "not None"]),
+        (PF.pgoutput_schema, {"relation": df}, ["'relation'", "Column", "a DataFrame"]),
+    ]
+    for message in MESSAGE_FUNCTIONS:
+        found += [
+            (message, {"data": None}, ["'data'", "Column", "not None"]),
+            (message, {"data": "d", "in_stream": options}, ["'in_stream'", "a dict", "options={"]),
+            (message, {"data": "d", "options": "mode"}, ["'options'", "{'mode'", "a str"]),
+            (message, {"data": "d", "options": {"mode": column}}, ["'mode'", "a Column"]),
+            (message, {"data": "d", "options": {1: "UTF8"}}, ["name of an option", "an int"]),
+        ]
+    for row in ROW_FUNCTIONS:
+        typed = {"tuple": "new", "schema": "a INT"}
+        found += [
+            (row, {**typed, "tuple": df}, ["'tuple'", "Column", "a DataFrame"]),
+            (row, {**typed, "schema": ["a INT"]}, ["'schema'", "StructType", "a list"]),
+            (row, {**typed, "type_ids": options}, ["'type_ids'", "options={"]),
+            (row, {**typed, "type_ids": ["int8"]}, ["'type_ids'", "ints"]),
+            (row, {**typed, "type_ids": 23}, ["'type_ids'", "an int"]),
+        ]
+    for table in TABLE_FUNCTIONS:
+        found += [
+            (table, {"df": "messages"}, ["'df'", "DataFrame", "a str"]),
+            (table, {"df": df, "order_by": column}, ["'order_by'", "name", "withColumn"]),
+            (table, {"df": df, "data": column}, ["'data'", "name", "withColumn"]),
+            (table, {"df": df, "source": 1}, ["'source'", "name", "an int"]),
+            (table, {"df": df, "options": {"relations": df}}, ["'relations'", "a DataFrame"]),
+        ]
+    return found
+
+
+def test_a_wrong_type_is_refused_by_name(messages: DataFrame) -> None:
+    for function, arguments, words in refusals(messages):
+        with pytest.raises(TypeError) as caught:
+            function(**arguments)
+        text = str(caught.value)
+        assert [word for word in words if word not in text] == [], text
+        assert text.endswith(".")
+
+
+def test_schema_of_refuses_what_is_no_relation(messages: DataFrame) -> None:
+    (row,) = messages.select(PF.pgoutput_decode("data").alias("d")).collect()
+    column = Row(key=True, name="id", type_id=20, type_modifier=-1)
+    without_columns = Row(namespace="public", name="t", replica_identity="d", columns=None)
+    wrong: list[tuple[Any, type[Exception], list[str]]] = [
+        (row.d.relation, ValueError, ["None", "type = 'RELATION'"]),
+        (row.d, ValueError, ["namespace, name, replica_identity, columns", "xid"]),
+        (column, ValueError, ["replica_identity", "type_modifier"]),
+        (without_columns, ValueError, ["columns", "None"]),
+        (messages, TypeError, ["'relation_row'", "collected", "a DataFrame"]),
+        ({"name": "t"}, TypeError, ["'relation_row'", "a dict"]),
+    ]
+    for value, error, words in wrong:
+        with pytest.raises(error) as caught:
+            schema_of(value)
+        assert [word for word in words if word not in str(caught.value)] == []
