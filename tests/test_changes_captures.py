@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput import changes, open_transactions
 from support import reference_changes as reference
-from support.changes_cases import CASES
 from support.data_files import (
     TEXT_DEPENDS_ON_SETTINGS,
     VERSIONS,
@@ -40,6 +39,7 @@ from support.table_changes import (
     rows_of,
     whole,
 )
+from support.transactions import ordinary
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ def test_seams(spark: SparkSession) -> None:
         )
 
 
-def test_cases(spark: SparkSession) -> None:
-    streams = {name: list(enumerate(case.messages)) for name, case in CASES.items()}
+def test_scenarios(spark: SparkSession) -> None:
+    streams = {name: list(enumerate(messages)) for name, messages in ordinary().items()}
     messages = frame(spark, streams)
     found = by_source(changes(messages, "seq", source="name"))
     left_open = opened_by_source(open_transactions(messages, "seq", source="name"))

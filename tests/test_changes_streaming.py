@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput import changes, open_transactions
 from support import messages as m
-from support.changes_cases import CASES
 from support.orders import HISTORY, ORDERS, in_order
 from support.reference_changes import changes as reference_changes
 from support.streams import PROVIDER, ROCKS_DB, Stream, error_of, mixed
 from support.table_changes import SOME_STREAMS, assert_equal, by_source, whole
+from support.transactions import ordinary
 
 # A block of a streamed transaction has more bytes than what of it is held in memory.
 LARGE = 200_000
@@ -40,8 +40,8 @@ def test_cut_into_micro_batches(stream: Stream) -> None:
         assert_equal(found[name], whole(name)[0], name)
 
 
-def test_cases(stream: Stream) -> None:
-    streams = {name: list(enumerate(case.messages)) for name, case in CASES.items()}
+def test_scenarios(stream: Stream) -> None:
+    streams = {name: list(enumerate(messages)) for name, messages in ordinary().items()}
     for piece in mixed(random.Random("cases"), streams, 6):
         stream.add(piece)
     found = by_source(stream.run(changes(stream.messages, "seq", source="name")))

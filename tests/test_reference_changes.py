@@ -10,36 +10,13 @@ from functools import cache
 
 import pytest
 
-from support.changes_cases import (
-    CASES,
-    STOP,
-    Case,
-    R,
-    abort,
-    begin,
-    block,
-    commit,
-    commit_prepared,
-    insert,
-    logical_message,
-    plain,
-    relation,
-    start,
-    stream_commit,
-)
-from support.data_files import captures, finals, seams, text_captures, version_of
-from support.reference_changes import (
-    Change,
-    CommitWentBack,
-    IncompleteTransaction,
-    UnknownRelation,
-    changes,
-)
+from support import messages as m
+from support.data_files import VERSIONS, captures, finals, seams, text_captures, version_of
+from support.reference_changes import Change, Refused, UnknownRelation, changes
 from support.replay import NOT_REPLAYED, differing, of_any_protocol, replay
+from support.transactions import FILE, SCENARIOS, Scenario, text_of_file
 
 Messages = list[tuple[int, bytes]]
-
-VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
 
 
 @cache
@@ -119,76 +96,66 @@ def test_handed_over_between_reads(name: str) -> None:
         assert found == whole, ends
 
 
-def values(some: Iterable[Change]) -> str:
-    return "".join(str(change.row["k"]) for change in some if change.row)
+def outcome(scenario: Scenario) -> Scenario:
+    """Return the scenario with what the plain account makes of its messages."""
+    try:
+        committed, left_open = changes(
+            enumerate(scenario.messages),
+            after=scenario.after,
+            incomplete=scenario.incomplete or "error",
+        )
+    except Refused as refused:
+        error, position = refused.condition, refused.position
+        return scenario._replace(committed=(), open=(), error=error, position=position)
+    transactions = {(change.xid, change.commit_version): change.gid for change in committed}
+    texts = [
+        f"{xid}@{lsn}{f' {gid}' if gid else ''}: {' '.join(values(committed, lsn))}"
+        for (xid, lsn), gid in transactions.items()
+    ]
+    opened = [f"{t.xid} {t.state} {t.first_position} {t.changes}" for t in left_open]
+    return scenario._replace(committed=tuple(texts), open=tuple(opened), error=None, position=None)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_cases(case: Case) -> None:
-    committed, left_open = changes(enumerate(case.messages))
-    assert values(committed) == case.committed
-    assert tuple(transaction.xid for transaction in left_open) == case.left_open
+def values(committed: Iterable[Change], lsn: int) -> list[str]:
+    return [str(c.row["k"]) for c in committed if c.row and c.commit_version == lsn]
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [R, insert("a"), commit(10)],
-        [R, commit(10)],
-        [R, begin(10, 1), insert("a"), commit(11)],
-        [R, begin(10, 1), insert("a"), logical_message(transactional=False), commit(10)],
-        [R, commit_prepared(10, 1)],
-        [stream_commit(10, 1)],
-        [*block(2, "a", first=False), stream_commit(10, 2)],
-        [*plain(10, 1, "a")[:1], abort(3, 3), insert("a")],
-    ],
-)
-def test_without_a_beginning(messages: list[bytes]) -> None:
-    stream = list(enumerate(messages))
-    with pytest.raises(IncompleteTransaction):
-        changes(stream)
-    assert changes(stream, incomplete="skip") == ([], [])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_scenario(scenario: Scenario) -> None:
+    with_changes = [text for text in scenario.committed if not text.endswith(":")]
+    assert outcome(scenario) == scenario._replace(committed=tuple(with_changes))
 
 
-def test_up_to_after_nothing_needs_a_beginning() -> None:
-    messages = [R, commit(10), commit_prepared(15, 2), *plain(20, 3, "a"), *plain(30, 4, "b")]
-    committed, _ = changes(enumerate(messages), after=20)
-    assert values(committed) == "b"
+def test_the_file_has_the_scenarios() -> None:
+    assert FILE.read_text() == text_of_file(), "run python tests/support/transactions.py"
 
 
-def test_relations_of_a_segment_without_a_beginning() -> None:
-    """A streamed transaction that the read before gave out, of which this one sees the rest."""
-    segment = [start(2, first=False), relation("k", xid=2), insert("a", xid=2), STOP]
-    messages = [*segment, stream_commit(10, 2), *plain(20, 3, "b")]
-    committed, left_open = changes(enumerate(messages), after=10)
-    assert (values(committed), left_open) == ("b", [])
-
-
-def test_a_commit_that_goes_back() -> None:
-    for again in (plain(10, 1, "b"), plain(20, 3, "b"), [commit(10)]):
-        messages = list(enumerate([R, *plain(20, 2, "a"), *again]))
-        if again != plain(20, 3, "b"):
-            found, _ = changes(messages, after=10)
-            assert values(found) == "a"
-        with pytest.raises(CommitWentBack):
-            changes(messages, after=5)
-
-
-@pytest.mark.parametrize("described", [[], [relation("k", "v")]])
-def test_a_relation_that_does_not_fit(described: list[bytes]) -> None:
+@pytest.mark.parametrize("described", [[], [m.relation("public.t", m.column("k"), m.column("v"))]])
+def test_a_relation_that_does_not_fit_is_refused(described: list[bytes]) -> None:
     with pytest.raises(UnknownRelation):
-        changes(enumerate([*described, *plain(10, 1, "a")]))
+        changes(enumerate([*described, *m.transaction(1, 10, m.insert("a"))]))
 
 
-def test_relations_from_earlier_messages() -> None:
-    earlier = enumerate([begin(5, 1), relation("v"), start(2), relation("k", xid=2)])
-    committed, _ = changes(
-        [(place + 10, m) for place, m in enumerate(plain(10, 3, "a"))], relations=earlier
-    )
-    assert values(committed) == "a"
+def test_relations_come_from_earlier_messages() -> None:
+    other = m.relation("public.t", m.column("v"))
+    table = m.relation("public.t", m.column("k"))
+    earlier = [m.begin(1, 5), other, m.stream_start(2), m.in_stream(2, table)]
+    later = m.transaction(3, 10, m.insert("a"))
+    committed, _ = changes(enumerate(later, 10), relations=enumerate(earlier))
+    assert [change.row for change in committed] == [{"k": "a"}]
 
 
-def test_abandon() -> None:
-    messages = list(enumerate([*block(2, "a"), *block(3, "b")]))
-    _, left_open = changes(messages, abandon=[2])
+def test_abandoned_transactions_are_not_open() -> None:
+    table = m.relation("public.t", m.column("k"))
+    messages = [
+        message
+        for xid in (2, 3)
+        for message in (
+            m.stream_start(xid),
+            m.in_stream(xid, table),
+            m.in_stream(xid, m.insert("a")),
+            m.STREAM_STOP,
+        )
+    ]
+    _, left_open = changes(enumerate(messages), abandon=[2])
     assert [transaction.xid for transaction in left_open] == [3]

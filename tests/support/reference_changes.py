@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from support.reference_decoder import Fields, decode
 
@@ -19,16 +19,32 @@ Cell = str | bytes | None
 Row = dict[str, Cell]
 
 
-class IncompleteTransaction(ValueError):
-    """A commit or a change of a transaction whose beginning was not seen."""
+class Refused(ValueError):
+    """The messages cannot be those of one replication slot, or some of them are missing."""
+
+    condition: ClassVar[str]
+
+    def __init__(self, position: int, what: str) -> None:
+        super().__init__(f"{what} at position {position}")
+        self.position = position
 
 
-class CommitWentBack(ValueError):
-    """A commit that is neither after all others nor one of them again."""
+class IncompleteTransaction(Refused):
+    """A transaction has a commit or a change, but its beginning was not seen."""
+
+    condition = "PGOUTPUT_INCOMPLETE_TRANSACTION"
 
 
-class UnknownRelation(ValueError):
-    """A change of a relation that was not described, or not so."""
+class CommitWentBack(Refused):
+    """A commit is not after all commits before it, and is none of them."""
+
+    condition = "PGOUTPUT_COMMIT_WENT_BACK"
+
+
+class UnknownRelation(Refused):
+    """A change has a relation that no message described, or that has other columns."""
+
+    condition = "PGOUTPUT_UNKNOWN_RELATION"
 
 
 @dataclass(frozen=True)
@@ -238,7 +254,7 @@ class Source:
             # In front of the first boundary, one with a transaction id is of a segment whose start
             # was not seen.
             if self.in_stream is False or "xid" not in fields:
-                self.incomplete(f"a change outside any transaction at {position}")
+                self.incomplete(position, "a change outside of any transaction")
         elif not transaction.headless:
             truncates = fields["type"] == "TRUNCATE"
             oids = fields["relation_ids"] if truncates else [fields["relation_id"]]
@@ -257,18 +273,18 @@ class Source:
             if lsn in self.commits and (xid is None or self.commits[lsn] in (xid, None)):
                 return
             if lsn > self.after:
-                raise CommitWentBack(f"commit of {xid} at {position}")
+                raise CommitWentBack(position, f"a commit of xid {xid}")
         self.commits[lsn] = xid
         self.greatest = max(self.greatest, lsn)
         if lsn > self.after:
             if transaction is None or transaction.headless:
-                self.incomplete(f"{fields['type']} of {xid} at {position}")
+                self.incomplete(position, f"a {fields['type']} of xid {xid}")
             else:
                 self.give_out(transaction, fields)
 
-    def incomplete(self, what: str) -> None:
+    def incomplete(self, position: int, what: str) -> None:
         if not self.skip:
-            raise IncompleteTransaction(what)
+            raise IncompleteTransaction(position, what)
 
     def give_out(self, transaction: Transaction, commit: Fields) -> None:
         for position, ordinal, fields, relations in transaction.sent:
@@ -320,7 +336,7 @@ def rows(
     known = []
     for relation in relations:
         if relation is None:
-            raise UnknownRelation(f"{fields} at {position}")
+            raise UnknownRelation(position, f"{fields}")
         known.append(relation)
     if fields["type"] == "TRUNCATE":
         for number, relation in enumerate(known):
@@ -355,7 +371,7 @@ def rows(
 def cells(position: int, columns: Collection[str], sent: Fields) -> Row:
     """The columns that are sent: not those that stand for an unchanged TOASTed value."""
     if len(columns) != len(sent["kinds"]):
-        raise UnknownRelation(f"{len(sent['kinds'])} cells for {list(columns)} at {position}")
+        raise UnknownRelation(position, f"{len(sent['kinds'])} cells for {list(columns)}")
     binary = sent["binary"] or [None] * len(columns)
     return {
         name: text if hex_ is None else bytes.fromhex(hex_)
