@@ -11,10 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import spark_pgoutput
 from support.data_files import captures, in_stream_flags
 from support.streams import PROVIDER, ROCKS_DB
+
+# An ordinary run looks at these two where it need not look at each capture.
+TWO_CAPTURES = ("pg14-v2-stream_on-text", "pg18-v4-stream_parallel-binary")
 
 SETTINGS = {
     "spark.driver.memory": "2g",
@@ -30,6 +34,20 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     PROVIDER: ROCKS_DB,
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="also run what takes long: all captures in each query, and ten times the mutations",
+    )
+
+
+@pytest.fixture(scope="session")
+def exhaustive(pytestconfig: pytest.Config) -> bool:
+    """Tell whether this run takes the time to look at everything."""
+    return bool(pytestconfig.getoption("--exhaustive"))
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +99,9 @@ def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def captured(spark: SparkSession, captures_path: Path) -> DataFrame:
     """Give all captured messages: capture, seq, data, in_stream."""
     return spark.read.parquet(str(captures_path))
+
+
+@pytest.fixture(scope="session")
+def some_captured(captured: DataFrame, exhaustive: bool) -> DataFrame:
+    """Give the messages of two captures, or of all in an exhaustive run."""
+    return captured if exhaustive else captured.where(F.col("capture").isin(*TWO_CAPTURES))

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from support.data_files import captures
+from support.optimizer import CHANGES_RULE, without_rule
 
-RULE = "io.sparkpgoutput.optimizer.PruneChanges"
 CAPTURE = "pg18-v4-stream_parallel-text-2pc"
 DEFAULT = "id BIGINT, k STRING, v STRING, n INT"
 
@@ -85,12 +85,9 @@ def test_shape(spark: SparkSession, stored_messages: DataFrame, shape: str) -> N
     query, made = SHAPES[shape]
     assert "; ".join(plan_of(spark.sql(query))) == made
     found = rows_of(spark.sql(query))
-    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
-    try:
+    with without_rule(spark, CHANGES_RULE):
         assert plan_of(spark.sql(query)) != made.split("; ") or shape == "all columns"
         assert found == rows_of(spark.sql(query))
-    finally:
-        spark.conf.unset("spark.sql.optimizer.excludedRules")
 
 
 @pytest.mark.parametrize("spread", ["cached", "in other partitions", "of an aggregate", "sorted"])

@@ -17,8 +17,7 @@ from pyspark.sql.functions import expr
 
 from support.data_files import captures
 from support.mutations import random_mutations
-
-RULE = "io.sparkpgoutput.optimizer.OptimizeDecode"
+from support.optimizer import DECODE_RULE, without_rule
 
 DECODED = "(SELECT capture, seq, data, {decode}(data, in_stream) AS d FROM {messages})"
 CHANGES = "('INSERT', 'UPDATE', 'DELETE')"
@@ -372,11 +371,11 @@ MESSAGES = "capture string, seq bigint, data binary, in_stream boolean"
 
 
 @pytest.fixture(scope="module")
-def messages(captured: DataFrame) -> Iterator[str]:
-    cached = captured.coalesce(2).cache()
+def messages(some_captured: DataFrame) -> Iterator[str]:
+    cached = some_captured.coalesce(2).cache()
     cached.createOrReplaceTempView("captured")
     yield "captured"
-    captured.sparkSession.catalog.dropTempView("captured")
+    some_captured.sparkSession.catalog.dropTempView("captured")
     cached.unpersist()
 
 
@@ -427,12 +426,6 @@ def broken(spark: SparkSession) -> Iterator[str]:
     spark.catalog.dropTempView("broken")
 
 
-@pytest.fixture
-def without_rule(spark: SparkSession) -> Iterator[None]:
-    yield
-    spark.conf.unset("spark.sql.optimizer.excludedRules")
-
-
 def decodes(frame: DataFrame) -> list[str]:
     """What each decode in the plan is narrowed to."""
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
@@ -453,36 +446,33 @@ def answer(spark: SparkSession, query: str) -> object:
     ).first()
 
 
-@pytest.mark.usefixtures("without_rule")
 @pytest.mark.parametrize(("query", "expected"), SHAPES.values(), ids=SHAPES)
-def test_captures_with_and_without_rule(
+def test_a_query_gives_the_same_with_and_without_the_rule(
     spark: SparkSession, messages: str, query: str, expected: list[str] | None
 ) -> None:
     text = query.format(decode="pgoutput_decode", messages=messages)
     plan, pruned = decodes(spark.sql(text)), answer(spark, text)
-    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
-    assert answer(spark, text) == pruned
+    with without_rule(spark, DECODE_RULE):
+        assert answer(spark, text) == pruned
     assert expected is None or plan == sorted(expected)
 
 
-@pytest.mark.usefixtures("without_rule")
 @pytest.mark.parametrize(("query", "decoded", "rows"), TYPED_SHAPES.values(), ids=TYPED_SHAPES)
-def test_typed_rows_with_and_without_rule(
+def test_typed_rows_are_the_same_with_and_without_the_rule(
     spark: SparkSession, alike: str, query: str, decoded: list[str], rows: list[str]
 ) -> None:
     text = query.format(decode="pgoutput_decode", messages=alike)
     frame = spark.sql(text)
     found, found_rows, pruned = decodes(frame), typed_rows(frame), answer(spark, text)
-    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
-    assert answer(spark, text) == pruned
+    with without_rule(spark, DECODE_RULE):
+        assert answer(spark, text) == pruned
     assert found == sorted(decoded)
     # Spark 4.0 copies a row into the filter above it, later versions do not.
     assert set(found_rows) == set(rows)
 
 
-@pytest.mark.usefixtures("without_rule")
 @pytest.mark.parametrize("shape", SHAPES_OF_EACH_KIND)
-def test_malformed_messages_with_and_without_rule(
+def test_malformed_messages_are_found_with_and_without_the_rule(
     spark: SparkSession, mutated: str, broken: str, shape: str
 ) -> None:
     """Whatever a query uses of a message, and whichever messages it drops, each is checked."""
@@ -492,28 +482,27 @@ def test_malformed_messages_with_and_without_rule(
     errors = (IllegalArgumentException, Py4JJavaError)  # of a subquery Spark has another
     with pytest.raises(errors, match=r"DELETE at byte 13 .* not valid UTF-8"):
         answer(spark, query.format(decode="pgoutput_decode", messages=broken))
-    spark.conf.set("spark.sql.optimizer.excludedRules", RULE)
-    assert answer(spark, text) == with_rule
+    with without_rule(spark, DECODE_RULE):
+        assert answer(spark, text) == with_rule
 
 
-@pytest.mark.usefixtures("without_rule")
 def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, messages: str) -> None:
     """For each row, for it may fail: the messages that it fails for are not dropped before it."""
     query = f"""SELECT d.type FROM (SELECT pgoutput_decode(data, in_stream) AS d FROM {messages})
                 WHERE assert_true(d.type <> 'COMMIT') IS NULL AND d.type = 'INSERT'"""
-    for rules in ("", RULE):
-        spark.conf.set("spark.sql.optimizer.excludedRules", rules)
-        with pytest.raises(SparkRuntimeException, match="COMMIT"):
+    for rule in ("", DECODE_RULE):
+        with without_rule(spark, rule), pytest.raises(SparkRuntimeException, match="COMMIT"):
             spark.sql(query).collect()
 
 
-@pytest.mark.usefixtures("without_rule")
 def test_an_element_that_is_not_there_is_the_same_error(spark: SparkSession, messages: str) -> None:
     query = f"SELECT d.new.text[70] FROM (SELECT pgoutput_decode(data) AS d FROM {messages})"
     errors = []
-    for rules in ("", RULE):
-        spark.conf.set("spark.sql.optimizer.excludedRules", rules)
-        with pytest.raises(ArrayIndexOutOfBoundsException) as error:
+    for rule in ("", DECODE_RULE):
+        with (
+            without_rule(spark, rule),
+            pytest.raises(ArrayIndexOutOfBoundsException) as error,
+        ):
             spark.sql(f"{query} WHERE d.type = 'INSERT' LIMIT 1").collect()
         errors.append(str(error.value).partition("\n")[0])
     assert errors[0] == errors[1]
