@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-import io.sparkpgoutput.changes.sql.{FollowStreamStrategy, TableFunctions}
+import io.sparkpgoutput.changes.sql.{ChangesStrategy, TableFunctions}
 import io.sparkpgoutput.decode.sql.{
   PgLsnFormat,
   PgLsnParse,
@@ -55,7 +55,7 @@ object PgOutputExtensions {
 
   val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
 
-  val strategies: Seq[SparkStrategy] = Seq(FollowStreamStrategy)
+  val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
 
   private def function[T <: Expression: ClassTag](name: String): Function = {
     val (info, build) = FunctionRegistryBase.build[T](name, since = None)

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import io.sparkpgoutput.changes.sql.{
   ArgumentColumn,
   ChangesOperator,
+  MessagesOperator,
   OpenTransactions,
   TableChanges
 }
@@ -20,12 +21,7 @@ import io.sparkpgoutput.changes.sql.{
  */
 object PruneChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.exists(isOurs)) plan else withPlainInputs(pruned(plan))
-
-  private def isOurs(plan: LogicalPlan) = plan match {
-    case _: ChangesOperator | _: OpenTransactions => true
-    case _                                        => false
-  }
+    if (!plan.exists(_.isInstanceOf[MessagesOperator])) plan else withPlainInputs(pruned(plan))
 
   /** Reads messages without checks, which are done, and without new names for their columns. */
   private def withPlainInputs(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressions {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.types._
 
+import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.options.FunctionOptions
 
 /**

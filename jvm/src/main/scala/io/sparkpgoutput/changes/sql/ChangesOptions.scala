@@ -7,14 +7,9 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.changes.{
-  ChangeFilter,
-  ChangeFormat,
-  ChangeSchema,
-  FollowRules,
-  TableFormat,
-  TablePattern
-}
+import io.sparkpgoutput.changes.TablePattern
+import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
+import io.sparkpgoutput.changes.transactions.AssemblerOptions
 import io.sparkpgoutput.options.FunctionOptions.invalid
 import io.sparkpgoutput.options.{FunctionOptions, ParseMode, RowOptions}
 import io.sparkpgoutput.protocol.Lsn
@@ -59,7 +54,7 @@ final case class ChangesOptions(
     abandoned: Set[Long] = Set.empty,
     row: RowOptions = RowOptions.none
 ) {
-  def rules: FollowRules = FollowRules(after, skipIncomplete, row.conversion.encoding)
+  def assembler: AssemblerOptions = AssemblerOptions(after, skipIncomplete, row.conversion.encoding)
 
   /** The rows of changes, all of them; with the session's settings. */
   def format(conf: SQLConf): ChangeFormat = {

@@ -11,6 +11,8 @@ import org.apache.spark.sql.catalyst.plans.physical.{
 }
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
+import io.sparkpgoutput.changes.MessageColumns
+
 /**
  * Messages of a stream, each source's in one partition and in order there. A stateful operator above
  * it, which wants its rows partitioned and sorted by source, leaves them so.

@@ -1,29 +1,16 @@
 package io.sparkpgoutput.changes.sql
 
-import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.types.{DataType, NullType}
 
-import io.sparkpgoutput.changes.{ChangeFormat, ChangeSchema}
-
-/** The columns of messages whose streams are followed; the last one not always. */
-object MessageColumns {
-  final val Position = 0
-  final val Message = 1
-  final val Source = 2
-  val names: Seq[String] = Seq("position", "message", "source")
-
-  /** The type of the source's column; any as long as it is not resolved, which is told later. */
-  def sourceType(messages: LogicalPlan): DataType =
-    if (messages.resolved) messages.output(Source).dataType else NullType
-}
+import io.sparkpgoutput.changes.rows.ChangeFormat
 
 /**
- * The committed changes of tables, in batch.
+ * Returns the committed changes in a batch of messages.
  *
  * @param children
- *   the messages and, where there are, earlier ones, with the columns of [[MessageColumns]]
+ *   the messages and, with the option `relations`, the earlier messages; both with the columns of
+ *   [[io.sparkpgoutput.changes.MessageColumns]]
  */
 case class TableChanges(
     children: Seq[LogicalPlan],
@@ -32,39 +19,13 @@ case class TableChanges(
     columns: Seq[Attribute],
     sourceId: Option[ExprId]
 ) extends ChangesOperator {
-  override protected def sourceType: DataType =
-    MessageColumns.sourceType(children.head)
+  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ format.filter.shown
+  override protected def withFormat(format: ChangeFormat): ChangesOperator = copy(format = format)
 
-  override protected def copied(
-      format: ChangeFormat,
+  override protected def withOutput(
       columns: Seq[Attribute],
       sourceId: Option[ExprId]
-  ): ChangesOperator = copy(format = format, columns = columns, sourceId = sourceId)
-
-  override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
-    copy(children = children)
-}
-
-/** The transactions that are open at the end of streams, in batch. */
-case class OpenTransactions(
-    children: Seq[LogicalPlan],
-    val options: ChangesOptions,
-    columns: Seq[Attribute],
-    sourceId: Option[ExprId]
-) extends LogicalPlan
-    with MultiInstanceRelation {
-  override def output: Seq[Attribute] = sourceId.map { id =>
-    AttributeReference(ChangeSchema.Source, MessageColumns.sourceType(children.head))(id)
-  }.toSeq ++ columns
-
-  override def producedAttributes: AttributeSet = AttributeSet(output)
-  @transient override lazy val references: AttributeSet = AttributeSet(children.flatMap(_.output))
-  override protected def stringArgs: Iterator[Any] = Iterator(output)
-
-  override def newInstance(): LogicalPlan = copy(
-    columns = columns.map(_.newInstance()),
-    sourceId = sourceId.map(_ => NamedExpression.newExprId)
-  )
+  ): ChangesOperator = copy(columns = columns, sourceId = sourceId)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[LogicalPlan]): LogicalPlan =
     copy(children = children)

@@ -9,9 +9,11 @@ import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.PositionalArguments
+import io.sparkpgoutput.changes.MessageColumns
+import io.sparkpgoutput.changes.batch.EarlierRelations
 import io.sparkpgoutput.changes.sql.Arguments.NoSource
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, TransactionProcessor}
-import io.sparkpgoutput.changes.{FollowerState, OpenTransactionSchema}
+import io.sparkpgoutput.changes.transactions.{AssemblerState, OpenTransactionSchema}
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
 object TableFunctions {
@@ -54,13 +56,13 @@ object TableFunctions {
     }
     val messages = PlannedRows.analyzed(keyedInput)
     val source = messages.output(MessageColumns.Source)
-    val earlier = inputs.lift(1).fold(Map.empty[Any, FollowerState]) { relations =>
+    val earlier = inputs.lift(1).fold(Map.empty[Any, AssemblerState]) { relations =>
       val convert = CatalystTypeConverters.createToScalaConverter(source.dataType)
       EarlierRelations
         .find(
           PlannedRows.of(relations),
           options.source.map(_ => source.dataType),
-          options.rules
+          options.assembler
         )
         .map { case (key, state) =>
           convert(if (options.source.isEmpty) NoSource else key) -> state
@@ -69,7 +71,7 @@ object TableFunctions {
     PlannedRows.processed(
       OrderedMessages(messages),
       source.name,
-      new TransactionProcessor(options.rules, options.abandoned, earlier),
+      new TransactionProcessor(options.assembler, options.abandoned, earlier),
       CommittedMessage.withSource(source.dataType)
     )
   }

@@ -3,7 +3,7 @@ package io.sparkpgoutput.changes.streaming
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.changes.{Commit, SentMessage, Transaction}
+import io.sparkpgoutput.changes.transactions.{Commit, SchemaMessage, Transaction}
 import io.sparkpgoutput.protocol.StructSchema
 
 /**
@@ -39,6 +39,6 @@ object CommittedMessage extends StructSchema {
     source
   )
 
-  def definition(sent: SentMessage, source: Any): Row =
+  def definition(sent: SchemaMessage, source: Any): Row =
     Row(sent.position, sent.message, sent.inStream, 0L, 0L, 0L, 0L, null, null, source)
 }

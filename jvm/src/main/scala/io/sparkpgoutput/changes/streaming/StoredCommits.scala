@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.streaming
 
 import org.apache.spark.sql.streaming.MapState
 
-import io.sparkpgoutput.changes.CommitHistory
+import io.sparkpgoutput.changes.transactions.CommitHistory
 
 /**
  * Remembers the last commits in the state store.

@@ -60,9 +60,6 @@ final class TransactionBuffer(
   }
 }
 
-/** Where a chunk of a transaction is found in the state store. */
-final case class ChunkKey(firstPosition: Long, number: Int)
-
 private object TransactionBuffer {
 
   /** Bytes from which on a chunk goes to the state store. */

@@ -5,13 +5,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.{Encoders, Row}
 
-import io.sparkpgoutput.changes.{
-  ChangesError,
+import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.changes.rows.ChangeMessageDecoder
+import io.sparkpgoutput.changes.transactions.{
+  AssemblerOptions,
+  AssemblerState,
   Commit,
-  FollowRules,
-  FollowerState,
-  MessageTuples,
-  Place,
+  StreamPhase,
   Transaction,
   TransactionHandler
 }
@@ -29,9 +29,9 @@ import io.sparkpgoutput.protocol.StreamContext
  *   what is known of sources from messages before the stream
  */
 final class TransactionProcessor(
-    rules: FollowRules,
+    options: AssemblerOptions,
     abandoned: Set[Long],
-    earlier: Map[Any, FollowerState]
+    earlier: Map[Any, AssemblerState]
 ) extends StatefulProcessor[Row, Row, Row] {
   @transient private var state: ValueState[SourceState] = _
   @transient private var chunks: MapState[ChunkKey, Array[Byte]] = _
@@ -65,12 +65,12 @@ final class TransactionProcessor(
   /** The messages of one source in one micro-batch. */
   final private class SourceBatch(source: Any) extends TransactionHandler {
     private val start = Option(state.get()).getOrElse(
-      SourceState(None, 0, Nil, earlier.getOrElse(source, FollowerState()))
+      SourceState(None, 0, Nil, earlier.getOrElse(source, AssemblerState()))
     )
     private val buffer = new TransactionBuffer(chunks, mutable.LongMap.from(start.chunks))
-    private val commits = new StoredCommits(rules.after, xids, lsns, start.commits)
-    private val follower = rules.follower(followed, commits, this)
-    private val tuples = new MessageTuples(rules.encoding)
+    private val commits = new StoredCommits(options.after, xids, lsns, start.commits)
+    private val assembler = options.assembler(followed, commits, this)
+    private val tuples = new ChangeMessageDecoder(options.encoding)
     private var last = start.lastPosition
 
     /** By transaction and oid the positions of the Relation messages that are in the buffer. */
@@ -78,17 +78,17 @@ final class TransactionProcessor(
     private var output: Iterator[Row] = Iterator.empty
 
     /** Without what is abandoned; of a block that goes on, what comes is not read any more. */
-    private def followed: FollowerState = {
-      import start.follower._
+    private def followed: AssemblerState = {
+      import start.assembler._
       val (dropped, kept) = streamed.partition(open => abandoned(open.xid))
       dropped.foreach(drop)
-      val inBlock = dropped.filter(open => place == Place.InStream && open.xid == streamedXid)
-      start.follower.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
+      val inBlock = dropped.filter(open => place == StreamPhase.InStream && open.xid == streamedXid)
+      start.assembler.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
     }
 
     /** The types, which the rows' reader does not keep from one micro-batch to the next. */
     def begin(): Iterator[Row] =
-      follower.typeMessages.iterator.map(CommittedMessage.definition(_, source))
+      assembler.typeMessages.iterator.map(CommittedMessage.definition(_, source))
 
     /** Takes the next message; gives what is committed by it. */
     def message(position: Long, message: Array[Byte]): Iterator[Row] = {
@@ -96,16 +96,16 @@ final class TransactionProcessor(
       if (message == null) throw ChangesError.malformed("the message is NULL", position)
       last = Some(position)
       output = Iterator.empty
-      follower.message(position, message)
+      assembler.message(position, message)
       if (message.length > 0 && message(0) == 'Y') {
-        output = follower.typeMessages.find(_.position == position).iterator
+        output = assembler.typeMessages.find(_.position == position).iterator
           .map(CommittedMessage.definition(_, source))
       }
       output
     }
 
     def end(): Iterator[Row] = {
-      state.update(SourceState(last, commits.count, buffer.storeAll(), follower.state))
+      state.update(SourceState(last, commits.count, buffer.storeAll(), assembler.state))
       Iterator.empty
     }
 
@@ -131,7 +131,7 @@ final class TransactionProcessor(
     /** The Relation message that holds here, where the buffer has another or none. */
     private def bufferRelation(transaction: Transaction, oid: Long): Unit = {
       val key = (transaction.firstPosition, oid)
-      val sent = follower.relation(transaction, oid)
+      val sent = assembler.relation(transaction, oid)
       if (sent != null && !sentRelations.get(key).contains(sent.position)) {
         sentRelations.update(key, sent.position)
         buffer.add(
@@ -157,20 +157,3 @@ final class TransactionProcessor(
     )
   }
 }
-
-/**
- * What is kept of a source.
- *
- * @param lastPosition
- *   of the last message
- * @param commits
- *   how many there have been
- * @param chunks
- *   by transactions' first positions how many chunks there are of them
- */
-final case class SourceState(
-    lastPosition: Option[Long],
-    commits: Long,
-    chunks: Seq[(Long, Int)],
-    follower: FollowerState
-)

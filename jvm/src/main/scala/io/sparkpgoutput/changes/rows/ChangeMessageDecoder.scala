@@ -1,0 +1,67 @@
+package io.sparkpgoutput.changes.rows
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.changes.PositionedDecoder
+import io.sparkpgoutput.protocol.{
+  DecodedTuple,
+  EncodedTuple,
+  MessageSchema,
+  TextEncoding,
+  TupleCells,
+  TupleSchema
+}
+
+/**
+ * The messages with changes: their fields, and the cells of their tuples, in UTF-8. Not thread-safe.
+ */
+final class ChangeMessageDecoder(encoding: TextEncoding) {
+  import ChangeMessageDecoder._
+
+  private val decoder =
+    new PositionedDecoder(encoding, if (encoding.isUtf8) fieldsOnly else fieldsAndTuples)
+  private var row: UnsafeRow = _
+  private val sent = Array.fill(3)(new EncodedTuple)
+  private val converted = Array.fill(3)(new DecodedTuple)
+
+  /** Reads a message, all of it, whatever is wanted of it. */
+  def read(position: Long, message: Array[Byte], context: Int): Unit =
+    row = decoder.decode(position, message, context)
+
+  def xid: Long = row.getLong(0)
+  def relationId: Long = row.getLong(1)
+  def relationIds: Array[Long] = row.getArray(2).toLongArray()
+
+  /**
+   * The cells of a tuple, from the first; null where there is none.
+   *
+   * @param field
+   *   one of [[Key]], [[Old]] and [[New]]
+   */
+  def cells(field: Int): TupleCells =
+    if (encoding.isUtf8) {
+      if (decoder.cells(MessageSchema.KEY + field, sent(field))) sent(field) else null
+    } else {
+      val ordinal = fieldsOnly.length + field
+      if (row.isNullAt(ordinal)) null
+      else {
+        converted(field).start(row.getStruct(ordinal, TupleSchema.schema.length))
+        converted(field)
+      }
+    }
+}
+
+object ChangeMessageDecoder {
+  final val Key = 0
+  final val Old = MessageSchema.OLD - MessageSchema.KEY
+  final val New = MessageSchema.NEW - MessageSchema.KEY
+
+  private def fields(ordinals: Int*) = StructType(ordinals.map(MessageSchema.schema(_)))
+
+  private val fieldsOnly =
+    fields(MessageSchema.XID, MessageSchema.RELATION_ID, MessageSchema.RELATION_IDS)
+  private val fieldsAndTuples = StructType(
+    fieldsOnly ++ fields(MessageSchema.KEY, MessageSchema.OLD, MessageSchema.NEW)
+  )
+}

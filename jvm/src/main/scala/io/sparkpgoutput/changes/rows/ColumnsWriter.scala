@@ -1,0 +1,118 @@
+package io.sparkpgoutput.changes.rows
+
+import java.util.Locale
+
+import org.apache.spark.sql.types.StructField
+
+import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.errors.{SchemaEvolutionException, SchemaMismatchException}
+import io.sparkpgoutput.rows.CellReader
+import io.sparkpgoutput.types.ValueWriter
+
+/** Writes each column of a table to the one that has its name in a schema. */
+final class ColumnsWriter(
+    relation: Relation,
+    format: ChangeFormat,
+    columns: TableFormat.Columns,
+    slots: Array[ValueWriter],
+    position: Long
+) extends TableWriter(relation) {
+  import columns.ignoreOthers
+
+  /** By the table's columns; null for those that are not wanted. */
+  private val readers = new Array[CellReader](relation.columns.length)
+
+  /** Columns of a type that cannot be read any more. */
+  private val unreadable = new Array[Boolean](relation.columns.length)
+
+  /** What stays NULL. */
+  private val unfilled: Array[ValueWriter] = bind()
+
+  private def bind(): Array[ValueWriter] = {
+    val positions = columns.columns.fieldNames.map(key).zipWithIndex.toMap
+    val slotOf = format.requiredColumns.zip(slots).toMap
+    val named = relation.columns.map(column => key(column.name))
+    named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
+      throw new SchemaMismatchException(
+        s"position $position: table $table has two columns '${twice.name}', which Spark cannot tell " +
+          "apart: set spark.sql.caseSensitive, or use 'row' in place of a schema;"
+      )
+    }
+    val filled = relation.columns.indices.flatMap { index =>
+      positions.get(named(index)) match {
+        case None =>
+          if (!ignoreOthers)
+            throw evolved(relation.columns(index), "which the schema does not have")
+          None
+        case Some(ordinal) => bindColumn(index, columns.columns(ordinal), slotOf.get(ordinal))
+      }
+    }.toSet
+    slots.filterNot(filled)
+  }
+
+  /** The slot that the column is read to; None where it is not wanted. */
+  private def bindColumn(
+      index: Int,
+      field: StructField,
+      slot: Option[ValueWriter]
+  ): Option[ValueWriter] = {
+    val column = relation.columns(index)
+    val pgType = format.options.pgType(column.typeId)
+    pgType.to(field.dataType, format.options) match {
+      case None if ignoreOthers =>
+        unreadable(index) = true
+        None
+      case None =>
+        throw evolved(
+          column,
+          s"whose type is ${pgType.name} (oid ${column.typeId}), which cannot be read as " +
+            field.dataType.sql
+        )
+      case Some(found) =>
+        slot.foreach(out => readers(index) = new CellReader(field, pgType, found, out))
+        slot
+    }
+  }
+
+  private def key(name: String) =
+    if (columns.caseSensitive) name else name.toLowerCase(Locale.ROOT)
+
+  private def table = relation.name.toString
+
+  private def evolved(column: RelationColumn, problem: String) = new SchemaEvolutionException(
+    s"position $position: table $table has a column '${column.name}', $problem; use a schema that " +
+      "takes it, or the option schemaEvolution 'ignore'; where this is another table than the " +
+      "schema's, name the schema's in the option 'tables'."
+  )
+
+  override def writeNulls(): Unit = slots.foreach(_.setNull())
+
+  override protected def begin(): Unit = {
+    var index = 0
+    while (index < unfilled.length) {
+      unfilled(index).setNull()
+      index += 1
+    }
+  }
+
+  override protected def write(
+      column: Int,
+      kind: Int,
+      tuple: RowImage,
+      position: Long
+  ): Unit = {
+    val reader = readers(column)
+    if (reader != null) {
+      val invalid = reader.read(kind, tuple.cells)
+      if (invalid != null && format.failFast) {
+        val what = reader.describe(kind, tuple.cells, invalid)
+        throw ChangesError.invalid(what, relation.name, position)
+      }
+    } else if (unreadable(column)) missing.add(column)
+  }
+
+  override protected def writeMissing(column: Int): Unit =
+    if (readers(column) != null) readers(column).setNull()
+
+  override protected def end(position: Long): Unit = ()
+}

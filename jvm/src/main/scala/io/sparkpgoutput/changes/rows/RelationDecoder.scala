@@ -1,0 +1,57 @@
+package io.sparkpgoutput.changes.rows
+
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.protocol.{
+  MessageSchema,
+  PgTypeSchema,
+  RelationColumnSchema,
+  RelationSchema,
+  StreamContext,
+  TextEncoding
+}
+
+/** Decodes Relation and Type messages that have been sent. Not thread-safe. */
+final class RelationDecoder(encoding: TextEncoding) {
+  private val decoder = new MessageDecoder(encoding, RelationDecoder.required)
+
+  def relation(sent: SchemaMessage): Relation = {
+    val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
+    val relation = row.getStruct(1, RelationSchema.schema.length)
+    val columns = relation.getArray(RelationSchema.COLUMNS)
+    Relation(
+      row.getLong(0),
+      TableName(
+        relation.getUTF8String(RelationSchema.NAMESPACE).toString,
+        relation.getUTF8String(RelationSchema.NAME).toString
+      ),
+      IndexedSeq.tabulate(columns.numElements()) { index =>
+        val column = columns.getStruct(index, RelationColumnSchema.schema.length)
+        RelationColumn(
+          column.getUTF8String(RelationColumnSchema.NAME).toString,
+          column.getBoolean(RelationColumnSchema.KEY),
+          column.getLong(RelationColumnSchema.TYPE_ID)
+        )
+      }
+    )
+  }
+
+  /** The oid of a type, and its name where it is one of PostgreSQL's own: of a domain its base. */
+  def baseType(sent: SchemaMessage): Option[(Long, String)] = {
+    val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
+    val found = row.getStruct(2, PgTypeSchema.schema.length)
+    Option.when(found.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0)(
+      found.getLong(PgTypeSchema.ID) -> found.getUTF8String(PgTypeSchema.NAME).toString
+    )
+  }
+}
+
+private object RelationDecoder {
+  private val required = StructType(
+    Seq(MessageSchema.RELATION_ID, MessageSchema.RELATION, MessageSchema.PG_TYPE)
+      .map(MessageSchema.schema(_))
+  )
+}

@@ -1,0 +1,62 @@
+package io.sparkpgoutput.changes.rows
+
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+
+import io.sparkpgoutput.types.ValueWriter
+
+/**
+ * Writes the columns of one table, as one Relation message describes it, to rows. Not thread-safe.
+ */
+abstract class TableWriter(relation: Relation) {
+  final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
+
+  /** The columns whose value was not carried by the image read last. */
+  final val missing = new MissingColumns(relation)
+
+  /**
+   * Writes the columns of one image of a row.
+   *
+   * @param position
+   *   the message's, for errors
+   */
+  final def read(tuple: RowImage, position: Long): Unit = {
+    missing.clear()
+    begin()
+    var column = 0
+    while (column < isKey.length) {
+      val kind = tuple.goTo(column)
+      if (kind == RowImage.Missing) {
+        missing.add(column)
+        writeMissing(column)
+      } else write(column, kind, tuple, position)
+      column += 1
+    }
+    end(position)
+  }
+
+  /** Writes NULL for all of them. */
+  def writeNulls(): Unit
+
+  protected def begin(): Unit
+  protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit
+  protected def writeMissing(column: Int): Unit
+  protected def end(position: Long): Unit
+}
+
+object TableWriter {
+  def of(
+      relation: Relation,
+      format: ChangeFormat,
+      writer: UnsafeRowWriter,
+      position: Long
+  ): TableWriter = {
+    val slots = ValueWriter.all(writer, format.rowType).take(format.requiredColumns.length)
+    format.table match {
+      case columns: TableFormat.Columns =>
+        new ColumnsWriter(relation, format, columns, slots, position)
+      case _ if slots.isEmpty    => new NoColumnsWriter(relation)
+      case TableFormat.AsMap     => new MapWriter(relation, format, slots.head)
+      case TableFormat.AsVariant => new VariantWriter(relation, format, slots.head)
+    }
+  }
+}

@@ -1,0 +1,19 @@
+package io.sparkpgoutput.changes.sql
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+/** Plans the operators that follow streams. */
+object ChangesStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case changes @ TableChanges(children, options, _, _, _) =>
+      val format = changes.requiredFormat
+      Seq(TableChangesExec(children.map(planLater), changes.output, options, format))
+    case open @ OpenTransactions(children, options, _, _) =>
+      Seq(OpenTransactionsExec(children.map(planLater), open.output, options))
+    case streamed: StreamedChanges =>
+      Seq(StreamedChangesExec(planLater(streamed.child), streamed.output, streamed.requiredFormat))
+    case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
+    case _                         => Nil
+  }
+}

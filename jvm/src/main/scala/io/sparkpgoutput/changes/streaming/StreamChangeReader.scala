@@ -1,0 +1,72 @@
+package io.sparkpgoutput.changes.streaming
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
+import io.sparkpgoutput.changes.streaming.CommittedMessage._
+import io.sparkpgoutput.changes.transactions.{
+  Commit,
+  ControlMessageDecoder,
+  KnownRelations,
+  SchemaMessage,
+  Transaction
+}
+import io.sparkpgoutput.protocol.StreamContext
+
+/** The rows of committed changes of one source. Not thread-safe. */
+final class StreamChangeReader(format: ChangeFormat) extends KnownRelations {
+  private val rows = new ChangeRowWriter(format)
+  private val fields = new ControlMessageDecoder(format.options.encoding)
+  private val relations = mutable.LongMap.empty[SchemaMessage]
+  private val types = mutable.LongMap.empty[SchemaMessage]
+  private var commitLsn = 0L
+
+  override def relation(transaction: Transaction, oid: Long): SchemaMessage =
+    relations.getOrNull(oid)
+  override def typeMessages: Iterable[SchemaMessage] = types.values
+
+  /** Takes the next message; its rows are to be taken before the one after it. */
+  def message(row: InternalRow): Unit = {
+    val position = row.getLong(POSITION)
+    val message = row.getBinary(MESSAGE)
+    val context = StreamContext.of(row.getBoolean(IN_STREAM))
+    if (message(0) == 'Y') keep(types, fields.definition(position, message, context))
+    else {
+      startCommit(row.getLong(LSN))
+      if (message(0) == 'R') {
+        keep(relations, fields.definition(position, message, context))
+      } else rows.start(this, transaction(row), position, message, context)
+    }
+  }
+
+  /** Each transaction comes with all that it refers to; what another was sent does not count. */
+  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
+    relations.clear()
+    commitLsn = lsn
+  }
+
+  def hasNext: Boolean = rows.hasNext
+
+  /** The next row, in memory that the one after it is written to. */
+  def next(): UnsafeRow = rows.next()
+
+  private def keep(known: mutable.LongMap[SchemaMessage], sent: SchemaMessage): Unit =
+    known.update(sent.oid, sent)
+
+  private def transaction(row: InternalRow): Transaction = {
+    def text(field: Int) = if (row.isNullAt(field)) null else row.getUTF8String(field).toString
+    val found = Transaction(
+      row.getLong(XID),
+      firstPosition = 0,
+      hasBeginning = true,
+      gid = text(GID),
+      origin = text(ORIGIN),
+      nextOrdinal = row.getLong(ORDINAL)
+    )
+    found.commit = Commit(row.getLong(LSN), row.getLong(TIMESTAMP), found.gid, Set.empty)
+    found
+  }
+}

@@ -1,0 +1,10 @@
+package io.sparkpgoutput.changes.transactions
+
+/** A transaction that is open at the end of the messages, and how far it is. */
+final case class OpenTransaction(transaction: Transaction, state: String)
+
+object OpenTransaction {
+  final val Begun = "begun"
+  final val Streaming = "streaming"
+  final val Prepared = "prepared"
+}

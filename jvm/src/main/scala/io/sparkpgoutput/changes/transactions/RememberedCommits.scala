@@ -1,0 +1,23 @@
+package io.sparkpgoutput.changes.transactions
+
+import scala.collection.mutable
+
+/** Remembers all of them: in blocks, a few bytes each. */
+final class RememberedCommits(after: Long) extends CommitHistory(after) {
+  private val blocks = mutable.ArrayBuffer(new CommitList)
+
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    blocks.exists(block =>
+      block.covers(lsn) &&
+        block.iterator.exists(commit => commit.lsn == lsn && isSame(xid, commit.xid))
+    )
+
+  override protected def remember(lsn: Long, xid: Long): Unit = {
+    if (blocks.last.size >= RememberedCommits.BlockSize) blocks += new CommitList
+    blocks.last.add(lsn, xid, 0)
+  }
+}
+
+private object RememberedCommits {
+  final private val BlockSize = 4096
+}

@@ -1,0 +1,83 @@
+package io.sparkpgoutput.changes.batch
+
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.changes.Positioned
+import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
+import io.sparkpgoutput.changes.transactions.{
+  AssemblerOptions,
+  AssemblerState,
+  ControlMessageDecoder,
+  OpenTransaction
+}
+import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.types.ConversionOptions
+
+/** The committed changes of a stream, and the transactions open at its end. */
+final case class BatchRead(rows: Seq[UnsafeRow], open: Seq[OpenTransaction]) {
+
+  /** What the user sees of the open transactions. */
+  def openShown: Seq[String] = open.map { case OpenTransaction(transaction, state) =>
+    import transaction._
+    s"$xid $gid $state $firstPosition $changes"
+  }
+}
+
+/** Reads a stream in parts as a batch does: in two passes, each part by itself. */
+object BatchRead {
+  val options: AssemblerOptions =
+    AssemblerOptions(after = 0, skipIncomplete = false, TextEncoding.Utf8)
+
+  /** Rows with the table's columns and these fields. */
+  def format(table: TableFormat = TableFormat.AsMap, fields: Seq[Int] = allFields): ChangeFormat =
+    ChangeFormat(
+      table,
+      table.columns.indices,
+      fields,
+      ChangeFilter(),
+      ConversionOptions(),
+      failFast = true
+    )
+
+  def allFields: Seq[Int] = ChangeSchema.schema.indices
+
+  def summary(
+      part: Seq[Positioned],
+      options: AssemblerOptions = BatchRead.options
+  ): SegmentSummary = {
+    val summarizer = new SegmentSummarizer(new ControlMessageDecoder(options.encoding))
+    part.foreach(message => summarizer.message(message.position, message.bytes))
+    summarizer.result()
+  }
+
+  def apply(
+      parts: Seq[Seq[Positioned]],
+      options: AssemblerOptions = BatchRead.options,
+      format: ChangeFormat = BatchRead.format(),
+      start: AssemblerState = AssemblerState()
+  ): BatchRead = {
+    val fold = new SummaryAssembler(start, options)
+    parts.foreach(part => fold.add(summary(part, options)))
+    val rows = parts.zip(fold.carried).flatMap { case (part, carried) =>
+      val changes = new BatchChangeReader(carried, options, format)
+      part.flatMap { message =>
+        changes.message(message.position, message.bytes)
+        Iterator.continually(changes).takeWhile(_.hasNext).map(_.next().copy()).toSeq
+      }
+    }
+    BatchRead(rows, fold.state.openTransactions)
+  }
+
+  /** The same without parts: what the others are compared to. */
+  def whole(
+      messages: Seq[Positioned],
+      options: AssemblerOptions = BatchRead.options,
+      format: ChangeFormat = BatchRead.format()
+  ): BatchRead = apply(Seq(messages), options, format)
+
+  def text(rows: Seq[UnsafeRow], format: ChangeFormat): Seq[String] = {
+    val converter = CatalystTypeConverters.createToScalaConverter(format.rowType)
+    rows.map(row => converter(row).toString)
+  }
+}

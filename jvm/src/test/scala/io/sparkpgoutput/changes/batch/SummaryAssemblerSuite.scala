@@ -1,0 +1,129 @@
+package io.sparkpgoutput.changes.batch
+
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
+import io.sparkpgoutput.changes.transactions.{AssemblerState, ControlMessageDecoder}
+import io.sparkpgoutput.changes.{Captures, Histories, Positioned}
+import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
+
+/** Streams that are read in parts, each by itself. */
+class SummaryAssemblerSuite extends PropertySuite {
+  import ChangeSchema._
+
+  /** Cuts at random places into up to 50 parts. */
+  private def cut(messages: Seq[Positioned], random: Random): Seq[Seq[Positioned]] = {
+    val cuts = Seq.fill(random.nextInt(50))(random.nextInt(messages.size + 1))
+    val places = (0 +: cuts :+ messages.size).distinct.sorted
+    places.zip(places.drop(1)).map { case (from, until) => messages.slice(from, until) }
+  }
+
+  private def assertSame(found: BatchRead, expected: BatchRead, format: ChangeFormat): Unit = {
+    if (found.rows != expected.rows) {
+      assert(BatchRead.text(found.rows, format) == BatchRead.text(expected.rows, format))
+    }
+    assert(found.openShown == expected.openShown)
+  }
+
+  /** With all that does not depend on where in the stream a message stands. */
+  private val placeless = BatchRead.format(fields =
+    BatchRead.allFields.filterNot(Set(ORDINAL, POSITION))
+  )
+  private val version = placeless.rowType.fieldIndex("_commit_version")
+
+  /** In the order of the commits, each with its rows in order. */
+  private def byCommit(rows: Seq[UnsafeRow]): Seq[UnsafeRow] =
+    rows.sortWith((a, b) =>
+      java.lang.Long.compareUnsigned(a.getLong(version), b.getLong(version)) < 0
+    )
+
+  private def assertSameCommits(found: BatchRead, expected: BatchRead): Unit = {
+    val (one, other) = (byCommit(found.rows), byCommit(expected.rows))
+    if (one != other) {
+      assert(BatchRead.text(one, placeless) == BatchRead.text(other, placeless))
+    }
+  }
+
+  test("a stream cut anywhere gives the same changes and open transactions") {
+    val format = BatchRead.format()
+    forAll(minSuccessful(200)) { seed: Long =>
+      val random = new Random(seed)
+      val (_, data) = new Histories(random).streams()
+      val end = if (random.nextBoolean()) data.size else random.nextInt(data.size + 1)
+      val messages = Positioned.all(data.take(end))
+      assertSame(BatchRead(cut(messages, random)), BatchRead.whole(messages), format)
+    }
+  }
+
+  test("a stream read with breaks gives the changes of its history") {
+    forAll(minSuccessful(200)) { seed: Long =>
+      val (clean, data) = new Histories(new Random(seed)).streams()
+      val expected = BatchRead.whole(Positioned.all(clean), format = placeless)
+      assert(expected.open.isEmpty)
+      assertSameCommits(BatchRead.whole(Positioned.all(data), format = placeless), expected)
+    }
+  }
+
+  /** The relations that are known from earlier messages. */
+  private def relationsOf(messages: Seq[Positioned]): AssemblerState = {
+    val fields = new ControlMessageDecoder(TextEncoding.Utf8)
+    val sent = messages.filter(_.bytes.headOption.contains('R'.toByte)).map {
+      case Positioned(position, bytes) =>
+        fields.definition(position, bytes, StreamContext.UNKNOWN)
+    }
+    AssemblerState(relations = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
+  }
+
+  test("a stream read in two batches, one handed over to the other, gives the same changes") {
+    val format = BatchRead.format()
+    val version = format.rowType.fieldIndex("_commit_version")
+    def sorted(rows: Seq[UnsafeRow]) =
+      rows.sortWith((a, b) => a.getLong(version) < b.getLong(version))
+    forAll(minSuccessful(200)) { seed: Long =>
+      val random = new Random(seed)
+      // A commit without rows leaves no _commit_version, by which its repeat would be known.
+      val histories = new Histories(random, handedOver = true)
+      val messages = Positioned.all(histories.streams()._2)
+      val (before, behind) = messages.splitAt(random.nextInt(messages.size + 1))
+      val first = BatchRead.whole(before)
+      val start = first.open.map(_.transaction.firstPosition).minOption
+      val (earlier, again) = before.partition(message => start.forall(message.position < _))
+      val second = BatchRead(
+        Seq(again ++ behind),
+        BatchRead.options.copy(after = first.rows.map(_.getLong(version)).maxOption.getOrElse(0)),
+        format,
+        relationsOf(earlier)
+      )
+      val whole = BatchRead.whole(messages)
+      val both = first.copy(rows = sorted(first.rows ++ second.rows), open = second.open)
+      assertSame(both, whole.copy(rows = sorted(whole.rows)), format)
+    }
+  }
+
+  Captures.names.foreach { name =>
+    test(s"$name cut anywhere gives the same changes") {
+      val messages = Captures.messages(name)
+      // Of a user's type the binary form is not known.
+      val format = BatchRead.format().copy(failFast = false)
+      val whole = BatchRead.whole(messages, format = format)
+      assert(whole.rows.nonEmpty)
+      val random = new Random(name.hashCode)
+      assertSame(BatchRead(cut(messages, random), format = format), whole, format)
+    }
+  }
+
+  Captures.seams.foreach { name =>
+    test(s"$name, read with breaks, gives the changes of its history, cut anywhere or not") {
+      val (clean, data) = Captures.seam(name)
+      val expected = BatchRead.whole(clean, format = placeless)
+      assert(expected.rows.nonEmpty)
+      val whole = BatchRead.whole(data, format = placeless)
+      assertSameCommits(whole, expected)
+      val random = new Random(name.hashCode)
+      assertSame(BatchRead(cut(data, random), format = placeless), whole, placeless)
+    }
+  }
+}

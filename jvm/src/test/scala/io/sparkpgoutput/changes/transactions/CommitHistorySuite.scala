@@ -1,0 +1,79 @@
+package io.sparkpgoutput.changes.transactions
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.errors.CommitWentBackException
+
+class CommitHistorySuite extends AnyFunSuite {
+
+  test("commits whose LSNs grow are new") {
+    Seq(new RememberedCommits(0), new CheckedCommits(0)).foreach { commits =>
+      assert(commits.greatest == 0)
+      Seq(1L, 2L, Long.MaxValue, Long.MinValue, -1L).foreach { lsn =>
+        assert(commits.accepts(lsn, 7, 0))
+        assert(commits.greatest == lsn)
+      }
+    }
+  }
+
+  test("one that repeats another, LSN and xid, is not new") {
+    Seq(new RememberedCommits(0), new CheckedCommits(0)).foreach { commits =>
+      commits.accepts(100, 7, 0)
+      commits.accepts(110, 8, 1)
+      assert(!commits.accepts(100, 7, 2))
+      assert(!commits.accepts(110, 8, 3))
+      assert(commits.greatest == 110)
+      assert(commits.accepts(120, 7, 4))
+    }
+  }
+
+  test("one that neither grows nor repeats is an error") {
+    val commits = new RememberedCommits(0)
+    commits.accepts(100, 7, 0)
+    commits.accepts(110, 8, 1)
+    Seq(99L -> 7L, 100L -> 8L, 105L -> 7L, 110L -> 7L).foreach { case (lsn, xid) =>
+      val error = intercept[CommitWentBackException](commits.accepts(lsn, xid, 5))
+      assert(error.getMessage.contains("position 5: commit LSN went back"))
+      assert(error.getMessage.contains(s"xid $xid at 0/${lsn.toHexString.toUpperCase}"))
+    }
+    assert(!commits.accepts(100, 7, 6)) // as before
+  }
+
+  test("at or below `after` none is new, and none is an error") {
+    val commits = new RememberedCommits(after = 100)
+    assert(!commits.accepts(90, 7, 0))
+    assert(!commits.accepts(80, 8, 1))
+    assert(!commits.accepts(100, 9, 2))
+    assert(commits.accepts(101, 10, 3))
+    assert(!commits.accepts(95, 11, 4))
+    assert(!commits.isAfter(100) && commits.isAfter(101) && commits.isAfter(-1))
+  }
+
+  test("a repeat is known by its LSN alone, where its xid is not known") {
+    val commits = new RememberedCommits(0)
+    commits.accepts(100, 7, 0)
+    commits.accepts(110, 8, 1)
+    assert(commits.repeats(100, None))
+    assert(commits.repeats(100, Some(7)))
+    assert(!commits.repeats(100, Some(8)))
+    assert(!commits.repeats(105, None))
+  }
+
+  test("any number of commits is remembered") {
+    val commits = new RememberedCommits(0)
+    val count = 20000
+    (1 to count).foreach(i => commits.accepts(10L * i, i.toLong, i.toLong))
+    (1 to count by 97).foreach { i =>
+      assert(commits.repeats(10L * i, Some(i.toLong)))
+      assert(!commits.repeats(10L * i, Some(i + 1L)))
+      assert(!commits.repeats(10L * i + 1, None))
+    }
+  }
+
+  test("it goes on from another's greatest commit") {
+    val commits = new CheckedCommits(0)
+    commits.continueFrom(100)
+    assert(!commits.accepts(100, 7, 0))
+    assert(commits.accepts(101, 8, 1))
+  }
+}
