@@ -73,7 +73,7 @@ REFUSED = [
     ("'messages', 'seq', map('row', 'json')", ["'json'", "'row'", "map", "variant"]),
     (
         "'messages', 'seq', map('schemaEvolution', 'merge')",
-        ["'merge'", "'schemaEvolution'", "error", "ignore"],
+        ["'merge'", "'schemaEvolution'", "error", "ignore", "merged_schema", "pgoutput_tables"],
     ),
     ("'messages', 'seq', map('after', 'x')", ["'x'", "'after'", "16/B374D848"]),
     ("'messages', 'seq', map('after', '1', 'source', 'hex')", ["'after'", "one source"]),
@@ -118,7 +118,7 @@ def test_examples_in_docstrings(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("messages")
-@pytest.mark.parametrize("function", ["pgoutput_changes", "pgoutput_open"])
+@pytest.mark.parametrize("function", ["pgoutput_changes", "pgoutput_open", "pgoutput_tables"])
 @pytest.mark.parametrize(("arguments", "texts"), REFUSED)
 def test_refused(spark: SparkSession, function: str, arguments: str, texts: list[str]) -> None:
     with pytest.raises(AnalysisException) as caught:
@@ -132,6 +132,7 @@ def test_refused(spark: SparkSession, function: str, arguments: str, texts: list
         ({"table": "orders", "schema": "id INT"}, ["table", "schema"]),
         ({"table": "orders", "tables": ["orders"]}, ["table", "tables"]),
         ({"table": "public.*"}, ["'public.*'", "public.orders"]),
+        ({"table": "orders, sales.items"}, ["'orders, sales.items'", "public.orders", "tables"]),
         ({"table": "nothing"}, ["nothing", "public.nothing", "'relations'"]),
         ({"options": {"SCHEMA": "id INT"}}, ["'schema'", "argument"]),
         ({"options": {"row": "map", "ROW": "map"}}, ["'row'", "twice"]),
@@ -200,6 +201,8 @@ def test_tables(spark: SparkSession, history: DataFrame) -> None:
     odd = frame(spark, m.transaction(1, 1, m.relation("My.a b", ID), m.insert("1")))
     for table in ('"My"."a b"', '`My`."a b"'):
         assert in_order(changes(odd, table=table), "id", "_table") == [(1, "My.a b")]
+    folded = frame(spark, m.transaction(1, 1, m.relation("public.grÖsse", ID), m.insert("1")))
+    assert in_order(changes(folded, table="GRÖSSE"), "_table") == [("public.grÖsse",)]
     catalog = frame(spark, m.transaction(1, 1, m.relation(".pg_x", ID), m.insert("1")))
     assert in_order(changes(catalog, table="pg_catalog.pg_x"), "id") == [(1,)]
 
@@ -307,6 +310,48 @@ def test_merge_keeps_columns_apart_by_name(spark: SparkSession) -> None:
     )
     assert in_order(found, "*")[0][:3] == ("b", "a", None)
     assert in_order(found, "b", "a", "c")[1:] == [(None, "a", None), ("b", None, "c")]
+
+
+def test_tables_and_their_schemas_in_sql(spark: SparkSession) -> None:
+    """Also with the types of domains; a type with a name that is not known stays unknown."""
+    columns = [m.column("id", m.INT2), m.column("d", 20000), m.column("u", 20001)]
+    messages = [
+        *(m.type_(20000, "int4"), m.type_(20001, "no_such_type"), m.relation("public.t", *columns)),
+        *(m.relation("public.t", m.column("id", m.INT8)), ORDERS, m.insert("1", "a")[:-1]),
+    ]
+    frame(spark, messages).createOrReplaceTempView("definitions")
+    orders = "id BIGINT COMMENT 'int8', note STRING COMMENT 'text'"
+    merged = "id BIGINT, d INT COMMENT 'int4', u STRING COMMENT 'type with oid 20001'"
+    call = "SELECT * FROM pgoutput_tables('definitions', 'seq', map('tables', '{}'))"
+    found = [
+        ("public.orders", orders, orders),
+        ("public.t", "id BIGINT COMMENT 'int8'", merged),
+    ]
+
+    try:
+        assert spark.sql("SELECT * FROM pgoutput_tables('definitions', 'seq')").collect() == found
+        assert spark.sql(call.format("public.*")).collect() == found
+        absent = ("no.table", None, None)
+        assert spark.sql(call.format("no.table, T")).collect() == [absent, found[1]]
+        spark.sql("DECLARE OR REPLACE VARIABLE found STRING")
+        spark.sql(f"SET VAR found = (SELECT merged_schema FROM ({call.format('t')}))")
+        options = "map('tables', 't', 'schema', found)"
+        typed = spark.sql(f"SELECT * FROM pgoutput_changes('definitions', 'seq', {options})")
+        assert typed.columns[:3] == ["id", "d", "u"]
+        spark.sql("DROP TEMPORARY VARIABLE found")
+    finally:
+        spark.catalog.dropTempView("definitions")
+
+
+def test_tables_of_several_sources(spark: SparkSession) -> None:
+    """The last definition counts, and each source has its own domains."""
+    one = frame(spark, [m.type_(20000, "int4"), m.relation("public.t", m.column("d", 20000))])
+    other = frame(spark, [m.type_(20000, "date"), *[ORDERS] * 5])
+    both = one.selectExpr("*", "1 AS slot").union(other.selectExpr("*", "2 AS slot"))
+    found = changes(both, table="t", source="slot")
+    assert found.schema["d"].dataType == IntegerType()
+    again = one.selectExpr("seq + 9", "data", "3").where("data LIKE 'R%'")
+    assert changes(both.union(again), table="t", source="slot").schema["d"].dataType == StringType()
 
 
 def test_types_without_a_fixed_oid(spark: SparkSession) -> None:

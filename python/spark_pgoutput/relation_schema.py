@@ -49,16 +49,12 @@ def schema_of(relation_row: Row, options: Options | None = None) -> StructType:
     LongType()
     """
     _check(relation_row)
-    schema = StructType.fromDDL(relation_ddl(SparkSession.active(), relation_row, options))
+    relation = StructType([_relation_field()])
+    frame = SparkSession.active().createDataFrame([(relation_row,)], relation)
+    (row,) = frame.select(pgoutput_schema("relation", options)).collect()
+    schema = StructType.fromDDL(row[0])
     assert isinstance(schema, StructType)
     return schema
-
-
-def relation_ddl(spark: SparkSession, relation_row: Row, options: Options | None = None) -> str:
-    """Return the Spark schema of a table as DDL."""
-    frame = spark.createDataFrame([(relation_row,)], StructType([_relation_field()]))
-    ddl: str = frame.select(pgoutput_schema("relation", options)).collect()[0][0]
-    return ddl
 
 
 def _relation_field() -> StructField:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_pgoutput.arguments import (
@@ -18,7 +17,6 @@ from spark_pgoutput.arguments import (
     wrong_type,
 )
 from spark_pgoutput.registration import require_functions
-from spark_pgoutput.table_schema import TableSchemas
 
 _ARGUMENTS = ("data", "source", "table", "tables", "schema")
 
@@ -54,8 +52,8 @@ def changes(
         slot is not another source.
     table : str, optional
         The name of one table. The result has the table's columns, with the types of its last
-        Relation message. To find them, `changes` reads the messages once more, at once. If the
-        messages do not describe the table, that is an error.
+        Relation message. To find them, `changes` calls ``pgoutput_tables``, which reads the
+        messages once more, at once. If the messages do not define the table, that is an error.
     tables : str or sequence of str, optional
         The tables whose changes you want; by default all. Write names as in SQL:
         ``public.orders`` or ``"My"."Table"``. A name alone is in the schema public, and
@@ -92,7 +90,7 @@ def changes(
     TypeError
         If an argument has a wrong Python type.
     ValueError
-        If the messages do not describe the table, if `df` is streaming and you set `table`, or if
+        If the messages do not define the table, if `df` is streaming and you set `table`, or if
         arguments exclude each other.
     RuntimeError
         If the Spark session does not have the functions.
@@ -134,8 +132,7 @@ def changes(
         merge = given.get("schemaevolution", "").lower() == "merge"
         if merge:
             del given["schemaevolution"]  # the merged schema takes the columns of all layouts
-        found = TableSchemas(_messages(df, order_by, data, source, given), table, given)
-        schema = found.union() if merge else found.last()
+        schema = _find_schema(df, order_by, table, {**given, **columns}, merge)
         tables = table
     if tables is not None:
         given["tables"] = _table_list(tables)
@@ -244,26 +241,30 @@ def _table_list(tables: str | Sequence[str]) -> str:
     return ",".join(text("tables", expected, name) for name in tables)
 
 
-def _messages(
-    df: DataFrame, order_by: str, data: str, source: str | None, options: Mapping[str, str]
-) -> DataFrame:
-    """Return all messages that can describe a table, including those of earlier reads."""
+def _find_schema(
+    df: DataFrame, order_by: str, table: str, options: Mapping[str, str], merge: bool
+) -> str:
+    """Return the schema of a table as DDL: the last one, or one for all its columns over time."""
     if df.isStreaming:
         raise ValueError(
             "The argument 'table' needs a DataFrame that is not streaming, because its messages "
             "are searched for the table's schema at once. Set the arguments schema and tables "
             "instead of table."
         )
-    columns = [
-        F.col(order_by).alias("position"),
-        F.col(data).alias("message"),
-        (F.lit(None).cast("string") if source is None else F.col(source)).alias("source"),
-    ]
-    messages = df.select(*columns)
-    if "relations" in options:
-        earlier = df.sparkSession.table(options["relations"])
-        messages = messages.union(earlier.select(*columns))
-    return messages
+    found = _call("pgoutput_tables", df, order_by, {**options, "tables": table}).collect()
+    if len(found) != 1 or table.rstrip().endswith("*"):
+        raise ValueError(
+            f"The argument 'table' must name one table, such as public.orders, orders or "
+            f'"My"."Table", and not \'{table}\'. Use the argument tables for several tables.'
+        )
+    schema: str | None = found[0]["merged_schema" if merge else "schema"]
+    if schema is None:
+        raise ValueError(
+            f"The messages do not define the table {found[0]['_table']}: they have no Relation "
+            "message of it. Give its schema with the arguments tables and schema, or name a view "
+            "with earlier messages in the option 'relations'."
+        )
+    return schema
 
 
 def _call(function: str, df: DataFrame, order_by: str, options: Mapping[str, str]) -> DataFrame:

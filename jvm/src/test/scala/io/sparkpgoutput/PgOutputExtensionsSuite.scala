@@ -45,7 +45,7 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
 
   test("arguments by name are refused") {
     val calls = names.map(name => s"SELECT $name(data => X'45')") ++
-      Seq("pgoutput_changes", "pgoutput_open").map { name =>
+      Seq("pgoutput_changes", "pgoutput_open", "pgoutput_tables").map { name =>
         s"SELECT * FROM $name('messages', order => 'seq')"
       }
     calls.foreach { call =>

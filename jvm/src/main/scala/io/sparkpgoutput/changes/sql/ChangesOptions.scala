@@ -90,8 +90,10 @@ object ChangesOptions {
         .map(chosen => options.copy(asVariant = Some(chosen)))
     ),
     "schemaEvolution" -> ((options, name) =>
-      choose("schemaEvolution", name, "error" -> false, "ignore" -> true)
-        .map(chosen => options.copy(ignoreEvolution = chosen))
+      if (name.equalsIgnoreCase("merge")) Left(mergedSchema)
+      else
+        choose("schemaEvolution", name, "error" -> false, "ignore" -> true)
+          .map(chosen => options.copy(ignoreEvolution = chosen))
     ),
     "after" -> parseAfter,
     "relations" -> ((options, name) => Right(options.copy(relations = Some(name)))),
@@ -129,6 +131,10 @@ object ChangesOptions {
           "messages only, without the option 'source'"
       )
     } else Right(options)
+
+  private def mergedSchema =
+    "The option 'schemaEvolution' cannot be 'merge' in SQL, where it can be error or ignore. Give the " +
+      "option 'schema' the merged_schema that pgoutput_tables returns for the table instead."
 
   private def choose[T](option: String, name: String, valid: (String, T)*): Either[String, T] =
     valid

@@ -70,6 +70,32 @@ object FunctionDescriptions {
   """
   )
 
+  val tables: ExpressionInfo = describe(
+    "pgoutput_tables",
+    usage =
+      """
+    _FUNC_(messages, order[, options]) - Returns the tables that the messages define, one row for each:
+      its name as _table; schema, its last schema as DDL; and merged_schema, the schema of all columns
+      that it had in these messages, with types that take all their values.
+  """,
+    arguments =
+      Messages + """tables, the tables that you want, such as 'public.orders'; and the other
+          options of pgoutput_changes.
+  """,
+    examples =
+      """
+    Examples:
+      > CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES (2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000') AS (seq, data);
+      > SELECT * FROM _FUNC_('messages', 'seq');
+       public.orders	id BIGINT COMMENT 'int8'	id BIGINT COMMENT 'int8'
+  """,
+    note =
+      """
+    Both schemas are valid for the option schema of pgoutput_changes. If the option tables names a table
+    that the messages do not define, its schemas are NULL.
+  """
+  )
+
   private def describe(
       name: String,
       usage: String,

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
@@ -14,6 +14,7 @@ import io.sparkpgoutput.changes.batch.EarlierRelations
 import io.sparkpgoutput.changes.sql.Arguments.NoSource
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.{AssemblerState, OpenTransactionSchema}
+import io.sparkpgoutput.changes.{TableName, TablePattern}
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
 object TableFunctions {
@@ -21,7 +22,8 @@ object TableFunctions {
 
   val all: Seq[TableFunction] = Seq(
     function(FunctionDescriptions.changes, changes),
-    function(FunctionDescriptions.open, open)
+    function(FunctionDescriptions.open, open),
+    function(FunctionDescriptions.tables, tables)
   )
 
   /** What Spark keeps a stream's state in: by default the one, which cannot hold ours. */
@@ -82,6 +84,25 @@ object TableFunctions {
       throw refused("it lists what is open at the end of messages; a stream has no end")
     }
     OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
+  }
+
+  private def tables(arguments: Arguments): LogicalPlan = {
+    import arguments._
+    if (PlannedRows.isStream(messages)) {
+      throw refused("it searches all messages for the tables, and a stream has no end.")
+    }
+    val definitions = PlannedRows.query(inputs)(TableSchemas.definitions(_, options))
+    val named = for {
+      TablePattern(namespace, Some(name)) <- options.tables.getOrElse(Nil)
+    } yield TableName(namespace, name)
+    val found = TableSchemas(
+      definitions.output.head,
+      named,
+      options.row.conversion,
+      SQLConf.get.caseSensitiveAnalysis
+    )
+    val columns = attributes(TableSchemas.schema)
+    Project(columns, Generate(Inline(found), Nil, outer = false, None, columns, definitions))
   }
 
   private def attributes(schema: StructType): Seq[Attribute] = schema.map { field =>

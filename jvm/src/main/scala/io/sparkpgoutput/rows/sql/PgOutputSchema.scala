@@ -13,20 +13,20 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.sparkpgoutput.decode.sql.MessageFunction
 import io.sparkpgoutput.options.{FunctionOptions, RowOptions, StructShape}
 import io.sparkpgoutput.protocol.RelationSchema
-import io.sparkpgoutput.rows.RelationDdl
+import io.sparkpgoutput.rows.TableSchema
 
 @ExpressionDescription(
   usage =
     """
-    _FUNC_(relation[, options]) - Returns the Spark schema of a table as DDL, for people to read and to
-      give to pgoutput_row; each column's comment names its type in PostgreSQL.
+    _FUNC_(relation[, options]) - Returns the Spark schema of a table as DDL, for people to read and
+      for pgoutput_row. The comment of each column names its type in PostgreSQL.
   """,
   arguments =
     """
     Arguments:
-      * relation - the field relation of pgoutput_decode's row of a Relation message.
-      * options - a constant map: those of pgoutput_row, of which type.<oid> tells what types are whose
-          oids PostgreSQL does not fix.
+      * relation - the field relation of the struct that pgoutput_decode returns for a Relation message.
+      * options - a constant map with options of pgoutput_row. Only type.<oid> matters here: it names the
+          type behind an oid that PostgreSQL does not fix.
   """,
   examples =
     """
@@ -51,7 +51,7 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
   override def checkInputDataTypes(): TypeCheckResult =
     if (!isRelation(relation.dataType)) {
       TypeCheckFailure(
-        "the first argument must be d.relation of a row d of pgoutput_decode, and not " +
+        "the first argument must be the field relation of pgoutput_decode's struct, and not " +
           relation.dataType.sql
       )
     } else if (!options.foldable) TypeCheckFailure("the options must be constant")
@@ -62,14 +62,15 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
   @transient private lazy val parsedOptions: Either[String, RowOptions] =
     RowOptions.parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
 
-  /** The DDL of a relation; generated code calls it. */
+  /** Returns the DDL of a relation, or null if it lacks columns. Generated code calls this. */
   def ddl(relation: InternalRow): UTF8String = {
     val parsed =
       parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
-    UTF8String.fromString(RelationDdl.of(relation, parsed.conversion))
+    if (!TableSchema.isComplete(relation)) null
+    else UTF8String.fromString(TableSchema.ddl(TableSchema.of(relation, parsed.conversion)))
   }
 
-  /** NULL options are none, so that this is not null-safe as other binary expressions are. */
+  /** NULL options count as no options, so this is not null-safe as other binary expressions are. */
   override def eval(row: InternalRow): Any = relation.eval(row) match {
     case found: InternalRow => ddl(found)
     case _                  => null

@@ -3,7 +3,9 @@ package io.sparkpgoutput.rows.sql
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.decode.sql.MessageFunctionTests
 import io.sparkpgoutput.protocol.{MessageSchema, RelationSchema}
@@ -23,14 +25,14 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
   private val known =
     "id BIGINT COMMENT 'int8', amount DECIMAL(12,2) COMMENT 'numeric(12,2)', state "
 
-  test("the columns' names, types and PostgreSQL's types") {
+  test("the DDL has the columns' names and types, and PostgreSQL's types as comments") {
     val unknown = s"${known}STRING COMMENT 'type with oid 16402'"
     checkEvaluation(new PgOutputSchema(relation), unknown, input)
     checkEvaluation(PgOutputSchema(relation, Literal(null)), unknown, input)
     checkEvaluation(PgOutputSchema(relation, options()), unknown, input)
   }
 
-  test("types that an option tells") {
+  test("an option names the type behind an oid") {
     checkEvaluation(
       PgOutputSchema(relation, options("type.16402" -> "int4")),
       s"${known}INT COMMENT 'int4'",
@@ -43,10 +45,19 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
     )
   }
 
-  test("NULL for NULL") {
+  test("a NULL relation gives NULL") {
     checkEvaluation(new PgOutputSchema(relation), null, InternalRow(null))
     checkEvaluation(new PgOutputSchema(Literal(null)), null, InternalRow())
     assert(new PgOutputSchema(Literal(null)).checkInputDataTypes() == TypeCheckSuccess)
+  }
+
+  test("NULL if the columns are NULL, or a column or its name is") {
+    val column = InternalRow(true, null, 20L, -1)
+    Seq(null, new GenericArrayData(Seq(null)), new GenericArrayData(Seq(column))).foreach {
+      columns =>
+        val relation = InternalRow(UTF8String.fromString("public"), null, null, columns)
+        checkEvaluation(new PgOutputSchema(this.relation), null, InternalRow(relation))
+    }
   }
 
   private def refused(function: PgOutputSchema)(texts: String*): Unit =
@@ -55,8 +66,8 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
       case other                  => fail(other.toString)
     }
 
-  test("other arguments are refused") {
-    refused(new PgOutputSchema(Literal("orders")))("d.relation", "STRING")
+  test("wrong arguments are refused") {
+    refused(new PgOutputSchema(Literal("orders")))("relation", "STRING")
     refused(PgOutputSchema(relation, Literal("mode")))("map of strings", "STRING")
     refused(PgOutputSchema(relation, options("modus" -> "x")))("There is no option 'modus'")
     refused(

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessor, TimeMode}
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
-import org.apache.spark.sql.{Encoders, Row, SparkSession, classic}
+import org.apache.spark.sql.{DataFrame, Encoders, Row, SparkSession, classic}
 
 /**
  * The rows of plans, by way of Datasets: what a plan is made of is another in each version of
@@ -60,6 +60,10 @@ object PlannedRows {
       .queryExecution
       .analyzed
   }
+
+  /** Returns the plan of a query over plans. */
+  def query(plans: Seq[LogicalPlan])(query: Seq[DataFrame] => DataFrame): LogicalPlan =
+    query(plans.map(dataset)).queryExecution.analyzed
 
   private def active: classic.SparkSession =
     SparkSession.active.asInstanceOf[classic.SparkSession]

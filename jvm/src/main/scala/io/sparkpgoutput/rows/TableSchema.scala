@@ -6,17 +6,31 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import io.sparkpgoutput.protocol.{RelationColumnSchema, RelationSchema}
 import io.sparkpgoutput.types.{ConversionOptions, PgArray, PgType, PgUnknown, TypeModifier}
 
-/** The Spark schema of a table as a Relation message describes it. */
-object RelationDdl {
+/** The Spark schema of a table, as a Relation message defines it. */
+object TableSchema {
 
-  /** As DDL, for people to read and paste; comments name PostgreSQL's types. */
-  def of(relation: InternalRow, options: ConversionOptions): String =
-    schema(relation, options) match {
-      case none if none.isEmpty => none.sql // STRUCT<>, for no text at all is no DDL
-      case columns              => columns.fields.map(_.toDDL).mkString(", ")
+  /**
+   * Tells whether a relation has columns and each of them has a name. A decoded one always has, but
+   * a query can make the struct in other ways.
+   */
+  def isComplete(relation: InternalRow): Boolean =
+    !relation.isNullAt(RelationSchema.COLUMNS) && {
+      val columns = relation.getArray(RelationSchema.COLUMNS)
+      (0 until columns.numElements()).forall { index =>
+        !columns.isNullAt(index) &&
+        !columns
+          .getStruct(index, RelationColumnSchema.schema.length)
+          .isNullAt(RelationColumnSchema.NAME)
+      }
     }
 
-  private def schema(relation: InternalRow, options: ConversionOptions): StructType = {
+  /**
+   * Finds the columns with their default types. Each comment names the column's type in PostgreSQL.
+   *
+   * @param relation
+   *   the struct `relation` of a decoded message
+   */
+  def of(relation: InternalRow, options: ConversionOptions): StructType = {
     val columns = relation.getArray(RelationSchema.COLUMNS)
     StructType(Seq.tabulate(columns.numElements()) { index =>
       val column = columns.getStruct(index, RelationColumnSchema.schema.length)
@@ -29,6 +43,10 @@ object RelationDdl {
       ).withComment(comment(pgType, oid, modifier))
     })
   }
+
+  /** Formats a schema as DDL. A schema without columns is `STRUCT<>`, because DDL is not empty. */
+  def ddl(schema: StructType): String =
+    if (schema.isEmpty) schema.sql else schema.fields.map(_.toDDL).mkString(", ")
 
   private def comment(pgType: PgType, oid: Long, modifier: Int): String = pgType match {
     case _: PgUnknown => s"type with oid $oid"

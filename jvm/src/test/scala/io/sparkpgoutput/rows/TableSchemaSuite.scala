@@ -16,13 +16,13 @@ import io.sparkpgoutput.protocol.{
 }
 import io.sparkpgoutput.types.{ConversionOptions, PgTypes}
 
-class RelationDdlSuite extends PropertySuite {
+class TableSchemaSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
 
   private def ddl(message: Message): String = {
     val row = decoder.decode(message.bytes, message.context)
     val relation = row.getStruct(MessageSchema.RELATION, RelationSchema.schema.length)
-    RelationDdl.of(relation, ConversionOptions())
+    TableSchema.ddl(TableSchema.of(relation, ConversionOptions()))
   }
 
   private def columns(message: Message) =
@@ -49,7 +49,7 @@ class RelationDdlSuite extends PropertySuite {
       )
     )
 
-  test("Spark reads it as the columns' names and default types, whatever they are") {
+  test("Spark parses the DDL to the columns' names and default types") {
     val relations = new Messages().ofType(MessageType.all.find(_.name == "RELATION").get)
     forAll(relations) { message =>
       val found = columns(message)
@@ -67,7 +67,7 @@ class RelationDdlSuite extends PropertySuite {
     }
   }
 
-  test("names that Spark could take for something else, of every type that there is") {
+  test("odd names and all types survive the DDL") {
     val names =
       Seq("1e5", "12", "1d", "a b", "a`b", "select", "a.b", "timestamp", "Ä", "'", "--", "a\nb")
     PgTypes.byOid.keys.zipWithIndex.foreach { case (oid, index) =>
@@ -79,14 +79,14 @@ class RelationDdlSuite extends PropertySuite {
     }
   }
 
-  test("a table without columns") {
+  test("a table without columns has the DDL of an empty struct") {
     val message = table("a", 23, -1)
     val relation = message.fields("relation").asInstanceOf[Fields] + ("columns" -> Nil)
     val none = ddl(message.copy(fields = message.fields + ("relation" -> relation)))
     assert(org.apache.spark.sql.types.DataType.fromDDL(none) == new StructType)
   }
 
-  test("the comments name the types as format_type does in short") {
+  test("the comments name the types as format_type does, in short form") {
     Seq(
       (1700L, 786438, "amount DECIMAL(12,2) COMMENT 'numeric(12,2)'"),
       (1700L, (3 << 16 | 5) + 4, "amount DECIMAL(5,5) COMMENT 'numeric(3,5)'"),
