@@ -1,18 +1,18 @@
 package io.sparkpgoutput.changes
 
-/** The name of a table. */
+/** The name of a table, with its schema in PostgreSQL. */
 final case class TableName(namespace: String, name: String) {
   override def toString: String = s"$namespace.$name"
 }
 
 object TableName {
 
-  /** As it was sent: an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
+  /** PostgreSQL sends an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
   def apply(namespace: String, name: String): TableName =
     new TableName(if (namespace.isEmpty) "pg_catalog" else namespace, name)
 }
 
-/** Tables by their names: one, or all of a namespace. */
+/** One table, or all tables of a namespace if the name is None. */
 final case class TablePattern(namespace: String, name: Option[String]) {
   def matches(table: TableName): Boolean =
     table.namespace == namespace && name.forall(_ == table.name)
@@ -24,12 +24,12 @@ object TablePattern {
   private val Separator = ","
 
   /**
-   * Reads names as they are written in SQL: those in quotes as they are, others in lower case, of
-   * which PostgreSQL knows ASCII's only (`downcase_identifier`); a name alone is one in the
-   * namespace public.
+   * Parses a list of names in SQL's notation. Names in quotes stay as they are, and other names
+   * become lower case. As in PostgreSQL (`downcase_identifier`), that affects only ASCII letters. A
+   * name without a namespace is in the namespace public.
    *
    * @return
-   *   Left the text from which on it cannot be read
+   *   Left with the rest of the list that cannot be parsed
    */
   def parse(list: String): Either[String, Seq[TablePattern]] = {
     val found = Pattern.findPrefixMatchOf(list)

@@ -4,12 +4,12 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class TableNameSuite extends AnyFunSuite {
 
-  test("a name is shown with its namespace, which is pg_catalog where none was sent") {
+  test("a name is shown with its namespace, and an empty one is pg_catalog") {
     assert(TableName("public", "orders").toString == "public.orders")
     assert(TableName("", "pg_class").toString == "pg_catalog.pg_class")
   }
 
-  test("names are read as SQL writes them") {
+  test("names in SQL's notation are parsed") {
     val one = Seq(
       "orders" -> TablePattern("public", Some("orders")),
       "Sales.Orders" -> TablePattern("sales", Some("orders")),
@@ -31,7 +31,7 @@ class TableNameSuite extends AnyFunSuite {
     assert(TablePattern.parse(one.map(_._1).mkString(",")) == Right(one.map(_._2)))
   }
 
-  test("what cannot be read is given from there on") {
+  test("the rest that cannot be parsed is returned") {
     Seq(
       "" -> "",
       " " -> " ",
