@@ -1,0 +1,234 @@
+"""The documentation is true: its code prints what it shows, and its tables are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+import spark_pgoutput
+from spark_pgoutput.cli import _parser
+from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.demo.session import JDBC_DRIVER
+from support.documentation import (
+    DOCS,
+    OUTPUT,
+    PAGES,
+    README,
+    ROOT,
+    Block,
+    Reader,
+    assert_table,
+    blocks,
+    cells,
+    markdown,
+    matches,
+    statements,
+    table,
+)
+
+# The documentation's address of a server, and its folder for data.
+SERVER = "localhost:5432/shop"
+FOLDER = "/data/"
+
+RUN = ("python", "sql", "postgresql")
+SHELL = "bash"
+
+CODE_PAGES = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Reader]:
+    """Give a reader that works in a folder of its own, and leaves the session as it was."""
+    page: Path = request.param
+    conf = spark.conf.getAll
+    with contextlib.ExitStack() as stack:
+        server = None
+        replacements = {FOLDER: f"{tmp_path}/"}
+        if SERVER in page.read_text(encoding="utf-8"):
+            server = stack.enter_context(PostgresServer())
+            stack.enter_context(pytest.MonkeyPatch.context()).setenv("PGPASSWORD", server.password)
+            replacements[SERVER] = f"{server.host}:{server.port}/{server.database}"
+            spark.sql(f"ADD JAR 'ivy://{JDBC_DRIVER}?transitive=false'")
+
+        def execute(code: str) -> None:
+            assert server
+            with psycopg.connect(server.conninfo, autocommit=True) as connection:
+                for statement in statements(code):
+                    connection.execute(statement.encode())
+
+        yield Reader(spark, replacements, execute if server else None)
+    for view in spark.catalog.listTables():
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.name)
+    for name, value in spark.conf.getAll.items():
+        if name not in conf:
+            spark.conf.unset(name)
+        elif value != conf[name]:
+            spark.conf.set(name, conf[name])
+
+
+@pytest.mark.parametrize(
+    ("page", "reader"),
+    [pytest.param(page, page, id=page.name) for page in CODE_PAGES],
+    indirect=["reader"],
+)
+def test_code_prints_what_the_page_shows(page: Path, reader: Reader) -> None:
+    for block in blocks(page):
+        if block.runs and block.language in RUN:
+            printed = reader.run(block)
+            if block.output is not None and not matches(block.output, printed):
+                assert printed == block.output, block.place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_that_does_not_run_is_valid(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language in (*RUN, SHELL, OUTPUT), f"{block.place}: {block.language}"
+        if block.language == "python":
+            compile(block.text, block.place, "exec")
+        elif block.language == SHELL:
+            assert_valid_commands(block)
+
+
+def assert_valid_commands(block: Block) -> None:
+    """Check the syntax, the targets of make, and the arguments of spark-pgoutput."""
+    syntax = subprocess.run(["bash", "-n"], input=block.text, text=True, check=False)
+    assert syntax.returncode == 0, block.place
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make ([a-z-]+)", block.text, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), f"{block.place}: make {target}"
+    for arguments in re.findall(r"(?:^|\$\()spark-pgoutput ([^)\n]+)", block.text, re.M):
+        _parser().parse_args(arguments.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text_of(page)):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if anchor:
+            assert anchor in headings(target), f"{page.name}: {path}#{anchor}"
+
+
+def text_of(page: Path) -> str:
+    """Return a page without its code blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", text_of(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_readme_takes_three_minutes() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_readme_links_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/\w[\w-]*\.md)", README.read_text(encoding="utf-8")))
+    assert linked == {str(page.relative_to(ROOT)) for page in DOCS.glob("*.md")}
+
+
+def test_readme_names_every_function(spark: SparkSession) -> None:
+    listed = spark.sql("SHOW USER FUNCTIONS LIKE '*pg*'").collect()
+    names = {row[0] for row in listed if "pgoutput" in row[0] or "lsn" in row[0]}
+    assert names >= set(spark_pgoutput.functions.__all__)
+    assert names <= set(re.findall(r"\w+", README.read_text(encoding="utf-8")))
+
+
+def test_errors_page_has_every_condition() -> None:
+    sources = "".join(
+        file.read_text(encoding="utf-8") for file in (ROOT / "jvm/src/main").rglob("*.scala")
+    )
+    thrown = set(re.findall(r'"(PGOUTPUT_\w+)",\s*"(\w{5})"', sources))
+    assert {condition for condition, _ in thrown} == set(re.findall(r'"(PGOUTPUT_\w+)"', sources))
+    page = (DOCS / "errors.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(PGOUTPUT_\w+)` \| (\w{5}) \|", page, re.M)) == thrown
+
+
+def test_table_of_message_fields() -> None:
+    schema = spark_pgoutput.message_schema()
+    assert schema["key"].dataType == schema["old"].dataType == schema["new"].dataType
+    rows = field_rows(StructType([f for f in schema if f.name not in ("key", "old")]))
+    shared = [[f"`{name}`", "as `new`", comment(schema, name)] for name in ("key", "old")]
+    expected = markdown(["Field", "Type", "Meaning"], [*rows, *shared])
+    assert_table(DOCS / "decode.md", "message fields", expected)
+
+
+def field_rows(schema: StructType, parent: str = "") -> list[list[str]]:
+    rows = []
+    for field in schema:
+        name = f"{parent}{field.name}"
+        rows.append([f"`{name}`", sql_type(field.dataType), comment(schema, field.name)])
+        nested = field.dataType
+        if isinstance(nested, ArrayType):
+            nested = nested.elementType
+        if isinstance(nested, StructType):
+            rows += field_rows(nested, f"{name}.")
+    return rows
+
+
+def sql_type(data_type: DataType) -> str:
+    if isinstance(data_type, StructType):
+        return "STRUCT"
+    if isinstance(data_type, ArrayType):
+        return f"ARRAY&lt;{sql_type(data_type.elementType)}&gt;"
+    return data_type.simpleString().upper()
+
+
+def comment(schema: StructType, name: str) -> str:
+    return str(schema[name].metadata["comment"])
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [("pgoutput_changes", "change columns"), ("pgoutput_open", "open columns")],
+)
+def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None:
+    spark.createDataFrame([], "seq BIGINT, data BINARY").createOrReplaceTempView("no_messages")
+    schema = spark.sql(f"SELECT * FROM {function}('no_messages', 'seq')").schema
+    columns = StructType([field for field in schema if field.name != "row"])
+    expected = markdown(["Column", "Type", "Meaning"], field_rows(columns))
+    assert_table(DOCS / "table-changes.md", name, expected)
+
+
+def test_table_of_the_benchmark() -> None:
+    measured = (ROOT / "benchmarks/output/queries.md").read_text(encoding="utf-8")
+    assert_table(DOCS / "performance.md", "benchmark", measured)
+
+
+OID = 99999
+RELATION_OF_TYPE = """named_struct('namespace', '', 'name', 't', 'replica_identity', 'd', 'columns',
+  array(named_struct('key', false, 'name', 'c', 'type_id', {oid}L, 'type_modifier', -1)))"""
+NULLS = """named_struct('kinds', repeat('n', {columns}),
+  'text', array_repeat(CAST(NULL AS STRING), {columns}), 'binary', CAST(NULL AS ARRAY<BINARY>))"""
+
+
+def test_table_of_types(spark: SparkSession) -> None:
+    """`pgoutput_schema` gives the default type, and `pgoutput_row` takes the others."""
+    for names, default, also in cells(table(DOCS / "typed-rows.md", "types")):
+        for name in re.findall(r"`([^`]+)`", names):
+            options = f"map('type.{OID}', '{name}')"
+            relation = RELATION_OF_TYPE.format(oid=OID)
+            (ddl,) = spark.sql(f"SELECT pgoutput_schema({relation}, {options})").collect()[0]
+            types = [*re.findall(r"`([^`]+)`", default + also), "STRING"]
+            assert column_type(ddl) == column_type(f"c {types[0]}"), name
+            fields = ", ".join(f"c{number} {t}" for number, t in enumerate(types))
+            nulls = NULLS.format(columns=len(types))
+            oids = f"array_repeat({OID}L, {len(types)})"
+            spark.sql(f"SELECT pgoutput_row({nulls}, '{fields}', {oids}, {options})")
+
+
+def column_type(ddl: str) -> DataType:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return schema.fields[0].dataType
