@@ -54,6 +54,20 @@ lazy val jvm = (project in file("jvm")).settings(
   // The JAR is part of the Python package: one file, always the same name, so that none goes stale.
   Compile / packageBin / artifactPath :=
     (ThisBuild / baseDirectory).value / "python" / "spark_pgoutput" / "jars" / "spark-pgoutput.jar",
+  // The JAR has the struct of a decoded message, which Python reads without a JVM.
+  Compile / packageBin / mappings += {
+    val file = target.value / "message-schema.json"
+    val classpath = (Compile / fullClasspath).value.files
+    (Compile / run / runner).value
+      .run(
+        "io.sparkpgoutput.protocol.MessageSchemaFile",
+        classpath,
+        Seq(file.getPath),
+        streams.value.log
+      )
+      .get
+    file -> "io/sparkpgoutput/message-schema.json"
+  },
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here
   Test / javaOptions ++= javaModuleOptions,
