@@ -179,7 +179,7 @@ def assert_fails(frame: DataFrame, text: str) -> None:
         frame.collect()
     assert raised.value.getCondition() == "PGOUTPUT_MALFORMED_MESSAGE"
     assert raised.value.getSqlState() == "08P01"
-    assert str(raised.value) == f"[PGOUTPUT_MALFORMED_MESSAGE] {text} SQLSTATE: 08P01"
+    assert str(raised.value) == f"[PGOUTPUT_MALFORMED_MESSAGE] {text}. SQLSTATE: 08P01"
 
 
 def test_failfast_fails_with_the_error(spark: SparkSession) -> None:

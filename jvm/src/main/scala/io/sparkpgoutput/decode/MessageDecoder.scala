@@ -85,7 +85,7 @@ final class MessageDecoder(
     else if (!messageType.inStream || context != StreamContext.UNKNOWN) {
       val withXid = messageType.inStream && context == StreamContext.INSIDE
       layouts.read(message, messageType, withXid, guessing = false)
-    } else if (messageType.tag == 'M') readLogicalMessage(message, messageType)
+    } else if (messageType.tag == MessageType.Tag.Message) readLogicalMessage(message, messageType)
     else {
       val without = guess(message, messageType, withXid = false)
       if (without == null) null else orElse(without, guess(message, messageType, withXid = true))

@@ -16,6 +16,7 @@ import io.sparkpgoutput.protocol.{
 }
 
 import MessageSchema._
+import MessageType.Tag
 
 /**
  * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
@@ -74,25 +75,25 @@ final class MessageLayouts(
   def logicalMessageLsn: Long = lsnOfMessage
 
   private def body(tag: Char): Unit = (tag: @switch) match {
-    case 'B' => begin()
-    case 'M' => logicalMessage()
-    case 'C' => commit()
-    case 'O' => origin()
-    case 'R' => relation()
-    case 'Y' => pgType()
-    case 'I' => insert()
-    case 'U' => update()
-    case 'D' => delete()
-    case 'T' => truncate()
-    case 'S' => streamStart()
-    case 'E' => ()
-    case 'c' => streamCommit()
-    case 'A' => streamAbort()
-    case 'b' => beginPrepare()
-    case 'P' => prepare()
-    case 'K' => commitPrepared()
-    case 'r' => rollbackPrepared()
-    case 'p' => prepare()
+    case Tag.Begin            => begin()
+    case Tag.Message          => logicalMessage()
+    case Tag.Commit           => commit()
+    case Tag.Origin           => origin()
+    case Tag.Relation         => relation()
+    case Tag.Type             => pgType()
+    case Tag.Insert           => insert()
+    case Tag.Update           => update()
+    case Tag.Delete           => delete()
+    case Tag.Truncate         => truncate()
+    case Tag.StreamStart      => streamStart()
+    case Tag.StreamStop       => ()
+    case Tag.StreamCommit     => streamCommit()
+    case Tag.StreamAbort      => streamAbort()
+    case Tag.BeginPrepare     => beginPrepare()
+    case Tag.Prepare          => prepare()
+    case Tag.CommitPrepared   => commitPrepared()
+    case Tag.RollbackPrepared => rollbackPrepared()
+    case Tag.StreamPrepare    => prepare()
   }
 
   /** Begin: LSN of the commit; commit timestamp; xid. */

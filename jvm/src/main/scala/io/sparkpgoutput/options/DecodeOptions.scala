@@ -3,49 +3,36 @@ package io.sparkpgoutput.options
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
- * The options of the decoding functions.
+ * The options of the functions that decode messages.
  *
- * @param mode
- *   what a malformed message gives; None where it was not said
+ * @param failFast
+ *   whether a malformed message is an error, or gives NULL
  * @param encoding
- *   the server's `client_encoding` when the messages were written
+ *   the server's `client_encoding` when it wrote the messages
  */
-final case class DecodeOptions(mode: Option[ParseMode], encoding: TextEncoding)
-
-/** What a malformed message gives: an error, or NULL. The names are those of `from_json`. */
-sealed abstract class ParseMode(val name: String)
-
-object ParseMode {
-  case object FailFast extends ParseMode("FAILFAST")
-  case object Permissive extends ParseMode("PERMISSIVE")
-  val all: Seq[ParseMode] = Seq(FailFast, Permissive)
-
-  def parse(name: String): Either[String, ParseMode] =
-    all
-      .find(_.name.equalsIgnoreCase(name))
-      .toRight(FunctionOptions.invalid("mode", name, all.map(_.name)))
-}
+final case class DecodeOptions(
+    failFast: Boolean = true,
+    encoding: TextEncoding = TextEncoding.Utf8
+)
 
 object DecodeOptions {
-  private val Mode = "mode"
-  private val Encoding = "encoding"
+  private val encoding =
+    SharedOptions.encoding[DecodeOptions]((options, encoding) => options.copy(encoding = encoding))
 
-  val none: DecodeOptions = DecodeOptions(None, TextEncoding.Utf8)
+  /** The options of `pgoutput_decode`. */
+  val decode: OptionList[DecodeOptions] = new OptionList(
+    DecodeOptions(),
+    Seq(
+      SharedOptions.mode[DecodeOptions]("a malformed message")((options, failFast) =>
+        options.copy(failFast = failFast)
+      ),
+      encoding
+    )
+  )
 
-  /** Reads the options, names in any case; Left says what is wrong with them. */
-  def parse(options: Seq[(String, String)]): Either[String, DecodeOptions] =
-    FunctionOptions.parse(options, none) { (parsed, name, value) =>
-      name match {
-        case Mode     => ParseMode.parse(value).map(mode => parsed.copy(mode = Some(mode)))
-        case Encoding => parseEncoding(value).map(encoding => parsed.copy(encoding = encoding))
-        case _        => Left(FunctionOptions.unknown(name, Seq(Mode, Encoding)))
-      }
-    }
-
-  def parseEncoding(name: String): Either[String, TextEncoding] =
-    Option(name)
-      .flatMap(TextEncoding.of)
-      .toRight(
-        FunctionOptions.invalid(Encoding, name, TextEncoding.names) + ", or a charset of Java's"
-      )
+  /** The options of `try_pgoutput_decode`. */
+  val tryDecode: OptionList[DecodeOptions] = new OptionList(
+    DecodeOptions(failFast = false),
+    Seq(SharedOptions.tryMode("pgoutput_decode"), encoding)
+  )
 }

@@ -6,94 +6,101 @@ import scala.util.control.Exception.catching
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 
-import io.sparkpgoutput.options.FunctionOptions.{invalid, unknown}
 import io.sparkpgoutput.types.{ConversionOptions, DateStyle, Infinity, PgTypes}
 
 /**
  * The options of the functions that give typed rows.
  *
- * @param mode
- *   what a value that does not fit gives; None where it was not said
+ * @param failFast
+ *   whether a value that does not fit its type is an error, or gives NULL
  * @param timeZone
- *   None where it was not said: then the session's, and UTC for what is printed
+ *   None if it is not given: then it is the session's, and UTC for values that are read as text
  * @param conversion
- *   the others
+ *   the other options
  */
 final case class RowOptions(
-    mode: Option[ParseMode],
-    timeZone: Option[ZoneId],
-    conversion: ConversionOptions
+    failFast: Boolean = true,
+    timeZone: Option[ZoneId] = None,
+    conversion: ConversionOptions = ConversionOptions()
 ) {
   def conversionIn(sessionTimeZone: ZoneId): ConversionOptions = conversion.copy(
     timeZone = timeZone.getOrElse(sessionTimeZone),
     printedTimeZone = timeZone.getOrElse(conversion.printedTimeZone)
   )
+
+  private def converting(set: ConversionOptions => ConversionOptions) =
+    copy(conversion = set(conversion))
 }
 
 object RowOptions {
-  private val Type = "type."
-  private val names =
-    Seq("mode", "encoding", "timeZone", "infinity", "dateStyle", "moneyScale", Type + "<oid>")
 
-  val none: RowOptions = RowOptions(None, None, ConversionOptions())
+  /** The options that `pgoutput_row` and `try_pgoutput_row` have besides the mode. */
+  private val values: Seq[OptionSpec[RowOptions]] = Seq(
+    SharedOptions.encoding[RowOptions]((options, encoding) =>
+      options.converting(_.copy(encoding = encoding))
+    ),
+    OptionSpec.parsed[RowOptions, ZoneId](
+      "timeZone",
+      "a name such as Europe/Berlin, or an offset such as +02:00",
+      "the session's time zone; UTC for a binary timestamptz that is read as STRING",
+      "The time zone of a timestamptz text without an offset, of a timestamp that is read as " +
+        "TIMESTAMP, and of a binary timestamptz that is read as STRING."
+    )(name => catching(classOf[DateTimeException]).opt(DateTimeUtils.getZoneId(name)))(
+      (options, zone) => options.copy(timeZone = Some(zone))
+    ),
+    OptionSpec.choice[RowOptions, Infinity](
+      "infinity",
+      "error",
+      "What infinite dates, timestamps and intervals give: an error, NULL, or with clamp the first " +
+        "or last value of the years 1 to 9999."
+    )(Infinity.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
+      options.converting(_.copy(infinity = infinity))
+    ),
+    OptionSpec.parsed[RowOptions, DateStyle](
+      "dateStyle",
+      DateStyle.all.map(_.name).mkString("; "),
+      "ISO",
+      "The server's DateStyle when it wrote the messages."
+    )(DateStyle.parse)((options, style) => options.converting(_.copy(dateStyle = style))),
+    // PostgreSQL's locales have up to 10 digits after the point (`cash_in`).
+    OptionSpec.parsed[RowOptions, Int](
+      "moneyScale",
+      "0 to 10",
+      "2",
+      "The number of digits of money after the decimal point."
+    )(_.toIntOption.filter(scale => scale >= 0 && scale <= 10))((options, scale) =>
+      options.converting(_.copy(moneyScale = scale))
+    ),
+    OptionSpec[RowOptions](
+      "type.<oid>",
+      PgTypes.declarations,
+      "not known",
+      "The type with this oid, which PostgreSQL does not fix; binary cells need it."
+    )(declare)
+  )
 
-  /**
-   * Reads the options, names in any case; Left says what is wrong with them.
-   *
-   * @param others
-   *   the names of options that were read before, for error messages
-   */
-  def parse(
-      options: Seq[(String, String)],
-      others: Seq[String] = Nil
-  ): Either[String, RowOptions] =
-    FunctionOptions.parse(options, none) { (parsed, name, value) =>
-      def converting(set: ConversionOptions => ConversionOptions) =
-        parsed.copy(conversion = set(parsed.conversion))
-      name match {
-        case "mode" => ParseMode.parse(value).map(mode => parsed.copy(mode = Some(mode)))
-        case "encoding" =>
-          DecodeOptions.parseEncoding(value).map(e => converting(_.copy(encoding = e)))
-        case "timezone"   => parseTimeZone(value).map(zone => parsed.copy(timeZone = Some(zone)))
-        case "infinity"   => parseInfinity(value).map(i => converting(_.copy(infinity = i)))
-        case "datestyle"  => parseDateStyle(value).map(s => converting(_.copy(dateStyle = s)))
-        case "moneyscale" => parseMoneyScale(value).map(s => converting(_.copy(moneyScale = s)))
-        case declared if declared.startsWith(Type) =>
-          parseType(declared, value).map(t => converting(c => c.copy(declared = c.declared + t)))
-        case _ => Left(unknown(name, others ++ names))
-      }
-    }
+  /** The options of `pgoutput_row`. */
+  val row: OptionList[RowOptions] = new OptionList(
+    RowOptions(),
+    SharedOptions.mode[RowOptions]("a value that does not fit its type")((options, failFast) =>
+      options.copy(failFast = failFast)
+    ) +: values
+  )
 
-  private def parseTimeZone(name: String) = Option(name)
-    .flatMap(zone => catching(classOf[DateTimeException]).opt(DateTimeUtils.getZoneId(zone)))
-    .toRight(
-      s"'$name' is not valid for the option 'timeZone': a name such as Europe/Berlin or +02:00"
-    )
+  /** The options of `try_pgoutput_row`. */
+  val tryRow: OptionList[RowOptions] = new OptionList(
+    RowOptions(failFast = false),
+    SharedOptions.tryMode[RowOptions]("pgoutput_row") +: values
+  )
 
-  private def parseInfinity(name: String) = Infinity.all
-    .find(_.name.equalsIgnoreCase(name))
-    .toRight(invalid("infinity", name, Infinity.all.map(_.name)))
-
-  private def parseDateStyle(setting: String) = Option(setting)
-    .flatMap(DateStyle.parse)
-    .toRight(invalid("dateStyle", setting, DateStyle.all.map(_.name)))
-
-  /** PostgreSQL's locales have up to 10 digits after the point (`cash_in`). */
-  private def parseMoneyScale(number: String) = Option(number)
-    .flatMap(_.toIntOption)
-    .filter(scale => scale >= 0 && scale <= 10)
-    .toRight(invalid("moneyScale", number, Seq("0 to 10")))
-
-  private def parseType(name: String, declaration: String) = for {
-    oid <- name
-      .stripPrefix(Type)
+  private def declare(options: RowOptions, entry: OptionEntry) = for {
+    oid <- entry.name
+      .drop("type.".length)
       .toLongOption
       .filter(oid => oid > 0 && oid <= 0xffffffffL)
-      .toRight(s"'$name' is not an option: type.<oid> has the oid of a type, a number")
-    declared <- Option(declaration)
-      .flatMap(PgTypes.declared)
       .toRight(
-        s"'$declaration' is not valid for the option '$name'; valid is ${PgTypes.declarations}"
+        s"'${entry.name}' is not an option; write the oid of a type, a number, as in 'type.16402'."
       )
-  } yield oid -> declared
+    declared <- PgTypes.declared(entry.value).toRight(entry.invalid(PgTypes.declarations))
+  } yield options.converting(c => c.copy(declared = c.declared + (oid -> declared)))
 }

@@ -40,7 +40,7 @@ final class DecodedTuple extends TupleCells {
     binary = array(tuple, TupleSchema.BINARY)
     if (kinds == null || !isWhole(text) || !isWhole(binary)) {
       throw new SchemaMismatchException(
-        "the tuple is none of pgoutput_decode's: its kinds, text and binary differ in length;"
+        "the tuple was not made by pgoutput_decode: its kinds, text and binary have different lengths."
       )
     }
   }
@@ -65,8 +65,8 @@ final class DecodedTuple extends TupleCells {
   private def hasValue(cells: ArrayData, column: Int) = cells != null && !cells.isNullAt(column)
 
   private def other(column: Int) = throw new SchemaMismatchException(
-    s"the tuple is none of pgoutput_decode's: its kinds are '$kinds', and column ${column + 1} has " +
-      "no such value;"
+    s"the tuple was not made by pgoutput_decode: its kinds are '$kinds', and column ${column + 1} has " +
+      "no such value."
   )
 
   private def setText(value: UTF8String): Unit = value.getBaseObject match {

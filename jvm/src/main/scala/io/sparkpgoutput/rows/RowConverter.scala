@@ -19,7 +19,7 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   private val ordinals = rowSchema.required.toArray
   private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
   private val readers: Array[CellReader] = rowSchema.conversions(typeIds) match {
-    case Left(problem) => throw new SchemaMismatchException(s"$problem;")
+    case Left(problem) => throw new SchemaMismatchException(s"$problem.")
     case Right(conversions) =>
       conversions.zip(ordinals).zip(ValueWriter.all(writer, rowType)).toArray.map {
         case ((conversion, ordinal), slot) =>
@@ -39,7 +39,7 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
     if (cells.columns != schema.length) {
       throw new SchemaMismatchException(
         s"the tuple has ${RowSchema.columns(cells.columns)}, " +
-          s"the schema has ${RowSchema.columns(schema.length)};"
+          s"the schema has ${RowSchema.columns(schema.length)}."
       )
     }
     writer.reset()

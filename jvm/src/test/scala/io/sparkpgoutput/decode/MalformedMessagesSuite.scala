@@ -55,7 +55,7 @@ class MalformedMessagesSuite extends PropertySuite {
           assert((decoder.decode(bytes, context) == null) == bytes.isEmpty)
         } else {
           val thrown = intercept[MalformedMessageException](decoder.decode(bytes, context))
-          assert(thrown.getMessage == s"[PGOUTPUT_MALFORMED_MESSAGE] $error SQLSTATE: 08P01")
+          assert(thrown.getMessage == s"[PGOUTPUT_MALFORMED_MESSAGE] $error. SQLSTATE: 08P01")
           assert(decoder.decodeOrNull(bytes, context) == null)
         }
       }

@@ -132,7 +132,7 @@ class TupleCellsSuite extends PropertySuite {
     ).foreach { broken =>
       Seq(broken, toUnsafe(broken)).foreach { row =>
         val error = intercept[SchemaMismatchException](started(row))
-        assert(error.getMessage.contains("differ in length"))
+        assert(error.getMessage.contains("have different lengths"))
       }
     }
     Seq(

@@ -9,20 +9,20 @@ import io.sparkpgoutput.types.{ConversionOptions, DateStyle, Infinity}
 
 class RowOptionsSuite extends AnyFunSuite {
   private def parsed(options: (String, String)*): RowOptions =
-    RowOptions.parse(options).fold(fail(_), identity)
+    RowOptions.row.parse(options).fold(fail(_), identity)
 
   private def conversion(options: (String, String)*): ConversionOptions =
     parsed(options: _*).conversion
 
   private def problem(options: (String, String)*): String =
-    RowOptions.parse(options).fold(identity, options => fail(options.toString))
+    RowOptions.row.parse(options).fold(identity, options => fail(options.toString))
 
-  test("without options nothing is said about mode and time zone") {
-    assert(parsed() == RowOptions(None, None, ConversionOptions()))
+  test("by default a value that does not fit is an error, and the time zone is the session's") {
+    assert(parsed() == RowOptions(failFast = true, None, ConversionOptions()))
   }
 
   test("each option, names and values in any case") {
-    assert(parsed("Mode" -> "permissive").mode.contains(ParseMode.Permissive))
+    assert(!parsed("Mode" -> "permissive").failFast)
     Infinity.all.foreach { infinity =>
       assert(conversion("INFINITY" -> infinity.name.toUpperCase).infinity == infinity)
     }
@@ -62,17 +62,17 @@ class RowOptionsSuite extends AnyFunSuite {
   }
 
   test("the same option twice, though in different case") {
-    assert(problem("type.7" -> "int4", "TYPE.7" -> "int8") == "The option 'type.7' is given twice")
+    assert(problem("type.7" -> "int4", "TYPE.7" -> "int8") == "The option 'type.7' is given twice.")
   }
 
-  test("bad values, NULL among them, and the valid ones") {
-    Seq("", "no such", null).foreach { value =>
+  test("bad values, and those that are valid") {
+    Seq("", "no such").foreach { value =>
       Seq(
         "mode" -> "FAILFAST, PERMISSIVE",
         "encoding" -> "UTF8",
         "timeZone" -> "Europe/Berlin",
         "infinity" -> "error, null, clamp",
-        "dateStyle" -> DateStyle.all.map(_.name).mkString(", "),
+        "dateStyle" -> DateStyle.all.map(_.name).mkString("; "),
         "moneyScale" -> "0 to 10",
         "type.16402" -> "composite"
       ).foreach { case (name, valid) =>
@@ -87,7 +87,13 @@ class RowOptionsSuite extends AnyFunSuite {
     }
   }
 
-  test("oids that are none") {
+  test("try_pgoutput_row is always PERMISSIVE") {
+    assert(RowOptions.tryRow.parse(Nil).exists(!_.failFast))
+    assert(RowOptions.tryRow.parse(Seq("mode" -> "FAILFAST")).isLeft)
+    assert(RowOptions.tryRow.specs.map(_.name) == RowOptions.row.specs.map(_.name))
+  }
+
+  test("a type needs an oid") {
     Seq("", "x", "0", "-1", "4294967296", "99999999999999999999").foreach { oid =>
       assert(problem(s"type.$oid" -> "int4").startsWith(s"'type.$oid' is not an option"))
     }

@@ -77,7 +77,7 @@ class TupleReaderSuite extends PropertySuite {
     (1 to 2).foreach { _ =>
       val error = intercept[SchemaMismatchException](reader.read(tuple, ids(16L, 25L)))
       assert(error.getMessage == "[PGOUTPUT_SCHEMA_MISMATCH] column 'a' has type bool (oid 16), " +
-        "which cannot be read as INT; use BOOLEAN; SQLSTATE: 42804")
+        "which cannot be read as INT; use BOOLEAN. SQLSTATE: 42804")
     }
     assert(reader.read(tuple, ids(23L, 25L)).getInt(0) == 1)
   }

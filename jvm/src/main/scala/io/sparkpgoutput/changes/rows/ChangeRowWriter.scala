@@ -107,7 +107,7 @@ final class ChangeRowWriter(format: ChangeFormat) {
         throw new SchemaMismatchException(
           s"position $position: a tuple of table ${found.relation.name} (oid ${found.relation.oid}) " +
             s"has ${RowSchema.columns(cells.columns)}, its Relation message " +
-            s"${RowSchema.columns(columns)};"
+            s"${RowSchema.columns(columns)}."
         )
       }
       field += 1

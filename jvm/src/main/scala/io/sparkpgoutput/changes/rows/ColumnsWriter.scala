@@ -35,7 +35,7 @@ final class ColumnsWriter(
     named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
       throw new SchemaMismatchException(
         s"position $position: table $table has two columns '${twice.name}', which Spark cannot tell " +
-          "apart: set spark.sql.caseSensitive, or use 'row' in place of a schema;"
+          "apart: set spark.sql.caseSensitive, or use 'row' in place of a schema."
       )
     }
     val filled = relation.columns.indices.flatMap { index =>

@@ -10,8 +10,7 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.options.FunctionOptions.invalid
-import io.sparkpgoutput.options.{FunctionOptions, ParseMode, RowOptions}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.rows.RowSchema
 
@@ -52,7 +51,7 @@ final case class ChangesOptions(
     relations: Option[String] = None,
     skipIncomplete: Boolean = false,
     abandoned: Set[Long] = Set.empty,
-    row: RowOptions = RowOptions.none
+    row: RowOptions = RowOptions()
 ) {
   def assembler: AssemblerOptions = AssemblerOptions(after, skipIncomplete, row.conversion.encoding)
 
@@ -70,99 +69,124 @@ final case class ChangesOptions(
       ChangeSchema.schema.indices,
       ChangeFilter(tables),
       row.conversionIn(DateTimeUtils.getZoneId(conf.sessionLocalTimeZone)),
-      failFast = !row.mode.contains(ParseMode.Permissive)
+      failFast = row.failFast
     )
   }
 }
 
 object ChangesOptions {
 
-  private type Reader = (ChangesOptions, String) => Either[String, ChangesOptions]
-
-  /** Those that are not pgoutput_row's. */
-  private val readers: Seq[(String, Reader)] = Seq(
-    "data" -> ((options, name) => Right(options.copy(data = name))),
-    "source" -> ((options, name) => Right(options.copy(source = Some(name)))),
-    "tables" -> parseTables,
-    "schema" -> parseSchema,
-    "row" -> ((options, name) =>
-      choose("row", name, "map" -> false, "variant" -> true)
-        .map(chosen => options.copy(asVariant = Some(chosen)))
-    ),
-    "schemaEvolution" -> ((options, name) =>
-      if (name.equalsIgnoreCase("merge")) Left(mergedSchema)
-      else
-        choose("schemaEvolution", name, "error" -> false, "ignore" -> true)
-          .map(chosen => options.copy(ignoreEvolution = chosen))
-    ),
-    "after" -> parseAfter,
-    "relations" -> ((options, name) => Right(options.copy(relations = Some(name)))),
-    "incomplete" -> ((options, name) =>
-      choose("incomplete", name, "error" -> false, "skip" -> true)
-        .map(chosen => options.copy(skipIncomplete = chosen))
-    ),
-    "abandon" -> parseXids
+  /** The options of `pgoutput_changes`. */
+  val list: OptionList[ChangesOptions] = new OptionList(
+    ChangesOptions(),
+    Seq(
+      OptionSpec.text[ChangesOptions](
+        "data",
+        "the name of a column",
+        "data",
+        "The column with the messages."
+      )((options, name) => options.copy(data = name)),
+      OptionSpec.text[ChangesOptions](
+        "source",
+        "the name of a column",
+        "none: all messages are of one stream",
+        "The column that tells the streams of several slots apart."
+      )((options, name) => options.copy(source = Some(name))),
+      OptionSpec[ChangesOptions](
+        "tables",
+        "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them",
+        "all tables",
+        "The tables whose changes are wanted."
+      )(parseTables),
+      OptionSpec[ChangesOptions](
+        "schema",
+        "the columns as DDL",
+        "none: the option row applies",
+        "The columns of the one table whose changes are wanted."
+      )(parseSchema),
+      OptionSpec.choice[ChangesOptions, Boolean](
+        "row",
+        "map",
+        "The type of the column that has all columns of a table, if there is no schema."
+      )("map" -> false, "variant" -> true)((options, chosen) =>
+        options.copy(asVariant = Some(chosen))
+      ),
+      OptionSpec[ChangesOptions](
+        "schemaEvolution",
+        "error, ignore",
+        "error",
+        "What a column gives that the schema does not take: an error, or nothing."
+      )(parseEvolution),
+      OptionSpec.parsed[ChangesOptions, Long](
+        "after",
+        "a _commit_version, or an LSN such as 16/B374D848",
+        "0",
+        "The greatest _commit_version of an earlier read."
+      )(lsn => lsn.toLongOption.orElse(Lsn.parse(lsn)))((options, lsn) =>
+        options.copy(after = lsn)
+      ),
+      OptionSpec.text[ChangesOptions](
+        "relations",
+        "the name of a table or view",
+        "none",
+        "Earlier messages, which describe tables."
+      )((options, name) => options.copy(relations = Some(name))),
+      OptionSpec.choice[ChangesOptions, Boolean](
+        "incomplete",
+        "error",
+        "What a commit gives whose transaction began before the messages: an error, or nothing."
+      )("error" -> false, "skip" -> true)((options, chosen) =>
+        options.copy(skipIncomplete = chosen)
+      ),
+      OptionSpec.parsed[ChangesOptions, Set[Long]](
+        "abandon",
+        "xids, with commas between them",
+        "none",
+        "The xids of streamed transactions that will not end."
+      )(parseXids)((options, xids) => options.copy(abandoned = xids))
+    ) ++ RowOptions.row.specs.map(
+      _.within[ChangesOptions](_.row)((options, row) => options.copy(row = row))
+    )
   )
-  private val readerOf: Map[String, Reader] =
-    readers.map { case (name, reader) => lower(name) -> reader }.toMap
-
-  private def lower(name: String) = name.toLowerCase(Locale.ROOT)
 
   /** Reads the options, names in any case; Left says what is wrong with them. */
-  def parse(options: Seq[(String, String)]): Either[String, ChangesOptions] = {
-    val (own, others) = options.partition { case (name, _) => readerOf.contains(lower(name)) }
-    for {
-      parsed <- FunctionOptions.parse(own, ChangesOptions()) { (parsed, name, value) =>
-        if (value == null) Left(s"The option '$name' is NULL") else readerOf(name)(parsed, value)
-      }
-      row <- RowOptions.parse(others, readers.map(_._1))
-      checked <- check(parsed.copy(row = row))
-    } yield checked
-  }
+  def parse(options: Seq[(String, String)]): Either[String, ChangesOptions] =
+    list.parse(options).flatMap(check)
 
   private def check(options: ChangesOptions): Either[String, ChangesOptions] =
     if (options.schema.isDefined && options.asVariant.isDefined) {
       Left(
-        "The options 'schema' and 'row' exclude each other: with a schema each column is its own"
+        "The options 'schema' and 'row' exclude each other: with a schema each column is its own."
       )
     } else if (options.source.isDefined && options.after != 0) {
       Left(
         "The option 'after' is of one stream: read one source at a time, from a view that has its " +
-          "messages only, without the option 'source'"
+          "messages only, without the option 'source'."
       )
     } else Right(options)
 
-  private def mergedSchema =
-    "The option 'schemaEvolution' cannot be 'merge' in SQL, where it can be error or ignore. Give the " +
-      "option 'schema' the merged_schema that pgoutput_tables returns for the table instead."
-
-  private def choose[T](option: String, name: String, valid: (String, T)*): Either[String, T] =
-    valid
-      .collectFirst { case (known, value) if known.equalsIgnoreCase(name) => value }
-      .toRight(invalid(option, name, valid.map(_._1)))
-
-  private def parseTables(options: ChangesOptions, list: String) = TablePattern
-    .parse(list)
+  private def parseTables(options: ChangesOptions, entry: OptionEntry) = TablePattern
+    .parse(entry.value)
     .left
     .map(rest =>
-      s"'$list' is not valid for the option 'tables', from '$rest' on; valid are names such as " +
-        "public.orders, \"My\".\"Table\" or sales.*, with commas between them"
+      s"'${entry.value}' is not valid for the option 'tables', from '$rest' on; valid are names such " +
+        "as public.orders, \"My\".\"Table\" or sales.*, with commas between them."
     )
     .map(patterns => options.copy(tables = Some(patterns)))
 
-  private def parseSchema(options: ChangesOptions, ddl: String) = {
-    val schema = RowSchema.nullable(ExprUtils.evalSchemaExpr(Literal(ddl)))
+  private def parseSchema(options: ChangesOptions, entry: OptionEntry) = {
+    val schema = RowSchema.nullable(ExprUtils.evalSchemaExpr(Literal(entry.value)))
     val reserved = ChangeSchema.schema.fieldNames.toSet + ChangeSchema.Source
     schema.fieldNames
       .find(name => reserved(lower(name)))
       .map(name =>
         s"The schema's column '$name' has the name of a column that all changes have; rename it in " +
-          "PostgreSQL, or use the option 'row' in place of 'schema'"
+          "PostgreSQL, or use the option 'row' in place of 'schema'."
       )
       .orElse(
         repeated(schema.fieldNames.toSeq).map(name =>
           s"The schema has two columns '$name', which Spark cannot tell apart: set " +
-            "spark.sql.caseSensitive, or use the option 'row' in place of 'schema'"
+            "spark.sql.caseSensitive, or use the option 'row' in place of 'schema'."
         )
       )
       .toLeft(options.copy(schema = Some(schema)))
@@ -173,17 +197,22 @@ object ChangesOptions {
     keys.diff(keys.distinct).headOption
   }
 
-  private def parseAfter(options: ChangesOptions, lsn: String) = lsn.toLongOption
-    .orElse(Lsn.parse(lsn))
-    .toRight(invalid("after", lsn, Seq("a _commit_version", "an LSN such as 16/B374D848")))
-    .map(parsed => options.copy(after = parsed))
+  private def parseEvolution(options: ChangesOptions, entry: OptionEntry) =
+    entry.value.toLowerCase(Locale.ROOT) match {
+      case "error"  => Right(options.copy(ignoreEvolution = false))
+      case "ignore" => Right(options.copy(ignoreEvolution = true))
+      case "merge"  => Left(mergedSchema)
+      case _        => Left(entry.invalid("error, ignore"))
+    }
 
-  private def parseXids(options: ChangesOptions, list: String) = {
-    val xids = list.split(",").map(_.trim).map(xid => xid.toLongOption)
-    Either.cond(
-      xids.forall(_.isDefined),
-      options.copy(abandoned = xids.flatten.toSet),
-      invalid("abandon", list, Seq("xids, with commas between them"))
-    )
+  private def mergedSchema =
+    "The option 'schemaEvolution' cannot be 'merge' in SQL, where it can be error or ignore. Give the " +
+      "option 'schema' the merged_schema that pgoutput_tables returns for the table instead."
+
+  private def parseXids(list: String): Option[Set[Long]] = {
+    val xids = list.split(",").map(_.trim.toLongOption)
+    Option.when(xids.forall(_.isDefined))(xids.flatten.toSet)
   }
+
+  private def lower(name: String) = name.toLowerCase(Locale.ROOT)
 }

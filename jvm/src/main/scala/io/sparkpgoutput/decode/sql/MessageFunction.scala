@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.options.{DecodeOptions, FunctionOptions, ShownCall}
+import io.sparkpgoutput.options.{DecodeOptions, FunctionOptions, OptionList, ShownCall}
 import io.sparkpgoutput.protocol.StreamContext
 
 /**
@@ -43,8 +43,8 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
   /** The same, interpreted. */
   protected def apply(decoder: Decoder, message: Array[Byte], context: Int): Any
 
-  /** What is wrong with options that are valid in themselves. */
-  protected def refuse(options: DecodeOptions): Option[String]
+  /** The options that it has. */
+  protected def optionList: OptionList[DecodeOptions] = DecodeOptions.decode
 
   final override def first: Expression = data
   final override def second: Expression = inStream
@@ -82,9 +82,7 @@ abstract class MessageFunction extends TernaryExpression with ExpectsInputTypes 
     }
 
   @transient private lazy val parsedOptions: Either[String, DecodeOptions] =
-    DecodeOptions
-      .parse(entries(options.eval().asInstanceOf[MapData]))
-      .flatMap(parsed => refuse(parsed).toLeft(parsed))
+    optionList.parse(entries(options.eval().asInstanceOf[MapData]))
 
   /** The options, which the analysis has checked. */
   protected def decodeOptions: DecodeOptions =

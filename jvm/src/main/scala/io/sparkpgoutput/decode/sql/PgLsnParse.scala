@@ -59,7 +59,9 @@ case class PgLsnParse(child: Expression) extends LsnText {
 
   override def parse(text: UTF8String): java.lang.Long = Lsn
     .parse(text.toString)
-    .getOrElse(throw new InvalidLsnException(s"'$text' is no LSN, such as 16/B374D848;"))
+    .getOrElse(throw new InvalidLsnException(
+      s"'$text' is not an LSN such as 16/B374D848; try_pg_lsn_parse gives NULL instead."
+    ))
 
   override protected def withNewChildInternal(newChild: Expression): Expression = copy(newChild)
 }

@@ -2,8 +2,6 @@ package io.sparkpgoutput.decode.sql
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
 
-import io.sparkpgoutput.options.{DecodeOptions, ParseMode}
-
 // scalastyle:off
 @ExpressionDescription(
   usage = """
@@ -53,9 +51,8 @@ case class PgOutputDecode(data: Expression, inStream: Expression, options: Expre
 
   override def prettyName: String = "pgoutput_decode"
 
-  override lazy val failFast: Boolean = !decodeOptions.mode.contains(ParseMode.Permissive)
+  override lazy val failFast: Boolean = decodeOptions.failFast
 
-  override protected def refuse(options: DecodeOptions): Option[String] = None
   override protected def withNewChildrenInternal(
       data: Expression,
       inStream: Expression,

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescript
 import org.apache.spark.sql.types.{DataType, StringType, StructType}
 
 import io.sparkpgoutput.decode.MessageDecoder
-import io.sparkpgoutput.options.DecodeOptions
 
 @ExpressionDescription(
   usage = """
@@ -42,7 +41,6 @@ case class PgOutputError(data: Expression, inStream: Expression, options: Expres
   override def prettyName: String = "pgoutput_error"
   override def dataType: DataType = StringType
 
-  override protected def refuse(options: DecodeOptions): Option[String] = None
   override type Decoder = MessageDecoder
   override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
   override def newDecoder(): MessageDecoder =

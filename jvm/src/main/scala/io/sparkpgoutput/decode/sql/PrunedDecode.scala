@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.{ArrayType, DataType, StructField, StructType}
 
 import io.sparkpgoutput.decode.MessageFilter
-import io.sparkpgoutput.options.DecodeOptions
 import io.sparkpgoutput.protocol.{MessageSchema, TupleSchema}
 
 /**
@@ -29,8 +28,6 @@ case class PrunedDecode(
 ) extends DecodeFunction {
 
   override lazy val deterministic: Boolean = !shared && children.forall(_.deterministic)
-
-  override protected def refuse(options: DecodeOptions): Option[String] = None
 
   /** For example `pgoutput_decode(data#1)[type, new.text] of INSERT, UPDATE`. */
   override def toString: String = {

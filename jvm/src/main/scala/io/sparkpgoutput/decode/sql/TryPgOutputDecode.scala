@@ -2,7 +2,7 @@ package io.sparkpgoutput.decode.sql
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionDescription}
 
-import io.sparkpgoutput.options.{DecodeOptions, ParseMode}
+import io.sparkpgoutput.options.{DecodeOptions, OptionList}
 
 @ExpressionDescription(
   usage = """
@@ -39,10 +39,7 @@ case class TryPgOutputDecode(data: Expression, inStream: Expression, options: Ex
   override def prettyName: String = "try_pgoutput_decode"
   override def failFast: Boolean = false
 
-  override protected def refuse(options: DecodeOptions): Option[String] =
-    Option.when(options.mode.contains(ParseMode.FailFast))(
-      s"$prettyName is PERMISSIVE; for mode FAILFAST use pgoutput_decode"
-    )
+  override protected def optionList: OptionList[DecodeOptions] = DecodeOptions.tryDecode
   override protected def withNewChildrenInternal(
       data: Expression,
       inStream: Expression,

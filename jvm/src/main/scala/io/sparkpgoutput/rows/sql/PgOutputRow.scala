@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.decode.sql.MessageFunction
-import io.sparkpgoutput.options.{ParseMode, RowOptions}
 
 // scalastyle:off
 @ExpressionDescription(
@@ -74,8 +73,7 @@ case class PgOutputRow(
   def this(tuple: Expression, schema: Expression) = this(tuple, schema, RowFunction.noTypeIds)
 
   override def prettyName: String = "pgoutput_row"
-  override lazy val failFast: Boolean = !rowOptions.mode.contains(ParseMode.Permissive)
-  override def refuse(options: RowOptions): Option[String] = None
+  override lazy val failFast: Boolean = rowOptions.failFast
 
   override def withRequired(positions: Seq[Int]): RowFunction = copy(required = Some(positions))
   override def ofCells(cells: Expression): RowFunction =

@@ -60,7 +60,7 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
     } else parsedOptions.fold(TypeCheckFailure, _ => TypeCheckSuccess)
 
   @transient private lazy val parsedOptions: Either[String, RowOptions] =
-    RowOptions.parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
+    RowOptions.row.parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
 
   /** Returns the DDL of a relation, or null if it lacks columns. Generated code calls this. */
   def ddl(relation: InternalRow): UTF8String = {

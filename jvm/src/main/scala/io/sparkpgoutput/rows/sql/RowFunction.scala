@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.options.{FunctionOptions, RowOptions, ShownCall, StructShape}
+import io.sparkpgoutput.options.{FunctionOptions, OptionList, RowOptions, ShownCall, StructShape}
 import io.sparkpgoutput.protocol.TupleSchema
 import io.sparkpgoutput.rows.{RowSchema, TupleReader}
 
@@ -41,8 +41,8 @@ abstract class RowFunction
   /** Whether a value that does not fit is an error, or NULL. */
   def failFast: Boolean
 
-  /** What is wrong with options that are valid in themselves. */
-  def refuse(options: RowOptions): Option[String]
+  /** The options that it has. */
+  def optionList: OptionList[RowOptions] = RowOptions.row
 
   final override def first: Expression = tuple
   final override def second: Expression = schema
@@ -91,9 +91,7 @@ abstract class RowFunction
       .orElse(constantTypeIds.flatMap(ids => wholeSchema.conversions(ids).left.toOption))
 
   @transient private lazy val parsedOptions: Either[String, RowOptions] =
-    RowOptions
-      .parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
-      .flatMap(parsed => refuse(parsed).toLeft(parsed))
+    optionList.parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
 
   /** The options, which the analysis has checked. */
   def rowOptions: RowOptions =

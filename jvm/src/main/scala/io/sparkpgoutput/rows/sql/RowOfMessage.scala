@@ -5,7 +5,6 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.decode.sql.{DecodeFunction, MessageFunction}
-import io.sparkpgoutput.options.DecodeOptions
 import io.sparkpgoutput.protocol.MessageSchema
 import io.sparkpgoutput.rows.{MessageRowReader, RowConverter}
 
@@ -35,8 +34,6 @@ case class RowOfMessage(
   override def wholeRow: StructType = row.wholeRow
   override def withRequired(positions: Seq[Int]): RowOfMessage =
     copy(row = row.withRequired(positions))
-
-  override protected def refuse(options: DecodeOptions): Option[String] = None
 
   override type Decoder = MessageRowReader
   override protected def decoderClass: Class[MessageRowReader] = classOf[MessageRowReader]

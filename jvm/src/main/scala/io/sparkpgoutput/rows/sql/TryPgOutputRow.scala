@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.decode.sql.MessageFunction
-import io.sparkpgoutput.options.{ParseMode, RowOptions}
+import io.sparkpgoutput.options.{OptionList, RowOptions}
 
 // scalastyle:off
 @ExpressionDescription(
@@ -49,10 +49,7 @@ case class TryPgOutputRow(
 
   override def prettyName: String = "try_pgoutput_row"
   override def failFast: Boolean = false
-  override def refuse(options: RowOptions): Option[String] =
-    Option.when(options.mode.contains(ParseMode.FailFast))(
-      s"$prettyName is PERMISSIVE; for mode FAILFAST use pgoutput_row"
-    )
+  override def optionList: OptionList[RowOptions] = RowOptions.tryRow
 
   override def withRequired(positions: Seq[Int]): RowFunction = copy(required = Some(positions))
   override def ofCells(cells: Expression): RowFunction =

@@ -29,7 +29,7 @@ class PgLsnParseSuite extends SparkFunSuite with ExpressionEvalHelper {
     invalid.foreach { text =>
       checkExceptionInExpression[InvalidLsnException](
         PgLsnParse(Literal(text)),
-        s"[PGOUTPUT_INVALID_LSN] '$text' is no LSN, such as 16/B374D848; SQLSTATE: 22P02"
+        s"[PGOUTPUT_INVALID_LSN] '$text' is not an LSN such as 16/B374D848; try_pg_lsn_parse gives NULL instead. SQLSTATE: 22P02"
       )
     }
   }

@@ -140,7 +140,7 @@ class RowFunctionSuite extends SparkFunSuite with ExpressionEvalHelper with SQLH
 
   test("a mode is refused that is not the function's") {
     refused(options = options("mode" -> "FAILFAST"), functions = Seq(tryRow))(
-      "try_pgoutput_row is PERMISSIVE; for mode FAILFAST use pgoutput_row"
+      "valid are: PERMISSIVE"
     )
     accepted(tryRow(tuple, schema, unknown, options("mode" -> "PERMISSIVE")))
     accepted(row(tuple, schema, unknown, options("mode" -> "FAILFAST")))
@@ -236,7 +236,7 @@ class RowFunctionSuite extends SparkFunSuite with ExpressionEvalHelper with SQLH
         checkExceptionInExpression[SchemaMismatchException](
           expression,
           input,
-          s"[PGOUTPUT_SCHEMA_MISMATCH] $text; SQLSTATE: 42804"
+          s"[PGOUTPUT_SCHEMA_MISMATCH] $text. SQLSTATE: 42804"
         )
       mismatch(
         input(text("1", "x", "y"), 23L, 25L),

@@ -1,0 +1,42 @@
+package io.sparkpgoutput.errors
+
+/**
+ * The text of an error message. Names and values in it come from data, so their control characters
+ * are escaped: otherwise a value could write a log line of its own, or show its text in another
+ * order than it has.
+ */
+object ErrorText {
+
+  /** The text with its control characters escaped, and with a full stop at the end. */
+  def sentence(text: String): String = {
+    val escaped = escape(text)
+    if (escaped.endsWith(".")) escaped else s"$escaped."
+  }
+
+  /**
+   * The text with control characters, line separators, unpaired surrogates and invisible format
+   * characters, such as those that change the direction of text, as `\n` or `\u001b`.
+   */
+  def escape(text: String): String =
+    if (text.codePoints().noneMatch(isUnsafe(_))) text
+    else {
+      val escaped = new StringBuilder
+      text.codePoints().forEach {
+        case '\n'                       => escaped ++= "\\n"
+        case '\r'                       => escaped ++= "\\r"
+        case '\t'                       => escaped ++= "\\t"
+        case unsafe if isUnsafe(unsafe) => hex(unsafe, escaped)
+        case safe                       => escaped ++= Character.toString(safe)
+      }
+      escaped.toString
+    }
+
+  private def isUnsafe(codePoint: Int): Boolean = Character.getType(codePoint).toByte match {
+    case Character.CONTROL | Character.FORMAT | Character.SURROGATE => true
+    case Character.LINE_SEPARATOR | Character.PARAGRAPH_SEPARATOR   => true
+    case _                                                          => false
+  }
+
+  private def hex(codePoint: Int, escaped: StringBuilder): Unit =
+    Character.toChars(codePoint).foreach(char => escaped ++= f"\\u${char.toInt}%04x")
+}
