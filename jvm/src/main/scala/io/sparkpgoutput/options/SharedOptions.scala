@@ -28,11 +28,12 @@ object SharedOptions {
    *   the function for FAILFAST
    */
   def tryMode[T](strict: String): OptionSpec[T] =
-    OptionSpec.choice[T, Unit](
+    OptionSpec.parsed[T, String](
       "mode",
+      s"PERMISSIVE (for FAILFAST, use $strict)",
       "PERMISSIVE",
-      s"This function is always PERMISSIVE; for FAILFAST, use $strict."
-    )("PERMISSIVE" -> (()))((options, _) => options)
+      "This function is always PERMISSIVE."
+    )(Some(_).filter("PERMISSIVE".equalsIgnoreCase(_)))((options, _) => options)
 
   def encoding[T](set: (T, TextEncoding) => T): OptionSpec[T] =
     OptionSpec.parsed[T, TextEncoding](

@@ -41,6 +41,7 @@ class DecodeOptionsSuite extends AnyFunSuite {
       assert(DecodeOptions.tryDecode.parse(options) == permissive)
     }
     val refused = DecodeOptions.tryDecode.parse(Seq("mode" -> "FAILFAST"))
-    assert(refused == Left("'FAILFAST' is not valid for the option 'mode'; valid are: PERMISSIVE."))
+    assert(refused == Left("'FAILFAST' is not valid for the option 'mode'; valid are: PERMISSIVE " +
+      "(for FAILFAST, use pgoutput_decode)."))
   }
 }
