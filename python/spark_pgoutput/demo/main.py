@@ -106,8 +106,8 @@ def _show(
         after = slot_state(spark, server, slot)
         if after == before:
             console.print(
-                f"The slot is unchanged and still has its changes: confirmed_flush_lsn is "
-                f"{after.confirmed_flush_lsn}, two_phase is {str(after.two_phase).lower()}."
+                f"The slot is unchanged (confirmed_flush_lsn {after.confirmed_flush_lsn}, "
+                f"two_phase {str(after.two_phase).lower()})."
             )
         else:
             console.print("Another reader used or changed the slot during the demo.")
