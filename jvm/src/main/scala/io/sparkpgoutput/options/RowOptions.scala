@@ -6,7 +6,9 @@ import scala.util.control.Exception.catching
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 
-import io.sparkpgoutput.types.{ConversionOptions, DateStyle, Infinity, PgTypes}
+import io.sparkpgoutput.types.datetime.DateStyle
+import io.sparkpgoutput.types.registry.TypeRegistry
+import io.sparkpgoutput.types.{ConversionOptions, InfinityMode, TypeLookup}
 
 /**
  * The options of the functions that give typed rows.
@@ -17,11 +19,14 @@ import io.sparkpgoutput.types.{ConversionOptions, DateStyle, Infinity, PgTypes}
  *   None if it is not given: then it is the session's, and UTC for values that are read as text
  * @param conversion
  *   the other options
+ * @param types
+ *   the types that columns can have, with those that the options declare
  */
 final case class RowOptions(
     failFast: Boolean = true,
     timeZone: Option[ZoneId] = None,
-    conversion: ConversionOptions = ConversionOptions()
+    conversion: ConversionOptions = ConversionOptions(),
+    types: TypeRegistry = TypeRegistry()
 ) {
   def conversionIn(sessionTimeZone: ZoneId): ConversionOptions = conversion.copy(
     timeZone = timeZone.getOrElse(sessionTimeZone),
@@ -48,12 +53,12 @@ object RowOptions {
     )(name => catching(classOf[DateTimeException]).opt(DateTimeUtils.getZoneId(name)))(
       (options, zone) => options.copy(timeZone = Some(zone))
     ),
-    OptionSpec.choice[RowOptions, Infinity](
+    OptionSpec.choice[RowOptions, InfinityMode](
       "infinity",
       "error",
       "What infinite dates, timestamps and intervals give: an error, NULL, or with clamp the first " +
         "or last value of the years 1 to 9999."
-    )(Infinity.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
+    )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
       options.converting(_.copy(infinity = infinity))
     ),
     OptionSpec.parsed[RowOptions, DateStyle](
@@ -73,7 +78,7 @@ object RowOptions {
     ),
     OptionSpec[RowOptions](
       "type.<oid>",
-      PgTypes.declarations,
+      TypeLookup.Declarations,
       "not known",
       "The type with this oid, which PostgreSQL does not fix; binary cells need it."
     )(declare)
@@ -101,6 +106,6 @@ object RowOptions {
       .toRight(
         s"'${entry.name}' is not an option; write the oid of a type, a number, as in 'type.16402'."
       )
-    declared <- PgTypes.declared(entry.value).toRight(entry.invalid(PgTypes.declarations))
-  } yield options.converting(c => c.copy(declared = c.declared + (oid -> declared)))
+    _ <- TypeRegistry().declared(entry.value).toRight(entry.invalid(TypeLookup.Declarations))
+  } yield options.copy(types = options.types + (oid -> entry.value))
 }

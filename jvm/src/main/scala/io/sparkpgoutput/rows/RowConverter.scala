@@ -14,7 +14,7 @@ import io.sparkpgoutput.types.ValueWriter
  *   the oids of the columns' types, 0 where not known
  */
 final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
-  import rowSchema.{failFast, options, rowType, schema}
+  import rowSchema.{failFast, rowType, schema, types}
 
   private val ordinals = rowSchema.required.toArray
   private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
@@ -23,7 +23,7 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
     case Right(conversions) =>
       conversions.zip(ordinals).zip(ValueWriter.all(writer, rowType)).toArray.map {
         case ((conversion, ordinal), slot) =>
-          new CellReader(schema(ordinal), options.pgType(typeIds(ordinal)), conversion, slot)
+          new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, slot)
       }
   }
 

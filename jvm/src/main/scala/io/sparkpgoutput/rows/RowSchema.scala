@@ -2,6 +2,7 @@ package io.sparkpgoutput.rows
 
 import org.apache.spark.sql.types._
 
+import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType}
 
 /**
@@ -13,6 +14,8 @@ import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType}
  *   the positions of those that are wanted, in order
  * @param options
  *   how values are read
+ * @param types
+ *   the types that columns can have
  * @param failFast
  *   whether a value that does not fit is an error, or NULL
  */
@@ -20,6 +23,7 @@ final case class RowSchema(
     schema: StructType,
     required: Seq[Int],
     options: ConversionOptions,
+    types: TypeRegistry,
     failFast: Boolean
 ) {
 
@@ -35,7 +39,7 @@ final case class RowSchema(
     } else {
       val found = required.map { ordinal =>
         val field = schema(ordinal)
-        val pgType = options.pgType(typeIds(ordinal))
+        val pgType = types.byOid(typeIds(ordinal))
         pgType
           .to(field.dataType, options)
           .toRight(RowSchema.refusal(field, typeIds(ordinal), pgType))

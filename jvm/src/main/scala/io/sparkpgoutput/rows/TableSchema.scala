@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.sparkpgoutput.protocol.{RelationColumnSchema, RelationSchema}
-import io.sparkpgoutput.types.{ConversionOptions, PgArray, PgType, PgUnknown, TypeModifier}
+import io.sparkpgoutput.types.TypeLookup
 
 /** The Spark schema of a table, as a Relation message defines it. */
 object TableSchema {
@@ -30,28 +30,20 @@ object TableSchema {
    * @param relation
    *   the struct `relation` of a decoded message
    */
-  def of(relation: InternalRow, options: ConversionOptions): StructType = {
+  def of(relation: InternalRow, types: TypeLookup): StructType = {
     val columns = relation.getArray(RelationSchema.COLUMNS)
     StructType(Seq.tabulate(columns.numElements()) { index =>
       val column = columns.getStruct(index, RelationColumnSchema.schema.length)
       val modifier = column.getInt(RelationColumnSchema.TYPE_MODIFIER)
-      val oid = column.getLong(RelationColumnSchema.TYPE_ID)
-      val pgType = options.pgType(oid)
+      val pgType = types.byOid(column.getLong(RelationColumnSchema.TYPE_ID))
       StructField(
         column.getUTF8String(RelationColumnSchema.NAME).toString,
         pgType.sparkType(modifier)
-      ).withComment(comment(pgType, oid, modifier))
+      ).withComment(pgType.describe(modifier))
     })
   }
 
   /** Formats a schema as DDL. A schema without columns is `STRUCT<>`, because DDL is not empty. */
   def ddl(schema: StructType): String =
     if (schema.isEmpty) schema.sql else schema.fields.map(_.toDDL).mkString(", ")
-
-  private def comment(pgType: PgType, oid: Long, modifier: Int): String = pgType match {
-    case _: PgUnknown => s"type with oid $oid"
-    case known =>
-      val brackets = if (known.isInstanceOf[PgArray]) "[]" else ""
-      known.name.stripSuffix("[]") + TypeModifier.text(known, modifier) + brackets
-  }
 }

@@ -22,17 +22,3 @@ abstract class Conversion {
     if (kind == 't') fromText(cells.bytes, cells.from, cells.to, out)
     else fromBinary(cells.bytes, cells.from, cells.to, out)
 }
-
-/** Reads to strings: text as it is, binary as the server would print it. */
-final class StringConversion(printer: Printer) extends Conversion {
-  private val text = new TextBuffer
-
-  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
-    out.write(bytes, from, to - from)
-
-  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    text.clear()
-    printer.print(bytes, from, to, text)
-    out.write(text.bytes, 0, text.size)
-  }
-}

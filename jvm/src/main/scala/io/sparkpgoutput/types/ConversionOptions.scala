@@ -3,6 +3,7 @@ package io.sparkpgoutput.types
 import java.time.{ZoneId, ZoneOffset}
 
 import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.types.datetime.DateStyle
 
 /**
  * What conversions need to know beside the types.
@@ -19,32 +20,12 @@ import io.sparkpgoutput.protocol.TextEncoding
  *   the server's, of dates and timestamps in text; those in ISO are read whatever it is
  * @param moneyScale
  *   the digits of money after the point
- * @param declared
- *   the types whose oids PostgreSQL does not fix
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
-    infinity: Infinity = Infinity.Error,
+    infinity: InfinityMode = InfinityMode.Error,
     dateStyle: DateStyle = DateStyle.Iso,
-    moneyScale: Int = 2,
-    declared: Map[Long, PgType] = Map.empty
-) {
-
-  /** The type with an oid; a [[PgUnknown]] where neither PostgreSQL nor an option says which it is. */
-  def pgType(oid: Long): PgType =
-    declared.getOrElse(oid, PgTypes.byOid.getOrElse(oid, new PgUnknown(oid)))
-}
-
-/** What an infinite date, timestamp or interval gives. */
-sealed abstract class Infinity(val name: String)
-
-object Infinity {
-  case object Error extends Infinity("error")
-  case object Null extends Infinity("null")
-
-  /** The first or the last that Spark prints: years 1 to 9999. */
-  case object Clamp extends Infinity("clamp")
-  val all: Seq[Infinity] = Seq(Error, Null, Clamp)
-}
+    moneyScale: Int = 2
+)

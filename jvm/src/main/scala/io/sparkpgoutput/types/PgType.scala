@@ -2,39 +2,57 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types.{DataType, StringType}
 
-/** A type of PostgreSQL, with the types of Spark's that its values can be read as. */
-abstract class PgType extends Serializable {
+/**
+ * A type of PostgreSQL's, and the Spark types that its values can be read as.
+ *
+ * By default, values are read as STRING only.
+ *
+ * @param name
+ *   the name in PostgreSQL's catalog (`pg_type.typname`)
+ */
+abstract class PgType(val name: String) {
 
-  /** As PostgreSQL's catalog has it (`pg_type.typname`). */
-  def name: String
-
-  /** What is between the elements in the text of an array (`pg_type.typdelim`). */
+  /** The character between the elements of an array's text (`pg_type.typdelim`). */
   def delimiter: Char = ','
 
-  /** What it is read as where nothing else is asked for; `modifier` is the column's. */
+  /** The text of a column's type modifier, as `format_type` shows it: `(12,2)` of `numeric(12,2)`. */
+  def modifierText(modifier: Int): String = ""
+
+  /** The type and its modifier, as people write them. */
+  def describe(modifier: Int): String = name + (if (modifier < 0) "" else modifierText(modifier))
+
+  /** Tells whether PostgreSQL or an option says which type this is. */
+  def isKnown: Boolean = true
+
+  def isArray: Boolean = false
+
+  /** The Spark type that values have unless the user asks for another one. */
   def sparkType(modifier: Int): DataType = StringType
 
-  /** Reads values as another type than STRING; None where that is not possible. */
-  protected def conversion(target: DataType, options: ConversionOptions): Option[Conversion]
+  /**
+   * Tells whether text of an unknown type is read as text of this type, if the user asks for a
+   * Spark type.
+   */
+  def readsUnknown(target: DataType): Boolean = false
+
+  /** Reads values as a Spark type other than STRING; None if that is not possible. */
+  protected def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = None
 
   /** Prints binary values. */
   def printer(options: ConversionOptions): Printer
 
-  /** Reads values as the type that is asked for; None where that is not possible. */
+  /** Reads values as a Spark type; None if that is not possible. */
   final def to(target: DataType, options: ConversionOptions): Option[Conversion] = target match {
     case _: StringType => Some(new StringConversion(printer(options)))
     case other         => conversion(other, options)
   }
 
+  /** The Spark type that values have in a VARIANT. */
+  protected def variantType: DataType = sparkType(-1)
+
+  /** Appends values to a VARIANT. */
+  def variantValue(options: ConversionOptions): VariantValue =
+    new VariantValue(variantType, to(variantType, options).get)
+
   override def toString: String = name
-
-  /** One of PostgreSQL's own is the same one where it is sent to. */
-  protected def writeReplace(): AnyRef =
-    if (PgTypes.declared(name).exists(_ eq this)) new PgType.Named(name) else this
-}
-
-private object PgType {
-  final private class Named(name: String) extends Serializable {
-    private def readResolve(): AnyRef = PgTypes.declared(name).get
-  }
 }

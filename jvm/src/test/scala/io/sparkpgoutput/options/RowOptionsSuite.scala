@@ -5,7 +5,8 @@ import java.time.{ZoneId, ZoneOffset}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.InLocale
-import io.sparkpgoutput.types.{ConversionOptions, DateStyle, Infinity}
+import io.sparkpgoutput.types.datetime.DateStyle
+import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
 
 class RowOptionsSuite extends AnyFunSuite {
   private def parsed(options: (String, String)*): RowOptions =
@@ -23,7 +24,7 @@ class RowOptionsSuite extends AnyFunSuite {
 
   test("each option, names and values in any case") {
     assert(!parsed("Mode" -> "permissive").failFast)
-    Infinity.all.foreach { infinity =>
+    InfinityMode.all.foreach { infinity =>
       assert(conversion("INFINITY" -> infinity.name.toUpperCase).infinity == infinity)
     }
     DateStyle.all.foreach { style =>
@@ -34,8 +35,9 @@ class RowOptionsSuite extends AnyFunSuite {
     }
     assert(conversion("encoding" -> "LATIN1").encoding.toString == "ISO-8859-1")
     val declared =
-      conversion("type.16402" -> "int4", "TYPE.4294967295" -> "array:range:int8").declared
-    assert(declared.view.mapValues(_.name).toMap == Map(16402L -> "int4", 4294967295L -> "range[]"))
+      parsed("type.16402" -> "int4", "TYPE.4294967295" -> "array:range:int8").types
+    assert(declared.byOid(16402).name == "int4")
+    assert(declared.byOid(4294967295L).name == "range[]")
     InLocale("tr")(assert(parsed("TIMEZONE" -> "UTC", "INFINITY" -> "CLAMP").timeZone.nonEmpty))
   }
 

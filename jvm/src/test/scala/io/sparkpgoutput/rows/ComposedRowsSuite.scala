@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.{SafeProjection, UnsafeProjecti
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.types.{ComposedCells, InvalidValue, ValueWriter}
+import io.sparkpgoutput.types.containers.ComposedCells
+import io.sparkpgoutput.types.{ConversionOptions, InvalidValue, ValueWriter}
 
 /**
  * Rows with a column of each composed type, which are byte by byte what Spark would make of their
@@ -23,7 +24,7 @@ class ComposedRowsSuite extends PropertySuite {
       struct.add(s"c$index", cells.head.target)
   }
   private val conversions = columns.map { cells =>
-    cells.head.pgType.to(cells.head.target, ComposedCells.options).get
+    cells.head.pgType.to(cells.head.target, ConversionOptions()).get
   }
   private val types = schema.fields.map(_.dataType)
   private val safe = SafeProjection.create(types)

@@ -12,14 +12,15 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.InvalidValueException
 import io.sparkpgoutput.protocol.DecodedTuple
 import io.sparkpgoutput.protocol.Messages.Cell
-import io.sparkpgoutput.types.{ConversionOptions, TypedTuples}
+import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.types.registry.{TypeRegistry, TypedTuples}
 
 class RowConverterSuite extends PropertySuite {
   import TypedTuples._
 
   private def converter(columns: Seq[Column], required: Seq[Int], failFast: Boolean) =
     new RowConverter(
-      RowSchema(schema(columns), required, ConversionOptions(), failFast),
+      RowSchema(schema(columns), required, ConversionOptions(), TypeRegistry(), failFast),
       columns.map(_.oid)
     )
 

@@ -14,7 +14,7 @@ import io.sparkpgoutput.protocol.{
   RelationSchema,
   TextEncoding
 }
-import io.sparkpgoutput.types.{ConversionOptions, PgTypes}
+import io.sparkpgoutput.types.registry.{BuiltInTypes, TypeRegistry}
 
 class TableSchemaSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
@@ -22,7 +22,7 @@ class TableSchemaSuite extends PropertySuite {
   private def ddl(message: Message): String = {
     val row = decoder.decode(message.bytes, message.context)
     val relation = row.getStruct(MessageSchema.RELATION, RelationSchema.schema.length)
-    TableSchema.ddl(TableSchema.of(relation, ConversionOptions()))
+    TableSchema.ddl(TableSchema.of(relation, TypeRegistry()))
   }
 
   private def columns(message: Message) =
@@ -59,7 +59,7 @@ class TableSchemaSuite extends PropertySuite {
         read.zip(found).foreach { case (field, column) =>
           val oid = column("type_id").asInstanceOf[Long]
           val modifier = column("type_modifier").asInstanceOf[Int]
-          val pgType = ConversionOptions().pgType(oid)
+          val pgType = TypeRegistry().byOid(oid)
           assert(field.dataType == pgType.sparkType(modifier))
           assert(field.nullable)
         }
@@ -70,12 +70,12 @@ class TableSchemaSuite extends PropertySuite {
   test("odd names and all types survive the DDL") {
     val names =
       Seq("1e5", "12", "1d", "a b", "a`b", "select", "a.b", "timestamp", "Ä", "'", "--", "a\nb")
-    PgTypes.byOid.keys.zipWithIndex.foreach { case (oid, index) =>
+    BuiltInTypes.byOid.keys.zipWithIndex.foreach { case (oid, index) =>
       val name = names(index % names.size)
       val read = StructType.fromDDL(ddl(table(name, oid, -1)))
       assert(read.fieldNames.toSeq == Seq(name))
-      assert(read.head.dataType == PgTypes.byOid(oid).sparkType(-1))
-      assert(read.head.getComment().contains(PgTypes.byOid(oid).name))
+      assert(read.head.dataType == BuiltInTypes.byOid(oid).sparkType(-1))
+      assert(read.head.getComment().contains(BuiltInTypes.byOid(oid).name))
     }
   }
 

@@ -12,11 +12,13 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.{PgOutputException, SchemaMismatchException}
 import io.sparkpgoutput.protocol.Messages.Cell
 import io.sparkpgoutput.protocol.TupleSchema
-import io.sparkpgoutput.types.{ConversionOptions, TypedTuples}
+import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.types.registry.{TypeRegistry, TypedTuples}
 
 class TupleReaderSuite extends PropertySuite {
   private val schema = StructType.fromDDL("a INT, b STRING")
-  private val rowSchema = RowSchema(schema, Seq(0, 1), ConversionOptions(), failFast = true)
+  private val rowSchema =
+    RowSchema(schema, Seq(0, 1), ConversionOptions(), TypeRegistry(), failFast = true)
 
   private def ids(oids: Any*): ArrayData = new GenericArrayData(oids.toArray[Any])
 

@@ -3,6 +3,7 @@ package io.sparkpgoutput.changes.rows
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
  * Which rows are made of changes, and what they have.
@@ -13,6 +14,8 @@ import io.sparkpgoutput.types.ConversionOptions
  *   which of them rows are to have, in order
  * @param requiredFields
  *   which fields of [[ChangeSchema]] are to follow, in order
+ * @param types
+ *   the types that columns can have
  * @param failFast
  *   whether a value that does not fit its type is an error, or NULL
  */
@@ -22,6 +25,7 @@ final case class ChangeFormat(
     requiredFields: Seq[Int],
     filter: ChangeFilter,
     options: ConversionOptions,
+    types: TypeRegistry,
     failFast: Boolean
 ) {
 

@@ -13,7 +13,6 @@ import io.sparkpgoutput.changes.rows.ChangeSchema._
 import io.sparkpgoutput.changes.transactions.{KnownRelations, SchemaMessage, Transaction}
 import io.sparkpgoutput.errors.SchemaMismatchException
 import io.sparkpgoutput.rows.RowSchema
-import io.sparkpgoutput.types.PgTypes
 
 /** The rows of changes whose transactions are known to be committed. Not thread-safe. */
 final class ChangeRowWriter(format: ChangeFormat) {
@@ -177,14 +176,9 @@ final class ChangeRowWriter(format: ChangeFormat) {
   private def make(sent: SchemaMessage, known: KnownRelations): Table = {
     val relation = relationReader.relation(sent)
     val isWanted = format.filter.keepsTable(relation.name)
-    val domains = for {
-      message <- known.typeMessages
-      (oid, name) <- relationReader.baseType(message)
-      pgType <- PgTypes.declared(name)
-    } yield oid -> pgType
-    val options = format.options.copy(declared = domains.toMap ++ format.options.declared)
+    val types = format.types.withDomains(known.typeMessages.flatMap(relationReader.baseType(_)))
     val reader =
-      if (isWanted) TableWriter.of(relation, format.copy(options = options), writer, position)
+      if (isWanted) TableWriter.of(relation, format.copy(types = types), writer, position)
       else null
     new Table(sent, relation, reader)
   }

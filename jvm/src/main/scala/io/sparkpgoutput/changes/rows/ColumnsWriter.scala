@@ -57,7 +57,7 @@ final class ColumnsWriter(
       slot: Option[ValueWriter]
   ): Option[ValueWriter] = {
     val column = relation.columns(index)
-    val pgType = format.options.pgType(column.typeId)
+    val pgType = format.types.byOid(column.typeId)
     pgType.to(field.dataType, format.options) match {
       case None if ignoreOthers =>
         unreadable(index) = true

@@ -3,7 +3,8 @@ package io.sparkpgoutput.changes.rows
 import java.nio.charset.StandardCharsets
 
 import io.sparkpgoutput.changes.ChangesError
-import io.sparkpgoutput.types.{InvalidValue, StringMapWriter, StringPairs, ValueWriter}
+import io.sparkpgoutput.types.containers.{KeyValueBuffer, StringMapWriter}
+import io.sparkpgoutput.types.{InvalidValue, ValueWriter}
 
 /**
  * Writes a table's columns as a map of their names to PostgreSQL's text: a NULL is a key with a NULL
@@ -14,9 +15,9 @@ final class MapWriter(relation: Relation, format: ChangeFormat, slot: ValueWrite
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =
     relation.columns.map(column =>
-      format.options.pgType(column.typeId).printer(format.options)
+      format.types.byOid(column.typeId).printer(format.options)
     ).toArray
-  private val pairs = new StringPairs
+  private val pairs = new KeyValueBuffer
   private val map = new StringMapWriter
 
   override def writeNulls(): Unit = slot.setNull()

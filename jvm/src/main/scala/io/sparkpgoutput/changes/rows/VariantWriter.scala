@@ -15,7 +15,7 @@ import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 final class VariantWriter(relation: Relation, format: ChangeFormat, slot: ValueWriter)
     extends TableWriter(relation) {
   private val values = relation.columns
-    .map(column => new VariantValue(format.options.pgType(column.typeId), format.options))
+    .map(column => format.types.byOid(column.typeId).variantValue(format.options))
     .toArray
   private var builder: VariantBuilder = _
   private val fields = new ArrayList[VariantBuilder.FieldEntry]

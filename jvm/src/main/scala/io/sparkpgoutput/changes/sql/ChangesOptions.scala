@@ -69,6 +69,7 @@ final case class ChangesOptions(
       ChangeSchema.schema.indices,
       ChangeFilter(tables),
       row.conversionIn(DateTimeUtils.getZoneId(conf.sessionLocalTimeZone)),
+      row.types,
       failFast = row.failFast
     )
   }

@@ -98,7 +98,7 @@ object TableFunctions {
     val found = TableSchemas(
       definitions.output.head,
       named,
-      options.row.conversion,
+      options.row.types,
       SQLConf.get.caseSensitiveAnalysis
     )
     val columns = attributes(TableSchemas.schema)

@@ -22,7 +22,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
 import io.sparkpgoutput.protocol.{PgTypeSchema, RelationSchema}
 import io.sparkpgoutput.rows.{MergedSchema, TableSchema}
-import io.sparkpgoutput.types.{ConversionOptions, PgTypes}
+import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
  * Finds the schemas of tables in their definitions.
@@ -35,7 +35,7 @@ import io.sparkpgoutput.types.{ConversionOptions, PgTypes}
 case class TableSchemas(
     definitions: Expression,
     named: Seq[TableName],
-    options: ConversionOptions,
+    types: TypeRegistry,
     caseSensitive: Boolean
 ) extends UnaryExpression
     with CodegenFallback {
@@ -53,14 +53,14 @@ case class TableSchemas(
   override protected def nullSafeEval(array: Any): Any = {
     val elements = array.asInstanceOf[ArrayData]
     val all = Seq.tabulate(elements.numElements())(elements.getStruct(_, members.length))
-    val (relations, types) = all.partition(!_.isNullAt(Relation))
-    val optionsOf =
-      types.groupBy(source).view.mapValues(withDomains).toMap.withDefaultValue(options)
+    val (relations, typeMessages) = all.partition(!_.isNullAt(Relation))
+    val typesOf =
+      typeMessages.groupBy(source).view.mapValues(withDomains).toMap.withDefaultValue(types)
     val tables = relations.groupBy(tableName)
     val names = (tables.keySet ++ named).toSeq.sortBy(_.toString)
     new GenericArrayData(names.map { name =>
       val found = tables.getOrElse(name, Nil).sortBy(_.getLong(First))
-      val schemas = found.map(row => TableSchema.of(relationOf(row), optionsOf(source(row))))
+      val schemas = found.map(row => TableSchema.of(relationOf(row), typesOf(source(row))))
       val last = schemas.zip(found).maxByOption(_._2.getLong(Last)).map(_._1)
       val merged = last.map(_ => MergedSchema.of(schemas, caseSensitive))
       InternalRow(
@@ -74,15 +74,12 @@ case class TableSchemas(
   private def source(definition: InternalRow): Any = definition.get(Source, sourceType)
 
   /** The oid of a domain is not fixed, but a Type message names its base type. */
-  private def withDomains(types: Seq[InternalRow]): ConversionOptions = {
-    val domains = for {
-      row <- types.sortBy(_.getLong(Last))
+  private def withDomains(messages: Seq[InternalRow]): TypeRegistry =
+    types.withDomains(for {
+      row <- messages.sortBy(_.getLong(Last))
       pgType = row.getStruct(PgType, PgTypeSchema.schema.length)
       if pgType.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0
-      base <- PgTypes.declared(pgType.getUTF8String(PgTypeSchema.NAME).toString)
-    } yield pgType.getLong(PgTypeSchema.ID) -> base
-    options.copy(declared = domains.toMap ++ options.declared)
-  }
+    } yield pgType.getLong(PgTypeSchema.ID) -> pgType.getUTF8String(PgTypeSchema.NAME).toString)
 
   override protected def withNewChildInternal(child: Expression): Expression =
     copy(definitions = child)

@@ -67,7 +67,7 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
     val parsed =
       parsedOptions.fold(problem => throw new IllegalArgumentException(problem), identity)
     if (!TableSchema.isComplete(relation)) null
-    else UTF8String.fromString(TableSchema.ddl(TableSchema.of(relation, parsed.conversion)))
+    else UTF8String.fromString(TableSchema.ddl(TableSchema.of(relation, parsed.types)))
   }
 
   /** NULL options count as no options, so this is not null-safe as other binary expressions are. */

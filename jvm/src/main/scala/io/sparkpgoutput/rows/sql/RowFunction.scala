@@ -107,7 +107,14 @@ abstract class RowFunction
   private def wholeSchema: RowSchema = {
     // Before the analyzer has set the session's, any time zone serves to find the conversions.
     val sessionZone = if (timeZoneId.isDefined) zoneId else ZoneId.of("UTC")
-    RowSchema(wholeRow, wholeRow.indices, rowOptions.conversionIn(sessionZone), failFast)
+    val options = rowOptions
+    RowSchema(
+      wholeRow,
+      wholeRow.indices,
+      options.conversionIn(sessionZone),
+      options.types,
+      failFast
+    )
   }
 
   /** What its rows are and how they are read. */

@@ -13,6 +13,7 @@ import io.sparkpgoutput.changes.transactions.{
 }
 import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** The committed changes of a stream, and the transactions open at its end. */
 final case class BatchRead(rows: Seq[UnsafeRow], open: Seq[OpenTransaction]) {
@@ -37,6 +38,7 @@ object BatchRead {
       fields,
       ChangeFilter(),
       ConversionOptions(),
+      TypeRegistry(),
       failFast = true
     )
 

@@ -20,7 +20,7 @@ import io.sparkpgoutput.decode.sql.MessageFunction
 import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
 import io.sparkpgoutput.protocol.Messages.Cell
 import io.sparkpgoutput.protocol.TupleSchema
-import io.sparkpgoutput.types.TypedTuples
+import io.sparkpgoutput.types.registry.TypedTuples
 
 /** Both functions: their arguments, and how they are evaluated. */
 class RowFunctionSuite extends SparkFunSuite with ExpressionEvalHelper with SQLHelper {

@@ -20,7 +20,7 @@ import io.sparkpgoutput.decode.sql.{
 import io.sparkpgoutput.decode.{Mutations, RequiredSchemas}
 import io.sparkpgoutput.errors.{InvalidValueException, MalformedMessageException, PgOutputException}
 import io.sparkpgoutput.protocol.{Message, MessageSchema, Messages, TupleSchema}
-import io.sparkpgoutput.types.TypedTuples
+import io.sparkpgoutput.types.registry.TypedTuples
 
 /** A row that is read from the message, or of a tuple's bytes, is that of the decode's tuple. */
 class RowOfMessageSuite extends PropertySuite {

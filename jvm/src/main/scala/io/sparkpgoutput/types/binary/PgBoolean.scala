@@ -1,0 +1,50 @@
+package io.sparkpgoutput.types.binary
+
+import org.apache.spark.sql.types.{BooleanType, DataType}
+
+import io.sparkpgoutput.types.{
+  Ascii,
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  TextBuffer,
+  ValueWriter
+}
+
+/** bool. The text is `t` or `f`; true, false, 1 and 0 are taken too, as the server takes them. */
+object PgBoolean extends PgType("bool") {
+  override def sparkType(modifier: Int): DataType = BooleanType
+  override def readsUnknown(target: DataType): Boolean = target == BooleanType
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    Option.when(target == BooleanType)(new Conversion {
+      override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+        out.write(parse(bytes, from, to))
+
+      override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+        out.write(read(bytes, from, to))
+    })
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
+      out.add(if (read(bytes, from, to)) 't' else 'f')
+  }
+
+  private def read(bytes: Array[Byte], from: Int, to: Int): Boolean = {
+    InvalidValue.requireSize(name, to - from, 1)
+    bytes(from) != 0
+  }
+
+  private def parse(bytes: Array[Byte], from: Int, to: Int): Boolean =
+    if (to - from == 1) {
+      bytes(from) match {
+        case 't' | '1' => true
+        case 'f' | '0' => false
+        case _         => throw InvalidValue.malformed(name)
+      }
+    } else if (Ascii.equal(bytes, from, to, "true")) true
+    else if (Ascii.equal(bytes, from, to, "false")) false
+    else throw InvalidValue.malformed(name)
+}

@@ -1,0 +1,72 @@
+package io.sparkpgoutput.types.containers
+
+import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeWriter}
+import org.apache.spark.sql.types.{ArrayType, DataType}
+
+import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
+
+/** Reads arrays to ARRAY, nested once for each dimension. */
+final class ArrayConversion(
+    target: ArrayType,
+    text: ArrayElements,
+    binary: ArrayElements,
+    element: Conversion
+) extends ArrayElementsConversion(text, binary) {
+
+  /** The types of what is in the arrays, from the outermost to the elements'. */
+  private val elementTypes: Array[DataType] = {
+    def nested(array: ArrayType): List[DataType] = array.elementType :: (array.elementType match {
+      case inner: ArrayType => nested(inner)
+      case _                => Nil
+    })
+    nested(target).toArray
+  }
+  private val depth = elementTypes.length
+  private val writers = new Array[UnsafeArrayWriter](depth)
+  private var slot: ValueWriter = _
+  private var parent: UnsafeWriter = _
+
+  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
+    if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
+    if (out.writer ne parent) prepare(out.writer)
+    val start = parent.cursor
+    if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)
+    parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
+  }
+
+  private def prepare(parent: UnsafeWriter): Unit = {
+    this.parent = parent
+    elementTypes.indices.foreach { dimension =>
+      writers(dimension) =
+        new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
+    }
+    slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
+  }
+
+  private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {
+    val writer = writers(dimension)
+    val size = elements.sizes(dimension)
+    writer.initialize(size)
+    var index = 0
+    while (index < size) {
+      if (dimension == depth - 1) {
+        slot.ordinal = index
+        if (elements.next()) elements.convert(element, slot) else slot.setNull()
+      } else {
+        val start = writer.cursor
+        writeDimension(dimension + 1, elements)
+        writer.setOffsetAndSizeFromPreviousCursor(index, start)
+      }
+      index += 1
+    }
+  }
+
+  private def otherDepth(elements: ArrayElements) = {
+    val leaf: DataType = elementTypes(depth - 1)
+    val fitting = (1 to elements.dimensions).foldLeft(leaf)((inner, _) => ArrayType(inner))
+    new InvalidValue(
+      s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
+      s"use ${fitting.sql}"
+    )
+  }
+}

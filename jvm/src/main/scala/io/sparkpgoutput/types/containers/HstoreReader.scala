@@ -1,0 +1,79 @@
+package io.sparkpgoutput.types.containers
+
+import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.types.{Ascii, BinaryReader, EncodedText, InvalidValue, TextBuffer}
+
+/** Reads the pairs of an hstore; they are there until the next is read. */
+final class HstoreReader(encoding: TextEncoding) {
+  import HstoreReader._
+
+  private val binary = new BinaryReader(PgHstore.name)
+  private val text = new EncodedText(encoding)
+
+  val pairs = new KeyValueBuffer
+
+  /** An int4, the number of pairs; of each key and value an int4, its size or -1, and its text. */
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    binary.start(bytes, from, to)
+    pairs.clear()
+    val count = binary.count(LeastBytes)
+    var index = 0
+    while (index < count) {
+      addText(binary.int32(), pairs.keys)
+      val size = binary.int32()
+      if (size != -1) addText(size, pairs.values)
+      pairs.addPair(valueIsNull = size == -1)
+      index += 1
+    }
+    binary.finish()
+    finish()
+  }
+
+  private def addText(size: Int, out: TextBuffer): Unit = {
+    val from = binary.take(size)
+    text.print(binary.bytes, from, from + size, out)
+  }
+
+  /** `"key"=>"value", "key"=>NULL`, with a backslash before each quote and backslash within. */
+  def fromText(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    pairs.clear()
+    var at = from
+    while (at < to) {
+      if (at > from) at = literal(", ", bytes, at, to)
+      at = quoted(bytes, at, to, pairs.keys)
+      at = literal("=>", bytes, at, to)
+      val isNull = at < to && bytes(at) != '"'
+      at = if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values)
+      pairs.addPair(isNull)
+    }
+    finish()
+  }
+
+  /** Where the text ends that is to be there. */
+  private def literal(text: String, bytes: Array[Byte], at: Int, to: Int): Int = {
+    val end = at + text.length
+    if (end > to || !Ascii.equal(bytes, at, end, text)) throw malformed
+    end
+  }
+
+  /** Where the quoted text ends, which is added without its quotes and escapes. */
+  private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
+    var at = literal("\"", bytes, from, to)
+    while (at < to && bytes(at) != '"') {
+      if (bytes(at) == '\\') at += 1
+      if (at == to) throw malformed
+      out.add(bytes(at).toInt)
+      at += 1
+    }
+    literal("\"", bytes, at, to)
+  }
+
+  private def finish(): Unit =
+    if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
+
+  private def malformed = InvalidValue.malformed(PgHstore.name)
+}
+
+private object HstoreReader {
+  private val LeastBytes = 8
+}

@@ -1,0 +1,32 @@
+package io.sparkpgoutput.types.containers
+
+import io.sparkpgoutput.types.{BinaryReader, ConversionOptions, PgType, Printer, TextBuffer}
+
+/**
+ * Multiranges, as text: `{[1,3),[5,8)}`. Binary: i32 number of ranges; for each i32 length and
+ * range.
+ *
+ * @see
+ *   `multirange_out`, `multirange_send`
+ */
+final class PgMultirange(name: String, range: PgType) extends PgType(name) {
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    private val reader = new BinaryReader(name)
+    private val printer = range.printer(options)
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      reader.start(bytes, from, to)
+      val ranges = reader.count(5)
+      out.add('{')
+      var index = 0
+      while (index < ranges) {
+        if (index > 0) out.add(',')
+        val at = reader.take(reader.int32())
+        printer.print(bytes, at, reader.position, out)
+        index += 1
+      }
+      out.add('}')
+      reader.finish()
+    }
+  }
+}

@@ -1,0 +1,148 @@
+package io.sparkpgoutput.types.containers
+
+import org.apache.spark.sql.types.{BooleanType, DataType, StructType}
+
+import io.sparkpgoutput.types.{
+  Ascii,
+  BinaryReader,
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  ValueWriter
+}
+
+/**
+ * Ranges: STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty. A bound that there is
+ * not, as in an empty range, is NULL and not inclusive.
+ *
+ * Text: `[1,5)`, `(,5]`, `empty`. Binary: u8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
+ * 8 no lower bound, 16 no upper bound); for each bound that there is i32 length and value.
+ *
+ * @see
+ *   `range_out`, `range_send`
+ */
+final class PgRange(name: String, subtype: PgType) extends PgType(name) {
+  override def readsUnknown(target: DataType): Boolean = target match {
+    case struct: StructType => !subtype.isKnown && PgRange.isRange(struct)
+    case _                  => false
+  }
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case struct: StructType if PgRange.isRange(struct) =>
+        for {
+          lower <- subtype.to(struct(PgRange.Lower).dataType, options)
+          upper <- subtype.to(struct(PgRange.Upper).dataType, options)
+        } yield new RangeConversion(name, struct, lower, upper)
+      case _ => None
+    }
+
+  override def printer(options: ConversionOptions): Printer =
+    new RangePrinter(name, subtype.printer(options))
+}
+
+object PgRange {
+  final val Lower = 0
+  final val Upper = 1
+  final val LowerInclusive = 2
+  final val UpperInclusive = 3
+  final val Empty = 4
+
+  /** The flags of binary values; `src/include/utils/rangetypes.h`. */
+  final val EmptyFlag = 1
+  final val LowerInclusiveFlag = 2
+  final val UpperInclusiveFlag = 4
+  final val NoLowerFlag = 8
+  final val NoUpperFlag = 16
+  final private val AllFlags = 31
+
+  private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
+
+  /** Those of a value; of a bound that there is not, as the server has it, not inclusive. */
+  def readFlags(typeName: String, reader: BinaryReader): Int = {
+    val flags = reader.uint8()
+    val contradict =
+      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
+        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
+    if ((flags & ~AllFlags) != 0 || contradict) throw InvalidValue.malformed(typeName)
+    flags
+  }
+
+  /** Whether the struct's members are those of a range, in this order. */
+  def isRange(struct: StructType): Boolean =
+    struct.length == names.length &&
+      struct.fieldNames.zip(names).forall { case (a, b) => a.equalsIgnoreCase(b) } &&
+      struct.take(LowerInclusive).forall(_.nullable) &&
+      struct.drop(LowerInclusive).forall(_.dataType == BooleanType)
+}
+
+final private class RangeConversion(
+    typeName: String,
+    struct: StructType,
+    lower: Conversion,
+    upper: Conversion
+) extends Conversion {
+  import PgRange._
+
+  private val bound = new TextField(typeName, "])")
+  private val reader = new BinaryReader(typeName)
+  private val slots = new StructWriter(struct)
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    slots.open(out)
+    if (Ascii.equal(bytes, from, to, "empty")) writeEmpty()
+    else {
+      if (to - from < 3 || bytes(from) != '[' && bytes(from) != '(') throw malformed
+      val comma = readBound(bytes, from + 1, to, lower, Lower)
+      if (bytes(comma) != ',') throw malformed
+      slots(LowerInclusive).write(bytes(from) == '[' && !bound.isMissing)
+      val last = readBound(bytes, comma + 1, to, upper, Upper)
+      if (bytes(last) == ',' || last != to - 1) throw malformed
+      slots(UpperInclusive).write(bytes(last) == ']' && !bound.isMissing)
+      slots(Empty).write(false)
+    }
+    slots.close(out)
+  }
+
+  private def readBound(text: Array[Byte], at: Int, end: Int, to: Conversion, ordinal: Int): Int = {
+    val next = bound.read(text, at, end)
+    if (bound.isMissing) slots(ordinal).setNull()
+    else to.fromText(bound.bytes, bound.from, bound.to, slots(ordinal))
+    next
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    reader.start(bytes, from, to)
+    slots.open(out)
+    val flags = readFlags(typeName, reader)
+    if ((flags & EmptyFlag) != 0) writeEmpty()
+    else {
+      readBound(flags, NoLowerFlag, lower, Lower)
+      readBound(flags, NoUpperFlag, upper, Upper)
+      slots(LowerInclusive).write((flags & LowerInclusiveFlag) != 0)
+      slots(UpperInclusive).write((flags & UpperInclusiveFlag) != 0)
+      slots(Empty).write(false)
+    }
+    reader.finish()
+    slots.close(out)
+  }
+
+  private def readBound(flags: Int, missing: Int, to: Conversion, ordinal: Int): Unit =
+    if ((flags & missing) != 0) slots(ordinal).setNull()
+    else {
+      val at = reader.take(reader.int32())
+      to.fromBinary(reader.bytes, at, reader.position, slots(ordinal))
+    }
+
+  private def writeEmpty(): Unit = {
+    slots(Lower).setNull()
+    slots(Upper).setNull()
+    slots(LowerInclusive).write(false)
+    slots(UpperInclusive).write(false)
+    slots(Empty).write(true)
+  }
+
+  private def malformed = InvalidValue.malformed(typeName)
+}

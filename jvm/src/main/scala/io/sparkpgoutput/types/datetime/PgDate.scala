@@ -1,0 +1,71 @@
+package io.sparkpgoutput.types.datetime
+
+import org.apache.spark.sql.types.{DataType, DateType}
+
+import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.types.numbers.LongReader
+import io.sparkpgoutput.types.{
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  TextBuffer,
+  ValueWriter
+}
+
+/**
+ * date. Sent as int32: days since 2000-01-01, the greatest and the least being infinity and
+ * -infinity.
+ *
+ * @see
+ *   `date_send`, `date_out`
+ */
+object PgDate extends PgType("date") {
+  override def sparkType(modifier: Int): DataType = DateType
+  override def readsUnknown(target: DataType): Boolean = target == DateType
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    Option.when(target == DateType)(
+      new DateTimeConversion(reader(options.dateStyle), unitsPerDay = 1, options.infinity) {
+        override protected def convert(value: Long): Long = value
+        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
+      }
+    )
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      val days = read(bytes, from, to)
+      if (!InfiniteValue.print(days, out)) {
+        val date = CivilDate.ofDays(days)
+        DateTimePrinter.date(date, out)
+        DateTimePrinter.era(date, out)
+      }
+    }
+  }
+
+  /** Whether there is such a date, of days since 2000-01-01: `IS_VALID_DATE`. */
+  def isValid(days: Long): Boolean = days >= First && days < End
+
+  private def reader(style: DateStyle) = new LongReader {
+    private val text = new DateTimeText(name, style)
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
+      text.date(bytes, from, to)
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
+  }
+
+  private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, 4)
+    val days = BigEndian.int32(bytes, from)
+    if (days == Int.MaxValue) InfiniteValue.End
+    else if (days == Int.MinValue) InfiniteValue.Begin
+    else if (isValid(days.toLong)) days.toLong
+    else throw InvalidValue.malformed(name)
+  }
+
+  /** 4714-11-24 BC, the first day of the Julian period, and 5874898-06-04. */
+  private val First = -2451545L
+  private val End = 2145031949L
+}

@@ -1,0 +1,66 @@
+package io.sparkpgoutput.types.json
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets
+
+import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
+import org.apache.spark.unsafe.types.VariantVal
+
+import com.fasterxml.jackson.core.exc.StreamConstraintsException
+import com.fasterxml.jackson.core.{JsonFactory, JsonFactoryBuilder}
+
+import io.sparkpgoutput.types.{Conversion, InvalidValue, Printer, TextBuffer, ValueWriter}
+
+/**
+ * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. Of a
+ * key that comes twice, which json may have, the last value holds, as in jsonb.
+ */
+final class JsonConversion(typeName: String, printer: Printer)
+    extends Conversion {
+  private val json = new TextBuffer
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    json.clear()
+    printer.print(bytes, from, to, json)
+    fromText(json.bytes, 0, json.size, out)
+  }
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    // From a string, not from the bytes: of bytes Jackson would guess the encoding.
+    val text = new String(bytes, from, to - from, StandardCharsets.UTF_8)
+    out.write(
+      try parse(text)
+      catch {
+        case _: VariantSizeLimitException =>
+          throw new InvalidValue("is too large for VARIANT", JsonConversion.Remedy)
+        case _: StreamConstraintsException =>
+          throw new InvalidValue(
+            "has parts too long or too deep for VARIANT",
+            JsonConversion.Remedy
+          )
+        case _: IOException => throw malformed
+      }
+    )
+  }
+
+  private def parse(text: String): VariantVal = {
+    val parser = new ExactJsonParser(JsonConversion.factory.createParser(text))
+    try {
+      parser.nextToken()
+      val variant = VariantBuilder.parseJson(parser, true)
+      if (parser.nextToken() != null) throw malformed
+      new VariantVal(variant.getValue, variant.getMetadata)
+    } finally parser.close()
+  }
+
+  private def malformed =
+    new InvalidValue(s"is no value of type $typeName", JsonConversion.Remedy)
+}
+
+object JsonConversion {
+  val Remedy = "use STRING"
+
+  // Keys are the data's, so that they are not to stay in the JVM's table of strings.
+  private val factory: JsonFactory =
+    new JsonFactoryBuilder().disable(JsonFactory.Feature.INTERN_FIELD_NAMES).build()
+}

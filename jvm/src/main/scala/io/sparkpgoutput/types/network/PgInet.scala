@@ -1,0 +1,94 @@
+package io.sparkpgoutput.types.network
+
+import io.sparkpgoutput.types.{ConversionOptions, InvalidValue, PgType, Printer, TextBuffer}
+
+/**
+ * inet and cidr. Binary: a byte each for the family (2 or 3, IPv4 or IPv6), the bits of the
+ * netmask, whether it is a cidr, and the size of the address; then the address.
+ *
+ * @see
+ *   `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
+ */
+final class PgInet private (name: String, alwaysBits: Boolean)
+    extends PgType(name) {
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      if (to - from < 4) throw InvalidValue.malformed(name)
+      val bits = bytes(from + 1) & 0xff
+      val size = bytes(from) match {
+        case 2 => 4
+        case 3 => 16
+        case _ => throw InvalidValue.malformed(name)
+      }
+      if (bits > 8 * size || bytes(from + 3) != size || to - from != 4 + size) {
+        throw InvalidValue.malformed(name)
+      }
+      if (size == 4) PgInet.printV4(bytes, from + 4, out) else PgInet.printV6(bytes, from + 4, out)
+      if (alwaysBits || bits != 8 * size) {
+        out.add('/')
+        out.number(bits.toLong)
+      }
+    }
+  }
+}
+
+object PgInet {
+  val Inet = new PgInet("inet", alwaysBits = false)
+  val Cidr = new PgInet("cidr", alwaysBits = true)
+
+  private val Words = 8
+
+  private def printV4(bytes: Array[Byte], from: Int, out: TextBuffer): Unit = {
+    var at = 0
+    while (at < 4) {
+      if (at > 0) out.add('.')
+      out.number(bytes(from + at) & 0xffL)
+      at += 1
+    }
+  }
+
+  /** Words in hexadecimal; the first of the longest runs of two or more zero words is left out. */
+  private def printV6(bytes: Array[Byte], from: Int, out: TextBuffer): Unit = {
+    var zeros = 0 // the run: where it begins, and its words
+    var size = 1
+    var run = 0
+    var at = 0
+    while (at < Words) {
+      run = if (word(bytes, from, at) == 0) run + 1 else 0
+      if (run > size) { size = run; zeros = at + 1 - run }
+      at += 1
+    }
+    val end = if (size > 1) zeros + size else -1
+    // An IPv4 address in an IPv6 one: ::1.2.3.4 or ::ffff:1.2.3.4.
+    val hasV4 = zeros == 0 && (size == 6 || size == 5 && word(bytes, from, 5) == 0xffff)
+    at = 0
+    while (at < Words)
+      if (at == zeros && end > 0) {
+        out.add(':')
+        at = end
+        if (end == Words) out.add(':')
+      } else {
+        if (at > 0) out.add(':')
+        if (at == 6 && hasV4) {
+          printV4(bytes, from + 12, out)
+          at = Words
+        } else {
+          hexadecimal(word(bytes, from, at), out)
+          at += 1
+        }
+      }
+  }
+
+  private def word(bytes: Array[Byte], from: Int, index: Int): Int =
+    (bytes(from + 2 * index) & 0xff) << 8 | bytes(from + 2 * index + 1) & 0xff
+
+  private def hexadecimal(word: Int, out: TextBuffer): Unit = {
+    var shift = 12
+    while (shift > 0 && word >> shift == 0) shift -= 4
+    while (shift >= 0) {
+      out.hexDigit(word >> shift)
+      shift -= 4
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package io.sparkpgoutput.types.numbers
+
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
+
+/** Reads values that are whole numbers of at most 64 bits. */
+abstract class LongReader {
+  def fromText(bytes: Array[Byte], from: Int, to: Int): Long
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long
+}
+
+/** Reads whole numbers and writes them as one of Spark's types. */
+abstract class LongConversion(reader: LongReader) extends Conversion {
+  def write(value: Long, out: ValueWriter): Unit
+
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromText(bytes, from, to), out)
+
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromBinary(bytes, from, to), out)
+}
+
+object LongConversion {
+
+  /** To a number of Spark's: exact, but rounded to the nearest where it is FLOAT or DOUBLE. */
+  def toNumber(reader: LongReader, target: DataType): Option[Conversion] =
+    Option(target match {
+      case ByteType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit = {
+            require(value == value.toByte, value, target)
+            out.write(value.toByte)
+          }
+        }
+      case ShortType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit = {
+            require(value == value.toShort, value, target)
+            out.write(value.toShort)
+          }
+        }
+      case IntegerType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit = {
+            require(value == value.toInt, value, target)
+            out.write(value.toInt)
+          }
+        }
+      case LongType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit =
+            out.write(value)
+        }
+      case FloatType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit =
+            out.write(value.toFloat)
+        }
+      case DoubleType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit =
+            out.write(value.toDouble)
+        }
+      case decimal: DecimalType =>
+        new LongConversion(reader) {
+          override def write(value: Long, out: ValueWriter): Unit = {
+            val number = Decimal(value)
+            require(number.changePrecision(decimal.precision, decimal.scale), value, target)
+            out.write(number, decimal.precision, decimal.scale)
+          }
+        }
+      case _ => null
+    })
+
+  private def require(fits: Boolean, value: Long, target: DataType): Unit =
+    if (!fits) throw outOfRange(value, target)
+
+  private def outOfRange(value: Long, target: DataType): InvalidValue = {
+    val wider =
+      if (value == value.toInt && !target.isInstanceOf[DecimalType]) "INT" else "BIGINT"
+    new InvalidValue(s"is out of range for ${target.sql}", s"use $wider")
+  }
+}

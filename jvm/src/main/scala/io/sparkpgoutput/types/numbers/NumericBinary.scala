@@ -1,0 +1,143 @@
+package io.sparkpgoutput.types.numbers
+
+import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.types.{InvalidValue, PowersOfTen, TextBuffer}
+
+/**
+ * numeric as `numeric_send` makes it: i16 number of digits in base 10000, i16 weight of the first
+ * (its power of 10000), u16 sign, u16 digits to print after the point, i16 each digit. Zeros at
+ * either end are not sent.
+ */
+object NumericBinary extends DecimalReader {
+  final private val Name = "numeric"
+  final private val Negative = 0x4000
+  final private val NaN = 0xc000
+  final private val Infinity = 0xd000
+  final private val NegativeInfinity = 0xf000
+  final private val HeaderSize = 8
+  final private val MostScale = 0x3fff
+
+  /** With so many decimal digits there is room for the four of one more digit in base 10000. */
+  final private val Room = DecimalNumber.MostDigits - 4
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
+    DecimalText.read(Name, bytes, from, to, number)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+    val digits = checkHeader(bytes, from, to)
+    val weight = BigEndian.int16(bytes, from + 2).toInt
+    var significand = 0L
+    var index = 0
+    while (index < digits && PowersOfTen.hasDigits(significand, Room)) {
+      significand = significand * 10000 + digit(bytes, from, index)
+      index += 1
+    }
+    val exponent = 4 * (weight - index + 1)
+    sign(bytes, from) match {
+      case 0                => number.set(negative = false, significand, exponent)
+      case Negative         => number.set(negative = true, significand, exponent)
+      case NaN              => number.setSpecial(Double.NaN)
+      case Infinity         => number.setSpecial(Double.PositiveInfinity)
+      case NegativeInfinity => number.setSpecial(Double.NegativeInfinity)
+      case _                => throw InvalidValue.malformed(Name)
+    }
+    if (index < digits) readRest(bytes, from, index, digits, number)
+    else if (number.finite) dropUnprinted(scale(bytes, from), number)
+  }
+
+  /** More digits than the significand has had until now. */
+  private def readRest(
+      bytes: Array[Byte],
+      from: Int,
+      first: Int,
+      digits: Int,
+      number: DecimalNumber
+  ): Unit = {
+    var index = first
+    while (index < digits) {
+      val four = digit(bytes, from, index)
+      number.append(four / 1000)
+      number.append(four / 100 % 10)
+      number.append(four / 10 % 10)
+      number.append(four % 10)
+      index += 1
+    }
+    if (number.fractionDigits > scale(bytes, from)) throw InvalidValue.malformed(Name)
+  }
+
+  /** Zeros that fill the last digit in base 10000. */
+  private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
+    val unprinted = -number.exponent - scale
+    if (unprinted > 0 && number.significand != 0) {
+      val divisor = PowersOfTen(unprinted)
+      val quotient = java.lang.Long.divideUnsigned(number.significand, divisor)
+      if (quotient * divisor != number.significand) throw InvalidValue.malformed(Name)
+      number.significand = quotient
+      number.exponent = -scale
+    }
+  }
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    val digits = checkHeader(bytes, from, to)
+    sign(bytes, from) match {
+      case 0                => printDigits(bytes, from, digits, out)
+      case Negative         => out.add('-'); printDigits(bytes, from, digits, out)
+      case NaN              => out.add("NaN")
+      case Infinity         => out.add("Infinity")
+      case NegativeInfinity => out.add("-Infinity")
+      case _                => throw InvalidValue.malformed(Name)
+    }
+  }
+
+  private def printDigits(bytes: Array[Byte], from: Int, digits: Int, out: TextBuffer): Unit = {
+    val weight = BigEndian.int16(bytes, from + 2).toInt
+    if (weight < 0) out.add('0')
+    else {
+      out.number(digitOrZero(bytes, from, 0, digits).toLong)
+      var index = 1
+      while (index <= weight) {
+        out.padded(digitOrZero(bytes, from, index, digits).toLong, 4)
+        index += 1
+      }
+    }
+    var left = scale(bytes, from)
+    if (left > 0) out.add('.')
+    var index = weight + 1
+    while (left > 0) {
+      val four = digitOrZero(bytes, from, index, digits)
+      if (left >= 4) out.padded(four.toLong, 4)
+      else {
+        val unprinted = PowersOfTen(4 - left)
+        if (four % unprinted != 0) throw InvalidValue.malformed(Name)
+        out.padded(four / unprinted, left)
+      }
+      left -= 4
+      index += 1
+    }
+  }
+
+  private def digitOrZero(bytes: Array[Byte], from: Int, index: Int, digits: Int): Int =
+    if (index >= 0 && index < digits) digit(bytes, from, index) else 0
+
+  private def digit(bytes: Array[Byte], from: Int, index: Int): Int = {
+    val value = BigEndian.int16(bytes, from + HeaderSize + 2 * index).toInt
+    if (value < 0 || value > 9999) throw InvalidValue.malformed(Name)
+    value
+  }
+
+  private def sign(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 4) & 0xffff
+  private def scale(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 6) & 0xffff
+
+  /** The number of digits. Only zeros may be behind those that are to be printed, at most three. */
+  private def checkHeader(bytes: Array[Byte], from: Int, to: Int): Int = {
+    if (to - from < HeaderSize) throw InvalidValue.malformed(Name)
+    val digits = BigEndian.int16(bytes, from).toInt
+    if (digits < 0 || to - from != HeaderSize + 2 * digits) throw InvalidValue.malformed(Name)
+    val after = 4 * (digits - 1 - BigEndian.int16(bytes, from + 2))
+    val unprinted = after - scale(bytes, from)
+    if (digits > 0 && unprinted > 3 || scale(bytes, from) > MostScale) {
+      throw InvalidValue.malformed(Name)
+    }
+    digits
+  }
+}

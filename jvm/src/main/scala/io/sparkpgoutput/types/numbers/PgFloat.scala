@@ -1,0 +1,73 @@
+package io.sparkpgoutput.types.numbers
+
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
+
+import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.types.{
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  ValueWriter
+}
+
+/** float4, which as DOUBLE is the same number, and float8. */
+final class PgFloat private (
+    name: String,
+    format: IeeeFormat,
+    default: DataType
+) extends PgType(name) {
+  private val isFloat4 = default == FloatType
+
+  override def sparkType(modifier: Int): DataType = default
+  override def readsUnknown(target: DataType): Boolean = target == default
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    target match {
+      case FloatType if isFloat4 =>
+        Some(new FloatConversion {
+          override def write(value: Double, out: ValueWriter): Unit = out.write(value.toFloat)
+        })
+      case DoubleType =>
+        Some(new FloatConversion {
+          override def write(value: Double, out: ValueWriter): Unit = out.write(value)
+        })
+      case _ => None
+    }
+
+  abstract private class FloatConversion extends Conversion {
+    private val number = new DecimalNumber
+
+    def write(value: Double, out: ValueWriter): Unit
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      DecimalText.read(name, bytes, from, to, number)
+      val value = format.nearest(number, bytes, from, to)
+      if (value.isInfinite && number.finite) throw InvalidValue.malformed(name)
+      write(value, out)
+    }
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+      val bits = readBits(bytes, from, to)
+      val value =
+        if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
+        else java.lang.Double.longBitsToDouble(bits)
+      // A server's infinity - infinity is not the bits of 'NaN'.
+      write(if (value.isNaN) Double.NaN else value, out)
+    }
+  }
+
+  override def printer(options: ConversionOptions): Printer =
+    (bytes, from, to, out) => ShortestDecimal.print(format, readBits(bytes, from, to), out)
+
+  private def readBits(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, if (isFloat4) 4 else 8)
+    if (isFloat4) BigEndian.int32(bytes, from) & 0xffffffffL else BigEndian.int64(bytes, from)
+  }
+}
+
+object PgFloat {
+  val Float4 = new PgFloat("float4", IeeeFormat.Binary32, FloatType)
+  val Float8 = new PgFloat("float8", IeeeFormat.Binary64, DoubleType)
+}

@@ -1,0 +1,81 @@
+package io.sparkpgoutput.types.numbers
+
+import org.apache.spark.sql.types.{ByteType, DataType, IntegerType, LongType, ShortType}
+
+import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.types.{
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  TextBuffer
+}
+
+/** int2, int4 and int8; oid, xid and cid, which have no sign. */
+final class PgInteger(
+    name: String,
+    bytesSent: Int,
+    signed: Boolean,
+    default: DataType
+) extends PgType(name) {
+  override def sparkType(modifier: Int): DataType = default
+
+  override def readsUnknown(target: DataType): Boolean =
+    signed && (target == default || target == ByteType && default == ShortType)
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    LongConversion.toNumber(reader, target)
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
+      out.number(reader.fromBinary(bytes, from, to))
+  }
+
+  object reader extends LongReader {
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
+      PgInteger.parse(name, bytes, from, to)
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = {
+      InvalidValue.requireSize(name, to - from, bytesSent)
+      bytesSent match {
+        case 2 => BigEndian.int16(bytes, from).toLong
+        case 4 =>
+          val value = BigEndian.int32(bytes, from)
+          if (signed) value.toLong else value & 0xffffffffL
+        case 8 => BigEndian.int64(bytes, from)
+      }
+    }
+  }
+}
+
+object PgInteger {
+  val Int2 = new PgInteger("int2", 2, signed = true, ShortType)
+  val Int4 = new PgInteger("int4", 4, signed = true, IntegerType)
+  val Int8 = new PgInteger("int8", 8, signed = true, LongType)
+  val Oid = new PgInteger("oid", 4, signed = false, LongType)
+  val Xid = new PgInteger("xid", 4, signed = false, LongType)
+  val Cid = new PgInteger("cid", 4, signed = false, LongType)
+
+  /** A sign and decimal digits, as servers print them, and no more than 64 bits. */
+  def parse(typeName: String, bytes: Array[Byte], from: Int, to: Int): Long = {
+    val negative = from < to && bytes(from) == '-'
+    var at = if (negative) from + 1 else from
+    if (at == to) throw InvalidValue.malformed(typeName)
+    var value = 0L // negative all the way: the least number has no positive counterpart
+    while (at < to) {
+      val digit = bytes(at) - '0'
+      if (digit < 0 || digit > 9) throw InvalidValue.malformed(typeName)
+      if (value < Long.MinValue / 10 || value * 10 < Long.MinValue + digit) throw tooGreat
+      value = value * 10 - digit
+      at += 1
+    }
+    if (negative) value
+    else {
+      if (value == Long.MinValue) throw tooGreat
+      -value
+    }
+  }
+
+  private def tooGreat = new InvalidValue("has more than 64 bits", "use DECIMAL(20,0) or STRING")
+}

@@ -1,0 +1,79 @@
+package io.sparkpgoutput.types.numbers
+
+import org.apache.spark.sql.types.{DataType, DecimalType}
+
+import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.types.{
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  PowersOfTen,
+  Printer,
+  TextBuffer
+}
+
+/**
+ * money: i64, the amount in the currency's minor units.
+ *
+ * Its text is in the words of `lc_monetary`: `-$1,234.56`, `($1,234.56)`, `1.234,56 €`, `¥1,234`.
+ * Whichever they are, the digits are those of the minor units, and a minus sign or a parenthesis
+ * makes them negative (`cash_out` in `src/backend/utils/adt/cash.c`). How many of the digits are
+ * after the point is the option moneyScale, for text as for binary.
+ */
+object PgMoney extends PgType("money") {
+  override def sparkType(modifier: Int): DataType = DecimalType(19, 2)
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    new MoneyReader(options.moneyScale).toNumber(target)
+
+  /** Prints the plain number: the locale is not known. */
+  override def printer(options: ConversionOptions): Printer =
+    new MoneyReader(options.moneyScale).print(_, _, _, _)
+
+  final private class MoneyReader(scale: Int) extends DecimalReader {
+    override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+      var magnitude = 0L
+      var digits = false
+      var negative = false
+      var at = from
+      while (at < to) {
+        val byte = bytes(at)
+        if (byte >= '0' && byte <= '9') {
+          if (!PowersOfTen.hasDigits(magnitude, 18)) throw InvalidValue.malformed(name)
+          magnitude = magnitude * 10 + (byte - '0')
+          digits = true
+        } else if (byte == '-' || byte == '(' || isMinusSign(bytes, at, to)) negative = true
+        at += 1
+      }
+      val fits = if (negative) java.lang.Long.compareUnsigned(magnitude, Long.MinValue) <= 0
+      else magnitude >= 0
+      if (!digits || !fits) throw InvalidValue.malformed(name)
+      number.set(negative, magnitude, -scale)
+    }
+
+    /** U+2212, which some locales have. */
+    private def isMinusSign(bytes: Array[Byte], at: Int, to: Int): Boolean =
+      bytes(at) == 0xe2.toByte && to - at >= 3 && bytes(at + 1) == 0x88.toByte &&
+        bytes(at + 2) == 0x92.toByte
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+      InvalidValue.requireSize(name, to - from, 8)
+      val value = BigEndian.int64(bytes, from)
+      // The magnitude of the least has 64 bits, without a sign.
+      number.set(value < 0, if (value < 0) -value else value, -scale)
+    }
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      InvalidValue.requireSize(name, to - from, 8)
+      val value = BigEndian.int64(bytes, from)
+      val divisor = PowersOfTen(scale)
+      if (value < 0 && value / divisor == 0) out.add('-')
+      out.number(value / divisor)
+      if (scale > 0) {
+        out.add('.')
+        out.padded((value % divisor).abs, scale)
+      }
+    }
+  }
+}

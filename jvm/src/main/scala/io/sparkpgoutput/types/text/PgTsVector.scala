@@ -1,0 +1,50 @@
+package io.sparkpgoutput.types.text
+
+import io.sparkpgoutput.types.{BinaryReader, ConversionOptions, PgType, Printer, TextBuffer}
+
+/**
+ * tsvector. Binary: an int4, the number of lexemes; for each its text, the number of its positions
+ * as uint16, and each as uint16: the weight (3 to 0: A to D) in the two upper bits.
+ *
+ * @see
+ *   `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
+ */
+object PgTsVector extends PgType("tsvector") {
+  private val LeastBytes = 3
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    private val binary = new BinaryReader(name)
+    private val lexeme = new Lexeme(name, options.encoding)
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      binary.start(bytes, from, to)
+      val count = binary.count(LeastBytes)
+      var index = 0
+      while (index < count) {
+        if (index > 0) out.add(' ')
+        val text = lexeme.read(binary)
+        out.add(text.bytes, 0, text.size)
+        printPositions(binary, out)
+        index += 1
+      }
+      binary.finish()
+    }
+  }
+
+  private def printPositions(binary: BinaryReader, out: TextBuffer): Unit = {
+    val count = binary.uint16()
+    var index = 0
+    while (index < count) {
+      out.add(if (index == 0) ':' else ',')
+      val position = binary.uint16()
+      out.number(position & 0x3fffL)
+      position >> 14 match {
+        case 3 => out.add('A')
+        case 2 => out.add('B')
+        case 1 => out.add('C')
+        case _ => // D is not printed
+      }
+      index += 1
+    }
+  }
+}

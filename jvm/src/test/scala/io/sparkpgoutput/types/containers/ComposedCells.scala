@@ -1,0 +1,51 @@
+package io.sparkpgoutput.types.containers
+
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType, VariantType}
+
+import io.sparkpgoutput.types.registry.TypeRegistry
+import io.sparkpgoutput.types.{PgType, PrintedValues}
+
+/**
+ * Values of composed types as PostgreSQL 18 sends them, binary and as text, and a Spark type that
+ * each is to be read as: `types/composed.tsv`, made by the queries in the .sql file beside it.
+ */
+object ComposedCells {
+  final case class Cell(
+      declaration: String,
+      pgType: PgType,
+      target: DataType,
+      binary: Array[Byte],
+      text: String
+  ) {
+    def targets: Seq[DataType] =
+      if (pgType.isArray) Seq(target, StringType, VariantType)
+      else Seq(target, StringType)
+
+    override def toString: String = s"$declaration $text"
+  }
+
+  private val (types, values) = PrintedValues.read("/types/composed.tsv").partition { line =>
+    line.typeName == "oid"
+  }
+
+  /** With the types that the server made for the composite types and enum. */
+  val registry: TypeRegistry =
+    TypeRegistry(types.map(line => BigInt(1, line.binary).toLong -> line.text).toMap)
+
+  val all: Seq[Cell] = values.map { line =>
+    val Array(declaration, target) = line.typeName.split("=", 2)
+    Cell(
+      declaration,
+      registry.declared(declaration).get,
+      DataType.fromDDL(target),
+      line.binary,
+      StringContext.processEscapes(line.text)
+    )
+  }
+
+  /** The dimensions that an ARRAY stands for. */
+  def dimensions(target: DataType): Int = target match {
+    case array: ArrayType => 1 + dimensions(array.elementType)
+    case _                => 0
+  }
+}

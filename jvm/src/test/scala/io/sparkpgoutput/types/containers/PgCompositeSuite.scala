@@ -1,0 +1,148 @@
+package io.sparkpgoutput.types.containers
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.types.registry.TypeRegistry
+import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, ValueWriter}
+
+class PgCompositeSuite extends AnyFunSuite with ConversionTests {
+  private val composite = TypeRegistry().declared("composite").get
+  private val target = new StructType().add("a", IntegerType).add("b", StringType)
+
+  private def read(value: Any, struct: StructType = target) =
+    value.asInstanceOf[InternalRow].copy().toSeq(struct).map {
+      case null  => null
+      case other => other.toString
+    }
+
+  private def binary(fields: (Int, Array[Byte])*): Array[Byte] = {
+    val buffer = ByteBuffer.allocate(4 + fields.map(8 + _._2.length).sum)
+    buffer.putInt(fields.length)
+    fields.foreach { case (oid, bytes) => buffer.putInt(oid).putInt(bytes.length).put(bytes) }
+    buffer.array
+  }
+  private val one = Array[Byte](0, 0, 0, 1)
+
+  test("fields by position, NULL where there is nothing") {
+    Map(
+      "(1,a)" -> Seq("1", "a"),
+      "(,)" -> Seq(null, null),
+      "(,\"\")" -> Seq(null, ""),
+      "(1,\"a\"\"b\\\\c\\\"\")" -> Seq("1", "a\"b\\c\""),
+      "(\"1\",\" (,)\")" -> Seq("1", " (,)"),
+      "(1,NULL)" -> Seq("1", "NULL")
+    ).foreach { case (text, expected) =>
+      assert(read(fromText(composite, target, text)) == expected, text)
+    }
+    assert(read(fromBinary(
+      composite,
+      target,
+      binary(20 -> (new Array[Byte](4) ++ one), 25 -> one)
+    ))
+      .head == "1")
+  }
+
+  test("a composite type without fields, and with one") {
+    assert(read(fromText(composite, new StructType, "()"), new StructType) == Nil)
+    assert(read(fromBinary(composite, new StructType, binary()), new StructType) == Nil)
+    val single = new StructType().add("a", IntegerType)
+    assert(read(fromText(composite, single, "()"), single) == Seq(null))
+    assert(read(fromText(composite, single, "(1)"), single) == Seq("1"))
+  }
+
+  test("other numbers of fields are refused") {
+    Seq("(1)" -> "1", "(1,2,3)" -> "more than 2", "()" -> "1").foreach { case (text, number) =>
+      assert(
+        problem(fromText(composite, target, text)) ==
+          s"has $number fields, the STRUCT has 2; use STRING"
+      )
+    }
+    assert(problem(fromBinary(composite, target, binary())).startsWith("has 0 fields"))
+  }
+
+  test("text and bytes that are no composite value are refused") {
+    Seq(
+      "",
+      "(",
+      "1,2",
+      "(1,2",
+      "(1,2)x",
+      "(1,\"2)",
+      "(1,\"2\"3)",
+      "(1,2\"3\")",
+      "(1,2\\)",
+      "(1,(2))"
+    )
+      .foreach { text =>
+        assert(
+          problem(fromText(composite, target, text)) == "is no value of type composite",
+          text
+        )
+      }
+    Seq(
+      Array.emptyByteArray,
+      Array[Byte](127, -1, -1, -1),
+      Array[Byte](-1, -1, -1, -1),
+      binary(23 -> one, 25 -> one).dropRight(1),
+      binary(23 -> one, 25 -> one) :+ 0.toByte
+    ).foreach { bytes =>
+      Seq(target, StringType).foreach { spark =>
+        assert(problem(fromBinary(composite, spark, bytes)) == "is no value of type composite")
+      }
+    }
+  }
+
+  test("a binary field of a type that is not known is refused, unless as BINARY") {
+    val bytes = binary(23 -> one, 99999 -> one)
+    Seq(target, StringType).foreach { spark =>
+      val found = problem(fromBinary(composite, spark, bytes))
+      assert(
+        found.startsWith("is binary, and the type with oid 99999 is not known; use BINARY, or")
+      )
+      assert(found.contains("the option type.99999"))
+    }
+    val raw = new StructType().add("a", IntegerType).add("b", BinaryType)
+    val read = fromBinary(composite, raw, bytes).asInstanceOf[InternalRow]
+    assert(read.getBinary(1).toSeq == one.toSeq)
+  }
+
+  test("a binary field that cannot be what is asked for is refused, with what it can be") {
+    assert(
+      problem(fromBinary(composite, target, binary(16 -> Array[Byte](1), 25 -> one))) ==
+        "has type bool in field 1, which cannot be read as INT; use BOOLEAN there"
+    )
+  }
+
+  test("fields of one type after another, where the oid changes") {
+    val conversion = composite.to(target, ConversionOptions()).get
+    val writer = new org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter(1)
+    val slot = new ValueWriter(writer, target, 0)
+    Seq(23 -> one, 20 -> (new Array[Byte](4) ++ one), 21 -> one.drop(2), 23 -> one).foreach {
+      field =>
+        writer.reset()
+        writer.zeroOutNullBytes()
+        val bytes = binary(field, 25 -> "x".getBytes)
+        conversion.fromBinary(bytes, 0, bytes.length, slot)
+        assert(read(writer.getRow.getStruct(0, 2)) == Seq("1", "x"))
+    }
+  }
+
+  test("a field that is never NULL is not to be had") {
+    val never = new StructType().add("a", IntegerType, nullable = false)
+    assert(composite.to(never, ConversionOptions()).isEmpty)
+  }
+
+  test("bytes that nest a type in itself without an end are refused") {
+    val types = TypeRegistry(Map(20000L -> "composite", 20001L -> "array:composite"))
+    val depth = 50000
+    val nested = ByteBuffer.allocate(12 * depth + 4)
+    (depth to 1 by -1).foreach(level => nested.putInt(1).putInt(20000).putInt(12 * level - 8))
+    nested.putInt(0)
+    assert(problem(fromBinary(types.byOid(20000), StringType, nested.array)).contains("20000"))
+  }
+}

@@ -1,0 +1,104 @@
+package io.sparkpgoutput.types.containers
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.types.registry.BuiltInTypes
+import io.sparkpgoutput.types.{ConversionOptions, ConversionTests}
+
+class PgRangeSuite extends AnyFunSuite with ConversionTests {
+  private val int4range = BuiltInTypes.byOid(3904)
+  private val target = DataType
+    .fromDDL(
+      "lower INT, upper INT, lower_inclusive BOOLEAN, upper_inclusive BOOLEAN, empty BOOLEAN"
+    )
+    .asInstanceOf[StructType]
+
+  private def read(value: Any) = value.asInstanceOf[InternalRow].toSeq(target)
+  private def bytes(values: Int*) = values.map(_.toByte).toArray
+
+  test("bounds, and whether they are part of the range") {
+    Seq[(String, Seq[Any])](
+      "[1,5)" -> Seq[Any](1, 5, true, false, false),
+      "(1,5]" -> Seq[Any](1, 5, false, true, false),
+      "[,5]" -> Seq[Any](null, 5, false, true, false),
+      "(\"1\",)" -> Seq[Any](1, null, false, false, false),
+      "(,)" -> Seq[Any](null, null, false, false, false),
+      "empty" -> Seq[Any](null, null, false, false, true)
+    ).foreach { case (text, expected) =>
+      assert(read(fromText(int4range, target, text)) == expected, text)
+    }
+  }
+
+  test("text that is no range is refused") {
+    Seq(
+      "",
+      "[",
+      "[]",
+      "[1]",
+      "[1,2",
+      "[1,2)x",
+      "[1,2,3)",
+      "[1)2,3)",
+      "1,2)",
+      "{1,2)",
+      "[\"1,2)",
+      "[\"1\"2,3)",
+      "[1\"2\",3)",
+      "[1,2\\)",
+      "[1,\"2\"",
+      "EMPTY",
+      "[1,2}"
+    ).foreach { text =>
+      withClue(text) {
+        assert(problem(fromText(int4range, target, text)).startsWith("is no value of type int4"))
+      }
+    }
+  }
+
+  test("binary flags that a server does not send are refused, and what is cut off or goes on") {
+    Seq(
+      bytes(),
+      bytes(32),
+      bytes(128),
+      bytes(8 + 16 + 2),
+      bytes(8 + 16 + 4),
+      bytes(1, 0),
+      bytes(8, 0, 0, 0, 4, 0, 0, 0),
+      bytes(8, 127, -1, -1, -1, 0, 0, 0, 1),
+      bytes(8, -1, -1, -1, -1),
+      bytes(8, 0, 0, 0, 4, 0, 0, 0, 1, 0)
+    ).foreach { binary =>
+      Seq(target, StringType).foreach { spark =>
+        assert(problem(fromBinary(int4range, spark, binary)) == "is no value of type int4range")
+      }
+    }
+  }
+
+  test("a STRUCT is a range's by its members") {
+    assert(int4range.to(target, ConversionOptions()).isDefined)
+    Seq(
+      StructType(target.reverse),
+      StructType(target.drop(1)),
+      StructType(target.updated(0, target.head.copy(nullable = false))),
+      StructType(target.updated(4, target.last.copy(dataType = IntegerType)))
+    ).foreach(other => assert(int4range.to(other, ConversionOptions()).isEmpty, other))
+  }
+
+  test("a multirange says how many ranges it has, and has no more") {
+    val multirange = BuiltInTypes.byOid(4451)
+    assert(fromBinary(multirange, StringType, bytes(0, 0, 0, 0)).toString == "{}")
+    Seq(
+      bytes(127, -1, -1, -1),
+      bytes(-1, -1, -1, -1),
+      bytes(0, 0, 0, 1, 127, -1, -1, -1, 1),
+      bytes(0, 0, 0, 1, -1, -1, -1, -1, 1),
+      bytes(0, 0, 0, 0, 0),
+      bytes(0, 0, 0)
+    ).foreach { binary =>
+      assert(problem(fromBinary(multirange, StringType, binary)).startsWith("is no value of type"))
+    }
+  }
+}

@@ -1,0 +1,55 @@
+package io.sparkpgoutput.types.numbers
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.types.ConversionTests
+
+class PgIntegerSuite extends PropertySuite with ConversionTests {
+  import PgInteger._
+
+  private def int8(value: Long) = ByteBuffer.allocate(8).putLong(value).array
+  private def int4(value: Long) = ByteBuffer.allocate(4).putInt(value.toInt).array
+
+  test("text and binary give the same number, and the binary one prints as the text") {
+    forAll { value: Long =>
+      assert(fromText(Int8, LongType, value.toString) == value)
+      assert(fromBinary(Int8, LongType, int8(value)) == value)
+      assert(fromBinary(Int8, StringType, int8(value)).toString == value.toString)
+    }
+  }
+
+  test("an oid has no sign") {
+    assert(fromText(Oid, LongType, "4294967295") == 4294967295L)
+    assert(fromBinary(Oid, LongType, int4(-1)) == 4294967295L)
+    assert(fromBinary(Oid, StringType, int4(-1)).toString == "4294967295")
+  }
+
+  test("a number out of range is refused, with a type that would take it") {
+    assert(
+      problem(fromText(Int8, ShortType, "32768")) == "is out of range for SMALLINT; use INT"
+    )
+    assert(
+      problem(fromBinary(Int8, IntegerType, int8(1L << 31))) ==
+        "is out of range for INT; use BIGINT"
+    )
+    Seq("9223372036854775808", "-9223372036854775809", "99999999999999999999").foreach { text =>
+      assert(problem(fromText(Int8, LongType, text)).startsWith("has more than 64 bits"))
+    }
+  }
+
+  test("whole numbers as DECIMAL and DOUBLE") {
+    assert(fromText(Int4, DecimalType(5, 2), "-999").toString == "-999.00")
+    assert(problem(fromText(Int4, DecimalType(5, 2), "1000")).contains("DECIMAL(5,2)"))
+    assert(fromText(Int8, DoubleType, "9007199254740993") == 9007199254740992.0)
+  }
+
+  test("a text or bytes that are no number are refused") {
+    Seq("", "-", "+1", "1 ", "0x1", "1e3", "--1").foreach { text =>
+      assert(problem(fromText(Int4, IntegerType, text)) == "is no value of type int4")
+    }
+    assert(problem(fromBinary(Int4, IntegerType, int8(1))).contains("has 8 bytes"))
+  }
+}

@@ -1,0 +1,173 @@
+package io.sparkpgoutput.types.registry
+
+import java.nio.charset.StandardCharsets
+
+import org.apache.spark.sql.types.StringType
+
+import org.scalacheck.Gen
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.types.catalog.PgAclItem
+import io.sparkpgoutput.types.containers.PgHstore
+import io.sparkpgoutput.types.geometry.PgGeometry
+import io.sparkpgoutput.types.json.{PgJson, PgJsonPath}
+import io.sparkpgoutput.types.network.PgInet
+import io.sparkpgoutput.types.text.{PgText, PgTsQuery, PgTsVector, PgXml}
+import io.sparkpgoutput.types.{
+  ConversionOptions,
+  ConversionTests,
+  InvalidValue,
+  PgType,
+  PrintedValues
+}
+
+/**
+ * Binary values of text-like types, JSON, network addresses, geometry and text search, printed.
+ * What a server printed is in `types/text.tsv` and `types/hstore.tsv`, made by the queries in the
+ * .sql files beside them.
+ */
+class PrinterSuite extends PropertySuite with ConversionTests {
+  private val values =
+    PrintedValues.read("/types/text.tsv") ++ PrintedValues.read("/types/hstore.tsv")
+  private val types =
+    (BuiltInTypes.all.map(_.pgType) :+ PgHstore).map(each => each.name -> each).toMap
+  private val latin1 = ConversionOptions(encoding = TextEncoding.of("LATIN1").get)
+
+  private def printed(
+      pgType: PgType,
+      binary: Array[Byte],
+      options: ConversionOptions = ConversionOptions()
+  ) = fromBinary(pgType, StringType, binary, options).toString
+
+  private def int4(value: Int) = Array(24, 16, 8, 0).map(shift => (value >> shift).toByte)
+  private def bytes(values: Int*) = values.map(_.toByte).toArray
+  private def inLatin1(text: String) = text.getBytes(StandardCharsets.ISO_8859_1)
+
+  test("binary values print as the server prints them") {
+    values.foreach { value =>
+      assert(printed(types(value.typeName), value.binary) == value.text, value.typeName)
+    }
+  }
+
+  test("a damaged value is printed or refused, and nothing worse") {
+    val damaged = for {
+      value <- Gen.oneOf(values)
+      keep <- Gen.chooseNum(0, value.binary.length)
+      middle <- Gen.listOfN(3, Gen.chooseNum(Byte.MinValue, Byte.MaxValue))
+      skip <- Gen.chooseNum(0, 4)
+    } yield (value, value.binary.take(keep) ++ middle ++ value.binary.drop(keep + skip))
+    forAll(damaged, minSuccessful(5000)) { case (value, binary) =>
+      val pgType = types(value.typeName)
+      (pgType.sparkType(-1) +: Seq(StringType)).foreach { target =>
+        try fromBinary(pgType, target, binary)
+        catch { case _: InvalidValue => }
+      }
+    }
+  }
+
+  test("what is cut off or goes on is refused, where the end is not the text's") {
+    val withoutText = values.filter { value =>
+      types(value.typeName) match {
+        case _: PgText | _: PgJson | PgJsonPath => false
+        case _                                  => true
+      }
+    }
+    withoutText.foreach { value =>
+      val pgType = types(value.typeName)
+      problem(printed(pgType, value.binary.dropRight(1)))
+      problem(printed(pgType, value.binary :+ 0.toByte))
+    }
+  }
+
+  test("a count that the value is too short for is refused before it is believed") {
+    Seq(PgTsVector, PgTsQuery, PgHstore, PgGeometry.Polygon).foreach { pgType =>
+      Seq(Int.MaxValue, -1).foreach { count =>
+        assert(problem(printed(pgType, int4(count))) == s"is no value of type $pgType")
+      }
+    }
+  }
+
+  test("a path or polygon without points is none") {
+    assert(problem(printed(PgGeometry.Polygon, int4(0))) == "is no value of type polygon")
+    assert(problem(printed(PgGeometry.Path, bytes(1, 0, 0, 0, 0))) == "is no value of type path")
+  }
+
+  test("an address has a known family, its size, and no more bits than that") {
+    assert(printed(PgInet.Inet, bytes(2, 32, 0, 4, 1, 2, 3, 4)) == "1.2.3.4")
+    Seq(
+      bytes(4, 32, 0, 4, 1, 2, 3, 4),
+      bytes(2, 33, 0, 4, 1, 2, 3, 4),
+      bytes(2, 32, 0, 5, 1, 2, 3, 4),
+      bytes(3, 32, 0, 4, 1, 2, 3, 4)
+    ).foreach { binary =>
+      assert(problem(printed(PgInet.Inet, binary)) == "is no value of type inet")
+    }
+  }
+
+  test("a tsquery may be nested as deeply as it likes") {
+    val depth = 100000
+    val leaf = bytes(1, 0, 0, 'a', 0)
+    val negations = Array.fill(depth)(bytes(2, 1)).flatten
+    val negated = printed(PgTsQuery, int4(depth + 1) ++ negations ++ leaf) == "!" * depth + "'a'"
+    assert(negated)
+
+    // Each is the right operand of the one before, which a phrase needs parentheses for.
+    val phrases = Array.fill(depth)(bytes(2, 4, 0, 1)).flatten
+    val leaves = Array.fill(depth + 1)(leaf).flatten
+    val text = "'a' <-> ( " * (depth - 1) + "'a' <-> 'a'" + " )" * (depth - 1)
+    val nested = printed(PgTsQuery, int4(2 * depth + 1) ++ phrases ++ leaves) == text
+    assert(nested)
+  }
+
+  test("a tsquery is one tree") {
+    val leaf = bytes(1, 0, 0, 'a', 0)
+    Seq(
+      int4(2) ++ leaf ++ leaf,
+      int4(2) ++ bytes(2, 2) ++ leaf,
+      int4(1) ++ bytes(2, 1),
+      int4(1) ++ bytes(1, 16, 0, 'a', 0),
+      int4(2) ++ bytes(2, 5) ++ leaf,
+      int4(1) ++ bytes(3, 0, 0, 'a', 0)
+    ).foreach { binary =>
+      assert(problem(printed(PgTsQuery, binary)) == "is no value of type tsquery")
+    }
+  }
+
+  test("text in binary values is in the encoding of the option") {
+    val text = inLatin1("é")
+    assert(printed(new PgText("text"), text, latin1) == "é")
+    assert(printed(PgTsVector, int4(1) ++ text ++ bytes(0, 0, 0), latin1) == "'é'")
+    assert(printed(PgTsQuery, int4(1) ++ bytes(1, 0, 0) ++ text ++ bytes(0), latin1) == "'é'")
+    assert(printed(PgJson.Jsonb, bytes(1, '"') ++ text ++ bytes('"'), latin1) == "\"é\"")
+    assert(problem(printed(new PgText("text"), text)).endsWith("use the option encoding"))
+  }
+
+  test("binary xml does not declare an encoding that its text has no more") {
+    Seq(
+      """<?xml version="1.0" encoding="LATIN1"?><é/>""" -> "<é/>",
+      "<?xml version=\"1.0\" encoding=\"LATIN1\"?>\n\n<a/>" -> "\n<a/>",
+      """<?xml version="1.1" encoding="LATIN1"?><a/>""" -> """<?xml version="1.1"?><a/>""",
+      """<?xml version="1.0" encoding="LATIN1" standalone="no"?><a/>""" ->
+        """<?xml version="1.0" standalone="no"?><a/>""",
+      "<a/>" -> "<a/>"
+    ).foreach { case (sent, text) =>
+      assert(printed(PgXml, inLatin1(sent), latin1) == text)
+    }
+    val asItIs = """<?xml version="1.0" encoding="LATIN1"?><a/>"""
+    assert(printed(PgXml, asItIs.getBytes(StandardCharsets.UTF_8)) == asItIs)
+  }
+
+  test("another version of jsonb or jsonpath is refused, and binary aclitem") {
+    Seq(PgJson.Jsonb, PgJsonPath).foreach { pgType =>
+      assert(problem(printed(pgType, bytes(2, '1'))).contains("has version 2"))
+      assert(problem(printed(pgType, bytes())) == s"is no value of type $pgType")
+    }
+    assert(problem(printed(PgAclItem, bytes('a'))).startsWith("is binary"))
+    assert(fromText(PgAclItem, StringType, "a=r/b").toString == "a=r/b")
+  }
+
+  test("the arrays of box alone have another delimiter") {
+    assert(types.values.filter(_.delimiter != ',').toSeq == Seq(PgGeometry.Box))
+  }
+}
