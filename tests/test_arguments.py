@@ -1,4 +1,4 @@
-"""What the functions take and refuse, and what they say about themselves."""
+"""The arguments that the SQL functions accept and refuse, and their descriptions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED = [
 
 
 def assert_refused(spark: SparkSession, call: str, condition: str, words: list[str]) -> None:
-    """The query is not run: that it is made is enough."""
+    """The query does not run: Spark checks the arguments when it analyzes the query."""
     with pytest.raises(AnalysisException) as raised:
         spark.sql(f"SELECT {call} FROM VALUES ('PERMISSIVE') AS t(text)")
     assert raised.value.getCondition() == condition, call
@@ -96,7 +96,7 @@ def test_wrong_arguments_of_lsn_functions_are_refused_at_analysis(spark: SparkSe
     ],
 )
 def test_options_in_any_case(spark: SparkSession, function: str, options: str) -> None:
-    """And as any expression that is a constant."""
+    """Also as the result of any constant expression."""
     (row,) = spark.sql(f"SELECT {function}(X'45', NULL, {options}) AS result").collect()
     assert row.result is None if function == "pgoutput_error" else row.result.type == "STREAM_STOP"
 
@@ -121,7 +121,7 @@ LSNS = {
     -1: "FFFFFFFF/FFFFFFFF",
 }
 
-# What PostgreSQL takes besides; 19 writes the second half with zeros in front.
+# Texts that PostgreSQL also accepts. PostgreSQL 19 pads the second half with zeros.
 OTHER_TEXTS = {
     "00000000/00000000": 0,
     "16/0000001A": 94_489_280_538,
@@ -146,7 +146,7 @@ NO_LSN = (
 
 
 def lsn_texts(spark: SparkSession, texts: list[str]) -> list[DataFrame]:
-    """One frame that Spark evaluates by generated code and one that it does not."""
+    """Return a frame that Spark evaluates with generated code, and one without."""
     values = ", ".join("('" + text.replace("\n", "\\n") + "')" for text in texts)
     return [
         spark.createDataFrame([(text,) for text in texts], "text string"),
@@ -172,7 +172,7 @@ def test_lsn_from_text(spark: SparkSession, function: str) -> None:
         assert dict(map(tuple, parsed)) == expected
 
 
-def test_text_that_is_no_lsn(spark: SparkSession) -> None:
+def test_text_that_is_not_an_lsn(spark: SparkSession) -> None:
     for frame in lsn_texts(spark, list(NO_LSN)):
         tried = frame.selectExpr("text", "try_pg_lsn_parse(text)").collect()
         assert dict(map(tuple, tried)) == dict.fromkeys(NO_LSN)
@@ -187,7 +187,8 @@ def assert_is_no_lsn(parsed: DataFrame, text: str) -> None:
         parsed.collect()
     assert raised.value.getCondition() == "PGOUTPUT_INVALID_LSN"
     assert raised.value.getSqlState() == "22P02"
-    assert f"'{text}'" in str(raised.value)
+    shown = text.replace("\n", "\\n")  # errors escape control characters
+    assert f"'{shown}'" in str(raised.value)
 
 
 def test_lsn_of_null_is_null(spark: SparkSession) -> None:
@@ -227,7 +228,7 @@ def test_described_examples_give_what_they_show(spark: SparkSession, function: s
 
 
 def as_shown(value: object) -> str:
-    """As spark-sql shows a value."""
+    """Format a value as spark-sql does."""
     match value:
         case None:
             return "NULL"

@@ -64,7 +64,10 @@ REFUSED = [
     ("'messages', 'seq', map('source', 'data')", ["BINARY", "column of sources"]),
     ("'messages', 'seq', map('source', 'lower_case')", ["UTF8_LCASE", "column of sources"]),
     ("'messages', 'seq', map('tables', 'a, .b')", ["'a, .b'", "' .b'", "'tables'", "sales.*"]),
-    ("'messages', 'seq', map('schema', 'id no type')", ["PARSE_SYNTAX_ERROR"]),
+    (
+        "'messages', 'seq', map('schema', 'id no type')",
+        ["PARSE_SYNTAX_ERROR", "'no'", "the option 'schema'", "'id no type'"],
+    ),
     ("'messages', 'seq', map('schema', 'INT')", ["INVALID_SCHEMA", "STRUCT"]),
     ("'messages', 'seq', map('schema', 'id INT, _XID INT')", ["'_XID'", "all changes", "'row'"]),
     ("'messages', 'seq', map('schema', '_source INT')", ["'_source'", "all changes"]),

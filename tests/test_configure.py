@@ -1,4 +1,4 @@
-"""What configure finds and leaves as it is, which does not depend on the version of Spark."""
+"""What configure keeps of existing settings. This does not depend on the version of Spark."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ask(builder.getOrCreate())
 
 
 def dummy_jar(folder: Path, name: str) -> str:
-    """With one entry, of the same name."""
+    """Make a JAR with one entry, which has the JAR's name."""
     path = folder / f"{name}.jar"
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr(name, "")
     return str(path)
 
 
-# Prints which JARs the driver has, and which ones executors would be sent.
+# Prints the JARs that the driver has, and the JARs that it sends to executors.
 SHOW_JARS = """
 import json
 builder = SparkSession.builder
@@ -62,7 +62,7 @@ def jars_of_configured(
 
 
 def test_configure_keeps_jars_of_builder_and_submit_arguments(tmp_path: Path) -> None:
-    """However they are named there: spark-submit would take only some of these."""
+    """Whatever the syntax: spark-submit alone would keep only some of these JARs."""
     names = ["builder", "option", "joined", "conf", "joined-conf", "short"]
     builder, option, joined, conf, joined_conf, short = (
         dummy_jar(tmp_path, name) for name in names
@@ -94,6 +94,6 @@ def test_configure_refuses_and_register_takes_a_jvm_that_spark_submit_started(
 
 
 def test_configure_connect_server_in_the_same_process(tmp_path: Path) -> None:
-    """SPARK_TESTING lets it choose a free port."""
+    """SPARK_TESTING lets the server choose a free port."""
     script = CONNECT.format(url="local[1]") + "ask(spark)"
     assert run_python(PRELUDE + script, tmp_path, SPARK_TESTING="1") == [ANSWER]

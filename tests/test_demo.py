@@ -1,4 +1,4 @@
-"""The demo in a process of its own: what it shows, and that it leaves nothing behind."""
+"""The demo in a process of its own: its output, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ ALL_TYPES = [
 
 @pytest.fixture
 def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where Python processes put their temporary files. Not tmp_path: a server that root starts
-    runs as somebody else, who could not go there."""
+    """The folder for temporary files of Python processes.
+
+    It is not tmp_path, because a server that root starts runs as a user who cannot reach that.
+    """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o1777)
         monkeypatch.setenv("TMPDIR", folder)

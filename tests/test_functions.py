@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the Python functions run and show what they say."""
+"""The examples in the docstrings print what they show."""
 
 from __future__ import annotations
 

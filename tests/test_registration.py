@@ -1,4 +1,4 @@
-"""Every way to give the functions to a Spark session, each in a process of its own."""
+"""Each way to give the functions to a Spark session, in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.processes import (
 
 
 def test_configure(tmp_path: Path) -> None:
-    """And once more after the session was stopped, in the JVM that runs on."""
+    """A second session in the same JVM has the functions too."""
     script = """
 for _ in range(2):
     spark = spark_pgoutput.configure(SparkSession.builder).getOrCreate()
@@ -32,13 +32,13 @@ for _ in range(2):
 
 
 def test_register_running_session(tmp_path: Path) -> None:
-    """Whose executor needs the JAR too."""
+    """The executor is another process, so it needs the JAR too."""
     output = run_python(PRELUDE + REGISTER_RUNNING, tmp_path, PYTHONPATH=copy_of_package(tmp_path))
     assert output == REGISTERED_RUNNING
 
 
 def test_spark_submit_with_jar(tmp_path: Path) -> None:
-    """Is enough, and configure may be called all the same."""
+    """The JAR is enough, and a call of configure does no harm."""
     script = """
 spark = SparkSession.builder.getOrCreate()
 ask(spark)
@@ -55,6 +55,6 @@ def test_spark_sql_with_jar(tmp_path: Path) -> None:
 
 
 def test_message_schema_is_what_decode_returns(spark: SparkSession) -> None:
-    """With the comments and what can be NULL."""
+    """Also the comments, and which fields can be NULL."""
     decoded = spark.sql("SELECT pgoutput_decode(X'45') AS d")
     assert spark_pgoutput.message_schema() == decoded.schema["d"].dataType

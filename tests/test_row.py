@@ -1,4 +1,4 @@
-"""What pgoutput_row, try_pgoutput_row and pgoutput_schema take, refuse and keep apart."""
+"""What pgoutput_row, try_pgoutput_row and pgoutput_schema accept, refuse and tell apart."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MODES = ("FAILFAST", "PERMISSIVE")
 
 REFUSED = [
     ("d, 'a INT'", ["first argument", "d.new", "STRUCT<"]),
+    ("d.new, 'id BIGNT'", ["PARSE_SYNTAX_ERROR", "'BIGNT'", "the argument 'schema'", "'id BIGNT'"]),
     ("1, 'a INT'", ["first argument", "d.new", "INT"]),
     ("d.new, 'a INT', array('x')", ["type_ids", "ARRAY<BIGINT>", "ARRAY<STRING>"]),
     ("d.new, 'a INT', 23", ["type_ids", "ARRAY<BIGINT>", "INT"]),

@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.sql
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.{ExprUtils, Literal}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions, SchemaArgument}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.rows.RowSchema
 
@@ -176,7 +176,8 @@ object ChangesOptions {
     .map(patterns => options.copy(tables = Some(patterns)))
 
   private def parseSchema(options: ChangesOptions, entry: OptionEntry) = {
-    val schema = RowSchema.nullable(ExprUtils.evalSchemaExpr(Literal(entry.value)))
+    val schema =
+      RowSchema.nullable(SchemaArgument.parse(Literal(entry.value), "the option 'schema'"))
     val reserved = ChangeSchema.schema.fieldNames.toSet + ChangeSchema.Source
     schema.fieldNames
       .find(name => reserved(lower(name)))

@@ -11,7 +11,14 @@ import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.options.{FunctionOptions, OptionList, RowOptions, ShownCall, StructShape}
+import io.sparkpgoutput.options.{
+  FunctionOptions,
+  OptionList,
+  RowOptions,
+  SchemaArgument,
+  ShownCall,
+  StructShape
+}
 import io.sparkpgoutput.protocol.TupleSchema
 import io.sparkpgoutput.rows.{RowSchema, TupleReader}
 
@@ -61,7 +68,7 @@ abstract class RowFunction
    * analysis on, in which a view has its own settings; executors may have none.
    */
   @transient final override lazy val wholeRow: StructType =
-    analyzedRow.getOrElse(RowSchema.nullable(ExprUtils.evalSchemaExpr(schema)))
+    analyzedRow.getOrElse(RowSchema.nullable(SchemaArgument.parse(schema, "the argument 'schema'")))
 
   final override def withTimeZone(timeZoneId: String): TimeZoneAwareExpression =
     analyzed(timeZoneId, Option.when(schema.resolved)(wholeRow))
