@@ -9,12 +9,11 @@ import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.PositionalArguments
-import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.batch.EarlierRelations
 import io.sparkpgoutput.changes.sql.Arguments.NoSource
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.{AssemblerState, OpenTransactionSchema}
-import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
 object TableFunctions {
