@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -37,6 +39,9 @@ from support.documentation import (
 # The documentation's address of a server, and its folder for data.
 SERVER = "localhost:5432/shop"
 FOLDER = "/data/"
+
+SCALA = ROOT / "jvm/src/main/scala"
+FOLDERS = [ROOT, SCALA, SCALA / "io/sparkpgoutput"]
 
 RUN = ("python", "sql", "postgresql")
 SHELL = "bash"
@@ -146,9 +151,7 @@ def test_readme_names_every_function(spark: SparkSession) -> None:
 
 
 def test_errors_page_has_every_condition() -> None:
-    sources = "".join(
-        file.read_text(encoding="utf-8") for file in (ROOT / "jvm/src/main").rglob("*.scala")
-    )
+    sources = "".join(file.read_text(encoding="utf-8") for file in SCALA.rglob("*.scala"))
     thrown = set(re.findall(r'"(PGOUTPUT_\w+)",\s*"(\w{5})"', sources))
     assert {condition for condition, _ in thrown} == set(re.findall(r'"(PGOUTPUT_\w+)"', sources))
     page = (DOCS / "errors.md").read_text(encoding="utf-8")
@@ -201,6 +204,35 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
     assert_table(DOCS / "table-changes.md", name, expected)
 
 
+@pytest.mark.parametrize(
+    ("page", "function", "declared", "shared"),
+    [
+        ("decode.md", "pgoutput_decode", "options.DecodeOptions.decode", None),
+        ("typed-rows.md", "pgoutput_row", "options.RowOptions.row", None),
+        (
+            "table-changes.md",
+            "pgoutput_changes",
+            "changes.sql.ChangesOptions.list",
+            "options.RowOptions.row",
+        ),
+    ],
+)
+def test_table_of_options(
+    spark: SparkSession, page: str, function: str, declared: str, shared: str | None
+) -> None:
+    """The options are those that Scala declares, without those of another page."""
+    lines = option_lines(spark, declared)
+    others = option_lines(spark, shared)[2:] if shared else []
+    expected = "".join(line for line in lines if line not in others)
+    assert_table(DOCS / page, f"options of {function}", expected)
+
+
+def option_lines(spark: SparkSession, declared: str) -> list[str]:
+    found: Any = operator.attrgetter(f"io.sparkpgoutput.{declared}")(spark._jvm)
+    # Outside of code, Markdown takes <name> for HTML.
+    return [re.sub(r"(?<!`type\.)<", "&lt;", line) for line in found().markdown().splitlines(True)]
+
+
 def test_table_of_the_benchmark() -> None:
     measured = (ROOT / "benchmarks/output/queries.md").read_text(encoding="utf-8")
     assert_table(DOCS / "performance.md", "benchmark", measured)
@@ -232,3 +264,14 @@ def column_type(ddl: str) -> DataType:
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     return schema.fields[0].dataType
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=str)
+def test_pages_for_developers_name_what_exists(page: Path) -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in SCALA.rglob("*.scala"))
+    for name in re.findall(r"`([A-Z]\w*[a-z]\w*)`", text_of(page)):
+        assert re.search(rf"\b{name}\b", sources), name
+    folders = {path.name for path in (SCALA / "io/sparkpgoutput").iterdir() if path.is_dir()}
+    assert folders <= set(re.findall(r"`(\w+)`", text_of(DOCS / "architecture.md")))
+    for path in re.findall(r"`(\w[\w-]*(?:/[\w.-]+)+)`", text_of(page)):
+        assert any((folder / path).exists() for folder in FOLDERS), path
