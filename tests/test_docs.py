@@ -41,7 +41,7 @@ SERVER = "localhost:5432/shop"
 FOLDER = "/data/"
 
 SCALA = ROOT / "jvm/src/main/scala"
-FOLDERS = [ROOT, SCALA, SCALA / "io/sparkpgoutput"]
+FOLDERS = [ROOT, ROOT / "jvm/src/main/resources", SCALA, SCALA / "io/sparkpgoutput"]
 
 RUN = ("python", "sql", "postgresql")
 SHELL = "bash"
@@ -268,7 +268,9 @@ def column_type(ddl: str) -> DataType:
 
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=str)
 def test_pages_for_developers_name_what_exists(page: Path) -> None:
-    sources = "".join(file.read_text(encoding="utf-8") for file in SCALA.rglob("*.scala"))
+    sources = "".join(
+        file.read_text(encoding="utf-8") for file in (ROOT / "jvm/src").rglob("*.scala")
+    )
     for name in re.findall(r"`([A-Z]\w*[a-z]\w*)`", text_of(page)):
         assert re.search(rf"\b{name}\b", sources), name
     folders = {path.name for path in (SCALA / "io/sparkpgoutput").iterdir() if path.is_dir()}
