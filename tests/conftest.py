@@ -33,6 +33,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     PROVIDER: ROCKS_DB,
+    # For the tests that let this JVM serve Spark Connect too: any free port.
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
 }
 
 
@@ -42,6 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run what takes long: all captures in each query, and ten times the mutations",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--exhaustive"):
+        skipped = pytest.mark.skip(reason="only in an exhaustive run: make test-all")
+        for item in items:
+            if item.get_closest_marker("exhaustive"):
+                item.add_marker(skipped)
 
 
 @pytest.fixture(scope="session")

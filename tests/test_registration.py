@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 
+import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
@@ -19,26 +23,77 @@ from support.processes import (
 )
 
 
-def test_configure(tmp_path: Path) -> None:
-    """A second session in the same JVM has the functions too."""
-    script = """
-for _ in range(2):
-    spark = spark_pgoutput.configure(SparkSession.builder).getOrCreate()
-    ask(spark)
-    spark.stop()
+def dummy_jar(folder: Path, name: str) -> str:
+    """Make a JAR with one entry, which has the name of the JAR."""
+    path = folder / f"{name}.jar"
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr(name, "")
+    return str(path)
+
+
+def test_configure_adds_the_jar_to_the_named_ones(tmp_path: Path) -> None:
+    """Spark-submit alone would take only some of them. A second session needs no other JVM."""
+    names = ["builder", "option", "joined", "conf", "joined-conf", "short"]
+    builder, option, joined, conf, joined_conf, short = (
+        dummy_jar(tmp_path, name) for name in names
+    )
+    arguments = (
+        f"--jars {option} --name 'a name' --jars={joined} --conf spark.jars={conf} "
+        f"--conf=spark.jars={joined_conf} -c spark.jars={short} pyspark-shell"
+    )
+    script = f"""
+import json
+builder = SparkSession.builder.config("spark.jars", {builder!r})
+spark = spark_pgoutput.configure(builder).getOrCreate()
+ask(spark)
+loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+sent = spark._jsc.sc().listJars().mkString(" ")
+names = {names!r}
+print(json.dumps([name for name in names if loader.getResource(name) is not None]))
+print(json.dumps([name for name in [*names, "spark-pgoutput"] if "/" + name + ".jar" in sent]))
+spark.stop()
+ask(spark_pgoutput.configure(SparkSession.builder).getOrCreate())
 """
-    output = run_python(PRELUDE + script, tmp_path, PYTHONPATH=copy_of_package(tmp_path))
-    assert output == [ANSWER, ANSWER]
+    answer, driver, executors, again = run_python(
+        PRELUDE + script,
+        tmp_path,
+        PYSPARK_SUBMIT_ARGS=arguments,
+        PYTHONPATH=copy_of_package(tmp_path),
+    )
+    assert answer == again == ANSWER
+    assert json.loads(driver) == names
+    assert json.loads(executors) == [*names, "spark-pgoutput"]
 
 
-def test_register_running_session(tmp_path: Path) -> None:
-    """The executor is another process, so it needs the JAR too."""
-    output = run_python(PRELUDE + REGISTER_RUNNING, tmp_path, PYTHONPATH=copy_of_package(tmp_path))
+def test_configure_keeps_the_jars_of_spark_defaults(tmp_path: Path) -> None:
+    jars = [dummy_jar(tmp_path, name) for name in ("one", "other")]
+    folder = tmp_path / "defaults"
+    folder.mkdir()
+    (folder / "spark-defaults.conf").write_text(f"spark.jars  {','.join(jars)}\n")
+    script = 'print(spark_pgoutput.configure(SparkSession.builder)._options["spark.jars"])'
+    (configured,) = run_python(PRELUDE + script, tmp_path, SPARK_CONF_DIR=str(folder))
+    assert configured.split(",") == [*jars, spark_pgoutput.jar_path()]
+
+
+@pytest.mark.usefixtures("spark")
+def test_configure_takes_a_jvm_that_has_the_jar() -> None:
+    assert isinstance(spark_pgoutput.configure(SparkSession.builder), SparkSession.Builder)
+
+
+def test_configure_refuses_and_register_takes_a_jvm_without_the_jar(tmp_path: Path) -> None:
+    """Its executor needs the JAR too."""
+    (tmp_path / "script.py").write_text(PRELUDE + REGISTER_RUNNING)
+    output = run(["spark-submit", "script.py"], tmp_path, PYTHONPATH=copy_of_package(tmp_path))
     assert output == REGISTERED_RUNNING
 
 
-def test_spark_submit_with_jar(tmp_path: Path) -> None:
-    """The JAR is enough, and a call of configure does no harm."""
+def test_spark_sql_with_the_jar(tmp_path: Path) -> None:
+    command = 'spark-sql --jars $(spark-pgoutput jar-path) -e "$QUERY"'
+    assert run(["sh", "-c", command], tmp_path, QUERY=QUERY) == [ANSWER]
+
+
+@pytest.mark.exhaustive
+def test_spark_submit_with_the_jar(tmp_path: Path) -> None:
     script = """
 spark = SparkSession.builder.getOrCreate()
 ask(spark)
@@ -49,9 +104,17 @@ spark_pgoutput.configure(SparkSession.builder)
     assert run(["sh", "-c", command], tmp_path) == [ANSWER]
 
 
-def test_spark_sql_with_jar(tmp_path: Path) -> None:
-    command = 'spark-sql --jars $(spark-pgoutput jar-path) -e "$QUERY"'
-    assert run(["sh", "-c", command], tmp_path, QUERY=QUERY) == [ANSWER]
+def test_a_spark_that_is_too_old_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    monkeypatch.setattr(type(spark), "version", "3.5.9")
+    for action in (
+        lambda: spark_pgoutput.configure(SparkSession.builder),
+        lambda: spark_pgoutput.register(spark),
+    ):
+        with pytest.raises(RuntimeError, match=r"needs Spark 4.0 or newer.*this is Spark 3\.5\.9"):
+            action()
 
 
 def test_message_schema_is_what_decode_returns(spark: SparkSession) -> None:

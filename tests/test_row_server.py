@@ -17,7 +17,8 @@ from spark_pgoutput import functions as PF
 from spark_pgoutput.demo.server import PostgresServer
 from support.server_values import JSON, STRING, TYPES, ServerType, View
 
-ROWS = 2_000
+# The extremes are in the first of them.
+ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
 
 USER_TYPES = """
 CREATE TYPE mood AS ENUM ('sad', 'happy "quoted"', 'ök, {}');
@@ -88,7 +89,7 @@ def value_of(one: ServerType, number: int) -> str:
     )
 
 
-def statements() -> Iterator[str]:
+def statements(rows: int) -> Iterator[str]:
     yield USER_TYPES
     numbers = range(len(TYPES))
     declarations = [f"c{i} {TYPES[i].name}, a{i} {TYPES[i].name}[]" for i in numbers]
@@ -100,7 +101,7 @@ def statements() -> Iterator[str]:
     arrays = ", ".join(f"c{i}, {array_value(i)}" for i in numbers)
     yield (
         f"INSERT INTO t SELECT n, {arrays} "
-        f"FROM (SELECT n, {values} FROM generate_series(1, {ROWS}) AS n)"
+        f"FROM (SELECT n, {values} FROM generate_series(1, {rows}) AS n)"
     )
 
 
@@ -116,13 +117,15 @@ class Server(NamedTuple):
     connection: psycopg.Connection[Any]
     messages: dict[str, list[bytes]]
     options: Mapping[str, str]
+    rows: int
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server(exhaustive: bool) -> Iterator[Server]:
+    rows = ROWS_IF_EXHAUSTIVE if exhaustive else ROWS
     with PostgresServer() as started, psycopg.connect(started.conninfo) as connection:
         connection.autocommit = True
-        for statement in statements():
+        for statement in statements(rows):
             connection.execute(statement)
         messages = {
             format_: [
@@ -139,7 +142,7 @@ def server() -> Iterator[Server]:
             "SELECT typname, oid FROM pg_type WHERE typname = ANY(%s)", [list(DECLARED)]
         )
         options = {f"type.{oid}": DECLARED[name] for name, oid in oids}
-        yield Server(connection, messages, options)
+        yield Server(connection, messages, options, rows)
 
 
 def frame_of(spark: SparkSession, server: Server) -> DataFrame:
@@ -191,7 +194,7 @@ def test_values_are_those_of_the_server(spark: SparkSession, server: Server, num
     shown = [f"{of(view.shown, f'row.{name}')} AS {name}" for name, view in chosen.items()]
     read = frame_of(spark, server).select("format", row).selectExpr("format", "row.n", *shown)
     spark_rows = {(row.format, row.n): row for row in read.collect()}
-    assert len(spark_rows) == 2 * ROWS
+    assert len(spark_rows) == 2 * server.rows
     differences = []
     compared = set()
     for format_ in server.messages:

@@ -12,10 +12,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 import spark_pgoutput
 
-TIMEOUT = 180.0
+TIMEOUT = 300.0
+
+TESTS = str(Path(__file__).parents[1])
 
 ERRORS = "errors.txt"
 
@@ -57,8 +62,12 @@ NOT_REGISTERED = (
     "with spark_pgoutput.configure(SparkSession.builder), or start Spark with --jars "
     "$(spark-pgoutput jar-path)."
 )
-# It does what the error of configure says to do. The executor is a process of its own.
+# Spark-submit started the JVM, and then the script acts as if PySpark had started it. It does what
+# the error of configure says to do. The executor is a process of its own.
 REGISTER_RUNNING = """
+import os
+attempt(spark_pgoutput.configure, SparkSession.builder)
+del os.environ["PYSPARK_GATEWAY_PORT"]
 spark = SparkSession.builder.master("local-cluster[1,1,512]").getOrCreate()
 attempt(spark_pgoutput.functions.pgoutput_decode, "m")
 attempt(spark_pgoutput.changes, spark.range(1))
@@ -73,6 +82,7 @@ spark_pgoutput.register(other)
 ask(other)
 """
 REGISTERED_RUNNING = [
+    RUNNING_WITHOUT_JAR,
     *(NOT_REGISTERED, NOT_REGISTERED, RUNNING_WITHOUT_JAR),
     *(ANSWER, ANSWER, NOT_REGISTERED, ANSWER),
 ]
@@ -137,6 +147,16 @@ def connect_server(folder: Path, *options: str) -> Iterator[str]:
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.2)
         yield f"sc://127.0.0.1:{port}"
+
+
+def connect_server_in_this_jvm(spark: SparkSession) -> str:
+    """Let a Classic session's JVM also serve Spark Connect, and return the URL of the server."""
+    jvm: Any = spark._jvm
+    service = getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    service = getattr(service, "MODULE$")
+    if not service.started():
+        service.start(spark._jsc.sc())
+    return f"sc://127.0.0.1:{service.localPort()}"
 
 
 def accepts_connections(port: int) -> bool:

@@ -1,0 +1,153 @@
+"""What must work on each supported Spark.
+
+`make test-sparks` runs this module on the Spark versions between the oldest, on which the Scala
+tests run, and the newest, on which all pytest modules run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_pgoutput import changes
+from spark_pgoutput import functions as PF
+from support import messages as m
+from support.comparison import compare
+from support.data_files import captures, golden
+from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
+from support.orders import HISTORY, in_order
+from support.processes import TESTS, connect_server_in_this_jvm, run
+from support.streams import Stream
+from support.table_changes import assert_equal, of_capture, of_one_source
+
+CAPTURE = "pg18-v4-stream_parallel-text-2pc"
+
+TYPES = {
+    "id INT": (23, "42", 42),
+    "small SMALLINT": (21, m.Binary(m.number(-7, 2)), -7),
+    "name STRING": (25, "Ada", "Ada"),
+    "nothing STRING": (25, None, None),
+    "price DECIMAL(6,2)": (1700, "12.50", Decimal("12.50")),
+    "day DATE": (1082, m.Binary(m.number(8, 4)), date(2000, 1, 9)),
+    "numbers ARRAY<INT>": (1007, "{1,NULL,3}", [1, None, 3]),
+    "flag BOOLEAN": (16, "t", True),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def messages(spark: SparkSession) -> None:
+    m.frame(spark, captures()[CAPTURE]).createOrReplaceTempView("captured_messages")
+
+
+def test_functions_are_registered(spark: SparkSession) -> None:
+    for name in ("pgoutput_decode", "pgoutput_row", "pgoutput_schema", "pg_lsn_format"):
+        assert spark.catalog.functionExists(name)
+
+
+def test_golden_messages_are_decoded(spark: SparkSession) -> None:
+    rows = [(bytearray(message.data), message.in_stream) for message in golden()]
+    frame = spark.createDataFrame(rows, "data BINARY, in_stream BOOLEAN").selectExpr(
+        "*",
+        "pgoutput_decode(data, in_stream) AS decoded",
+        "pgoutput_error(data, in_stream) AS error",
+    )
+    assert compare(frame) == (len(rows), len(rows), [])
+
+
+def test_typed_rows(spark: SparkSession) -> None:
+    oids, cells, values = zip(*TYPES.values(), strict=True)
+    frame = m.frame(spark, [m.insert(*cells)])
+    row = PF.pgoutput_row(PF.pgoutput_decode("data")["new"], ", ".join(TYPES), list(oids))
+    assert frame.select(row.alias("row")).collect() == [Row(row=values)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "query"),
+    [
+        (
+            DECODE_RULE,
+            """SELECT seq, d.new.kinds, d.new.text[0] AS id FROM (
+                 SELECT seq, pgoutput_decode(data) AS d FROM captured_messages)
+               WHERE d.type IN ('INSERT', 'UPDATE')""",
+        ),
+        (
+            DECODE_RULE,
+            """SELECT seq, r.id FROM (
+                 SELECT seq, try_pgoutput_row(d.new, 'id INT, k STRING', array(23L, 25L)) AS r
+                 FROM (SELECT seq, pgoutput_decode(data) AS d FROM captured_messages)
+                 WHERE length(d.new.kinds) = 2)""",
+        ),
+        (
+            CHANGES_RULE,
+            """SELECT _table, _ordinal, row['id'] AS id
+               FROM pgoutput_changes('captured_messages', 'seq') WHERE _change_type = 'delete'""",
+        ),
+    ],
+)
+def test_a_query_gives_the_same_without_the_rule(
+    spark: SparkSession, rule: str, query: str
+) -> None:
+    found = spark.sql(query).collect()
+    with without_rule(spark, rule):
+        assert sorted(spark.sql(query).collect(), key=repr) == sorted(found, key=repr)
+    assert len(found) > 50
+
+
+def test_table_changes_of_a_capture(spark: SparkSession) -> None:
+    found = of_one_source(changes(spark.table("captured_messages")))
+    assert_equal(found, of_capture(CAPTURE))
+
+
+def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path)
+    stream.add_messages(HISTORY)
+    found = stream.run(changes(stream.messages))
+    assert in_order(found, "*") == in_order(changes(m.frame(spark, HISTORY)), "*")
+
+
+# Here a stream continues from the checkpoint in tests/data that Spark 4.0.0 wrote.
+
+
+def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "support.connect_client", connect_server_in_this_jvm(spark)]
+    *_, printed = run(command, tmp_path, PYTHONPATH=TESTS)
+    answers = json.loads(printed)
+    classic = in_order(changes(m.frame(spark, HISTORY), table="orders"), "*")
+    assert answers["table_changes"][0] == str(classic)
+    assert answers["table_changes_in_a_stream"][0] == str(classic)
+    assert answers["optimizer_rule"] == ["True"]
+
+
+@pytest.mark.parametrize("source", [None, "'one'", "name"])
+def test_a_stream_is_sorted_after_its_last_exchange(
+    spark: SparkSession, tmp_path: Path, source: str | None
+) -> None:
+    """By position too, for a sort by source alone that spills mixes up the positions. And with the
+    checkpoint's number of partitions, whatever the setting is when the query starts again."""
+    stream = Stream(spark, tmp_path)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    assert partitions
+    for batch, number in enumerate([partitions, "3"]):
+        table = m.relation("public.t", m.column("id", 23))
+        stream.add_messages(m.transaction(batch, 10 + batch, table, m.insert("1")), 10 * batch)
+        messages = stream.messages.withColumn("source", F.expr(source or "NULL"))
+        found = changes(messages, source="source" if source else None)
+        writer = found.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "own")
+        )
+        spark.conf.set("spark.sql.shuffle.partitions", number)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        plan = query._jsq.explainInternal(False)
+        assert len(re.findall(rf"Exchange hashpartitioning\(source#\d+, {partitions}\)", plan)) == 1
+        assert plan.count("Exchange") == 1
+        assert plan.count("Sort [") == len(re.findall(r"Sort \[source#.*?, position#", plan)) == 1
