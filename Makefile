@@ -1,46 +1,80 @@
-# make demo    decode the slot of a real PostgreSQL, step by step
-# make test    all tests; make test-sparks: those that depend on the Spark, on every minor
-# make build   .venv with the package, the newest Spark and the JAR
-# make bench   how fast it decodes, beside what else there is: benchmarks/output
-# make lint    formatters, linters, type checker
+# make demo         decode a replication slot of a real PostgreSQL server, step by step
+# make build        set up .venv with the package and the newest Spark, and build the JAR
+# make test         run the tests (about 5 minutes)
+# make test-sparks  run a smoke test on each Spark between the oldest and the newest
+# make test-all     run everything on each Spark, with all captures and mutations (takes hours)
+# make lint         check the format, the style and the types
+# make format       correct the format and what else can be corrected
+# make bench        measure how fast the decoder is: benchmarks/output
+# make dist         build the wheel and the source distribution
+# make clean        remove what the other targets made
 #
-# Each sets up what it needs in this folder. Needed: Python 3.10 or newer, Java 17 or 21.
+# You need Python 3.10 or newer and Java 17 or 21. Each target sets up what else it needs, in this
+# folder.
 
 PYTHON ?= python3
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 VENV := .venv
 BIN := $(VENV)/bin
-SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type f -not -path '*/target/*')
 
-# In two processes, what belongs together in one of them.
+SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
+LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
+
+# Two processes run the tests. All tests of a module run in the same process.
 PARALLEL := --numprocesses 2 --dist loadfile
 
-# The newest patch of each Spark minor but the last, which is make test's. 3.5 is to be refused.
-SPARKS := 3.5.9 4.0.5 4.1.4 4.2.1
-SPARK_TESTS := tests/test_registration.py tests/test_connect.py tests/test_optimizer.py tests/test_row_captures.py \
-  tests/test_changes_optimizer.py \
-  $(addprefix tests/test_decode.py::,test_captures test_golden_messages) \
-  $(addprefix tests/test_changes_captures.py::,test_text_captures test_seams test_cut_into_partitions) \
-  $(addprefix tests/test_changes_streaming.py::,test_cut_into_micro_batches \
-    test_sorted_after_the_last_exchange)
+# The newest patch release of each Spark minor version. `make test` runs on the last.
+OLDER_SPARKS := 4.0.5 4.1.4 4.2.1
+SMOKE_TEST := tests/test_every_spark.py
 
-.PHONY: demo test test-sparks bench bench-decoder bench-queries build lint format dist clean requirements
+.PHONY: demo build test test-jvm test-python test-sparks test-all check-jvm lint lint-jvm \
+  lint-python format bench bench-decoder bench-queries dist clean sparks requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
 
-test: build
+build: $(VENV)/installed $(JAR)
+
+test: build test-jvm test-python
+
+test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
+
+test-python: build
 	$(BIN)/pytest $(PARALLEL)
 
-test-sparks: $(SPARKS:%=test-spark-%)
+test-sparks: $(OLDER_SPARKS:%=test-spark-%)
 
-test-spark-3.5.9: SPARK_TESTS := --noconftest tests/test_unsupported_spark.py
+test-spark-%: build .spark-%/installed
+	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
 
-$(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed $(JAR)
-	.venv-spark-$*/bin/pytest $(PARALLEL) $(SPARK_TESTS)
+test-all: build test-jvm $(OLDER_SPARKS:%=test-all-%)
+	$(BIN)/pytest $(PARALLEL) --exhaustive
+
+test-all-%: build .spark-%/installed
+	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --exhaustive
+
+lint: lint-jvm lint-python
+
+lint-jvm: $(VENV)/tools
+	$(SBT) $(LINT_JVM)
+
+lint-python: $(VENV)/installed
+	$(BIN)/ruff format --check python tests benchmarks
+	$(BIN)/ruff check python tests benchmarks
+	$(BIN)/mypy python tests benchmarks
+
+# All that sbt does for a change, in one run: it takes long to start and to compile.
+check-jvm: $(VENV)/tools
+	$(SBT) $(LINT_JVM) jvm/package jvm/test
+	@touch $(JAR)
+
+format: $(VENV)/installed
+	$(SBT) scalafmtSbt scalafmtAll scalafixAll
+	$(BIN)/ruff check --fix python tests benchmarks
+	$(BIN)/ruff format python tests benchmarks
 
 bench: bench-decoder bench-queries
 
@@ -51,50 +85,43 @@ bench-decoder: $(VENV)/installed
 bench-queries: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks $(BENCH_OPTIONS)
 
-build: $(VENV)/installed $(JAR)
-
-lint: $(VENV)/installed
-	$(SBT) scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
-	$(BIN)/ruff format --check python tests benchmarks
-	$(BIN)/ruff check python tests benchmarks
-	$(BIN)/mypy python tests benchmarks
-
-format: $(VENV)/installed
-	$(SBT) scalafmtSbt scalafmtAll scalafixAll
-	$(BIN)/ruff check --fix python tests benchmarks
-	$(BIN)/ruff format python tests benchmarks
-
 dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .venv-spark-* benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .spark-* benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
-$(JAR): $(JAR_SOURCES) | $(VENV)/installed
+$(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package
-	@touch $@ # sbt leaves it as it is where only comments changed
+	@touch $@ # sbt does not write the JAR again if only comments changed
 
-$(VENV)/installed: pyproject.toml | requirements
+# What starts sbt. It is ready long before Spark is unpacked.
+$(VENV)/tools: | requirements
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1' # older ones do not know groups
+	$(BIN)/pip install --quiet --group build
+	@touch $@
+
+$(VENV)/installed: pyproject.toml | $(VENV)/tools
 	$(BIN)/pip install --quiet --group build --group lint --group test --group newest-spark -e '.[demo]'
 	@touch $@
 
-.venv-spark-%/installed: pyproject.toml | requirements
-	$(PYTHON) -m venv .venv-spark-$*
-	.venv-spark-$*/bin/pip install --quiet --upgrade 'pip>=25.1' # which knows groups
-	.venv-spark-$*/bin/pip install --quiet --group test 'pyspark[connect]==$*' -e .
+# An older PySpark alone. All other packages are those of .venv.
+.spark-%/installed: | $(VENV)/tools
+	$(BIN)/pip install --quiet --upgrade --target .spark-$* pyspark==$*
 	@touch $@
+
+sparks: $(VENV)/installed $(OLDER_SPARKS:%=.spark-%/installed)
 
 .venv-bench/installed: pyproject.toml | requirements
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade 'pip>=25.1'
 	.venv-bench/bin/pip install --quiet --group bench --group test --group newest-spark -e '.[demo]'
-	.venv-bench/bin/pip install --quiet --no-deps pypgoutput==0.0.3 # its psycopg2 wants a C compiler
+	.venv-bench/bin/pip install --quiet --no-deps pypgoutput==0.0.3 # its psycopg2 needs a C compiler
 	@touch $@
 
 requirements:
 	@$(PYTHON) -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	  { echo "spark-pgoutput needs Python 3.10 or newer with the module venv; '$(PYTHON)' is not (make PYTHON=… names another)" >&2; exit 1; }
+	  { echo "spark-pgoutput needs Python 3.10 or newer with the module venv. '$(PYTHON)' is not: name another one with make PYTHON=..." >&2; exit 1; }
 	@$(JAVA) -version 2>&1 | grep -Eq 'version "(17|21)[."]' || \
-	  { echo "spark-pgoutput needs Java 17 or 21; '$(JAVA)' is not (set JAVA_HOME)" >&2; exit 1; }
+	  { echo "spark-pgoutput needs Java 17 or 21. '$(JAVA)' is not: set JAVA_HOME to one." >&2; exit 1; }

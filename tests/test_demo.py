@@ -33,6 +33,11 @@ ALL_TYPES = [
 # fmt: on
 
 
+@pytest.fixture(autouse=True)
+def short_lived_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 @pytest.fixture
 def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder for temporary files of Python processes.
@@ -130,10 +135,9 @@ def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[obj
 @pytest.mark.parametrize(
     ("sign", "ending", "status"),
     [
-        ("PostgreSQL 18 is running", signal.SIGINT, 130),
-        ("PostgreSQL 18 is running", signal.SIGTERM, 143),
         ("PostgreSQL 18 is running", signal.SIGKILL, -9),
         ("From PostgreSQL to Spark", signal.SIGTERM, 143),
+        pytest.param("PostgreSQL 18 is running", signal.SIGINT, 130, marks=pytest.mark.exhaustive),
     ],
 )
 def test_ends_its_processes_when_interrupted(

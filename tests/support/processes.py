@@ -110,6 +110,10 @@ def started(
     command: Sequence[str], folder: Path, **environment: str
 ) -> Iterator[subprocess.Popen[str]]:
     """A process in `folder` that is stopped at the end, with the processes that it started."""
+    inherited = _environment()
+    if "PYTHONPATH" in inherited and "PYTHONPATH" in environment:
+        paths = environment["PYTHONPATH"], inherited["PYTHONPATH"]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
     configuration = folder / "conf"
     configuration.mkdir(exist_ok=True)
     (configuration / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
@@ -117,7 +121,7 @@ def started(
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**_environment(), "SPARK_CONF_DIR": str(configuration), **environment},
+            env={**inherited, "SPARK_CONF_DIR": str(configuration), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
