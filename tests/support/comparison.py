@@ -1,4 +1,4 @@
-"""Compares what Spark decoded with the reference decoder, in Spark's Python workers."""
+"""Spark's Python workers compare what Spark decoded with what the reference decoder decodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from support import reference_decoder as reference
 
-# A difference that every row has should not fill the screen.
+# If all rows differ, a few of them tell why.
 SHOWN = 3
 
 ERROR = re.compile(
@@ -21,7 +21,7 @@ ERROR = re.compile(
 
 
 class Comparison(NamedTuple):
-    """The number of rows, how many of them are decoded messages, and where Spark is not right."""
+    """The number of rows, the number of decoded messages among them, and Spark's mistakes."""
 
     rows: int
     decoded: int
@@ -29,8 +29,10 @@ class Comparison(NamedTuple):
 
 
 def compare(frame: DataFrame, encoding: str = "utf-8") -> Comparison:
-    """Compares each row of `frame`: `data` and `in_stream` with `decoded`, which Spark made of
-    them, and where there is such a column with `error`, the text of their error."""
+    """Compare each row: does the reference decode `data` and `in_stream` to `decoded`?
+
+    If the frame has a column `error`, its text must name the byte that the reference names.
+    """
 
     def compare_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -57,7 +59,7 @@ def compare(frame: DataFrame, encoding: str = "utf-8") -> Comparison:
 
 
 def error_of(data: bytes, text: str) -> re.Match[str]:
-    """The parts of an error's text, which must belong to this message."""
+    """Return the parts of an error's text. The error must belong to this message."""
     error = ERROR.fullmatch(text)
     assert error is not None, text
     assert int(error["size"]) == len(data), text
@@ -66,7 +68,7 @@ def error_of(data: bytes, text: str) -> re.Match[str]:
 
 
 def _differences(batch: pa.RecordBatch, encoding: str) -> Iterator[str]:
-    """One text for each row that is not as the reference decoder has it."""
+    """Yield a text for each row that differs from what the reference decodes."""
     messages = list(
         zip(batch.column("data").to_pylist(), batch.column("in_stream").to_pylist(), strict=True)
     )
@@ -93,7 +95,7 @@ def _shown(message: tuple[bytes | None, bool | None]) -> str:
 def _decode(
     data: bytes | None, in_stream: bool | None, encoding: str
 ) -> tuple[reference.Fields | None, int | None]:
-    """The fields, or the byte where the message is malformed."""
+    """Return the fields, or the byte where the message is malformed."""
     try:
         return None if data is None else reference.decode(data, in_stream, encoding), None
     except reference.Malformed as malformed:
@@ -101,7 +103,7 @@ def _decode(
 
 
 def _with_numbers_for_timestamps(decoded: pa.StructArray) -> pa.StructArray:
-    """Python has no timestamps after the year 9999; PostgreSQL and Spark do."""
+    """Replace timestamps, because Python has none after the year 9999, unlike Spark."""
     fields = {
         field.name: values.cast(pa.int64()) if pa.types.is_timestamp(field.type) else values
         for field, values in zip(decoded.type, decoded.flatten(), strict=True)
@@ -112,7 +114,7 @@ def _with_numbers_for_timestamps(decoded: pa.StructArray) -> pa.StructArray:
 
 
 def _as_spark_has_it(fields: reference.Fields | None) -> reference.Fields | None:
-    """The reference decoder gives binary values in hex."""
+    """Return bytes for the binary values, which the reference decoder gives in hexadecimal."""
     if fields is None:
         return None
     binary: dict[str, Any] = {}

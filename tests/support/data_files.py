@@ -1,4 +1,4 @@
-"""The messages of real servers that the tests read: tests/data."""
+"""The messages of real servers in tests/data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 VERSIONS = ("pg14", "pg15", "pg16", "pg17", "pg18")
 
-# Columns asked for as STRING whose text follows a setting of the server, as no binary value does.
+# The text of these columns depends on a setting of the server, unlike the binary value.
 TEXT_DEPENDS_ON_SETTINGS = {
     "c_money": "lc_monetary puts a $ before the number and commas into it",
 }
@@ -20,7 +20,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 class GoldenMessage(NamedTuple):
-    """A message and what it says."""
+    """A message and its fields, as PostgreSQL's documentation reads them."""
 
     source: str
     data: bytes
@@ -30,7 +30,7 @@ class GoldenMessage(NamedTuple):
 
 @cache
 def golden() -> list[GoldenMessage]:
-    """Messages of every kind, from several of the captures."""
+    """Return messages of every type, which come from several captures."""
     with (DATA / "golden.jsonl").open(encoding="utf-8") as lines:
         return [
             GoldenMessage(
@@ -42,8 +42,11 @@ def golden() -> list[GoldenMessage]:
 
 @cache
 def captures() -> dict[str, list[bytes]]:
-    """What one workload looks like from PostgreSQL 14 to 18 under different options: by the name of
-    the capture, which names these, all messages in the order they came in."""
+    """Return the messages of each capture, in the order in which the server sent them.
+
+    PostgreSQL 14 to 18 ran the same workload with different options. The name of a capture names
+    the version and the options.
+    """
     return {
         path.name.removesuffix(".jsonl.gz"): _messages(path)
         for path in sorted((DATA / "captures").glob("*.jsonl.gz"))
@@ -51,7 +54,7 @@ def captures() -> dict[str, list[bytes]]:
 
 
 def text_captures() -> dict[str, list[bytes]]:
-    """Those without binary values."""
+    """Return the captures without binary values."""
     return {name: messages for name, messages in captures().items() if "-text" in name}
 
 
@@ -60,8 +63,10 @@ def version_of(capture: str) -> str:
 
 
 def declared_types(version: str) -> dict[str, str]:
-    """The options for the types whose oids PostgreSQL does not fix, from the Type messages, where a
-    domain has the name of its base type."""
+    """Return the options that declare the types whose oids differ from server to server.
+
+    The Type messages of a capture name them. A domain has the name of its base type there.
+    """
     user_types = {"mood": "enum", "_mood": "array:enum", "pair": "composite"}
     messages = captures()[f"{version}-v1-stream_off-text"]
     names = {data[1:5]: data[5:].split(b"\0")[1].decode() for data in messages if data[:1] == b"Y"}
@@ -78,7 +83,7 @@ def _messages(path: Path, name: str = "data") -> list[bytes]:
 
 
 class FinalTable(NamedTuple):
-    """What is in a table when a capture ends; every value as PostgreSQL casts it to text."""
+    """The rows of a table when a capture ends. PostgreSQL cast each value to text."""
 
     columns: list[str]
     rows: list[list[str | None]]
@@ -86,7 +91,7 @@ class FinalTable(NamedTuple):
 
 @cache
 def finals() -> dict[str, dict[str, FinalTable]]:
-    """By the version that a capture's name begins with, the tables by name."""
+    """Return the tables by name, for each version that the name of a capture begins with."""
     found = {}
     for path in sorted((DATA / "finals").glob("*.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -97,8 +102,10 @@ def finals() -> dict[str, dict[str, FinalTable]]:
 
 
 class Seams(NamedTuple):
-    """A history as a reader stored it that was cut off at random places and read again from what it
-    had confirmed, and as it is without a break."""
+    """The messages that a reader stored, and the same history without an interruption.
+
+    The reader was cut off at random places, and read again from what it had confirmed.
+    """
 
     data: list[bytes]
     clean: list[bytes]
@@ -115,7 +122,7 @@ def seams() -> dict[str, Seams]:
 
 
 def in_stream_flags(messages: Iterable[bytes]) -> list[bool]:
-    """For each message whether it stands between Stream Start and Stream Stop (these are not)."""
+    """Tell for each message whether it stands between Stream Start and Stream Stop."""
     flags = []
     in_stream = False
     for message in messages:

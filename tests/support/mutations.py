@@ -1,18 +1,18 @@
-"""Messages that something went wrong with, made from right ones, the same ones in every run."""
+"""Damaged messages that are made from right ones. Each run makes the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
 
-# Tuple markers and column kinds, some of which are tags too.
+# These mark tuples and columns, and some of them are message types too.
 LETTERS = b"NKOtnub"
 
-# All positions up to here are tried; what follows in a long message is more of the same columns.
+# Each byte up to here is changed. The rest of a long message is more of the same columns.
 HEAD = 400
 STEP_BEYOND_HEAD = 7
 
-# What counts, lengths, ids and LSNs should be able to bear.
+# Extreme counts, lengths, ids and LSNs.
 BIG_VALUES = tuple(
     bytes.fromhex(value)
     for value in ("ff", "ffff", "7fff", "7fffffff", "80000000", "ffffffff", "fffffffb", "ff" * 8)
@@ -20,19 +20,19 @@ BIG_VALUES = tuple(
 
 
 def cuts(message: bytes) -> Iterator[bytes]:
-    """Every beginning of the message, from none of its bytes to all but the last."""
+    """Yield each beginning of the message, from zero bytes to all but the last."""
     for end in range(len(message)):
         yield message[:end]
 
 
 def extended(message: bytes) -> Iterator[bytes]:
-    """The message and one byte more."""
+    """Yield the message with one byte more."""
     for value in b"\x00\x01NKt\x7f\x80\xff":
         yield message + bytes([value])
 
 
 def replaced(message: bytes) -> Iterator[bytes]:
-    """The message with one byte changed."""
+    """Yield the message with one byte changed."""
     for at, original in enumerate(message):
         if at >= HEAD and at % STEP_BEYOND_HEAD:
             continue
@@ -42,7 +42,7 @@ def replaced(message: bytes) -> Iterator[bytes]:
 
 
 def random_mutations(messages: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
-    """`count` messages with one to four things wrong at random."""
+    """Yield `count` messages that are damaged in one to four random ways."""
     random = Random(seed)
     for _ in range(count):
         message = random.choice(messages)

@@ -1,4 +1,4 @@
-"""Spark as users start it, in processes that end with the test, and scripts for them."""
+"""Spark in processes of its own, as users start it, and scripts for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ERRORS = "errors.txt"
 
 SPARK_DEFAULTS = "spark.ui.enabled false\nspark.log.level ERROR\nspark.executor.memory 512m\n"
 
-# All functions, not on constants, which Spark's driver would evaluate and not its executors.
+# All functions. The arguments are not constant, so that Spark's executors evaluate them.
 QUERY = """
 SELECT concat_ws(' ', pgoutput_decode(m).type, try_pgoutput_decode(m).type,
   coalesce(pgoutput_error(m), 'no error'), pg_lsn_format(id), pg_lsn_parse(lsn),
@@ -94,7 +94,7 @@ attempt(spark_pgoutput.register, spark)
 
 
 def run(command: Sequence[str], folder: Path, **environment: str) -> list[str]:
-    """The lines that a process writes to its output. It has to succeed."""
+    """Return the lines that a process prints. The process must succeed."""
     with started(command, folder, **environment) as process:
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, f"{output}\n{errors_of(folder)}"
@@ -109,7 +109,7 @@ def run_python(script: str, folder: Path, **environment: str) -> list[str]:
 def started(
     command: Sequence[str], folder: Path, **environment: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process in `folder` that is stopped at the end, with the processes that it started."""
+    """Start a process in a folder. At the end, stop it and the processes that it started."""
     inherited = _environment()
     if "PYTHONPATH" in inherited and "PYTHONPATH" in environment:
         paths = environment["PYTHONPATH"], inherited["PYTHONPATH"]
@@ -136,7 +136,7 @@ def started(
 
 @contextmanager
 def connect_server(folder: Path, *options: str) -> Iterator[str]:
-    """The URL of a Spark Connect server that was started with these options."""
+    """Start a Spark Connect server with these options, and give its URL."""
     port = free_port()
     command = [
         *("spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
@@ -172,12 +172,12 @@ def accepts_connections(port: int) -> bool:
 
 
 def errors_of(folder: Path) -> str:
-    """What the last process in `folder` wrote to its standard error."""
+    """Return what the last process in the folder wrote to its standard error."""
     return (folder / ERRORS).read_text()
 
 
 def _environment() -> dict[str, str]:
-    """As in a virtual environment that was activated, without what a Spark in this process set."""
+    """Return the variables of an activated virtual environment, without those of this Spark."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -188,13 +188,13 @@ def _environment() -> dict[str, str]:
         **inherited,
         "PATH": f"{programs}{os.pathsep}{inherited['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # A short run is mostly the start of its JVM, which takes half the time with these.
+        # A short run is mostly the start of its JVM. These options halve its time.
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Spark removes its temporary files when it is asked to end, so it is asked first."""
+    """Ask the process to end, so that Spark removes its temporary files, and then kill it."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, how)
@@ -208,7 +208,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def copy_of_package(folder: Path) -> str:
-    """Where PYTHONPATH finds it; its JAR has a path that is not easy for everyone."""
+    """Copy the package to a folder with an unusual name, and return a PYTHONPATH for it."""
     odd = folder / "it's 100% odd"
     package = Path(spark_pgoutput.__file__).parent
     shutil.copytree(package, odd / package.name, ignore=shutil.ignore_patterns("__pycache__"))

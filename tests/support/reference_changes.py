@@ -1,9 +1,8 @@
-"""A plain and slow account of what the committed changes of tables are, given the messages of one
-source in their order: what the tests compare the fast one with.
+"""A simple and slow way to find the committed changes in the messages of one source.
 
-Messages are taken one after the other. What a transaction has sent is kept in memory until its
-commit; a relation is looked up where the change stands, and asked for only if the change is given
-out.
+The tests compare the fast way with it. It takes the messages one after the other, and keeps those
+of a transaction in memory until its commit. It looks up a relation where the change stands, but
+only a change that it gives out needs one.
 """
 
 from __future__ import annotations
@@ -49,8 +48,10 @@ class UnknownRelation(Refused):
 
 @dataclass(frozen=True)
 class Change:
-    """A row of a table that was committed. A truncated table has no row; a column that the message
-    does not carry is not in it."""
+    """A committed change of a row.
+
+    A truncated table has no row. The row has only the columns that the message carries.
+    """
 
     table: str
     change_type: str
@@ -68,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """A transaction that is not decided at the end of the messages."""
+    """A transaction that is neither committed nor rolled back at the end of the messages."""
 
     xid: int
     gid: str | None
@@ -78,7 +79,7 @@ class OpenTransaction:
 
 
 class Relation(NamedTuple):
-    """The columns of a table, with whether they are part of the replica identity."""
+    """The columns of a table. A value tells whether the replica identity has the column."""
 
     position: int
     table: str
@@ -86,7 +87,7 @@ class Relation(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A change as its transaction sent it: the relations are those of its oids at its place."""
+    """A change as its transaction sent it, and the relations of its oids at this position."""
 
     position: int
     ordinal: int
@@ -96,8 +97,10 @@ class Sent(NamedTuple):
 
 @dataclass
 class Transaction:
-    """What an undecided transaction has sent. `headless`: from a segment on that is not its first;
-    then its changes are not here."""
+    """The messages of an open transaction.
+
+    A headless one was seen from a later block on, and its changes are not kept.
+    """
 
     xid: int
     gid: str | None
@@ -119,13 +122,13 @@ def changes(
     incomplete: str = "error",
     abandon: Collection[int] = (),
 ) -> tuple[list[Change], list[OpenTransaction]]:
-    """The committed changes in the order of their commits, and what is open at the end."""
+    """Return the changes in the order of their commits, and the transactions open at the end."""
     source = Source(after, skip=incomplete == "skip")
     for position, data in relations:
         if data[:1] == b"R":
             source.relation(position, decoded(data, in_stream=None))
     for position, data in messages:
-        # Zero bytes are in place of an Origin that was dropped.
+        # PostgreSQL sends zero bytes if the origin was dropped.
         if data:
             source.message(position, data)
     return source.committed, source.open(abandon)
@@ -143,25 +146,28 @@ def unsigned(lsn: int) -> int:
 
 
 class Source:
-    """Where the reader of one slot is: at most one of `begun`, between Begin and Commit or Prepare,
-    and `block`, between Stream Start and Stream Stop, is there."""
+    """The state of a reader of one slot.
+
+    Between Begin and Commit, or Prepare, it has `begun`. Between Stream Start and Stream Stop it
+    has `block`. It never has both.
+    """
 
     def __init__(self, after: int | None, skip: bool) -> None:
         self.after = -1 if after is None else unsigned(after)
         self.skip = skip
         self.committed: list[Change] = []
-        # None: nothing has told it yet. What comes first may stand anywhere.
+        # None: no message has told it yet, because the first messages may stand anywhere.
         self.in_stream: bool | None = None
         self.begun: Transaction | None = None
         self.block: Transaction | None = None
         self.streamed: dict[int, Transaction] = {}
         self.prepared: dict[tuple[int, str], Transaction] = {}
         self.relations: dict[int, Relation] = {}
-        self.commits: dict[int, int | None] = {}  # xid by LSN, None where a Commit has no Begin
+        self.commits: dict[int, int | None] = {}  # xid by LSN; None if a Commit has no Begin
         self.greatest = -1
 
     def message(self, position: int, data: bytes) -> None:
-        # Only a logical message can tell by itself that it is not in the block that it follows.
+        # Only a logical message itself can tell that it is not in the block that it follows.
         guessed = data[:1] == b"M" and self.in_stream
         fields = decoded(data, in_stream=None if guessed else self.in_stream)
         match fields["type"]:
@@ -182,8 +188,9 @@ class Source:
                 self.boundary(position, kind, fields, begun)
 
     def leave(self) -> Transaction | None:
-        """Ends what the reader is in: what Begin began is dropped, or decided by the caller; what
-        is streamed waits for its end."""
+        """Leave the transaction or block. The caller decides what becomes of a begun transaction;
+        a streamed one waits for its end.
+        """
         begun = self.begun
         self.begun = self.block = None
         self.in_stream = False
@@ -251,8 +258,8 @@ class Source:
     def change(self, position: int, fields: Fields, size: int) -> None:
         transaction = self.block or self.begun
         if transaction is None:
-            # In front of the first boundary, one with a transaction id is of a segment whose start
-            # was not seen.
+            # Before the first boundary, a change with a transaction id belongs to a block whose
+            # start was not seen.
             if self.in_stream is False or "xid" not in fields:
                 self.incomplete(position, "a change outside of any transaction")
         elif not transaction.headless:
@@ -332,7 +339,7 @@ class RowOfMessage(NamedTuple):
 def rows(
     position: int, fields: Fields, relations: list[Relation | None]
 ) -> Iterable[tuple[int, RowOfMessage]]:
-    """The rows of one message, numbered: a pre-image is 0, what is there afterwards 1."""
+    """Yield the rows of one message with a number: 0 for a pre-image, otherwise 1."""
     known = []
     for relation in relations:
         if relation is None:
@@ -369,7 +376,7 @@ def rows(
 
 
 def cells(position: int, columns: Collection[str], sent: Fields) -> Row:
-    """The columns that are sent: not those that stand for an unchanged TOASTed value."""
+    """Return the columns that the message carries, which excludes unchanged TOASTed values."""
     if len(columns) != len(sent["kinds"]):
         raise UnknownRelation(position, f"{len(sent['kinds'])} cells for {list(columns)}")
     binary = sent["binary"] or [None] * len(columns)

@@ -1,12 +1,11 @@
-"""A plain and slow decoder of pgoutput messages: what the tests compare the fast one with.
+"""A simple and slow decoder of pgoutput messages, with which the tests compare the fast one.
 
-The layouts are those of the PostgreSQL documentation, chapter "Logical Replication Message
-Formats", message after message in its order and field after field in the order of the wire; what
-it leaves open is as PostgreSQL's own writer and reader have it, src/backend/replication/logical/
-proto.c.
+The messages and their fields are in the order of the PostgreSQL documentation, chapter "Logical
+Replication Message Formats". What the documentation leaves open follows PostgreSQL's own writer and
+reader, src/backend/replication/logical/proto.c.
 
-A decoded message is a dict of the fields that it has. LSNs are signed, as a BIGINT holds them,
-timestamps are microseconds since 1970, binary values are in hex.
+A decoded message is a dict of the fields that it has. LSNs are signed, as in a BIGINT; timestamps
+are microseconds since 1970; and binary values are in hexadecimal.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ Fields = dict[str, Any]
 
 MICROSECONDS_FROM_1970_TO_2000 = 946_684_800_000_000
 
-# In their messages these flags say nothing yet: the server sends 0 and takes nothing else.
+# These flags are unused: the server sends 0 and accepts nothing else.
 UNUSED = b"\x00"
 BOOLEAN = b"\x00\x01"
 
 
 class Malformed(ValueError):
-    """What the message has at byte `at` (the tag is byte 0) cannot be."""
+    """The message is malformed at byte `at`. Its type is byte 0."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(f"at byte {at}: {reason}")
@@ -32,11 +31,13 @@ class Malformed(ValueError):
 
 
 def decode(data: bytes, in_stream: bool | None = None, encoding: str = "utf-8") -> Fields | None:
-    """The fields of one message; None for the message of zero bytes, which PostgreSQL 13 and older
-    send in place of an Origin whose origin was dropped.
+    """Return the fields of a message.
 
-    `in_stream` tells whether the message stands between Stream Start and Stream Stop, where some
-    messages carry a transaction id that nothing in them announces. None: it is found out.
+    A message of zero bytes has none: PostgreSQL 13 and older send it if an origin was dropped.
+
+    `in_stream` tells whether the message stands between Stream Start and Stream Stop. Some messages
+    carry a transaction id only there, and nothing in them says so. If it is None, the message is
+    read both ways.
     """
     if not data:
         return None
@@ -46,9 +47,11 @@ def decode(data: bytes, in_stream: bool | None = None, encoding: str = "utf-8") 
 
 
 def _decode_in_unknown_context(data: bytes, encoding: str) -> Fields:
-    """A reading must be valid to the last byte, so that mostly only one is. If both are, it is the
-    one without transaction id, but of a logical message the one with the smaller LSN: the wrong
-    one has bytes of the id and the flags in front of its LSN, or the LSN moved up by four bytes."""
+    """Read the message both ways. Mostly only one reading is valid to the last byte.
+
+    If both are, the reading without a transaction id counts. For a logical message the one with the
+    smaller LSN counts, because the wrong reading takes other bytes as the first ones of the LSN.
+    """
     outside = _attempt(Reader(data, encoding, in_stream=False, guessed=True))
     inside = _attempt(Reader(data, encoding, in_stream=True, guessed=True))
     if isinstance(outside, Malformed):
@@ -81,10 +84,10 @@ def _read(reader: Reader) -> Fields:
 
 
 class Reader:
-    """The bytes of one message: its methods read the field that is next.
+    """The bytes of one message. Each method reads the next field.
 
-    `guessed`: nobody said whether the message is in a stream, `in_stream` is tried out; some values
-    that are otherwise unusual but allowed then show that the guess is wrong.
+    If `guessed`, `in_stream` is only tried. Some values that are unusual but allowed then show that
+    the guess is wrong.
     """
 
     def __init__(self, data: bytes, encoding: str, in_stream: bool, guessed: bool = False) -> None:
@@ -158,7 +161,7 @@ class Reader:
         return string
 
     def xid_in_stream(self) -> Fields:
-        """The (sub)transaction's id, in the messages that have it only in a stream."""
+        """Read the id of the transaction or subtransaction, which stands only in a stream block."""
         if not self.in_stream:
             return {}
         start = self.at
@@ -173,7 +176,7 @@ def begin(r: Reader) -> Fields:
 
 
 def message(r: Reader) -> Fields:
-    # Only what is part of a transaction can be in a stream.
+    # Only a part of a transaction can be in a stream block.
     flags = b"\x01" if r.guessed and r.in_stream else BOOLEAN
     return {
         "type": "MESSAGE",
@@ -210,7 +213,7 @@ def relation(r: Reader) -> Fields:
 
 def relation_columns(r: Reader) -> list[Fields]:
     count = r.uint16()
-    r.need(count * 10)  # the least that a column takes, with an empty name
+    r.need(count * 10)  # the size of a column with an empty name
     return [
         {
             "key": r.one_of(BOOLEAN) == 1,
@@ -227,7 +230,7 @@ def pg_type(r: Reader) -> Fields:
     type_id = r.uint32()
     start = r.at
     namespace = r.string()
-    # Then it is no namespace but the type's id, after a transaction's.
+    # This is no namespace but the id of the type, after that of a transaction.
     if r.guessed and not r.in_stream and 0 < r.data[start] < 0x20:
         raise Malformed(start, "namespace begins with a control character")
     return {
@@ -286,7 +289,7 @@ def stream_commit(r: Reader) -> Fields:
 
 def stream_abort(r: Reader) -> Fields:
     fields = {"type": "STREAM_ABORT", "xid": r.uint32(), "subxid": r.uint32()}
-    if r.left:  # the server adds them with the option streaming = parallel, and does not say so
+    if r.left:  # with the option streaming = parallel
         fields |= {"lsn": r.lsn(), "timestamp": r.timestamp()}
     return fields
 
@@ -330,7 +333,7 @@ def stream_prepare(r: Reader) -> Fields:
 
 def tuple_data(r: Reader) -> Fields:
     count = r.uint16()
-    r.need(count)  # the least that a column takes, its kind
+    r.need(count)  # a column has at least its kind
     kinds = ""
     text: list[str | None] = []
     binary: list[str | None] = []

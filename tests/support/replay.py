@@ -1,5 +1,4 @@
-"""Committed changes applied to tables, and what the tables then hold compared with what those of
-the server held."""
+"""Committed changes, applied to tables. The tables must then be equal to those of the server."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from support.reference_changes import Change, Row, unsigned
 
 Tables = dict[str, list[Row]]
 
-# What the messages do not say, so that the tables replayed are not those of the server.
+# These tables differ from those of the server, for a reason that the messages do not tell.
 NOT_REPLAYED = {
     "public.part_leaf": "published as its partitions",
     **{
@@ -26,7 +25,7 @@ NOT_REPLAYED = {
     "public.generated": "generated columns are not published before PostgreSQL 18",
 }
 
-# The text that the tables' values were cast to is not that in which they are sent.
+# The server casts these columns to another text than the one it sends.
 OTHER_TEXT = {
     "c_bool": "true instead of t",
     "c_bpchar": "without the blanks that pad it",
@@ -39,12 +38,12 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
 
 
 def of_any_protocol(changes: Iterable[Change]) -> list[Change]:
-    """In order, without what depends on the way that the server sent them."""
+    """Return the changes in order, without what depends on the protocol version and its options."""
     return [replace(change, gid=None, position=0, ordinal=0) for change in in_order(changes)]
 
 
 def replay(changes: Iterable[Change]) -> Tables:
-    """The tables that begin empty, by name. The changes may come in any order."""
+    """Apply changes, which can come in any order, to empty tables. Return these by name."""
     tables: Tables = defaultdict(list)
     before: Row | None = None
     for change in in_order(changes):
@@ -60,14 +59,14 @@ def replay(changes: Iterable[Change]) -> Tables:
             if change.change_type == "delete":
                 del rows[index]
             else:
-                # What the message does not carry is as it was.
+                # The columns that the message does not carry keep their values.
                 rows[index] = {**rows[index], **row}
             before = None
     return tables
 
 
 def find(rows: list[Row], keys: list[str], row: Row) -> int:
-    """Where the row is; in a table without a key all that is known of it must be equal."""
+    """Return the index of a row by its keys, or by all its columns if the table has no key."""
     values = [(name, row[name]) for name in keys or row]
     for index, candidate in enumerate(rows):
         if all(candidate[name] == value for name, value in values):
@@ -76,7 +75,7 @@ def find(rows: list[Row], keys: list[str], row: Row) -> int:
 
 
 def differing(tables: Tables, finals: Mapping[str, FinalTable]) -> set[str]:
-    """The names of the tables that do not hold what the server's held."""
+    """Return the names of the tables that are not equal to those of the server."""
     return {
         name
         for name, final in finals.items()

@@ -11,16 +11,16 @@ from types import TracebackType
 import psycopg
 from psycopg.pq import ExecStatus
 
-# Where the LSN stands from which the server goes on, once all up to the message is confirmed.
+# The position of the end LSN in a message. The server continues there if it is confirmed.
 END_LSN = {b"C": 10, b"K": 10, b"P": 10, b"p": 10, b"r": 10, b"c": 14}
 
-SILENCE = 20  # seconds without a message after which something is wrong
+SILENCE = 20  # seconds without a message, after which the test fails
 
 
 class ReplicationSession:
-    """One connection to a walsender, as a context manager. Its messages are what it iterates over.
+    """A connection to a walsender, as a context manager. It iterates over the messages.
 
-    The server sends as long as it has something to send: whoever wants no more leaves.
+    The server sends as long as it has something to send. Leave the loop to end it.
     """
 
     def __init__(self, conninfo: str, slot: str, options: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class ReplicationSession:
 
     @property
     def server_process(self) -> int:
-        """The id of the walsender."""
+        """The process id of the walsender."""
         return self._libpq.backend_pid
 
     def __enter__(self) -> ReplicationSession:
@@ -50,13 +50,13 @@ class ReplicationSession:
         self._connection.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Until the server's process is terminated."""
+        """Yield messages until the walsender ends."""
         while copied := self._copied():
             if copied[:1] == b"w":
                 yield copied[25:]  # after XLogData's header
 
     def confirm(self, lsn: int) -> None:
-        """Tell the server that all messages up to there are safe."""
+        """Tell the server that all messages up to this LSN are safe."""
         since_2000 = int((time.time() - 946_684_800) * 1_000_000)
         self._libpq.put_copy_data(struct.pack(">cqqqqb", b"r", lsn, lsn, lsn, since_2000, 0))
         self._libpq.flush()
@@ -77,6 +77,6 @@ class ReplicationSession:
 
 
 def end_lsn(message: bytes) -> int | None:
-    """What can be confirmed after the message; None if it does not decide a transaction."""
+    """Return the LSN to confirm after the message, or None if it ends no transaction."""
     place = END_LSN.get(message[:1])
     return None if place is None else int(struct.unpack_from(">q", message, place)[0])

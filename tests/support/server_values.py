@@ -1,4 +1,4 @@
-"""Random and extreme values of PostgreSQL's types, and what a server itself says of them."""
+"""Random and extreme values of PostgreSQL's types, and how a server itself prints them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 
 class View(NamedTuple):
-    """A way to look at the values of a type: of a value `{}`, what Spark reads it as, Spark's
-    expression and the server's, which is NULL for what does not fit.
+    """A way to look at the values of a type.
 
-    `of_text`: the server's expression where it is another for what was sent as text.
+    Spark reads a value `{}` as the type, and shows it with an expression. The server's expression
+    must give the same, and NULL if the value does not fit. `of_text` is the server's expression for
+    values that it sends as text, if that is another one.
     """
 
     spark_type: str
@@ -20,7 +21,7 @@ class View(NamedTuple):
 
 
 class ServerType(NamedTuple):
-    """A type, extreme values as text, and an expression that makes up values; `n` is the row."""
+    """A type, its extreme values as text, and an expression for random values of row `n`."""
 
     name: str
     extremes: Sequence[str]
@@ -29,7 +30,7 @@ class ServerType(NamedTuple):
     printed: View | None = None
 
 
-# What the type's output function prints; a cast to text is not always that.
+# The text of the type's output function, which can differ from a cast to text.
 PRINTED = "CASE WHEN num_nonnulls({}) = 1 THEN format('%s', {}) END"
 STRING = View("STRING", "{}", PRINTED)
 
@@ -54,7 +55,7 @@ INTEGERS = [
 
 
 def decimal(precision: int, scale: int, value: str = "{}") -> View:
-    """NULL for what is not exact, and for NaN and the infinities, which are greater."""
+    """Return a view that is NULL if the value is not exact, NaN or infinite."""
     return View(
         f"DECIMAL({precision},{scale})",
         "CAST({} AS STRING)",
@@ -73,8 +74,8 @@ WHOLE = [
     for name, bits in [("SMALLINT", 15), ("BIGINT", 63)]
 ]
 
-# What does not fit a double, neither PostgreSQL's cast nor Spark takes; what is nearer to 0 than
-# the least double, the cast refuses and Spark rounds.
+# A number too large for a double is refused by PostgreSQL's cast and by Spark. If it is nearer to 0
+# than the least double, PostgreSQL refuses it and Spark rounds it.
 DOUBLE_OF_NUMERIC = View(
     "DOUBLE",
     "{}",
@@ -123,7 +124,7 @@ JSON = View("VARIANT", "CAST(to_json({}) AS STRING)", PRINTED)
 
 
 def in_range(bound_type: str, spark_bound: str, server_bound: str) -> View:
-    """A range's parts in one text."""
+    """Return a view of a range's parts in one text."""
     spark = [f"nvl(CAST({spark_bound.format('{}.' + end)} AS STRING), '-')" for end in ENDS]
     server = [f"coalesce(({server_bound.format(end + '({})')})::text, '-')" for end in ENDS]
     return View(
@@ -140,7 +141,7 @@ ENDS = ("lower", "upper")
 
 
 def ranges(name: str, subtype: str, value: str, view: View) -> list[ServerType]:
-    """A range type and its multirange; `value` makes up one bound."""
+    """Return a range type and its multirange type; `value` makes a bound."""
     bounds = "LEAST(a, b), GREATEST(a, b), (ARRAY['[]', '[)', '(]', '()'])[1 + n % 4]"
     either = f"CASE WHEN random() < 0.2 THEN NULL ELSE {value} END"
     pair = f"(SELECT ({either})::{subtype} AS a, ({value})::{subtype} AS b)"
@@ -153,7 +154,7 @@ def ranges(name: str, subtype: str, value: str, view: View) -> list[ServerType]:
 
 
 def anything(most: int) -> str:
-    """Text with all that arrays, composite types and JSON have to escape."""
+    """Return text with the characters that arrays, composite types and JSON escape."""
     letters = r"""'aZ09 ,;{}()[]<>"''\/:&!|äß亀🐢' || chr(9) || chr(10) || chr(13)"""
     return (
         f"(SELECT coalesce(string_agg(substr({letters}, random(1, 32), 1), ''), '') "
@@ -268,7 +269,7 @@ TYPES = [
         ["-92233720368547758.08", "92233720368547758.07", "-0.01", "0"],
         f"({INT8}::numeric / 100)::money",
         [decimal(19, 2, "{}::numeric"), decimal(22, 4, "{}::numeric")],
-        # In text with a $ and commas, as the server's locale has it.
+        # The text has a $ and commas, because the locale of the server says so.
         View("STRING", "{}", "{}::numeric::text", PRINTED),
     ),
     ServerType('"char"', ["", "a", "\\377", "\\"], 'random(-128, 127)::"char"'),
@@ -438,7 +439,7 @@ TYPES = [
         "regtype",
         ["0", "integer", "3999999999"],
         "random(16, 30)::oid::regtype",
-        # In text the type's name, or the number where there is none.
+        # The text is the name of the type, or the number if there is no such type.
         [
             View(
                 "BIGINT",

@@ -1,4 +1,4 @@
-"""Streams of messages that come as files, and the table changes in them."""
+"""Streams of messages that arrive in files, and the table changes in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rows = Sequence[tuple[Any, int | None, bytes | None]]
 
 
 class Stream:
-    """Messages that come as files, each of them a micro-batch, and the changes in them."""
+    """Messages that arrive in files. Each file is a micro-batch."""
 
     def __init__(self, spark: SparkSession, folder: Path, source_type: str = "STRING") -> None:
         self._spark = spark
@@ -35,7 +35,7 @@ class Stream:
         self._files = 0
 
     def add(self, rows: Rows) -> None:
-        """In a file that is younger than those before."""
+        """Write a file that is newer than the files before it."""
         columns = {name: [row[i] for row in rows] for i, name in enumerate(("name", "seq", "data"))}
         types = {"STRING": pa.string(), "BIGINT": pa.int64()}
         schema = pa.schema(
@@ -56,8 +56,10 @@ class Stream:
         return reader.option("maxFilesPerTrigger", 1).parquet(str(self._input))
 
     def run(self, found: DataFrame, stop_after: int | None = None) -> DataFrame:
-        """Gives the changes in the files that have come so far. As in a query that was killed, some
-        micro-batches can be left for the next run."""
+        """Return the changes in the files so far.
+
+        If the query stops after some micro-batches, as if killed, the next run does the rest.
+        """
         writer = found.writeStream.option("checkpointLocation", str(self._output / "checkpoint"))
         query = writer.trigger(availableNow=True).start(str(self._output / "changes"))
         if stop_after is None:
@@ -65,15 +67,17 @@ class Stream:
         else:
             while query.isActive and len(query.recentProgress) < stop_after:
                 time.sleep(0.05)
-            query.stop()  # wherever the next micro-batch is
+            query.stop()  # in the middle of the next micro-batch, perhaps
         return self._spark.read.schema(found.schema).parquet(str(self._output / "changes"))
 
 
 def mixed(
     dice: random.Random, streams: Mapping[str, Messages], number: int
 ) -> Sequence[list[tuple[str, int, bytes]]]:
-    """The messages of streams, each cut at random places, with all first pieces together, all
-    second ones, and so on; in no order within."""
+    """Cut each stream into pieces at random places, and put the pieces of a number together.
+
+    The messages of a result are in random order.
+    """
     pieces: list[list[tuple[str, int, bytes]]] = [[] for _ in range(number)]
     for name, messages in streams.items():
         cuts = sorted(dice.choices(range(len(messages) + 1), k=number - 1))

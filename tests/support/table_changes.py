@@ -1,4 +1,4 @@
-"""The changes and open transactions that Spark finds, as the plain account of them has them."""
+"""The changes and open transactions that Spark finds, in the form of the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.replay import in_order
 
 Messages = Sequence[tuple[int, bytes]]
 
-# Of different versions and options, and with seams.
+# Streams of different versions and options, and two that were cut off and read again.
 SOME_STREAMS: dict[str, Messages] = {
     name: list(enumerate(stored))
     for name, stored in {
@@ -51,7 +51,7 @@ def rows_of(streams: Mapping[str, Messages]) -> list[tuple[str, int, bytes]]:
 
 
 def by_source(found: DataFrame) -> dict[str, list[Change]]:
-    """In order, for each source that has any."""
+    """Return the changes of each source in their order."""
     sources = defaultdict(list)
     columns = [column_of(field.name).alias(field.name) for field in fields(Change)]
     for values in found.select("_source", *columns).toArrow().to_pylist():
@@ -72,7 +72,7 @@ def of_one_source(found: DataFrame) -> list[Change]:
 
 
 def opened_by_source(found: DataFrame) -> dict[str, list[OpenTransaction]]:
-    """In the order of their first positions, for each source that has any."""
+    """Return the open transactions of each source in the order of their first positions."""
     sources = defaultdict(list)
     columns = ("_source", "_xid", "_gid", "state", "first_position", "changes")
     for source, *values in found.select(*columns).collect():
@@ -89,7 +89,7 @@ def first_position(transaction: OpenTransaction) -> int:
 
 
 def assert_equal(found: Sequence[object], expected: Sequence[object], what: object = None) -> None:
-    """Only the first that differ: there are thousands."""
+    """Compare two lists of thousands, and show only the first difference."""
     for number, (one, other) in enumerate(zip(found, expected, strict=False)):
         assert one == other, (what, number)
     assert len(found) == len(expected), what
