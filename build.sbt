@@ -79,8 +79,8 @@ lazy val jvm = (project in file("jvm")).settings(
   Test / testGrouping := {
     val options = (Test / forkOptions).value
     val suites = (Test / definedTests).value.sortBy(_.name)
-    suites.zipWithIndex.groupMap(_._2 % 2)(_._1).toSeq.map { case (number, some) =>
-      Tests.Group(s"suites $number", some, Tests.SubProcess(options))
+    suites.zipWithIndex.groupBy(_._2 % 2).toSeq.map { case (number, numbered) =>
+      Tests.Group(s"suites $number", numbered.map(_._1), Tests.SubProcess(options))
     }
   }
 )

@@ -96,7 +96,7 @@ def history(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def messages(spark: SparkSession, history: DataFrame) -> Iterator[str]:
-    """The name of a view."""
+    """Give the name of a view of the messages."""
     history.selectExpr(
         "*", "hex(data) AS hex", "'a' COLLATE UTF8_LCASE AS lower_case"
     ).createOrReplaceTempView("messages")
@@ -173,8 +173,8 @@ def test_columns(history: DataFrame) -> None:
     }
 
 
-def test_rows(history: DataFrame) -> None:
-    """A value that was not sent has no key in the map, but is in an old tuple."""
+def test_rows_have_what_was_sent(history: DataFrame) -> None:
+    """A value that was not sent has no key in the map, unless the old tuple has it."""
     assert in_order(changes(history), "row", "_table", "_change_type", "_keys", "_missing") == [
         ({"id": "1", "note": "a"}, "public.orders", "insert", ["id"], []),
         ({"id": "2", "note": None}, "public.orders", "insert", ["id"], []),
@@ -212,7 +212,7 @@ def test_tables(spark: SparkSession, history: DataFrame) -> None:
 
 @pytest.mark.parametrize("kind", ["INT", "STRING"])
 def test_source(history: DataFrame, kind: str) -> None:
-    """Streams of the same messages, in one partition and in several, mixed."""
+    """The sources have the same messages, mixed in one partition or in several."""
     both = history.selectExpr(f"explode(array(CAST(1 AS {kind}), 2)) AS slot", "seq", "data")
     found = changes(both, source="slot")
     assert found.columns[-1] == "_source"
@@ -232,7 +232,7 @@ def test_other_names_of_columns(history: DataFrame) -> None:
 
 
 def evolving(spark: SparkSession, *layouts: tuple[tuple[bytes, ...], tuple[str, ...]]) -> DataFrame:
-    """A table whose columns change from transaction to transaction, with an insert in each."""
+    """Return messages of a table whose columns change in each transaction, which also inserts."""
     return frame(
         spark,
         [
@@ -304,7 +304,7 @@ def test_merged_types(spark: SparkSession, one: Any, other: Any, merged: DataTyp
 
 
 def test_merge_keeps_columns_apart_by_name(spark: SparkSession) -> None:
-    """In order of first appearance."""
+    """The columns are in the order of their first appearance."""
     a, b, c = (m.column(name, m.TEXT) for name in "abc")
     found = changes(
         evolving(spark, ((b, a), ("b", "a")), ((a,), ("a",)), ((c, b), ("c", "b"))),
@@ -357,8 +357,8 @@ def test_tables_of_several_sources(spark: SparkSession) -> None:
     assert changes(both.union(again), table="t", source="slot").schema["d"].dataType == StringType()
 
 
-def test_types_without_a_fixed_oid(spark: SparkSession) -> None:
-    """A domain is what its base type is; of others the option tells."""
+def test_types_whose_oids_differ_between_servers(spark: SparkSession) -> None:
+    """A domain has the type of its base type. An option declares other types."""
     columns = [m.column("d", 20000), m.column("l", 20001), m.column("e", 20002)]
     typed = frame(
         spark,
@@ -410,7 +410,7 @@ def test_values_that_do_not_fit(spark: SparkSession) -> None:
     assert in_order(permissive, "id", "_missing") == [(None, [])]
 
 
-# Of messages that are wrong: the condition and what the text says.
+# Wrong messages, the error condition, and words of its text.
 WRONG: list[tuple[Sequence[bytes | None], str, list[str]]] = [
     ([*HISTORY[:2], None], "PGOUTPUT_MALFORMED_MESSAGE", ["position 2", "NULL", "pgoutput_error"]),
     (
@@ -470,8 +470,8 @@ def test_wrong_messages_are_found_whatever_is_asked(spark: SparkSession) -> None
         assert error_of(found.groupBy().count()).getCondition() == "PGOUTPUT_MALFORMED_MESSAGE"
 
 
-def test_input_that_changes(spark: SparkSession) -> None:
-    """Between the two passes: a logical message with another content each time."""
+def test_input_that_changes_between_the_passes_is_an_error(spark: SparkSession) -> None:
+    """The logical message has another content each time."""
     other = spark.range(1).selectExpr(
         "id AS seq",
         """unhex(concat('4D00', repeat('00', 8), '00', '00000024',
@@ -482,8 +482,8 @@ def test_input_that_changes(spark: SparkSession) -> None:
     assert "persist" in str(error)
 
 
-def test_handing_over(spark: SparkSession, history: DataFrame) -> None:
-    """A second read goes on where a transaction was open, with what is known of tables."""
+def test_a_second_read_goes_on_from_the_first(spark: SparkSession, history: DataFrame) -> None:
+    """It starts with the first open transaction, and knows the tables from the first read."""
     whole = in_order(changes(history), "*")
     for end in (0, 3, 6, 12, 16):
         head = history.where(f"seq < {end}")
@@ -565,8 +565,9 @@ def test_prepared_and_streamed(spark: SparkSession) -> None:
     assert in_order(found, "id", "_xid", "_gid") == [(1, 7, None), (2, 7, None), (3, 8, "g")]
 
 
-def test_queries(spark: SparkSession, history: DataFrame, messages: str) -> None:
-    """The result behaves as any other table."""
+def test_queries_use_the_changes_as_any_table(
+    spark: SparkSession, history: DataFrame, messages: str
+) -> None:
     found = changes(history, table="orders")
     whole = found.collect()
     assert found.count() == len(whole) == 8
@@ -620,8 +621,8 @@ def test_without_generated_code(history: DataFrame) -> None:
     assert found.count() == 7
 
 
-def test_capture(spark: SparkSession) -> None:
-    """The same changes whether the server streams them, and whether it sends text or not."""
+def test_captures_with_other_options_have_the_same_changes(spark: SparkSession) -> None:
+    """The server streams large transactions or not, and sends text or binary values."""
     counts = [
         changes(frame(spark, captures()[f"pg18-{name}"]))
         .groupBy("_table", "_change_type", "_commit_version", "_xid")

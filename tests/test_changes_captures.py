@@ -1,5 +1,7 @@
-"""The committed changes that Spark finds in the messages of real servers are those of the plain
-account, however the messages are spread over partitions and reads."""
+"""Spark finds the same committed changes in the messages of real servers as the reference.
+
+It does not matter how the messages are spread over partitions and reads.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ from support.transactions import ordinary
 
 @pytest.fixture(scope="module")
 def of_captures(captured: DataFrame) -> dict[str, list[Change]]:
-    """Of all captures, with what their binary cells need: no version has the oids of another."""
+    """Give the changes of all captures. No two versions use the same oids for other types."""
     types = {name: type_ for version in VERSIONS for name, type_ in declared_types(version).items()}
     return by_source(changes(captured, "seq", source="capture", options=types))
 
@@ -57,7 +59,7 @@ def test_text_captures(of_captures: dict[str, list[Change]]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_protocol_does_not_matter(of_captures: dict[str, list[Change]], version: str) -> None:
-    """However the server sends the changes, and whether it streams them, they are the same."""
+    """The changes are the same in all protocol versions, streamed or not."""
     plain, *others = (
         of_any_protocol(of_captures[name])
         for name in text_captures()
@@ -69,7 +71,7 @@ def test_protocol_does_not_matter(of_captures: dict[str, list[Change]], version:
 
 
 def test_binary_captures(of_captures: dict[str, list[Change]]) -> None:
-    """Their rows have the same text as those of the text captures."""
+    """The rows have the same text as in the text captures."""
     for name in captures().keys() - text_captures().keys():
         expected = of_capture(f"{version_of(name)}-v1-stream_off-text")
         assert_equal(
@@ -125,7 +127,7 @@ def test_scenarios(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("partitions", "shuffled"), [(1, False), (40, False), (8, True)])
 def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: bool) -> None:
-    """At random places; where two are the same, into partitions without rows too."""
+    """The messages are cut at random places. If two are the same, a partition has no rows."""
     dice = random.Random(partitions)
     rows = rows_of(SOME_STREAMS)
     if shuffled:
@@ -146,7 +148,7 @@ def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: boo
 
 
 def test_open_transactions(spark: SparkSession) -> None:
-    """At random ends, of which many are within transactions, and right after PREPARE."""
+    """The messages end at random places, often in transactions, and right after PREPARE."""
     dice = random.Random("ends")
     streams: dict[str, Messages] = {}
     for name, stream in SOME_STREAMS.items():
@@ -164,7 +166,7 @@ def test_open_transactions(spark: SparkSession) -> None:
 @pytest.mark.parametrize("name", SOME_STREAMS)
 def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
     stream = SOME_STREAMS[name]
-    # In the middle of the changes, where transactions are open.
+    # This is in the middle of the changes, where transactions are open.
     end = random.Random(name).choice(
         [place for place, (_, data) in enumerate(stream) if data[:1] == b"I" and place > 500]
     )
@@ -186,7 +188,7 @@ def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
 
 @pytest.mark.parametrize("name", SOME_STREAMS)
 def test_without_the_beginning(spark: SparkSession, name: str) -> None:
-    """From the middle of a streamed block on."""
+    """The messages start in the middle of a stream block."""
     stream = SOME_STREAMS[name]
     dice = random.Random(name)
     in_blocks = [

@@ -1,5 +1,7 @@
-"""Queries of table changes give the same with the optimizer's rule and without it, and make only
-the columns that they use, of the rows that they keep."""
+"""Queries of table changes give the same with the optimizer's rule and without it.
+
+With the rule they make only the columns that they use, and only of the rows that they keep.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ ROWS = "pgoutput_changes('stored_messages', 'seq', map('source', 'capture'))"
 VARIANTS = """pgoutput_changes('stored_messages', 'seq',
               map('row', 'variant', 'tables', 'public.ri_full'))"""
 
-# A query, and its columns of table changes with the rows that are made of them.
+# A query, its columns of table changes, and the tables and types that it keeps.
 SHAPES = {
     "all columns": (
         f"SELECT * FROM {ROWS}",
@@ -92,7 +94,7 @@ def test_shape(spark: SparkSession, stored_messages: DataFrame, shape: str) -> N
 
 @pytest.mark.parametrize("spread", ["cached", "in other partitions", "of an aggregate", "sorted"])
 def test_adaptive_execution(spark: SparkSession, stored_messages: DataFrame, spread: str) -> None:
-    """Where Spark plans anew what is above and below the changes, as a stage has run."""
+    """Spark plans the query again when a stage above or below the changes has run."""
     messages = {
         "cached": stored_messages,
         "in other partitions": stored_messages.repartition(3),
@@ -114,13 +116,13 @@ def test_adaptive_execution(spark: SparkSession, stored_messages: DataFrame, spr
 
 
 def rows_of(frame: DataFrame) -> list[str]:
-    """As text: rows with maps and variants cannot be sorted."""
+    """Return the rows as text, because rows with maps and variants cannot be sorted."""
     texts = frame.selectExpr("to_json(struct(*)) AS text" if frame.columns else "''")
     return sorted(row.text for row in texts.collect())
 
 
 def plan_of(frame: DataFrame) -> list[str]:
-    """Give the columns of the table changes in the plan, each with what is left out."""
+    """Return the columns of the table changes in the plan, and which tables and types are kept."""
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     found = re.findall(r"TableChanges \[(.*?)\](?:, ((?:tables|types) .*))?\n", plan)
     return [

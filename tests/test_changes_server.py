@@ -1,5 +1,7 @@
-"""The changes that a real server sends to a reader that is cut off again and again, while many
-clients write, are those that made its tables."""
+"""The changes that a real server sends make the tables that it holds.
+
+The reader of its slot is cut off again and again while many clients write.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ INSERT INTO drafts SELECT id, body FROM documents;
 INSERT INTO notes SELECT id, 'before' FROM generate_series(1, 300) AS id;
 """
 
-# What the clients do, as scripts of pgbench, and how often. None takes a lock and waits for another
-# client's that could wait for it.
+# What the clients do, as scripts of pgbench, and how often. They cannot wait for each other's
+# locks.
 SMALL = r"""
 \set place random(1, 40)
 \set value random(1, 1000000)
@@ -116,7 +118,7 @@ Connection = psycopg.Connection[Any]
 
 
 class Seen(NamedTuple):
-    """What a session has read so far: of each message the first byte."""
+    """The types of the messages that a session has read so far."""
 
     tags: bytes
 
@@ -137,9 +139,10 @@ def after_changes(place: Callable[[Seen], bool]) -> Callable[[Seen], bool]:
     return lambda seen: seen.tags[-1:] in b"IUD" and seen.tags[-2:-1] in b"IUD" and place(seen)
 
 
-# Where each session is cut off, and what is done right before it, besides what the clients do. The
-# prepared transactions stay open for several sessions. No table is truncated that the clients write
-# to: now and then the server then ends a session, "could not map filenumber … to relation OID".
+# The statements that run right before each session, and where the session is cut off. The prepared
+# transactions stay open for several sessions. No statement truncates a table that the clients write
+# to, because sometimes the server then ends a session with "could not map filenumber … to relation
+# OID".
 SESSIONS: list[tuple[Callable[[Seen], bool], str]] = [
     (
         after_changes(lambda seen: seen.in_block),
@@ -221,8 +224,10 @@ LAST_MESSAGE = "that is all"
 
 
 class History(NamedTuple):
-    """The messages that the reader stored, where its sessions ended, what the server's tables hold,
-    and the transactions that it rolled back, of those asked for."""
+    """The messages that the reader stored, and what they should make.
+
+    The server holds `tables`, and rolled back some of the streamed transactions.
+    """
 
     messages: list[bytes]
     session_ends: list[int]
@@ -259,7 +264,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
 
 
 def run(connection: Connection, statements: str) -> None:
-    """One after the other, for some cannot be in one transaction with others."""
+    """Run the statements one by one, because some cannot be in a transaction with others."""
     for statement in statements.split(";\n"):
         if statement.strip():
             connection.execute(statement.encode())
@@ -267,7 +272,7 @@ def run(connection: Connection, statements: str) -> None:
 
 @contextmanager
 def clients(server: PostgresServer, connection: Connection, folder: Path) -> Iterator[None]:
-    """Until they are killed, in the middle of what they do."""
+    """Let clients write until they are killed in the middle of it."""
     command = [str(server.bin / "pgbench"), "--no-vacuum", "--time=300", "--random-seed=7"]
     command += [f"--client={CLIENTS}", f"--rate={TRANSACTIONS_PER_SECOND}"]
     for name, (script, weight) in SCRIPTS.items():
@@ -308,7 +313,7 @@ def session(
     number: int,
     cut: Callable[[Seen], bool] | None,
 ) -> list[bytes]:
-    """What one session reads. It confirms not all that it could, and so reads some of it again."""
+    """Read in one session. It confirms some of it, and the next one reads the rest again."""
     wait_for(connection, "SELECT NOT active FROM pg_replication_slots")
     options = {
         "proto_version": "4",
@@ -320,7 +325,7 @@ def session(
     messages: list[bytes] = []
     tags = bytearray()
     dice = random.Random(number)
-    # By then it has read all that is there, and hears of transactions while they are under way.
+    # By then the session has caught up, and reads transactions while they run.
     earliest = time.monotonic() + 0.8
     with ReplicationSession(server.conninfo, "reader", options) as reader:
         for message in reader:
@@ -333,8 +338,7 @@ def session(
                 if message.endswith(LAST_MESSAGE.encode()):
                     return messages
             elif time.monotonic() > earliest and cut(Seen(bytes(tags[-2000:]))):
-                # Most readers die; for the others it is the server's end, and they store what was
-                # on its way.
+                # Most readers end. For the others the server ends, and they store what it sent.
                 if number % 3 > 0:
                     return messages
                 connection.execute("SELECT pg_terminate_backend(%s)", [reader.server_process])
@@ -343,7 +347,7 @@ def session(
 
 
 def tables_of(connection: Connection) -> dict[str, list[Row]]:
-    """The rows of the published tables, as text."""
+    """Return the rows of the published tables as text."""
     tables = {}
     columns = connection.execute(
         "SELECT table_schema, table_name, array_agg(column_name::text ORDER BY ordinal_position) "
@@ -366,13 +370,13 @@ def frame(spark: SparkSession, messages: Sequence[bytes]) -> DataFrame:
 
 
 def rebuilt(found: Sequence[Change], history: History) -> dict[str, list[Row]]:
-    """The tables under their last names, with their last columns."""
+    """Return the tables with their last names and their last columns."""
 
     def of_today(change: Change) -> Change:
         table = RENAMED.get(change.table, change.table)
         if change.row is None:
             return replace(change, table=table)
-        # A column that was not there yet is NULL.
+        # A column that the table did not have yet is NULL.
         columns = [name for name in history.tables[table][0] if name not in change.missing]
         return replace(change, table=table, row={**dict.fromkeys(columns), **change.row})
 
@@ -404,7 +408,7 @@ def test_the_sessions_were_cut_off_where_they_should_be(history: History) -> Non
     assert any(seen.in_prepared for seen in sessions)
     for ends in b"Cc", b"Pp":
         transactions = [message for message in stored if message[:1] in ends]
-        assert len(set(transactions)) < len(transactions)  # some of them were sent again
+        assert len(set(transactions)) < len(transactions)  # the server sent some again
 
 
 def test_replay(messages: DataFrame, history: History) -> None:
@@ -421,7 +425,7 @@ def test_replay(messages: DataFrame, history: History) -> None:
 def test_handed_over_between_reads(
     spark: SparkSession, messages: DataFrame, history: History
 ) -> None:
-    """At the ends of sessions, and in the middle of them."""
+    """A read ends with a session or in the middle of one."""
     size = len(history.messages)
     dice = random.Random(1)
     ends = sorted({*history.session_ends[1::2], *dice.sample(range(size), 2), size})
@@ -444,7 +448,7 @@ def test_handed_over_between_reads(
 
 
 def test_stream(spark: SparkSession, history: History, tmp_path: Path) -> None:
-    """In two files, of four sessions each; the query starts again for the second."""
+    """The messages come in two files, and the query starts again for the second one."""
     (tmp_path / "input").mkdir()
     stream = spark.readStream.schema("seq BIGINT, data BINARY").parquet(str(tmp_path / "input"))
     start = 0

@@ -1,5 +1,7 @@
-"""Structured Streaming gives the committed changes that batch gives, however the messages are
-spread over micro-batches, and each of them once."""
+"""Structured Streaming gives the same committed changes as batch, and each of them once.
+
+It does not matter how the messages are spread over micro-batches.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from support.streams import PROVIDER, ROCKS_DB, Stream, error_of, mixed
 from support.table_changes import SOME_STREAMS, assert_equal, by_source, whole
 from support.transactions import ordinary
 
-# A block of a streamed transaction has more bytes than what of it is held in memory.
+# More bytes of a transaction than are held in memory.
 LARGE = 200_000
 
 
@@ -30,7 +32,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 def test_cut_into_micro_batches(stream: Stream) -> None:
-    """Several sources, of which a file has messages that are not in order."""
+    """Each file has messages of several sources, in random order."""
     for piece in mixed(random.Random("cuts"), SOME_STREAMS, 4):
         stream.add(piece)
     found = by_source(stream.run(changes(stream.messages, "seq", source="name")))
@@ -49,7 +51,7 @@ def test_scenarios(stream: Stream) -> None:
 
 
 def test_killed_and_started_again(stream: Stream) -> None:
-    """Between micro-batches, wherever one is, and at some of the rows that one gives."""
+    """The query ends between micro-batches, in one, and at some of its rows."""
     dice = random.Random("kills")
     names = [*SOME_STREAMS][1:3]
     pieces = mixed(dice, {name: SOME_STREAMS[name] for name in names}, 6)
@@ -75,7 +77,7 @@ def test_killed_and_started_again(stream: Stream) -> None:
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_large_transaction(stream: Stream, streamed: bool) -> None:
-    """Of several micro-batches, with a savepoint that is rolled back and others in between."""
+    """It spans micro-batches. A savepoint is rolled back, and others commit in between."""
     text = "x" * 1000
     numbers = [str(number) for number in range(3 * LARGE // len(text))]
     inserts = [m.insert(number, text) for number in numbers]
@@ -126,8 +128,8 @@ def test_errors(stream: Stream, rows: list[tuple[int, bytes]], texts: list[str])
     assert [text for text in texts if text not in error] == []
 
 
-def test_relation_of_another_transaction(stream: Stream) -> None:
-    """That was sent later, and committed before: it does not hold."""
+def test_a_relation_of_another_transaction_does_not_hold(stream: Stream) -> None:
+    """The other transaction starts later and commits earlier."""
     change = m.in_stream(7, m.insert("1", None))
     stream.add_messages([m.stream_start(7), change, m.STREAM_STOP])
     other = m.transaction(8, 10, ORDERS, m.insert("2", None))
@@ -137,8 +139,8 @@ def test_relation_of_another_transaction(stream: Stream) -> None:
     assert "position 1" in error
 
 
-def test_message_of_an_earlier_micro_batch(stream: Stream) -> None:
-    """Stops the stream, of whichever source; positions of others do not matter."""
+def test_a_message_of_an_earlier_micro_batch_stops_the_stream(stream: Stream) -> None:
+    """Only the positions of the same source count."""
     stream.add([("one", 5, m.STREAM_STOP), ("two", 3, m.STREAM_STOP)])
     stream.add([("one", 6, m.STREAM_STOP)])
     found = changes(stream.messages, source="name")
@@ -149,8 +151,7 @@ def test_message_of_an_earlier_micro_batch(stream: Stream) -> None:
     assert "position 3" in error
 
 
-def test_repeats_and_commits_that_went_back(stream: Stream) -> None:
-    """In later micro-batches."""
+def test_commits_are_repeated_or_go_back_in_later_micro_batches(stream: Stream) -> None:
     stream.add_messages(HISTORY)
     stream.add_messages(HISTORY, len(HISTORY))
     found = changes(stream.messages)
@@ -195,8 +196,8 @@ def test_relations(spark: SparkSession, stream: Stream, source: str | None) -> N
         assert "PGOUTPUT_UNKNOWN_RELATION" in error
 
 
-def test_abandon(stream: Stream) -> None:
-    """Of transactions that are open, one of them in the middle of a block."""
+def test_open_transactions_are_abandoned(stream: Stream) -> None:
+    """One of them is in the middle of a stream block."""
     opened = [
         *(m.stream_start(7), m.in_stream(7, ORDERS), m.in_stream(7, m.insert("1", None))),
         *(m.STREAM_STOP, m.stream_start(8), m.in_stream(8, ORDERS)),
@@ -232,7 +233,7 @@ def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) ->
 
 @pytest.mark.parametrize("kind", ["STRING", "BIGINT"])
 def test_typed_rows_of_sources(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """Types and rows as in batch; NULL is a source too."""
+    """The types and rows are those of batch. NULL is a source too."""
     stream = Stream(spark, tmp_path, kind)
     sources: list[Any] = ["one", "two", None] if kind == "STRING" else [1, 2, None]
     for start in range(0, len(HISTORY), 8):
@@ -265,10 +266,9 @@ def test_typed_rows_of_sources(spark: SparkSession, tmp_path: Path, kind: str) -
         "SELECT upper(_table) AS t FROM {found} WHERE _table = 'nothing' OR row['id'] = '1'",
     ],
 )
-def test_used_columns_and_filters(
+def test_queries_that_use_some_columns_give_what_batch_gives(
     spark: SparkSession, stream: Stream, tmp_path: Path, query: str
 ) -> None:
-    """Give what they give in batch."""
     stream.add_messages(HISTORY)
     messages = stream.messages
     streamed = stream.run(spark.sql(query, found=changes(messages, source="name")))
@@ -287,7 +287,7 @@ def test_variant(stream: Stream) -> None:
 
 
 def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
-    """A domain is what its base type is."""
+    """The type of a domain is that of its base type."""
     table = m.relation("public.t", m.column("d", 20000))
     stream.add_messages([m.begin(1, 10), m.type_(20000, "int4"), table])
     stream.add_messages([m.insert("1"), m.commit(10)], 3)
@@ -298,7 +298,7 @@ def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
 
 
 def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream) -> None:
-    """After a restart: the checkpoint's counts, and messages stay in order."""
+    """The number of the checkpoint counts after a restart, and messages stay in order."""
     dice = random.Random("partitions")
     streams = {f"{number}": list(enumerate(HISTORY)) for number in range(5)}
     first, second = mixed(dice, streams, 2)
@@ -316,7 +316,7 @@ def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream)
 
 
 def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:
-    """Which can read a micro-batch more than once."""
+    """The function can read a micro-batch more than once."""
     for start in range(0, len(HISTORY), 8):
         stream.add_messages(HISTORY[start : start + 8], start)
     batches: dict[int, list[tuple[Any, ...]]] = {}

@@ -1,4 +1,4 @@
-"""Real messages and well-formed ones through Spark, compared with the reference decoder."""
+"""Spark decodes real and made messages as the reference decoder does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DISTINCT_MESSAGES = len(
     }
 )
 
-# How a query says whether the message stands between Stream Start and Stream Stop.
+# The arguments of a query, and the context that they give.
 CONTEXTS = {
     "given": ("data, in_stream", "in_stream"),
     "left out": ("data", "CAST(NULL AS BOOLEAN)"),
@@ -47,7 +47,7 @@ def frame_of(spark: SparkSession, messages: list[bytes]) -> DataFrame:
 
 
 def test_captured_messages_decode_as_in_the_reference(captured: DataFrame) -> None:
-    """Two thirds of the messages are the same in another capture, and are compared once."""
+    """Two thirds of the messages are in several captures, and are compared once."""
     distinct = captured.select("data", "in_stream").distinct()
     found = compare(decoded(distinct, "given"))
     assert found == Comparison(DISTINCT_MESSAGES, DISTINCT_MESSAGES, [])
@@ -69,7 +69,7 @@ def test_captured_messages_decode_without_generated_code(captured: DataFrame) ->
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_golden_messages(spark: SparkSession, context: str) -> None:
-    """Without the reference decoder: what they say is written down with them."""
+    """Their fields are stored with them, so this needs no reference decoder."""
     rows = [(bytearray(message.data), message.in_stream) for message in golden()]
     frame = spark.createDataFrame(rows, "data binary, in_stream boolean")
     with_numbers = F.col("decoded")
@@ -83,7 +83,7 @@ def test_golden_messages(spark: SparkSession, context: str) -> None:
 
 
 def with_hex(value: Any) -> Any:  # noqa: ANN401
-    """The same with hexadecimal text for bytes, as the golden messages have it."""
+    """Replace bytes by hexadecimal text, as in the golden messages."""
     match value:
         case dict():
             return {name: with_hex(member) for name, member in value.items()}
@@ -104,7 +104,7 @@ def test_large_messages_between_small_ones(spark: SparkSession) -> None:
 
 
 def test_two_decodes_in_one_row(spark: SparkSession) -> None:
-    """Of different messages, in different contexts and with different options."""
+    """The messages, their contexts and the options differ."""
     messages = [(bytearray(message.data), message.in_stream) for message in golden()]
     pairs = [(*one, *other) for one, other in zip(messages, reversed(messages), strict=True)]
     schema = "data binary, in_stream boolean, other binary, other_in_stream boolean"
@@ -134,11 +134,11 @@ def test_two_decodes_in_one_row(spark: SparkSession) -> None:
     ],
 )
 def test_null_and_zero_bytes_are_null(spark: SparkSession, arguments: str) -> None:
-    """Of zero bytes is what PostgreSQL 13 and older send where an origin was dropped."""
+    """PostgreSQL 13 and older send a message of zero bytes if an origin was dropped."""
     rows = [(None, True), (bytearray(), True), (None, None), (bytearray(), None)]
     functions = ("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error")
     calls = [f"{function}({arguments}) IS NULL" for function in functions]
-    # From a row, and as constants, which Spark evaluates in its optimizer.
+    # Columns of rows, and constants, which Spark's optimizer evaluates.
     constants = f"VALUES {', '.join(constant(*row) for row in rows)} AS t(data, in_stream)"
     frames = [
         spark.createDataFrame(rows, "data binary, in_stream boolean").selectExpr(*calls),
@@ -149,12 +149,12 @@ def test_null_and_zero_bytes_are_null(spark: SparkSession, arguments: str) -> No
 
 
 def constant(data: bytearray | None, in_stream: bool | None) -> str:
-    """In SQL."""
+    """Return the message and its context as SQL literals."""
     binary = "CAST(NULL AS BINARY)" if data is None else f"X'{data.hex()}'"
     return f"({binary}, CAST({'NULL' if in_stream is None else in_stream} AS BOOLEAN))"
 
 
-# Not text in any of the encodings, and not empty.
+# These bytes are no text in any of the encodings.
 RAW = bytes.fromhex("00 81 8d 98 a0 fd fe ff 80")
 
 
@@ -177,7 +177,7 @@ def messages_with(text: bytes) -> list[bytes]:
     ]
 
 
-# What the option says; the same encoding in Python; a text, and bytes that are none.
+# The option, Python's name of the encoding, a text, and bytes that are no text.
 ENCODINGS = [
     ("UTF8", "utf-8", "żółw 亀 🐢", "c3"),
     ("unicode", "utf-8", "żółw 亀 🐢", "eda080"),
@@ -196,7 +196,7 @@ ENCODINGS = [
 def test_encoding(
     spark: SparkSession, option: str, codec: str, text: str, invalid: str | None
 ) -> None:
-    """Of names, prefixes, gids, origins and text; binary values and contents are left alone."""
+    """It applies to names, prefixes, gids, origins and text, not to binary values and contents."""
     valid = messages_with(text.encode(codec))
     malformed = [] if invalid is None else messages_with(b"a" + bytes.fromhex(invalid) + b"a")
     arguments = f"data, in_stream, map('Encoding', '{option}')"
@@ -211,7 +211,7 @@ def test_encoding(
 
 
 def test_encoding_is_postgresql_s_where_others_differ(spark: SparkSession) -> None:
-    """The wave dash of EUC_JP: src/backend/utils/mb/Unicode/euc_jp_to_utf8.map."""
+    """See the wave dash in src/backend/utils/mb/Unicode/euc_jp_to_utf8.map."""
     origin = (b"O" + bytes(8) + b"\xa1\xc1\x00").hex()
     call = f"pgoutput_decode(X'{origin}', false, map('encoding', 'EUC_JP'))"
     assert spark.sql(f"SELECT {call}.origin").collect() == [("\uff5e",)]

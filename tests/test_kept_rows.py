@@ -1,4 +1,4 @@
-"""A decoded row stays right where Spark keeps it while it decodes further ones."""
+"""A decoded row stays right if Spark keeps it while it decodes others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT = LARGE_EVERY // GROUPS
 
 
 def messages() -> list[tuple[bytes, bool]]:
-    """A capture with much larger messages between its own: rows and buffers of all sizes."""
+    """Return a capture with much larger messages in between: rows and buffers of all sizes."""
     captured = captures()[CAPTURE]
     in_context = list(zip(captured, in_stream_flags(captured), strict=True))
     result = in_context[::SAMPLE_STEP]
@@ -127,8 +127,8 @@ QUERIES = {
                FROM decoded_by_lambda)""",
         ROWS,
     ),
-    # The accumulator is the decoded row itself, as the decoder returned it, and in every step one
-    # more message is decoded; in one of the groups it is a large row that is kept.
+    # The accumulator is the decoded row itself, and each step decodes another message. One group
+    # keeps a large row.
     "aggregate": (
         f"""SELECT kept.data, kept.in_stream, decoded FROM (
                 SELECT filter(messages, m -> m.seq DIV {GROUPS} = {KEPT})[0] AS kept,
@@ -159,7 +159,7 @@ QUERIES = {
 
 
 def hashes(frame: DataFrame) -> pa.Table:
-    """Collect them: Spark would not sort the rows that it only joins or counts."""
+    """Collect the hashes, because Spark does not sort rows that it only joins or counts."""
     return frame.selectExpr(
         "xxhash64(data, in_stream) AS message", "xxhash64(decoded) AS hash"
     ).toArrow()
@@ -202,7 +202,7 @@ def test_kept_in_a_cache(
 
 
 def test_kept_by_the_driver(spark: SparkSession, expected: dict[int, int]) -> None:
-    """Collected rows that are given to Spark again."""
+    """Spark takes rows again that it gave to Python."""
     decoded = spark.table("decoded")
     again = spark.createDataFrame(decoded.toArrow(), decoded.schema)
     assert_kept(again, ROWS, expected)

@@ -1,4 +1,4 @@
-"""Messages that something is wrong with: Spark and the reference decoder must agree on them."""
+"""Spark and the reference decoder agree on damaged messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTEXTS = ("CAST(NULL AS BOOLEAN)", "false", "true")
 
 
 def right_messages() -> list[bytes]:
-    """Real ones, and made ones that test the limits of what is right."""
+    """Return real messages, and made ones at the limits of the format."""
     made = [text for cases in (LEGAL, READINGS) for text, _ in cases.values()]
     return [message.data for message in golden()] + [bytes.fromhex(text) for text in made]
 
@@ -49,7 +49,7 @@ def at_most_one_thing_wrong() -> Iterator[bytes]:
 
 
 def in_every_context(spark: SparkSession, messages: list[bytes], folder: Path) -> DataFrame:
-    """Each message without, outside and inside a known stream, one after the other."""
+    """Decode each message without a context, outside of a stream block, and in one."""
     parts = 4
     for part in range(parts):
         table = pa.table({"data": messages[part::parts]})
@@ -104,7 +104,7 @@ def test_permissive_is_try(spark: SparkSession, tmp_path: Path) -> None:
     assert not frame.where("permissive IS NOT NULL").isEmpty()
 
 
-# A malformed message of each kind; the message's name, the byte, and what should be there.
+# A malformed message of each type, the name of the type, the byte, and the field there.
 REPORTED = [
     ("42 0000000000000000 00", "BEGIN", 9, "timestamp"),
     ("4d 00 0000000000000000 00 00000002 61", "MESSAGE", 15, "content"),
@@ -156,7 +156,7 @@ def test_text_of_an_error(spark: SparkSession) -> None:
 
 
 def test_error_without_context_is_of_the_reading_that_got_further(spark: SparkSession) -> None:
-    """On a tie it is of the one without a transaction's id."""
+    """If both get as far, it is the one without a transaction id."""
     for text, at, place in [
         ("49", 1, "relation_id"),
         ("49 00000001 4e 0001 78", 9, "new, marker"),
@@ -195,7 +195,7 @@ def test_failfast_fails_with_the_error(spark: SparkSession) -> None:
     "query",
     [
         "SELECT pgoutput_decode(data) FROM {messages}",
-        # Whichever field is asked for, the whole message is checked.
+        # The whole message is checked, whichever field the query uses.
         "SELECT pgoutput_decode(data).type FROM {messages}",
         "SELECT data FROM {messages} WHERE pgoutput_decode(data).xid IS NULL",
         "SELECT collect_list(pgoutput_decode(data).lsn) FROM {messages}",
@@ -203,7 +203,7 @@ def test_failfast_fails_with_the_error(spark: SparkSession) -> None:
     ],
 )
 def test_failfast_fails_in_a_query_over_rows(spark: SparkSession, query: str) -> None:
-    """Of which all but the last are well-formed."""
+    """Only the last message is malformed."""
     text = "STREAM_STOP at byte 1: 1 byte left over; message of 2 bytes: 4500"
     rows = [(bytearray(message.data),) for message in golden()] + [(bytearray(b"E\x00"),)]
     messages = spark.createDataFrame(rows, "data binary").coalesce(1)

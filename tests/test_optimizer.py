@@ -1,4 +1,4 @@
-"""Queries give the same with the optimizer's rule and without it, and decode what they need."""
+"""Queries give the same with the optimizer's rule and without it, and decode only what they use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.optimizer import DECODE_RULE, without_rule
 DECODED = "(SELECT capture, seq, data, {decode}(data, in_stream) AS d FROM {messages})"
 CHANGES = "('INSERT', 'UPDATE', 'DELETE')"
 
-# A query's shape, and the decodes in its plan: which fields, of which messages.
+# A query, and the fields and messages of each decode in its plan.
 SHAPES: dict[str, tuple[str, list[str] | None]] = {
     "a field": ("SELECT {decode}(data, in_stream).type FROM {messages}", ["[type]"]),
     "two fields of one call each": (
@@ -161,7 +161,7 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
               SELECT d.relation_id FROM {DECODED} WHERE d.relation.name = 'orders')""",
         ["[type, relation_id, new.text]", "[relation_id, relation.name]"],
     ),
-    # Spark joins such a subquery after the rule ran: what is decoded depends on Spark's version.
+    # Spark joins this subquery after the rule: the decodes depend on the version of Spark.
     "correlated subquery": (
         f"""SELECT seq, d.type FROM {DECODED} c WHERE EXISTS (
               SELECT 1 FROM {DECODED} r WHERE r.d.type = 'RELATION'
@@ -215,8 +215,8 @@ OLD = f"try_pgoutput_row(coalesce(d.old, d.key), {COLUMNS}, {TYPE_IDS})"
 TYPED = f"(SELECT seq, d, {NEW} AS r FROM {DECODED})"
 ONLY_TYPED = f"(SELECT seq, {NEW} AS r FROM {DECODED})"
 
-# The same with typed rows, of messages of three tables with the same columns. Then come the rows in
-# the plan: of a message those that are read straight from it, else of a tuple.
+    """Return what each typed row in the plan is narrowed to, and the tuple it reads."""
+# if the row is read straight from the message.
 TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
     "one column, straight from the message": (
         f"""SELECT pgoutput_row({{decode}}(data, in_stream).new, {COLUMNS}, {TYPE_IDS}).id AS id
@@ -381,7 +381,7 @@ def messages(some_captured: DataFrame) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def alike(captured: DataFrame) -> Iterator[str]:
-    """The messages of tables with four columns, id, k, v and n, in text and in binary."""
+    """Give messages of the tables with the columns id, k, v and n, in text and in binary."""
     rows = (
         captured.where("capture IN ('pg18-v1-stream_off-text', 'pg18-v1-stream_off-binary')")
         .withColumn("d", expr("pgoutput_decode(data)"))
@@ -393,7 +393,7 @@ def alike(captured: DataFrame) -> Iterator[str]:
         .collect()
     )
     assert len(rows) > 400
-    # Not cached as they were found, for a plan shows those of what is cached in it.
+    # The plan of a cached query would show its decodes, so the rows are made anew.
     frame = captured.sparkSession.createDataFrame(rows, MESSAGES).coalesce(2).cache()
     frame.createOrReplaceTempView("alike")
     yield "alike"
@@ -403,7 +403,7 @@ def alike(captured: DataFrame) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def mutated(spark: SparkSession) -> Iterator[str]:
-    """Messages most of which are malformed, so that no two captures' worth of them are alike."""
+    """Give messages of which most are malformed."""
     rows = [
         (f"capture {seq % 3}", seq, bytearray(data), flag)
         for seq, data in enumerate(random_mutations(captures()[CAPTURE], MUTATIONS, seed=4))
@@ -418,7 +418,7 @@ def mutated(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def broken(spark: SparkSession) -> Iterator[str]:
-    """One malformed message, a DELETE with text that is not UTF-8 in its last cell."""
+    """Give one malformed message: a Delete whose last cell is not UTF-8."""
     data = bytes.fromhex("44 00004010 4b 0001 74 00000001 ff")
     frame = spark.createDataFrame([("capture", 12, bytearray(data), False)], MESSAGES)
     frame.createOrReplaceTempView("broken")
@@ -427,19 +427,19 @@ def broken(spark: SparkSession) -> Iterator[str]:
 
 
 def decodes(frame: DataFrame) -> list[str]:
-    """What each decode in the plan is narrowed to."""
+    """Return what each decode in the plan is narrowed to."""
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     return sorted("".join(filter(None, found.groups())) for found in DECODE.finditer(plan))
 
 
 def typed_rows(frame: DataFrame) -> list[str]:
-    """What each typed row in the plan is narrowed to, after its tuple where it is read from it."""
+    """Return what each typed row in the plan is narrowed to, and the tuple that it reads."""
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     return sorted("".join(filter(None, found.groups())) for found in ROW.finditer(plan))
 
 
 def answer(spark: SparkSession, query: str) -> object:
-    """The rows' number and hash, whatever their order."""
+    """Return the number of rows and a hash that does not depend on their order."""
     return spark.sql(
         f"""SELECT count(*), bit_xor(hash), sum(hash % 1000003)
             FROM (SELECT xxhash64(*) AS hash FROM ({query}))"""
@@ -467,7 +467,7 @@ def test_typed_rows_are_the_same_with_and_without_the_rule(
     with without_rule(spark, DECODE_RULE):
         assert answer(spark, text) == pruned
     assert found == sorted(decoded)
-    # Spark 4.0 copies a row into the filter above it, later versions do not.
+    # Spark 4.0 copies a row into the filter above it, unlike later versions.
     assert set(found_rows) == set(rows)
 
 
@@ -475,11 +475,11 @@ def test_typed_rows_are_the_same_with_and_without_the_rule(
 def test_malformed_messages_are_found_with_and_without_the_rule(
     spark: SparkSession, mutated: str, broken: str, shape: str
 ) -> None:
-    """Whatever a query uses of a message, and whichever messages it drops, each is checked."""
+    """Each message is checked, whatever a query uses of it, and also if it is dropped."""
     query, _ = SHAPES[shape]
     text = query.format(decode="try_pgoutput_decode", messages=mutated)
     with_rule = answer(spark, text)
-    errors = (IllegalArgumentException, Py4JJavaError)  # of a subquery Spark has another
+    errors = (IllegalArgumentException, Py4JJavaError)  # a subquery has the second one
     with pytest.raises(errors, match=r"DELETE at byte 13 .* not valid UTF-8"):
         answer(spark, query.format(decode="pgoutput_decode", messages=broken))
     with without_rule(spark, DECODE_RULE):
@@ -487,7 +487,7 @@ def test_malformed_messages_are_found_with_and_without_the_rule(
 
 
 def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, messages: str) -> None:
-    """For each row, for it may fail: the messages that it fails for are not dropped before it."""
+    """It can fail, so no message may be dropped before it."""
     query = f"""SELECT d.type FROM (SELECT pgoutput_decode(data, in_stream) AS d FROM {messages})
                 WHERE assert_true(d.type <> 'COMMIT') IS NULL AND d.type = 'INSERT'"""
     for rule in ("", DECODE_RULE):

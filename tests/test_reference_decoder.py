@@ -1,4 +1,4 @@
-"""The reference decoder itself, against real messages and the rules for malformed ones."""
+"""The reference decoder itself is right on real messages, and finds malformed ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_no_reading_without_context(text: str, at: int) -> None:
 
 
 def test_no_part_of_a_message_is_a_message() -> None:
-    """But for the Stream Abort, whose first 9 bytes are one."""
+    """The exception is a Stream Abort, whose first 9 bytes are one."""
     for _, data, in_stream, _ in golden():
         for part in cuts(data):
             if part and not (data[:1] == b"A" and len(part) == 9):
@@ -122,7 +122,7 @@ def test_no_part_of_a_message_is_a_message() -> None:
 
 
 def every_replacement() -> Iterator[bytes]:
-    """In the shortest message of each tag and context: the longer ones are much like it."""
+    """Replace bytes in the shortest message of each type and context."""
     shortest = {
         (entry.data[:1], entry.in_stream): entry.data
         for entry in sorted(golden(), key=lambda entry: len(entry.data), reverse=True)

@@ -42,7 +42,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module", autouse=True)
 def messages(spark: SparkSession) -> Iterator[None]:
-    """Of two and of one column, NULL among them."""
+    """Make views of messages with two columns, and of one without a tuple."""
     rows = [
         (1, bytearray(m.insert("42", "x" * 150))),
         (2, bytearray(m.insert("43", "7"))),
@@ -116,8 +116,8 @@ def test_widths_must_agree_in_every_mode(spark: SparkSession, mode: str) -> None
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_conversion(spark: SparkSession, mode: str) -> None:
-    """Where the oids are a column's, found when the query runs."""
+def test_a_type_without_a_conversion_is_an_error(spark: SparkSession, mode: str) -> None:
+    """The oids are in a column, so the error comes when the query runs."""
     frame = spark.table("decoded").where("seq = 2")
     oids = frame.selectExpr("d", "array(23L, 16L + 7 * isnotnull(d.new)::INT) AS oids")
     call = PF.pgoutput_row("d.new", "a INT, b DATE", "oids", {"mode": mode})
@@ -215,8 +215,8 @@ def test_optimized_and_generated_code_agree(spark: SparkSession) -> None:
     spark.catalog.dropTempView("rows_read")
 
 
-def test_kept_rows(spark: SparkSession) -> None:
-    """Of many sizes, kept while further ones are read."""
+def test_rows_stay_right_while_others_are_read(spark: SparkSession) -> None:
+    """The rows have many sizes."""
     rows = [(i, bytearray(m.insert(f"{i}", "y" * (i * 37 % 5000)))) for i in range(1_000)]
     frame = spark.createDataFrame(rows, "seq int, data binary").coalesce(1)
     row = PF.pgoutput_row(PF.pgoutput_decode("data", False)["new"], "a INT, b STRING")
@@ -228,7 +228,7 @@ def test_kept_rows(spark: SparkSession) -> None:
 
 
 def test_schema_of(spark: SparkSession) -> None:
-    """And that it is taken as DDL, as StructType and with NOT NULL."""
+    """A schema can be DDL or a StructType, and its columns can be NOT NULL."""
     names = ["i d", "sel.ect", "Ünï", "back`tick", "it's"]
     columns = [m.column(name, key=True) for name in names]
     messages = [m.relation("odd.odd", *columns), m.relation("none.none")]

@@ -19,11 +19,11 @@ from support.data_files import TEXT_DEPENDS_ON_SETTINGS, VERSIONS, captures, dec
 
 TUPLES = ("key", "old", "new")
 
-# Of the one large table, which has few different values.
+# A sample of the one large table, which has few different values.
 SAMPLE_STEP = 17
 
-# Values that do not fit the default type: infinite, BC, after the year 9999; and the arrays in a
-# column of int4[], where nothing says how many dimensions they have.
+# These values do not fit the default type: infinite dates, dates BC and after the year 9999, and
+# arrays of several dimensions, because the type int4[] does not tell the number of dimensions.
 DO_NOT_FIT = {
     "c_date": {"infinity", "4713-01-01 BC"},
     "c_ts": {"infinity", "4713-01-01 00:00:00 BC"},
@@ -64,7 +64,7 @@ OTHER_TYPES = {
 
 
 class Change(NamedTuple):
-    """A change, with the message that describes its table."""
+    """A change, and the Relation message of its table."""
 
     version: str
     format: str
@@ -108,7 +108,7 @@ def frame_of(spark: SparkSession, some: list[Change]) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def schemas(spark: SparkSession) -> dict[tuple[str, bytes], str]:
-    """What pgoutput_schema gives, by version and Relation message."""
+    """Give the results of pgoutput_schema by version and Relation message."""
     found = {}
     for version in VERSIONS:
         distinct = {c.relation: c for c in changes() if c.version == version}
@@ -126,7 +126,7 @@ def is_all_types(change: Change) -> bool:
 def groups(
     schemas: Mapping[tuple[str, bytes], str],
 ) -> dict[tuple[str, str], list[Change]]:
-    """By schema and, where that matters, version."""
+    """Group the changes by schema, and those of the table of all types by version too."""
     grouped = defaultdict(list)
     for change in changes():
         version = change.version if is_all_types(change) else VERSIONS[0]
@@ -143,9 +143,11 @@ def cells_by_format(
     schema: StructType,
     options: Mapping[str, str],
 ) -> dict[str, Cells]:
-    """The values of text and of binary messages: by version, number, tuple and column, whether the
-    cell is `n`, `u` or another, and the value as JSON has it: Python cannot hold all of Spark's
-    timestamps, and NaN is not equal to itself."""
+    """Return the values of text and of binary messages, with the kind of each cell.
+
+    The values are in JSON, because Python has no timestamps after the year 9999, and NaN is not
+    equal to itself.
+    """
 
     def row(tuple_: str) -> Column:
         return PF.pgoutput_row(tuple_, schema, "r.columns.type_id", options)
@@ -178,7 +180,7 @@ def as_schema(ddl: str, types: Mapping[str, DataType] | None = None) -> StructTy
 
 
 def test_tables_of_common_types(spark: SparkSession, schemas: dict[tuple[str, bytes], str]) -> None:
-    """All values fit; of the others, below, some do not."""
+    """All values fit here, unlike in the tests below."""
     seen = 0
     for (_, ddl), some in groups(schemas).items():
         if not is_all_types(some[0]) and ddl:

@@ -1,4 +1,4 @@
-"""Every type's values, sent as text and as binary, are what the server itself says of them."""
+"""The values of each type, sent as text or as binary, are those that the server itself prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_pgoutput import functions as PF
 from spark_pgoutput.demo.server import PostgresServer
 from support.server_values import JSON, STRING, TYPES, ServerType, View
 
-# The extremes are in the first of them.
+# The first rows have the extremes.
 ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
 
 USER_TYPES = """
@@ -26,7 +26,7 @@ CREATE TYPE pair AS (a int, b text);
 CREATE DOMAIN posint AS int CHECK (VALUE > 0);
 CREATE TYPE floatrange AS RANGE (subtype = float8, multirange_type_name = floatmultirange);
 """
-# What they are, for the options: binary cells do not say.
+# The options declare them, because binary cells do not tell their types.
 DECLARED = {
     "mood": "enum",
     "_mood": "array:enum",
@@ -42,7 +42,7 @@ ELEMENTS = "generate_subscripts({}, 1) AS i ORDER BY i"
 
 
 class Column(NamedTuple):
-    """A column of the table, with all views of it."""
+    """A column of the table, and all ways to look at it."""
 
     name: str
     views: list[View]
@@ -53,7 +53,7 @@ def of(expression: str, value: str) -> str:
 
 
 def array_of(view: View) -> View:
-    """Of arrays of one dimension. One element that does not fit, and the array is NULL."""
+    """Return a view of arrays of one dimension. An array is NULL if one element does not fit."""
 
     def each(expected: str) -> str:
         element = of(expected, "({})[i]")
@@ -75,13 +75,13 @@ def columns() -> Iterator[Column]:
     for number, one in enumerate(TYPES):
         alone = [one.printed or STRING, *one.views]
         yield Column(f"c{number}", alone)
-        # The text of an array is as it was sent, its elements are not.
+        # The text of an array is as the server sent it, unlike the text of its elements.
         whole = [] if one.printed else [STRING]
         yield Column(f"a{number}", [*whole, *map(array_of, alone)])
 
 
 def value_of(one: ServerType, number: int) -> str:
-    """The extremes first, then what was made up, with some NULLs."""
+    """Return an expression for the extremes in the first rows, and then for random values."""
     extremes = ", ".join("'" + text.replace("'", "''") + "'" for text in one.extremes)
     return (
         f"CASE WHEN n <= {len(one.extremes)} THEN (ARRAY[{extremes}])[n]::{one.name} "
@@ -186,7 +186,7 @@ MOST_VIEWS = max(len(column.views) for column in columns())
 
 @pytest.mark.parametrize("number", range(MOST_VIEWS))
 def test_values_are_those_of_the_server(spark: SparkSession, server: Server, number: int) -> None:
-    """In each round the next view of the columns that have so many."""
+    """Each round looks at the columns in the next way, if they have that many."""
     chosen = {c.name: c.views[number] for c in columns() if len(c.views) > number}
     types = {c.name: chosen.get(c.name, STRING).spark_type for c in columns()}
     schema = ", ".join(["n INT", *(f"{name} {spark_type}" for name, spark_type in types.items())])

@@ -1,4 +1,4 @@
-"""Structured Streaming: messages that come as files."""
+"""Structured Streaming decodes messages that arrive in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decoded(messages: DataFrame) -> DataFrame:
 
 
 def run(messages: DataFrame, output: Path) -> StreamingQuery:
-    """Decodes the files that have come since the last run, some of them at a time."""
+    """Decode the files since the last run, in several micro-batches."""
     query = (
         decoded(messages)
         .writeStream.format("parquet")
@@ -39,7 +39,7 @@ def run(messages: DataFrame, output: Path) -> StreamingQuery:
 def test_stream_gives_the_same_as_a_batch(
     spark: SparkSession, captures_path: Path, tmp_path: Path
 ) -> None:
-    """Of several micro-batches, with a restart between two of them."""
+    """The query starts again between two micro-batches."""
     input_path, output = tmp_path / "input", tmp_path / "output"
     input_path.mkdir()
     stream = (
