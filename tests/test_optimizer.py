@@ -215,7 +215,7 @@ OLD = f"try_pgoutput_row(coalesce(d.old, d.key), {COLUMNS}, {TYPE_IDS})"
 TYPED = f"(SELECT seq, d, {NEW} AS r FROM {DECODED})"
 ONLY_TYPED = f"(SELECT seq, {NEW} AS r FROM {DECODED})"
 
-    """Return what each typed row in the plan is narrowed to, and the tuple it reads."""
+# A query of typed rows, the decodes in its plan, and the typed rows in its plan: with a tuple's name
 # if the row is read straight from the message.
 TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
     "one column, straight from the message": (
