@@ -146,7 +146,7 @@ def test_invalid_value_says_what_and_what_to_do(spark: SparkSession) -> None:
         (b"1.239", 1700, "DECIMAL(5,2)", ["numeric", "1.239", "DECIMAL(5,2)"]),
         (b"NaN", 1700, "DECIMAL(5,2)", ["numeric", "NaN"]),
         (b"{{1},{2}}", 1007, "ARRAY<INT>", ["int4[]", "ARRAY<ARRAY<"]),
-        (b"13/02/2020", 1082, "DATE", ["date", "dateStyle"]),
+        (b"13/02/2020", 1082, "DATE", ["date", "DateStyle"]),
     ],
 )
 def test_remedies(

@@ -2,7 +2,7 @@ package io.sparkpgoutput.decode
 
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.protocol.{MessageReader, MessageSchema, TextEncoding}
+import io.sparkpgoutput.protocol.{MessageReader, MessageSchema, PostgresEpoch, TextEncoding}
 
 import MessageSchema._
 
@@ -66,7 +66,7 @@ abstract class FieldDecoder(
         position = in.position - 8
       )
     }
-    row.setLong(field, value + PostgresEpoch)
+    row.setLong(field, value + PostgresEpoch.Micros)
   }
 
   /** Flags, currently unused, must be 0. */
@@ -120,10 +120,5 @@ abstract class FieldDecoder(
 }
 
 private object FieldDecoder {
-
-  /**
-   * 2000-01-01 in microseconds since 1970-01-01; PostgreSQL counts from the one, Spark the other.
-   */
-  private val PostgresEpoch = 946684800000000L
-  private val LastTimestamp = Long.MaxValue - PostgresEpoch
+  private val LastTimestamp = Long.MaxValue - PostgresEpoch.Micros
 }

@@ -6,7 +6,6 @@ import scala.util.control.Exception.catching
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 
-import io.sparkpgoutput.types.datetime.DateStyle
 import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode, TypeLookup}
 
@@ -61,12 +60,12 @@ object RowOptions {
     )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
       options.converting(_.copy(infinity = infinity))
     ),
-    OptionSpec.parsed[RowOptions, DateStyle](
+    OptionSpec[RowOptions](
       "dateStyle",
-      DateStyle.all.map(_.name).mkString("; "),
+      "ISO, alone or as in 'ISO, MDY'",
       "ISO",
-      "The server's DateStyle when it wrote the messages."
-    )(DateStyle.parse)((options, style) => options.converting(_.copy(dateStyle = style))),
+      "The server's DateStyle when it wrote the messages, which must be ISO."
+    )(dateStyle),
     // PostgreSQL's locales have up to 10 digits after the point (`cash_in`).
     OptionSpec.parsed[RowOptions, Int](
       "moneyScale",
@@ -96,6 +95,14 @@ object RowOptions {
   val tryRow: OptionList[RowOptions] = new OptionList(
     RowOptions(failFast = false),
     SharedOptions.tryMode[RowOptions]("pgoutput_row") +: values
+  )
+
+  /** Checks the value of `SHOW DateStyle`. The order of a date's parts does not matter with ISO. */
+  private def dateStyle(options: RowOptions, entry: OptionEntry) = Either.cond(
+    entry.value.matches("(?i) *ISO *(, *(DMY|MDY|YMD) *)?"),
+    options,
+    entry.invalid("ISO, alone or as in 'ISO, MDY'") + " Set DateStyle to ISO for the server, the " +
+      "database or the role that sends the messages."
   )
 
   private def declare(options: RowOptions, entry: OptionEntry) = for {

@@ -7,42 +7,42 @@ import org.apache.spark.sql.types.StructField
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
 
-/** Reads the cells of one column to a member of rows. Not thread-safe. */
+/** Reads the cells of one column and writes them to one member of a row. Not thread-safe. */
 final class CellReader(
     field: StructField,
     pgType: PgType,
     conversion: Conversion,
-    slot: ValueWriter
+    out: ValueWriter
 ) {
 
   /**
-   * Reads the cell that was gone to, NULL for one without a value. What is wrong with the value,
-   * where it does not fit; then NULL was written.
+   * Reads the current cell. A cell without a value gives NULL.
    *
-   * @param kind
-   *   the cell's
+   * @return
+   *   null, or what is wrong with a value that does not fit. NULL is written for such a value.
    */
   def read(kind: Int, cells: TupleCells): InvalidValue = {
-    val start = slot.writer.cursor
+    val start = out.writer.cursor
     try {
-      if (kind == 't' || kind == 'b') conversion.fromCell(kind, cells, slot)
-      else slot.setNull()
+      if (kind == 't' || kind == 'b') conversion.fromCell(kind, cells, out)
+      else out.setNull()
       null
     } catch {
       case invalid: InvalidValue =>
-        slot.writer.increaseCursor(start - slot.writer.cursor)
-        slot.setNull()
+        out.writer.increaseCursor(start - out.writer.cursor)
+        out.setNull()
         invalid
     }
   }
 
-  def setNull(): Unit = slot.setNull()
+  def setNull(): Unit = out.setNull()
 
-  /** What is wrong with the value of the cell that was read, for the error message. */
+  /** Describes what is wrong with the value of the current cell, for an error message. */
   def describe(kind: Int, cells: TupleCells, invalid: InvalidValue): String = {
-    val remedy = Option(invalid.remedy).map(text => s"; $text").mkString
+    val isText = kind == 't'
+    val remedy = Option(invalid.remedy).orElse(Option.when(isText)("use STRING"))
     s"column '${field.name}', ${pgType.name} as ${field.dataType.sql}: " +
-      s"${value(cells, isText = kind == 't')} ${invalid.problem}$remedy"
+      s"${value(cells, isText)} ${invalid.problem}${remedy.fold("")("; " + _)}"
   }
 
   /** The first 100 characters of a value. */
@@ -57,8 +57,8 @@ final class CellReader(
         shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + CellReader.ShownSize))
         shown.toString
       }
-    val cut = text.codePointCount(0, text.length) > CellReader.ShownSize
-    if (cut) s"'${text.substring(0, text.offsetByCodePoints(0, CellReader.ShownSize))}…'"
+    val isCut = text.codePointCount(0, text.length) > CellReader.ShownSize
+    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, CellReader.ShownSize))}…'"
     else s"'$text'"
   }
 }

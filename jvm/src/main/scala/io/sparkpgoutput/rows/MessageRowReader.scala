@@ -6,12 +6,10 @@ import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.protocol.EncodedTuple
 
 /**
- * Reads a tuple of a message to a row, without a row of its cells in between. Not thread-safe.
+ * Reads a tuple of a message as a row, without a struct of its cells in between. Not thread-safe.
  *
- * @param decoder
- *   of messages in UTF-8
  * @param field
- *   key, old or new
+ *   the field of the tuple: key, old or new
  */
 final class MessageRowReader(
     decoder: MessageDecoder,
@@ -20,11 +18,11 @@ final class MessageRowReader(
 ) {
   private val cells = new EncodedTuple
 
-  /** The row, in memory that the next is written to; null where the message has no such tuple. */
+  /** Reads the row, which the next one overwrites. Returns null if the message has no such tuple. */
   def read(message: Array[Byte], context: Int): UnsafeRow =
     row(decoder.decode(message, context))
 
-  /** The same; null also for a malformed message. */
+  /** Reads the row, but also returns null if the message is malformed. */
   def readOrNull(message: Array[Byte], context: Int): UnsafeRow =
     row(decoder.decodeOrNull(message, context))
 

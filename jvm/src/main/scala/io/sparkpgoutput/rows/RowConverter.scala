@@ -5,35 +5,38 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
 import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
 import io.sparkpgoutput.protocol.TupleCells
-import io.sparkpgoutput.types.ValueWriter
+import io.sparkpgoutput.types.{Conversion, ValueWriter}
 
 /**
- * Reads tuples whose columns have certain types to rows. Not thread-safe.
+ * Reads tuples as rows. All tuples have columns of the same types. Not thread-safe.
  *
  * @param typeIds
- *   the oids of the columns' types, 0 where not known
+ *   the oids of the columns' types, 0 for a type that is not known
  */
 final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   import rowSchema.{failFast, rowType, schema, types}
 
   private val ordinals = rowSchema.required.toArray
   private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
-  private val readers: Array[CellReader] = rowSchema.conversions(typeIds) match {
-    case Left(problem) => throw new SchemaMismatchException(s"$problem.")
-    case Right(conversions) =>
-      conversions.zip(ordinals).zip(ValueWriter.all(writer, rowType)).toArray.map {
-        case ((conversion, ordinal), slot) =>
-          new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, slot)
-      }
-  }
+  private val readers: Array[CellReader] =
+    rowSchema.conversions(typeIds).fold(
+      problem => throw new SchemaMismatchException(problem),
+      readersOf
+    )
+
+  private def readersOf(conversions: Seq[Conversion]): Array[CellReader] =
+    ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
+      case ((ordinal, conversion), out) =>
+        new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
+    }
 
   /**
-   * The row of a tuple, in memory that the next tuple's row is written to.
+   * Reads a tuple. The next row overwrites this one.
    *
    * @throws SchemaMismatchException
-   *   where the tuple has another number of columns
+   *   if the tuple has another number of columns than the schema
    * @throws InvalidValueException
-   *   where a value does not fit, and that is an error
+   *   if a value does not fit its type and the mode is FAILFAST
    */
   def row(cells: TupleCells): UnsafeRow = {
     if (cells.columns != schema.length) {

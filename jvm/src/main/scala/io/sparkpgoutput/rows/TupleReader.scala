@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData
 import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple}
 
 /**
- * Reads tuples to rows, each with the types of its columns, which may be others in each row. The
- * conversions are chosen once for all the tuples that have the same types. Not thread-safe.
+ * Reads tuples as rows. Each tuple comes with the types of its columns. Tuples with the same types
+ * share a [[RowConverter]]. Not thread-safe.
  */
 final class TupleReader(rowSchema: RowSchema) {
   private val structCells = new DecodedTuple
@@ -19,22 +19,22 @@ final class TupleReader(rowSchema: RowSchema) {
   private val converters = mutable.HashMap.empty[Seq[Long], RowConverter]
   private lazy val untyped = new RowConverter(rowSchema, rowSchema.unknown)
 
-  /** The oids that came last, and what reads tuples that have them; null where there were none. */
+  /** The oids that came last, and the converter of tuples with these. Null before the first. */
   private var lastIds: Array[Long] = _
   private var last: RowConverter = _
 
   /**
-   * The row of a tuple, in memory that the next tuple's row is written to.
+   * Reads a tuple. The next row overwrites this one.
    *
    * @param typeIds
-   *   the oids of the columns' types; null, or NULL elements, where not known
+   *   the oids of the columns' types. Null, or NULL elements, stand for types that are not known.
    */
   def read(tuple: InternalRow, typeIds: ArrayData): UnsafeRow = {
     structCells.start(tuple)
     converter(typeIds).row(structCells)
   }
 
-  /** The same of a tuple as it stood in its message. */
+  /** Reads a tuple from its bytes in the message. */
   def read(tuple: Array[Byte], typeIds: ArrayData): UnsafeRow = {
     messageCells.start(tuple)
     converter(typeIds).row(messageCells)
@@ -46,7 +46,7 @@ final class TupleReader(rowSchema: RowSchema) {
       if (last == null || !isLast(typeIds)) {
         val ids = TupleReader.oids(typeIds)
         if (converters.size >= TupleReader.MostConverters) converters.clear()
-        // There may be none: then what came last is still the last.
+        // If there is no converter, this throws, and the last one stays.
         last = converters
           .getOrElseUpdate(ArraySeq.unsafeWrapArray(ids), new RowConverter(rowSchema, ids.toSeq))
         lastIds = ids
@@ -67,10 +67,10 @@ final class TupleReader(rowSchema: RowSchema) {
 
 object TupleReader {
 
-  /** More kinds of tables than these are not remembered. */
+  /** The most converters that are kept. */
   private val MostConverters = 1000
 
-  /** The oids, 0 for NULL. */
+  /** Returns the oids, with 0 for NULL. */
   def oids(typeIds: ArrayData): Array[Long] =
     Array.tabulate(typeIds.numElements())(oid(typeIds, _))
 

@@ -1,9 +1,9 @@
 package io.sparkpgoutput.types
 
-/** Text of ASCII in bytes. */
+/** Compares and classifies bytes of ASCII text. */
 object Ascii {
 
-  /** Whether the bytes from `from` up to `to` are this text. */
+  /** Tells whether the bytes from `from` up to `to` are this text. */
   def equal(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
     to - from == text.length && {
       var index = 0
@@ -11,7 +11,7 @@ object Ascii {
       index == text.length
     }
 
-  /** The same in any case; `text` is in lower case. */
+  /** Tells whether the bytes are this text in any case. `text` is in lower case. */
   def equalIgnoreCase(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
     to - from == text.length && {
       var index = 0
@@ -21,10 +21,10 @@ object Ascii {
 
   private def lowerCase(byte: Byte): Int = if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt
 
-  /** What PostgreSQL takes for white space (`scanner_isspace`, with the vertical tab). */
+  /** Tells whether PostgreSQL takes a byte as white space (`scanner_isspace`, with the vertical tab). */
   def isSpace(byte: Byte): Boolean = byte == ' ' || byte >= 9 && byte <= 13
 
-  /** The value of a hexadecimal digit; -1 for another byte. */
+  /** Returns the value of a hexadecimal digit, or -1 for another byte. */
   def hexDigit(byte: Int): Int = hexDigits(byte & 0xff).toInt
 
   private val hexDigits =

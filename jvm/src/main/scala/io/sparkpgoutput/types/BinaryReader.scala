@@ -3,8 +3,9 @@ package io.sparkpgoutput.types
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
- * Reads a binary value that is made of several, each checked against what is left. Used again for
- * one value after another.
+ * Reads the parts of a binary value. It checks each part against the bytes that are left.
+ *
+ * An instance reads one value after another.
  */
 final class BinaryReader(typeName: String) {
   private var at = 0
@@ -28,20 +29,20 @@ final class BinaryReader(typeName: String) {
   def uint32(): Long = int32() & 0xffffffffL
   def int64(): Long = BigEndian.int64(bytes, take(8))
 
-  /** Goes past so many bytes; returns where they begin. */
+  /** Skips so many bytes and returns the position of the first one. */
   def take(size: Int): Int = {
     if (size < 0 || size > left) throw InvalidValue.malformed(typeName)
     at += size
     at - size
   }
 
-  /** A number of things that is to be trusted only if each can have its least size. */
+  /** Reads a number of items. It is valid only if each item has room for its least size. */
   def count(leastBytes: Int): Int = {
     val value = int32()
     if (value < 0 || value.toLong * leastBytes > left) throw InvalidValue.malformed(typeName)
     value
   }
 
-  /** The value ends here. */
+  /** Checks that the value ends here. */
   def finish(): Unit = if (at != end) throw InvalidValue.malformed(typeName)
 }

@@ -3,29 +3,25 @@ package io.sparkpgoutput.types
 import java.time.{ZoneId, ZoneOffset}
 
 import io.sparkpgoutput.protocol.TextEncoding
-import io.sparkpgoutput.types.datetime.DateStyle
 
 /**
- * What conversions need to know beside the types.
+ * The options that decide how values are read.
  *
  * @param encoding
- *   the server's `client_encoding`: of the text inside binary values
+ *   the server's `client_encoding`, for the text inside binary values
  * @param timeZone
- *   of timestamptz text without an offset, and of a timestamp that is read as TIMESTAMP
+ *   the time zone of timestamptz text without an offset, and of a timestamp that is read as TIMESTAMP
  * @param printedTimeZone
- *   of a binary timestamptz that is read as STRING
+ *   the time zone of a binary timestamptz that is read as STRING
  * @param infinity
  *   what infinite dates, timestamps and intervals give
- * @param dateStyle
- *   the server's, of dates and timestamps in text; those in ISO are read whatever it is
  * @param moneyScale
- *   the digits of money after the point
+ *   the number of digits of money after the decimal point
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,
     timeZone: ZoneId = ZoneOffset.UTC,
     printedTimeZone: ZoneId = ZoneOffset.UTC,
     infinity: InfinityMode = InfinityMode.Error,
-    dateStyle: DateStyle = DateStyle.Iso,
     moneyScale: Int = 2
 )

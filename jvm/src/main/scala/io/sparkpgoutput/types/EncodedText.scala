@@ -2,7 +2,7 @@ package io.sparkpgoutput.types
 
 import io.sparkpgoutput.protocol.TextEncoding
 
-/** Text inside binary values, which is in the encoding that the server sent text in. */
+/** Prints the text inside binary values, which has the encoding of the messages. */
 final class EncodedText(encoding: TextEncoding) extends Printer {
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
     if (encoding.isUtf8) {

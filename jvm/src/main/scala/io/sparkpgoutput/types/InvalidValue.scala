@@ -3,14 +3,13 @@ package io.sparkpgoutput.types
 import scala.util.control.NoStackTrace
 
 /**
- * A value is none of its type, or does not fit the Spark type that is asked for. Thrown by
- * conversions, caught where the column is known.
+ * A value is not valid for its type, or does not fit the Spark type that the user asked for.
+ * Conversions throw it, and code that knows the column catches it.
  *
  * @param problem
  *   what is wrong, a phrase such as "has more than 2 digits after the point"
  * @param remedy
- *   the type or the option that would take the value, such as "use DECIMAL(12,3)"; null where none
- *   would
+ *   the type or the option that takes the value, such as "use DECIMAL(12,3)"; null if there is none
  */
 final class InvalidValue(val problem: String, val remedy: String = null)
     extends RuntimeException(problem)
@@ -18,12 +17,12 @@ final class InvalidValue(val problem: String, val remedy: String = null)
 
 object InvalidValue {
 
-  /** The text or the bytes are no value of the type. */
-  def malformed(typeName: String): InvalidValue = new InvalidValue(s"is no value of type $typeName")
+  /** The text or the bytes are not a value of the type. */
+  def malformed(typeName: String): InvalidValue = new InvalidValue(s"is not a valid $typeName")
 
-  /** A binary value must have a certain size. */
+  /** Checks the size of a binary value. */
   def requireSize(typeName: String, size: Int, wanted: Int): Unit =
     if (size != wanted) {
-      throw new InvalidValue(s"has $size bytes, of type $typeName it has $wanted")
+      throw new InvalidValue(s"has $size bytes, but a binary $typeName has $wanted")
     }
 }

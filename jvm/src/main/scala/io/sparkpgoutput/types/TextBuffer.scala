@@ -3,17 +3,17 @@ package io.sparkpgoutput.types
 import java.nio.charset.StandardCharsets
 import java.util.Arrays
 
-/** Text in UTF-8 that grows, and is used again for one value after another. */
+/** A growing text in UTF-8. An instance holds one value after another. */
 final class TextBuffer {
   private var buffer = new Array[Byte](64)
   private var used = 0
 
-  /** The text, from 0 up to `size`; others than its bytes may follow. */
+  /** The text is from 0 up to `size`. Other bytes may follow. */
   def bytes: Array[Byte] = buffer
   def size: Int = used
   def clear(): Unit = used = 0
 
-  /** A byte of a character; the whole of one in ASCII. */
+  /** Appends a byte, which is a character of ASCII or a part of another one. */
   def add(byte: Int): Unit = {
     reserve(1)
     buffer(used) = byte.toByte
@@ -33,7 +33,7 @@ final class TextBuffer {
     used += to - from
   }
 
-  /** A number in decimal digits. */
+  /** Appends a number in decimal digits. */
   def number(value: Long): Unit = {
     reserve(20)
     if (value < 0) add('-')
@@ -50,23 +50,23 @@ final class TextBuffer {
     }
   }
 
-  /** A number that is not negative, in at least so many digits. */
+  /** Appends a number that is not negative with at least so many digits. */
   def padded(value: Long, digits: Int): Unit = {
     var zeros = digits - PowersOfTen.digits(math.max(value, 1))
     while (zeros > 0) { add('0'); zeros -= 1 }
     number(value)
   }
 
-  /** A byte in two hexadecimal digits, in lower case. */
+  /** Appends a byte as two hexadecimal digits in lower case. */
   def hex(byte: Int): Unit = {
     hexDigit(byte >> 4)
     hexDigit(byte)
   }
 
-  /** The four lowest bits as a hexadecimal digit, in lower case. */
+  /** Appends the four lowest bits as a hexadecimal digit in lower case. */
   def hexDigit(value: Int): Unit = add(TextBuffer.HexDigits.charAt(value & 15))
 
-  /** Text in UTF-8 between quotes; a quote in it has `escape` before it, a backslash another. */
+  /** Appends text between quotes. `escape` precedes each quote in it, a backslash each backslash. */
   def quoted(utf8: Array[Byte], from: Int, to: Int, quote: Char, escape: Char): Unit = {
     add(quote)
     var at = from
@@ -80,7 +80,7 @@ final class TextBuffer {
     add(quote)
   }
 
-  /** Bytes in two hexadecimal digits each, in lower case. */
+  /** Appends bytes as two hexadecimal digits each, in lower case. */
   def hex(bytes: Array[Byte], from: Int, to: Int): Unit = {
     reserve(2 * (to - from))
     var at = from
@@ -104,6 +104,6 @@ final class TextBuffer {
 private object TextBuffer {
   final private val HexDigits = "0123456789abcdef"
 
-  /** The longest array there can be; what needs more fails at its copy, with a clear exception. */
+  /** The longest array. The copy of a longer text fails with a clear exception. */
   private val Most = Int.MaxValue - 15L
 }

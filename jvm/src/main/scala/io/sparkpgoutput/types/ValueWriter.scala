@@ -6,10 +6,10 @@ import org.apache.spark.sql.types.{DataType, Decimal, DecimalType, StructType}
 import org.apache.spark.unsafe.types.VariantVal
 
 /**
- * Where a value is written to: a member of a row, or an element of an array.
+ * Writes values of one Spark type to a place: a member of a row, or an element of an array.
  *
  * @param ordinal
- *   the member's, which changes where elements are written one after another
+ *   the member or element that is written next
  */
 final class ValueWriter(
     val writer: UnsafeWriter,
@@ -31,12 +31,12 @@ final class ValueWriter(
   def write(bytes: Array[Byte], from: Int, size: Int): Unit =
     writer.write(ordinal, bytes, from, size)
 
-  /** Writes a decimal that has the precision and scale already. */
+  /** Writes a decimal that already has the precision and scale. */
   def write(value: Decimal, precision: Int, scale: Int): Unit =
     writer.write(ordinal, value, precision, scale)
 
   def setNull(): Unit = dataType match {
-    // A wide decimal has its room even where it is NULL.
+    // A wide decimal takes its room even if it is NULL.
     case decimal: DecimalType if decimal.precision > Decimal.MAX_LONG_DIGITS =>
       writer.write(ordinal, null: Decimal, decimal.precision, decimal.scale)
     case _ =>
@@ -51,13 +51,13 @@ final class ValueWriter(
 
 object ValueWriter {
 
-  /** Those of a row's members. */
+  /** Makes a writer for each member of a row. */
   def all(writer: UnsafeWriter, struct: StructType): Array[ValueWriter] =
     struct.fields.zipWithIndex.map { case (member, ordinal) =>
       new ValueWriter(writer, member.dataType, ordinal)
     }
 
-  /** The bytes that an element takes in the fixed part of an array (`UnsafeArrayData`). */
+  /** The size of an element in the fixed part of an array (`UnsafeArrayData`), in bytes. */
   def elementSize(dataType: DataType): Int = dataType match {
     case _: DecimalType                          => 8
     case fixed if UnsafeRow.isFixedLength(fixed) => fixed.defaultSize

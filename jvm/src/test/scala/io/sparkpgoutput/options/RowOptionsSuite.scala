@@ -5,7 +5,6 @@ import java.time.{ZoneId, ZoneOffset}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.InLocale
-import io.sparkpgoutput.types.datetime.DateStyle
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
 
 class RowOptionsSuite extends AnyFunSuite {
@@ -27,8 +26,8 @@ class RowOptionsSuite extends AnyFunSuite {
     InfinityMode.all.foreach { infinity =>
       assert(conversion("INFINITY" -> infinity.name.toUpperCase).infinity == infinity)
     }
-    DateStyle.all.foreach { style =>
-      assert(conversion("dateStyle" -> style.name).dateStyle == style)
+    Seq("ISO", "iso", "ISO, MDY", "ISO,DMY", "iso, ymd").foreach { style =>
+      assert(parsed("DateStyle" -> style) == parsed())
     }
     Seq(0, 2, 10).foreach { scale =>
       assert(conversion("moneyScale" -> scale.toString).moneyScale == scale)
@@ -74,7 +73,7 @@ class RowOptionsSuite extends AnyFunSuite {
         "encoding" -> "UTF8",
         "timeZone" -> "Europe/Berlin",
         "infinity" -> "error, null, clamp",
-        "dateStyle" -> DateStyle.all.map(_.name).mkString("; "),
+        "dateStyle" -> "ISO, alone or as in 'ISO, MDY'",
         "moneyScale" -> "0 to 10",
         "type.16402" -> "composite"
       ).foreach { case (name, valid) =>

@@ -5,6 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pgoutput.NullableSchema
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TablePattern
@@ -12,7 +13,6 @@ import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, 
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions, SchemaArgument}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.rows.RowSchema
 
 /**
  * The options of the functions that follow streams.
@@ -177,7 +177,7 @@ object ChangesOptions {
 
   private def parseSchema(options: ChangesOptions, entry: OptionEntry) = {
     val schema =
-      RowSchema.nullable(SchemaArgument.parse(Literal(entry.value), "the option 'schema'"))
+      NullableSchema.of(SchemaArgument.parse(Literal(entry.value), "the option 'schema'"))
     val reserved = ChangeSchema.schema.fieldNames.toSet + ChangeSchema.Source
     schema.fieldNames
       .find(name => reserved(lower(name)))

@@ -30,7 +30,7 @@ import io.sparkpgoutput.decode.sql.MessageFunction
           timeZone - of timestamptz text without an offset, of a timestamp that is read as TIMESTAMP
             (the session's is the default), and of a binary timestamptz that is read as STRING (UTC is
             the default).
-          dateStyle - the server's DateStyle when the messages were written; ISO is the default.
+          dateStyle - the server's DateStyle when the messages were written, which must be ISO.
           moneyScale - the digits of money after the point; 2 is the default.
           encoding - the server's client_encoding, for the text inside binary cells; UTF8 is the default.
           type.<oid> - what a type is whose oid PostgreSQL does not fix, for binary cells: the name of a

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.pgoutput.NullableSchema
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.options.{
@@ -68,7 +69,7 @@ abstract class RowFunction
    * analysis on, in which a view has its own settings; executors may have none.
    */
   @transient final override lazy val wholeRow: StructType =
-    analyzedRow.getOrElse(RowSchema.nullable(SchemaArgument.parse(schema, "the argument 'schema'")))
+    analyzedRow.getOrElse(NullableSchema.of(SchemaArgument.parse(schema, "the argument 'schema'")))
 
   final override def withTimeZone(timeZoneId: String): TimeZoneAwareExpression =
     analyzed(timeZoneId, Option.when(schema.resolved)(wholeRow))

@@ -3,18 +3,10 @@ package io.sparkpgoutput.types.binary
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
 import io.sparkpgoutput.protocol.BigEndian
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
 /**
- * bit and varbit: the text is 0s and 1s, the binary value an i32 with the number of bits, then the
+ * bit and varbit. The text is 0s and 1s. The binary value is an int32, the number of bits, and the
  * bits from the highest of each byte on (`varbit_send`). A single bit can be a BOOLEAN.
  */
 final class PgBits private (name: String) extends PgType(name) {

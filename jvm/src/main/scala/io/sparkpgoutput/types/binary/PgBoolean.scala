@@ -2,18 +2,9 @@ package io.sparkpgoutput.types.binary
 
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
-import io.sparkpgoutput.types.{
-  Ascii,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
-/** bool. The text is `t` or `f`; true, false, 1 and 0 are taken too, as the server takes them. */
+/** bool. The text is `t` or `f`. This also reads true, false, 1 and 0, as a server does. */
 object PgBoolean extends PgType("bool") {
   override def sparkType(modifier: Int): DataType = BooleanType
   override def readsUnknown(target: DataType): Boolean = target == BooleanType

@@ -2,20 +2,11 @@ package io.sparkpgoutput.types.binary
 
 import org.apache.spark.sql.types.{BinaryType, DataType}
 
-import io.sparkpgoutput.types.{
-  Ascii,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
 /**
- * bytea. Its text is `\x` and two hexadecimal digits a byte, or, with bytea_output escape, the
- * printable characters of ASCII, `\\` for a backslash and `\ooo` for the others.
+ * bytea. The text is `\x` and two hexadecimal digits for each byte. With bytea_output escape, it is
+ * the printable characters of ASCII, `\\` for a backslash and `\ooo` for other bytes.
  */
 object PgBytea extends PgType("bytea") {
   override def sparkType(modifier: Int): DataType = BinaryType
@@ -45,7 +36,7 @@ object PgBytea extends PgType("bytea") {
     }
   }
 
-  /** Longer ones a server does not print either. */
+  /** A server does not print longer values either. */
   final private val MostPrinted = 0x1fffffff
 
   private def readHex(bytes: Array[Byte], from: Int, to: Int, value: TextBuffer): Unit = {

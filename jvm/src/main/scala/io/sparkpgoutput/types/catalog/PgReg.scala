@@ -2,13 +2,12 @@ package io.sparkpgoutput.types.catalog
 
 import org.apache.spark.sql.types.{DataType, LongType}
 
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.{LongConversion, LongReader, PgInteger}
-import io.sparkpgoutput.types.{Conversion, ConversionOptions, InvalidValue, PgType, Printer}
 
 /**
- * The types whose names begin with reg: oids, printed as names. Binary values are the oids only, so
- * that these, as STRING too, are numbers; text is a name, which is a number only where the server
- * knows no name.
+ * The types whose names begin with reg: oids that print as names. A binary value is only the oid, so
+ * that it is a number even as STRING. A text is the name, or a number if the server knows no name.
  */
 final class PgReg(name: String) extends PgType(name) {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
@@ -16,7 +15,7 @@ final class PgReg(name: String) extends PgType(name) {
 
   override def printer(options: ConversionOptions): Printer = PgInteger.Oid.printer(options)
 
-  private object reader extends LongReader {
+  private val reader = new LongReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = {
       val isNumber = from < to && bytes(from) >= '0' && bytes(from) <= '9'
       if (!isNumber) throw new InvalidValue("is a name, not an oid", "use STRING")

@@ -1,17 +1,10 @@
 package io.sparkpgoutput.types.catalog
 
 import io.sparkpgoutput.protocol.{BigEndian, Lsn}
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.PgInteger
-import io.sparkpgoutput.types.{
-  BinaryReader,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
 
-/** Small types of a server's own catalogs and functions, read as STRING alone. */
+/** Small types of a server's own catalogs and functions. They are read only as STRING. */
 object PgSystemTypes {
 
   final private class Type(name: String, newPrinter: () => Printer) extends PgType(name) {
@@ -29,7 +22,8 @@ object PgSystemTypes {
   val OidVector: PgType = new Type("oidvector", () => new VectorPrinter("oidvector", PgInteger.Oid))
 
   /**
-   * "char", one byte; 0 is the empty text, one outside of ASCII a backslash and three octal digits.
+   * Prints "char", one byte. 0 is the empty text. A byte that is not ASCII is a backslash and three
+   * octal digits.
    */
   private def printChar(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     InvalidValue.requireSize("\"char\"", to - from, 1)
@@ -43,7 +37,7 @@ object PgSystemTypes {
     }
   }
 
-  /** u32 block, u16 offset (`tidsend`). */
+  /** Prints uint32 block and uint16 offset (`tidsend`). */
   private def printTid(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     InvalidValue.requireSize("tid", to - from, 6)
     out.add('(')
@@ -53,7 +47,6 @@ object PgSystemTypes {
     out.add(')')
   }
 
-  /** 16 bytes. */
   private def printUuid(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     InvalidValue.requireSize("uuid", to - from, 16)
     out.hex(bytes, from, from + 4)
@@ -72,7 +65,7 @@ object PgSystemTypes {
     out.add(Lsn.format(BigEndian.int64(bytes, from)))
   }
 
-  /** i32 count, i64 xmin, i64 xmax, i64 each transaction in progress (`pg_snapshot_send`). */
+  /** Prints int32 count, int64 xmin, int64 xmax, and int64 for each open transaction. */
   final private class SnapshotPrinter(typeName: String) extends Printer {
     private val reader = new BinaryReader(typeName)
 
@@ -93,7 +86,7 @@ object PgSystemTypes {
     }
   }
 
-  /** An array of one dimension without NULLs (`int2vectorsend`, `oidvectorsend`: `array_send`). */
+  /** Prints an array of one dimension without NULLs (`int2vectorsend`, `oidvectorsend`). */
   final private class VectorPrinter(typeName: String, element: PgInteger) extends Printer {
     private val reader = new BinaryReader(typeName)
     private val printer = element.printer(ConversionOptions())

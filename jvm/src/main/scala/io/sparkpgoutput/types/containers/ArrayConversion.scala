@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType}
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
 
-/** Reads arrays to ARRAY, nested once for each dimension. */
+/** Reads arrays as ARRAY, nested once for each dimension. */
 final class ArrayConversion(
     target: ArrayType,
     text: ArrayElements,
@@ -13,7 +13,7 @@ final class ArrayConversion(
     element: Conversion
 ) extends ArrayElementsConversion(text, binary) {
 
-  /** The types of what is in the arrays, from the outermost to the elements'. */
+  /** The element types of the nested arrays, from the outermost to the innermost. */
   private val elementTypes: Array[DataType] = {
     def nested(array: ArrayType): List[DataType] = array.elementType :: (array.elementType match {
       case inner: ArrayType => nested(inner)

@@ -3,34 +3,34 @@ package io.sparkpgoutput.types.containers
 import io.sparkpgoutput.types.{Conversion, ValueWriter}
 
 /**
- * The elements of an array, which are read one after the other. Used again for one after another.
+ * Reads the elements of an array, one after the other. An instance reads one array after another.
  */
 abstract class ArrayElements {
 
-  /** The number of dimensions; 0 where the array is empty. */
+  /** The number of dimensions. An empty array has 0. */
   var dimensions = 0
 
   /** The number of elements of each dimension. */
   val sizes: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
-  /** The number of the first element of each dimension; in text only where it says so. */
+  /** The index of the first element of each dimension. Text sets it only if it begins with bounds. */
   val lowerBounds: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
-  /** Where the element is that `next` went to: from `from` up to `to`. */
+  /** The current element is in the bytes from `from` up to `to`. */
   var bytes: Array[Byte] = Array.emptyByteArray
   var from = 0
   var to = 0
 
-  /** Begins with an array; finds out its dimensions, whose elements are no more than the bytes. */
+  /** Begins with an array and finds its dimensions. They never have more elements than bytes. */
   def start(bytes: Array[Byte], from: Int, to: Int): Unit
 
   /**
-   * Goes to the next element, of which there are as many as the dimensions say; false for NULL.
-   * After the last one the array ends.
+   * Goes to the next element and returns false if it is NULL. Call this once for each element of the
+   * dimensions. The last call checks that the array ends there.
    */
   def next(): Boolean
 
-  /** Reads the element that `next` went to. */
+  /** Reads the current element. */
   def convert(conversion: Conversion, out: ValueWriter): Unit
 }
 

@@ -2,11 +2,11 @@ package io.sparkpgoutput.types.containers
 
 import io.sparkpgoutput.types.{Conversion, ValueWriter}
 
-/** Reads arrays, whose elements are gone through alike in text and binary. */
+/** Reads arrays of both formats by way of their elements. */
 abstract class ArrayElementsConversion(text: ArrayElements, binary: ArrayElements)
     extends Conversion {
 
-  /** Writes the array that the elements are at the beginning of. */
+  /** Writes the array that the elements begin. */
   protected def write(elements: ArrayElements, out: ValueWriter): Unit
 
   final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {

@@ -19,7 +19,7 @@ final class ArrayPrinter(
     }
   }
 
-  /** Whether a dimension begins with another number than 1. */
+  /** Tells whether the elements of a dimension begin with another index than 1. */
   private def hasOtherBounds: Boolean = {
     var dimension = 0
     while (dimension < elements.dimensions && elements.lowerBounds(dimension) == 1) dimension += 1
@@ -60,7 +60,7 @@ final class ArrayPrinter(
     else out.add(text.bytes, 0, text.size)
   }
 
-  /** The empty text, NULL, and what has a character that means something in an array. */
+  /** Tells whether the text is empty, is NULL or has a special character. */
   private def needsQuotes: Boolean = {
     val bytes = text.bytes
     var index = 0

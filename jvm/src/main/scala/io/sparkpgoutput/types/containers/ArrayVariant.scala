@@ -7,7 +7,7 @@ import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException
 import io.sparkpgoutput.types.{ValueWriter, VariantValue}
 
 /**
- * Reads arrays of any dimensions to VARIANT, elements as [[VariantValue]] says.
+ * Reads arrays of any dimensions as VARIANT.
  */
 final class ArrayVariant(
     text: ArrayElements,

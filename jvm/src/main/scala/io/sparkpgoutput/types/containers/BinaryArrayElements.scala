@@ -3,12 +3,12 @@ package io.sparkpgoutput.types.containers
 import io.sparkpgoutput.types.{BinaryReader, Conversion, InvalidValue, ValueWriter}
 
 /**
- * Binary arrays: i32 number of dimensions; i32 whether there are NULLs; oid of the element type;
- * for each dimension i32 size and i32 lower bound; for each element i32 length, -1 for NULL, and
- * value.
+ * Reads the elements of binary arrays: int32 number of dimensions; int32 whether there are NULLs; oid
+ * of the element type; for each dimension int32 size and int32 lower bound; for each element int32
+ * length, which is -1 for NULL, and value.
  *
  * @param element
- *   the element type's oid; 0 where it is not known
+ *   the oid of the element type, or 0 if it is not known
  * @see
  *   `array_send`
  */
@@ -16,7 +16,7 @@ final class BinaryArrayElements(typeName: String, element: Long)
     extends ArrayElements {
   private val reader = new BinaryReader(typeName)
 
-  /** The elements that `next` has not gone to. */
+  /** The number of elements that are still to be read. */
   private var left = 0L
 
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
@@ -41,7 +41,7 @@ final class BinaryArrayElements(typeName: String, element: Long)
       lowerBounds(dimension) = reader.int32()
       if (sizes(dimension) <= 0) throw malformed
       left *= sizes(dimension)
-      // Each element has its length at least. Checked each time, the product cannot overflow.
+      // Each element has at least its length. Because of this check, the product cannot overflow.
       if (left * 4 > reader.left) throw malformed
       dimension += 1
     }

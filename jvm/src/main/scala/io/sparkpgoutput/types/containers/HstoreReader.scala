@@ -1,9 +1,9 @@
 package io.sparkpgoutput.types.containers
 
 import io.sparkpgoutput.protocol.TextEncoding
-import io.sparkpgoutput.types.{Ascii, BinaryReader, EncodedText, InvalidValue, TextBuffer}
+import io.sparkpgoutput.types._
 
-/** Reads the pairs of an hstore; they are there until the next is read. */
+/** Reads the pairs of an hstore. An instance reads one value after another. */
 final class HstoreReader(encoding: TextEncoding) {
   import HstoreReader._
 
@@ -12,7 +12,7 @@ final class HstoreReader(encoding: TextEncoding) {
 
   val pairs = new KeyValueBuffer
 
-  /** An int4, the number of pairs; of each key and value an int4, its size or -1, and its text. */
+  /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
   def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
     binary.start(bytes, from, to)
     pairs.clear()
@@ -34,7 +34,7 @@ final class HstoreReader(encoding: TextEncoding) {
     text.print(binary.bytes, from, from + size, out)
   }
 
-  /** `"key"=>"value", "key"=>NULL`, with a backslash before each quote and backslash within. */
+  /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
   def fromText(bytes: Array[Byte], from: Int, to: Int): Unit = {
     pairs.clear()
     var at = from
@@ -49,14 +49,14 @@ final class HstoreReader(encoding: TextEncoding) {
     finish()
   }
 
-  /** Where the text ends that is to be there. */
+  /** Skips a text and returns the position after it. */
   private def literal(text: String, bytes: Array[Byte], at: Int, to: Int): Int = {
     val end = at + text.length
     if (end > to || !Ascii.equal(bytes, at, end, text)) throw malformed
     end
   }
 
-  /** Where the quoted text ends, which is added without its quotes and escapes. */
+  /** Appends a text without its quotes and escapes and returns the position after it. */
   private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
     var at = literal("\"", bytes, from, to)
     while (at < to && bytes(at) != '"') {

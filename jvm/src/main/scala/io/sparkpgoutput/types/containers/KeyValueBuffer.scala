@@ -6,7 +6,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.types.TextBuffer
 
-/** Pairs of strings: keys one after another, and their values, some of them NULL. */
+/** Keys and values of a map of strings. A value can be NULL. */
 final class KeyValueBuffer {
   private var pairs = 0
   private var keyEnds = new Array[Int](16)
@@ -29,7 +29,7 @@ final class KeyValueBuffer {
     values.clear()
   }
 
-  /** What was added to the keys and values since the last is one more pair. */
+  /** Ends a pair: the key and value are what `keys` and `values` got since the last pair. */
   def addPair(valueIsNull: Boolean): Unit = {
     if (pairs == nulls.length) {
       keyEnds = Arrays.copyOf(keyEnds, 2 * pairs)
@@ -46,13 +46,13 @@ final class KeyValueBuffer {
     var index = 1
     while (index < pairs && precedes(index - 1, index)) index += 1
     index < pairs && {
-      // Sorted they are in the encoding of the database, which UTF-8 need not be.
+      // A server sorts them in the encoding of the database, where the order can be another one.
       val distinct = new HashSet[UTF8String]
       (0 until pairs).exists(index => !distinct.add(key(index)))
     }
   }
 
-  /** Whether a key is less than another, as a server sorts them: by size, then by their bytes. */
+  /** Tells whether a key precedes another one in a server's order: by size, then by the bytes. */
   private def precedes(one: Int, other: Int): Boolean = {
     val size = keyTo(one) - keyFrom(one)
     val otherSize = keyTo(other) - keyFrom(other)

@@ -5,10 +5,10 @@ import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
 import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType, Printer}
 
 /**
- * Arrays: ARRAY of elements that can be NULL, nested once for each dimension, or VARIANT.
+ * Arrays. They are an ARRAY whose elements can be NULL, nested once for each dimension, or a VARIANT.
  *
  * @param elementOid
- *   0 where it is not known
+ *   0 if it is not known
  */
 final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${element.name}[]") {
   override def isArray: Boolean = true
@@ -42,13 +42,13 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
 
 object PgArray {
 
-  /** The type of the elements in arrays of arrays. */
+  /** Returns the type of the innermost elements. */
   def leaf(array: ArrayType): DataType = array.elementType match {
     case nested: ArrayType => leaf(nested)
     case other             => other
   }
 
-  /** Whether the elements in arrays of arrays can be NULL, as those of any array in PostgreSQL. */
+  /** Tells whether the innermost elements can be NULL, as those of any array in PostgreSQL. */
   private def takesNulls(array: ArrayType): Boolean = array.elementType match {
     case nested: ArrayType => takesNulls(nested)
     case _                 => array.containsNull

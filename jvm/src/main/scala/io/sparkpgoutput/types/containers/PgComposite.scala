@@ -4,24 +4,14 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.types.{DataType, StructType}
 
-import io.sparkpgoutput.types.{
-  BinaryReader,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  TypeLookup,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
 /**
- * A composite type, whose fields are known by what is asked for and by what binary values say:
- * STRUCT, fields by position.
+ * Composite types: STRUCT, with the fields by position. The STRUCT says how text is read. Binary
+ * values name the types of their fields.
  *
- * Text: `(1,"a b",)`. Binary: i32 number of fields; for each u32 oid of its type, i32 length, -1
- * for NULL, and value.
+ * Text: `(1,"a b",)`. Binary: int32 number of fields; for each field uint32 oid of its type, int32
+ * length, which is -1 for NULL, and value.
  *
  * @see
  *   `record_out`, `record_send`
@@ -149,7 +139,7 @@ final private class CompositePrinter(types: TypeLookup, options: ConversionOptio
   private def newPrinter(oid: Long): Printer = {
     val pgType = types.byOidInItself(oid)
     val found = pgType.printer(options)
-    // The bytes may name any number of unknown types, so that these are not kept.
+    // Unknown types are not kept, because the bytes can name any number of them.
     if (pgType.isKnown) printers(oid) = found
     found
   }

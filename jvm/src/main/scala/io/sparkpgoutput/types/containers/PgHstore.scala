@@ -2,17 +2,10 @@ package io.sparkpgoutput.types.containers
 
 import org.apache.spark.sql.types.{DataType, MapType, StringType}
 
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
 /**
- * hstore of the extension of this name, whose oid is another in each database: MAP<STRING, STRING>.
+ * hstore: MAP<STRING, STRING>. It comes from an extension, so that its oid differs between databases.
  *
  * @see
  *   `contrib/hstore/hstore_io.c`: `hstore_send`, `hstore_out`
@@ -61,7 +54,7 @@ object PgHstore extends PgType("hstore") {
     out.quoted(text.bytes, from, to, quote = '"', escape = '\\')
 }
 
-/** Reads hstore to maps. */
+/** Reads hstore as MAP. */
 final private class HstoreConversion(options: ConversionOptions) extends Conversion {
   private val reader = new HstoreReader(options.encoding)
   private val map = new StringMapWriter

@@ -1,10 +1,10 @@
 package io.sparkpgoutput.types.containers
 
-import io.sparkpgoutput.types.{BinaryReader, ConversionOptions, PgType, Printer, TextBuffer}
+import io.sparkpgoutput.types._
 
 /**
- * Multiranges, as text: `{[1,3),[5,8)}`. Binary: i32 number of ranges; for each i32 length and
- * range.
+ * Multiranges: STRING, such as `{[1,3),[5,8)}`. Binary: int32 number of ranges; for each range int32
+ * length and value.
  *
  * @see
  *   `multirange_out`, `multirange_send`

@@ -2,23 +2,14 @@ package io.sparkpgoutput.types.containers
 
 import org.apache.spark.sql.types.{BooleanType, DataType, StructType}
 
-import io.sparkpgoutput.types.{
-  Ascii,
-  BinaryReader,
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
 /**
- * Ranges: STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty. A bound that there is
- * not, as in an empty range, is NULL and not inclusive.
+ * Ranges: STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty. A missing bound is NULL
+ * and not inclusive. An empty range has no bounds.
  *
- * Text: `[1,5)`, `(,5]`, `empty`. Binary: u8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
- * 8 no lower bound, 16 no upper bound); for each bound that there is i32 length and value.
+ * Text: `[1,5)`, `(,5]`, `empty`. Binary: uint8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
+ * 8 no lower bound, 16 no upper bound); for each bound int32 length and value.
  *
  * @see
  *   `range_out`, `range_send`
@@ -50,7 +41,7 @@ object PgRange {
   final val UpperInclusive = 3
   final val Empty = 4
 
-  /** The flags of binary values; `src/include/utils/rangetypes.h`. */
+  /** The flags of binary values: `src/include/utils/rangetypes.h`. */
   final val EmptyFlag = 1
   final val LowerInclusiveFlag = 2
   final val UpperInclusiveFlag = 4
@@ -60,7 +51,7 @@ object PgRange {
 
   private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
 
-  /** Those of a value; of a bound that there is not, as the server has it, not inclusive. */
+  /** Reads the flags. A missing bound cannot be inclusive. */
   def readFlags(typeName: String, reader: BinaryReader): Int = {
     val flags = reader.uint8()
     val contradict =
@@ -70,7 +61,7 @@ object PgRange {
     flags
   }
 
-  /** Whether the struct's members are those of a range, in this order. */
+  /** Tells whether a struct has the members of a range, in this order. */
   def isRange(struct: StructType): Boolean =
     struct.length == names.length &&
       struct.fieldNames.zip(names).forall { case (a, b) => a.equalsIgnoreCase(b) } &&

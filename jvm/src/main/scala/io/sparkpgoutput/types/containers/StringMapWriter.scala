@@ -6,8 +6,8 @@ import org.apache.spark.unsafe.Platform
 import io.sparkpgoutput.types.ValueWriter
 
 /**
- * Writes pairs of strings as a map, laid out as `UnsafeMapData`: the size in bytes of the array of
- * keys, that array, the array of values.
+ * Writes a map of strings in the layout of `UnsafeMapData`: the size of the array of keys in bytes,
+ * the array of keys, the array of values.
  */
 final class StringMapWriter {
   private var writer: UnsafeWriter = null
@@ -22,7 +22,7 @@ final class StringMapWriter {
     writer.grow(8)
     writer.increaseCursor(8)
     writeKeys(pairs)
-    // From the start, not from an address kept: the buffer may be another one by now.
+    // The address is computed again, because the buffer can be another one by now.
     Platform.putLong(writer.getBuffer, start.toLong, writer.cursor.toLong - start - 8)
     writeValues(pairs)
     writer.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)

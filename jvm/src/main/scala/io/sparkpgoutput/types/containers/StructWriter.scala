@@ -12,7 +12,7 @@ final class StructWriter(struct: StructType) {
   private var slots: Array[ValueWriter] = _
   private var start = 0
 
-  /** Begins a struct there; each of its members is to be written, then `close` called. */
+  /** Begins a struct. Write each of its members, then call `close`. */
   def open(out: ValueWriter): Unit = {
     if (out.writer ne parent) {
       parent = out.writer

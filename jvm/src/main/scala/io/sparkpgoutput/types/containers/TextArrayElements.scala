@@ -2,12 +2,12 @@ package io.sparkpgoutput.types.containers
 
 import java.util.Arrays
 
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.PgInteger
-import io.sparkpgoutput.types.{Ascii, Conversion, InvalidValue, TextBuffer, ValueWriter}
 
 /**
- * Arrays in text: `{1,NULL,"a \"b\""}`, several dimensions as `{{1,2},{3,4}}`, with lower bounds
- * other than 1 as `[0:2]={7,8,9}`.
+ * Reads the elements of an array's text: `{1,NULL,"a \"b\""}`, with several dimensions
+ * `{{1,2},{3,4}}`, with other lower bounds than 1 `[0:2]={7,8,9}`.
  *
  * @see
  *   `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
@@ -19,10 +19,10 @@ final class TextArrayElements(typeName: String, delimiter: Char)
   private var at = 0
   private var end = 0
 
-  /** Whether the element between quotes that was found last has a backslash. */
+  /** Tells whether the last quoted element has a backslash. */
   private var escaped = false
 
-  /** The number of the last element of each dimension, where the text begins with bounds. */
+  /** The index of the last element of each dimension, if the text begins with bounds. */
   private val upperBounds = new Array[Int](ArrayElements.MostDimensions)
 
   override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
@@ -51,7 +51,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
   override def convert(conversion: Conversion, out: ValueWriter): Unit =
     conversion.fromText(bytes, from, to, out)
 
-  /** What stands between quotes; a backslash makes the next character an ordinary one. */
+  /** Reads a quoted element. A backslash makes the next character an ordinary one. */
   private def quoted(): Boolean = {
     bytes = text
     from = at + 1
@@ -72,7 +72,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
     true
   }
 
-  /** The position after the quote that ends what begins with one here. */
+  /** Returns the position after the quoted element that begins here. */
   private def endOfQuoted(): Int = {
     var index = at + 1
     escaped = false
@@ -96,11 +96,11 @@ final class TextArrayElements(typeName: String, delimiter: Char)
 
   private def ends(byte: Byte) = byte == delimiter || byte == '}'
 
-  /** White space too: around an element it would not be part of it. */
+  /** White space needs quotes, because around an element it is not a part of it. */
   private def needsQuotes(byte: Byte) =
     byte == '"' || byte == '\\' || byte == '{' || Ascii.isSpace(byte)
 
-  /** The bounds of each dimension, such as `[0:2][-1:1]=`; returns of how many there are any. */
+  /** Reads bounds such as `[0:2][-1:1]=` and returns the number of dimensions that have bounds. */
   private def readBounds(): Int = {
     var dimension = 0
     while (at < end && text(at) == '[') {
@@ -114,7 +114,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
     dimension
   }
 
-  /** The number after this position, up to a character, where the position is then. */
+  /** Reads the number between this character and the next `last`, and goes there. */
   private def readBound(last: Char): Int = {
     val from = at + 1
     at = from
@@ -135,7 +135,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
     }
   }
 
-  /** Goes through the whole text once: how many dimensions there are, and of which sizes. */
+  /** Reads the whole text once to find the dimensions and their sizes. */
   private def measure(): Unit = {
     dimensions = depthOfFirst()
     Arrays.fill(sizes, -1)
@@ -143,7 +143,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
     if (at != end) throw malformed
   }
 
-  /** The braces before the first element; 0 for `{}`, after which it stands then. */
+  /** Counts the braces before the first element. The result is 0 for `{}`, which this skips. */
   private def depthOfFirst(): Int = {
     var depth = 0
     while (at + depth < end && text(at + depth) == '{') depth += 1
@@ -156,7 +156,7 @@ final class TextArrayElements(typeName: String, delimiter: Char)
     } else depth
   }
 
-  /** The braces that begin here: elements of a dimension, each in braces but for the last one's. */
+  /** Measures the dimension whose brace is here, and the dimensions in it. */
   private def measure(dimension: Int): Unit = {
     expect('{')
     var count = 0

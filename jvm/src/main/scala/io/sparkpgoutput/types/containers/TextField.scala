@@ -3,8 +3,9 @@ package io.sparkpgoutput.types.containers
 import io.sparkpgoutput.types.{Ascii, InvalidValue, TextBuffer}
 
 /**
- * A field of a composite or a bound of a range, in text: up to a comma or what ends the value;
- * between quotes where it has such characters itself, a quote then doubled or after a backslash.
+ * Reads a field of a composite or a bound of a range from text. It ends before a comma or the end of
+ * the value. A field with special characters is quoted, and a quote in it is doubled or follows a
+ * backslash.
  *
  * @param endings
  *   the characters that end the value
@@ -14,13 +15,13 @@ import io.sparkpgoutput.types.{Ascii, InvalidValue, TextBuffer}
 final class TextField(typeName: String, endings: String) {
   private val unescaped = new TextBuffer
 
-  /** The field is empty and not quoted: a NULL, or no bound. */
+  /** Tells whether the field is empty and not quoted: it is NULL, or there is no bound. */
   var isMissing = false
   var bytes: Array[Byte] = Array.emptyByteArray
   var from = 0
   var to = 0
 
-  /** Reads the field at a position; returns the position of what ends it, which is before `end`. */
+  /** Reads the field at a position and returns the position of the character that ends it. */
   def read(text: Array[Byte], at: Int, end: Int): Int = {
     bytes = text
     from = at
@@ -69,7 +70,7 @@ final class TextField(typeName: String, endings: String) {
 
 object TextField {
 
-  /** Prints a field; between quotes where it is empty or has a character that means something. */
+  /** Prints a field, in quotes if it is empty or has a special character. */
   def print(field: TextBuffer, special: String, out: TextBuffer): Unit = {
     val bytes = field.bytes
     var index = 0

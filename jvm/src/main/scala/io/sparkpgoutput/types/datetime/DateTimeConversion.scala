@@ -1,34 +1,38 @@
 package io.sparkpgoutput.types.datetime
 
+import java.time.LocalDate
+
+import io.sparkpgoutput.protocol.PostgresEpoch
 import io.sparkpgoutput.types.numbers.{LongConversion, LongReader}
 import io.sparkpgoutput.types.{InfinityMode, InvalidValue, ValueWriter}
 
 /**
- * Reads dates and timestamps, which Spark prints and collects of the years 1 to 9999 only.
+ * Reads dates and timestamps. It refuses those outside the years 1 to 9999, because Spark cannot
+ * print or collect them.
  *
  * @param reader
- *   gives the value in PostgreSQL's count, from 2000-01-01, or one of the [[InfiniteValue]]
+ *   gives the units since 2000-01-01, or an [[InfiniteValue]]
  * @param unitsPerDay
- *   in that count
+ *   1 for dates, the microseconds of a day for timestamps
  */
 abstract class DateTimeConversion(
     reader: LongReader,
     unitsPerDay: Long,
     infinity: InfinityMode
 ) extends LongConversion(reader) {
-  private val first = CivilDate.days(1, 1, 1) * unitsPerDay
-  private val last = CivilDate.days(10000, 1, 1) * unitsPerDay - 1
-  private val unixEpoch = CivilDate.UnixEpoch * unitsPerDay
+  private val unixEpoch = -PostgresEpoch.Days * unitsPerDay
+  private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
+  private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
 
-  /** What is to be Spark's value, for a value that is finite; both from 2000-01-01. */
+  /** Converts a finite value to the one that Spark is to have. Both count from 2000-01-01. */
   protected def convert(value: Long): Long
 
-  /** Writes Spark's value. */
+  /** Writes Spark's value, which counts from 1970-01-01. */
   protected def put(value: Long, out: ValueWriter): Unit
 
   final override def write(value: Long, out: ValueWriter): Unit =
-    if (value == InfiniteValue.Begin) unbounded(first, out)
-    else if (value == InfiniteValue.End) unbounded(last, out)
+    if (value == InfiniteValue.Begin) writeInfinite(first, out)
+    else if (value == InfiniteValue.End) writeInfinite(last, out)
     else {
       val converted = convert(value)
       if (converted < first) throw new InvalidValue("is before the year 1", "use STRING")
@@ -36,6 +40,6 @@ abstract class DateTimeConversion(
       put(converted - unixEpoch, out)
     }
 
-  private def unbounded(nearest: Long, out: ValueWriter): Unit =
+  private def writeInfinite(nearest: Long, out: ValueWriter): Unit =
     if (InfiniteValue.isClamped(infinity, out)) put(nearest - unixEpoch, out)
 }

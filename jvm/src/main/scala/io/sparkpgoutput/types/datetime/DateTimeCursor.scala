@@ -3,10 +3,15 @@ package io.sparkpgoutput.types.datetime
 import io.sparkpgoutput.types.InvalidValue
 
 /**
- * Goes through the text of a date, a time or an interval, part after part. What is not as it must
- * be is thrown as malformed; no byte is looked at beyond the text.
+ * Goes through the text of a date, a timestamp or an interval, part by part. It never looks at a
+ * byte beyond the text.
+ *
+ * @param setting
+ *   the server's setting that decides how the text looks
+ * @param style
+ *   the value of the setting whose texts are read
  */
-abstract class DateTimeCursor(typeName: String) {
+abstract class DateTimeCursor(typeName: String, setting: String, style: String) {
   protected var bytes: Array[Byte] = Array.emptyByteArray
   protected var at = 0
   protected var end = 0
@@ -17,7 +22,7 @@ abstract class DateTimeCursor(typeName: String) {
     end = to
   }
 
-  /** Whether the next byte is this one. */
+  /** Tells whether the next byte is this one. */
   protected def isAt(byte: Char): Boolean = at < end && bytes(at) == byte
 
   protected def skip(byte: Char): Unit = {
@@ -25,10 +30,10 @@ abstract class DateTimeCursor(typeName: String) {
     at += 1
   }
 
-  /** There must be so many bytes. */
+  /** Checks that so many bytes are left. */
   protected def require(size: Int): Unit = if (end - at < size) throw malformed
 
-  /** The number at a place that [[require]] has made sure of. */
+  /** The number at a position. Call [[require]] first. */
   protected def twoDigits(at: Int): Int = {
     val tens = bytes(at) - '0'
     val ones = bytes(at + 1) - '0'
@@ -45,7 +50,7 @@ abstract class DateTimeCursor(typeName: String) {
     value
   }
 
-  /** A point and one to six digits: in microseconds. 0 where there is no point. */
+  /** A point and one to six digits, in microseconds. 0 if there is no point. */
   protected def fraction(): Int =
     if (!isAt('.')) 0
     else {
@@ -64,16 +69,15 @@ abstract class DateTimeCursor(typeName: String) {
 
   protected def isDigit(at: Int): Boolean = bytes(at) >= '0' && bytes(at) <= '9'
 
-  protected def isLetter(at: Int): Boolean = {
-    val lower = bytes(at) | 0x20
-    lower >= 'a' && lower <= 'z'
-  }
-
-  protected def malformed: InvalidValue = InvalidValue.malformed(typeName)
+  protected def malformed: InvalidValue = new InvalidValue(
+    s"is not a valid $typeName in $setting $style",
+    s"set $setting to $style for the server, the database or the role that sends the messages, or " +
+      "use STRING"
+  )
 }
 
 private object DateTimeCursor {
 
-  /** Microseconds in the last of so many digits of a fraction. */
+  /** The microseconds in the last digit of a fraction of so many digits. */
   private val FractionUnits = Array(1000000, 100000, 10000, 1000, 100, 10, 1)
 }

@@ -1,60 +1,61 @@
 package io.sparkpgoutput.types.datetime
 
+import java.time.LocalDate
+
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_SECOND
+
 import io.sparkpgoutput.types.TextBuffer
 
 /**
- * Prints the parts of dates and times as PostgreSQL does in ISO 8601.
+ * Prints the parts of dates and times as PostgreSQL does with DateStyle ISO.
  *
  * @see
  *   `EncodeDateOnly`, `EncodeTimeOnly`, `EncodeTimezone` and `AppendSeconds` of `datetime.c`
  */
 object DateTimePrinter {
 
-  /** `1997-12-17`; what comes before the year 1 also has an [[era]], which is printed last. */
-  def date(date: Long, out: TextBuffer): Unit = {
-    val civilYear = CivilDate.year(date)
-    val year = if (civilYear > 0) civilYear else 1 - civilYear
-    if (year < 10000) { twoDigits(year / 100, out); twoDigits(year % 100, out) }
-    else out.number(year.toLong)
+  /** Prints `1997-12-17`. A date before the year 1 also has an [[era]], which comes last. */
+  def date(date: LocalDate, out: TextBuffer): Unit = {
+    val year = if (date.getYear > 0) date.getYear else 1 - date.getYear
+    out.padded(year.toLong, 4)
     out.add('-')
-    twoDigits(CivilDate.month(date), out)
+    out.padded(date.getMonthValue.toLong, 2)
     out.add('-')
-    twoDigits(CivilDate.day(date), out)
+    out.padded(date.getDayOfMonth.toLong, 2)
   }
 
-  def era(date: Long, out: TextBuffer): Unit =
-    if (CivilDate.year(date) <= 0) out.add(BeforeChrist, 0, 3)
+  def era(date: LocalDate, out: TextBuffer): Unit = if (date.getYear <= 0) out.add(" BC")
 
-  /** `07:37:16.5`, of microseconds; their sign is left to the caller. */
+  /** Prints microseconds as `07:37:16.5`, without their sign. */
   def time(micros: Long, out: TextBuffer): Unit = {
-    // Parts may be made positive, the least number as a whole may not.
-    val seconds = math.abs(micros / Micros.PerSecond)
+    // A part can be made positive, unlike the least number as a whole.
+    val seconds = math.abs(micros / MICROS_PER_SECOND)
     val hours = seconds / 3600
-    val inHour = (seconds - hours * 3600).toInt
-    if (hours < 100) twoDigits(hours.toInt, out) else out.number(hours)
+    val inHour = seconds - hours * 3600
+    out.padded(hours, 2)
     out.add(':')
-    twoDigits(inHour / 60, out)
+    out.padded(inHour / 60, 2)
     out.add(':')
-    twoDigits(inHour % 60, out)
-    fraction(math.abs(micros % Micros.PerSecond).toInt, out)
+    out.padded(inHour % 60, 2)
+    fraction(math.abs(micros % MICROS_PER_SECOND).toInt, out)
   }
 
-  /** `+05`, `-04:56:02`, of seconds east of UTC. */
+  /** Prints seconds east of UTC as `+05` or `-04:56:02`. */
   def offset(seconds: Int, out: TextBuffer): Unit = {
-    val size = math.abs(seconds)
+    val size = math.abs(seconds).toLong
     out.add(if (seconds < 0) '-' else '+')
-    twoDigits(size / 3600, out)
+    out.padded(size / 3600, 2)
     if (size % 3600 != 0) {
       out.add(':')
-      twoDigits(size / 60 % 60, out)
+      out.padded(size / 60 % 60, 2)
       if (size % 60 != 0) {
         out.add(':')
-        twoDigits(size % 60, out)
+        out.padded(size % 60, 2)
       }
     }
   }
 
-  /** A point and the digits of microseconds up to the last that is not 0. */
+  /** Prints a point and the digits of microseconds up to the last that is not 0. */
   private def fraction(micros: Int, out: TextBuffer): Unit = if (micros != 0) {
     out.add('.')
     var rest = micros
@@ -65,11 +66,4 @@ object DateTimePrinter {
       rest -= digit * 1000000
     }
   }
-
-  private def twoDigits(value: Int, out: TextBuffer): Unit = {
-    out.add('0' + value / 10)
-    out.add('0' + value % 10)
-  }
-
-  private val BeforeChrist = Array[Byte](' ', 'B', 'C')
 }

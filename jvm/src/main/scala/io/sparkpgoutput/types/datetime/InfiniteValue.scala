@@ -1,10 +1,10 @@
 package io.sparkpgoutput.types.datetime
 
-import io.sparkpgoutput.types.{Ascii, InfinityMode, InvalidValue, TextBuffer, ValueWriter}
+import io.sparkpgoutput.types._
 
 /**
- * The infinite values: before and after all other dates and timestamps, less and more than all
- * other intervals.
+ * The values `infinity` and `-infinity`, which are after and before all other dates and timestamps,
+ * and more and less than all other intervals.
  *
  * @see
  *   `DT_NOBEGIN`, `DT_NOEND`
@@ -13,22 +13,20 @@ object InfiniteValue {
   val Begin: Long = Long.MinValue
   val End: Long = Long.MaxValue
 
-  /** What the text is: `Begin` or `End`, or 0 if neither. */
+  /** `Begin` or `End` if the text is one of them, else 0. */
   def parse(bytes: Array[Byte], from: Int, to: Int): Long =
     if (Ascii.equal(bytes, from, to, "infinity")) End
     else if (Ascii.equal(bytes, from, to, "-infinity")) Begin
     else 0
 
-  /**
-   * Whether the nearest finite value is wanted instead. If not, this has written NULL or throws.
-   */
+  /** Tells whether the user wants the nearest finite value. If not, this writes NULL or throws. */
   def isClamped(infinity: InfinityMode, out: ValueWriter): Boolean = infinity match {
     case InfinityMode.Clamp => true
     case InfinityMode.Null  => out.setNull(); false
     case InfinityMode.Error => throw new InvalidValue("is infinite", "use the option infinity")
   }
 
-  /** The text; false if the value is a finite one. */
+  /** Prints an infinite value; returns false, without printing, if the value is finite. */
   def print(value: Long, out: TextBuffer): Boolean =
     if (value == End) { out.add("infinity"); true }
     else if (value == Begin) { out.add("-infinity"); true }

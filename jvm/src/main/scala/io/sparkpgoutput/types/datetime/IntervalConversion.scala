@@ -1,24 +1,25 @@
 package io.sparkpgoutput.types.datetime
 
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.types.{DayTimeIntervalType, YearMonthIntervalType}
 
-import io.sparkpgoutput.types.{BinaryReader, Conversion, InfinityMode, InvalidValue, ValueWriter}
+import io.sparkpgoutput.types._
 
 /**
- * Reads intervals as one of Spark's two types of them, which have either the months or the rest.
+ * Reads intervals as one of Spark's two interval types, which hold either months or days and time.
  *
- * What is finer than the last field of the type is no value of it: an INTERVAL DAY has no hours.
+ * A value that is finer than the last field of the Spark type is refused: an INTERVAL DAY has no
+ * hours.
  */
-abstract class IntervalConversion(typeName: String, infinity: InfinityMode)
-    extends Conversion {
+abstract class IntervalConversion(typeName: String, infinity: InfinityMode) extends Conversion {
   private val text = new IntervalText(typeName)
   private val binary = new BinaryReader(typeName)
   private val interval = new Interval
 
-  /** Writes an interval that is finite. */
+  /** Writes a finite interval. */
   protected def write(interval: Interval, out: ValueWriter): Unit
 
-  /** Writes what is nearest to an infinite one: the greatest, or the least. */
+  /** Writes the greatest or the least interval, which is nearest to an infinite one. */
   protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit
 
   final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
@@ -33,10 +34,10 @@ abstract class IntervalConversion(typeName: String, infinity: InfinityMode)
   }
 
   private def writeAny(out: ValueWriter): Unit = {
-    val unbounded = interval.unbounded
-    if (unbounded == 0) write(interval, out)
+    val infinite = interval.infinite
+    if (infinite == 0) write(interval, out)
     else if (InfiniteValue.isClamped(infinity, out))
-      writeNearest(unbounded == InfiniteValue.End, out)
+      writeNearest(infinite == InfiniteValue.End, out)
   }
 
   protected def refuse(problem: String, remedy: String) =
@@ -47,14 +48,14 @@ object IntervalConversion {
   private val YearMonth = YearMonthIntervalType()
   private val DayTime = DayTimeIntervalType()
 
-  /** Months. */
+  /** Spark's value has months. */
   def toYearMonth(
       typeName: String,
       target: YearMonthIntervalType,
       infinity: InfinityMode
   ): Conversion =
     new IntervalConversion(typeName, infinity) {
-      private val unit = if (target.endField == YearMonthIntervalType.YEAR) 12 else 1
+      private val unit = if (target.endField == YearMonthIntervalType.YEAR) MONTHS_PER_YEAR else 1
 
       override protected def write(interval: Interval, out: ValueWriter): Unit = {
         if (interval.days != 0 || interval.micros != 0) {
@@ -68,13 +69,13 @@ object IntervalConversion {
         out.write((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit)
     }
 
-  /** Microseconds, a day being 24 hours. */
+  /** Spark's value has microseconds. A day has 24 hours. */
   def toDayTime(typeName: String, target: DayTimeIntervalType, infinity: InfinityMode): Conversion =
     new IntervalConversion(typeName, infinity) {
       private val unit = target.endField match {
-        case DayTimeIntervalType.DAY    => Micros.PerDay
-        case DayTimeIntervalType.HOUR   => Micros.PerHour
-        case DayTimeIntervalType.MINUTE => Micros.PerMinute
+        case DayTimeIntervalType.DAY    => MICROS_PER_DAY
+        case DayTimeIntervalType.HOUR   => MICROS_PER_HOUR
+        case DayTimeIntervalType.MINUTE => MICROS_PER_MINUTE
         case _                          => 1L
       }
 
@@ -92,11 +93,11 @@ object IntervalConversion {
         out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
 
       private def micros(days: Int, micros: Long): Long = {
-        // Days and rest with the same sign: so neither is further from 0 than the sum is.
-        val allDays = days + Math.floorDiv(micros, Micros.PerDay)
-        val rest = Math.floorMod(micros, Micros.PerDay)
+        // With the same sign, neither the days nor the rest is further from 0 than the sum.
+        val allDays = days + Math.floorDiv(micros, MICROS_PER_DAY)
+        val rest = Math.floorMod(micros, MICROS_PER_DAY)
         val borrowed = if (allDays < 0) 1 else 0
-        val sum = (allDays + borrowed) * Micros.PerDay + (rest - borrowed * Micros.PerDay)
+        val sum = (allDays + borrowed) * MICROS_PER_DAY + (rest - borrowed * MICROS_PER_DAY)
         if (math.abs(allDays) > MostDays || (sum < 0) != (allDays < 0)) {
           refuse(s"is out of range for ${target.sql}", "STRING")
         }
@@ -105,5 +106,5 @@ object IntervalConversion {
     }
 
   /** One more than a Long of microseconds holds. */
-  private val MostDays = Long.MaxValue / Micros.PerDay + 1
+  private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
 }

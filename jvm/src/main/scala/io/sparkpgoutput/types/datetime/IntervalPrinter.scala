@@ -18,7 +18,7 @@ final class IntervalPrinter(typeName: String) extends Printer {
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     reader.start(bytes, from, to)
     interval.read(reader)
-    if (!InfiniteValue.print(interval.unbounded, out)) {
+    if (!InfiniteValue.print(interval.infinite, out)) {
       val start = out.size
       afterNegative = false
       count(interval.months / 12, "year", start, out)

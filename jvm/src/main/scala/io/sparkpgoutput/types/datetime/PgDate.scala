@@ -1,22 +1,16 @@
 package io.sparkpgoutput.types.datetime
 
+import java.time.LocalDate
+
 import org.apache.spark.sql.types.{DataType, DateType}
 
-import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.LongReader
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
 
 /**
- * date. Sent as int32: days since 2000-01-01, the greatest and the least being infinity and
- * -infinity.
+ * date. The binary value is an int32, the days since 2000-01-01. The greatest and the least are
+ * infinity and -infinity.
  *
  * @see
  *   `date_send`, `date_out`
@@ -27,32 +21,28 @@ object PgDate extends PgType("date") {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option.when(target == DateType)(
-      new DateTimeConversion(reader(options.dateStyle), unitsPerDay = 1, options.infinity) {
+      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity) {
         override protected def convert(value: Long): Long = value
         override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
       }
     )
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      val days = read(bytes, from, to)
-      if (!InfiniteValue.print(days, out)) {
-        val date = CivilDate.ofDays(days)
-        DateTimePrinter.date(date, out)
-        DateTimePrinter.era(date, out)
-      }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    val days = read(bytes, from, to)
+    if (!InfiniteValue.print(days, out)) {
+      val date = LocalDate.ofEpochDay(days + PostgresEpoch.Days)
+      DateTimePrinter.date(date, out)
+      DateTimePrinter.era(date, out)
     }
   }
 
-  /** Whether there is such a date, of days since 2000-01-01: `IS_VALID_DATE`. */
+  /** Tells whether PostgreSQL has such a date, in days since 2000-01-01: `IS_VALID_DATE`. */
   def isValid(days: Long): Boolean = days >= First && days < End
 
-  private def reader(style: DateStyle) = new LongReader {
-    private val text = new DateTimeText(name, style)
+  private def newReader() = new LongReader {
+    private val text = new DateTimeText(name)
 
-    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
-      text.date(bytes, from, to)
-
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = text.date(bytes, from, to)
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
   }
 

@@ -1,17 +1,12 @@
 package io.sparkpgoutput.types.datetime
 
-import io.sparkpgoutput.types.{
-  BinaryReader,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
+
+import io.sparkpgoutput.types._
 
 /**
- * time and timetz. Sent as int64, microseconds since midnight, and for timetz int32, seconds west
- * of UTC. Spark has no type for them.
+ * time and timetz. The binary value is an int64, the microseconds since midnight, and for timetz
+ * then an int32, the seconds west of UTC. Spark 4.0 has no type for them.
  *
  * @see
  *   `time_send`, `timetz_send`
@@ -27,8 +22,8 @@ final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
       val micros = reader.int64()
       val secondsWest = if (zoned) reader.int32() else 0
       reader.finish()
-      // There is 24:00:00.
-      if (micros < 0 || micros > Micros.PerDay || math.abs(secondsWest.toLong) >= OffsetsEnd) {
+      // PostgreSQL has the time 24:00:00.
+      if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd) {
         throw InvalidValue.malformed(name)
       }
       DateTimePrinter.time(micros, out)

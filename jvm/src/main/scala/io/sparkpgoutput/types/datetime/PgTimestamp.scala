@@ -1,23 +1,17 @@
 package io.sparkpgoutput.types.datetime
 
+import java.time.LocalDate
+
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_SECOND}
 import org.apache.spark.sql.types.{DataType, TimestampNTZType, TimestampType}
 
-import io.sparkpgoutput.protocol.BigEndian
+import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.LongReader
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InfinityMode,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer,
-  ValueWriter
-}
 
 /**
- * timestamp and timestamptz. Sent as int64: microseconds since 2000-01-01 00:00:00, of timestamptz
- * in UTC; the greatest and the least are infinity and -infinity.
+ * timestamp and timestamptz. The binary value is an int64, the microseconds since 2000-01-01
+ * 00:00:00, in UTC for timestamptz. The greatest and the least are infinity and -infinity.
  *
  * @see
  *   `timestamp_send`, `timestamp_out`, `timestamptz_out`
@@ -29,7 +23,7 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = {
     def offsets = new ZoneOffsets(options.timeZone)
-    val reader = new Reader(options.dateStyle, if (zoned) offsets else null)
+    val reader = new Reader(if (zoned) offsets else null)
     Option(target match {
       case TimestampType if !zoned =>
         new TimestampConversion(reader, options.infinity) {
@@ -57,20 +51,20 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
       if (!InfiniteValue.print(value, out)) {
         val offset = if (zoned) zone.ofUtc(value) else 0L
         val local = value + offset
-        val days = Math.floorDiv(local, Micros.PerDay)
-        val date = CivilDate.ofDays(days)
+        val days = Math.floorDiv(local, MICROS_PER_DAY)
+        val date = LocalDate.ofEpochDay(days + PostgresEpoch.Days)
         DateTimePrinter.date(date, out)
         out.add(' ')
-        DateTimePrinter.time(local - days * Micros.PerDay, out)
-        if (zoned) DateTimePrinter.offset((offset / Micros.PerSecond).toInt, out)
+        DateTimePrinter.time(local - days * MICROS_PER_DAY, out)
+        if (zoned) DateTimePrinter.offset((offset / MICROS_PER_SECOND).toInt, out)
         DateTimePrinter.era(date, out)
       }
     }
   }
 
-  /** @param zone of text without an offset; null if it never has one */
-  private class Reader(style: DateStyle, zone: ZoneOffsets) extends LongReader {
-    private val text = new DateTimeText(name, style)
+  /** @param zone the time zone of text without an offset; null if the type has no time zone */
+  private class Reader(zone: ZoneOffsets) extends LongReader {
+    private val text = new DateTimeText(name)
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
       text.timestamp(bytes, from, to, zone)
@@ -81,9 +75,9 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
     InvalidValue.requireSize(name, to - from, 8)
     val value = BigEndian.int64(bytes, from)
-    if (PgTimestamp.isValid(value) || value == InfiniteValue.Begin || value == InfiniteValue.End)
-      value
-    else throw InvalidValue.malformed(name)
+    val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
+    if (!isInfinite && !PgTimestamp.isValid(value)) throw InvalidValue.malformed(name)
+    value
   }
 }
 
@@ -91,7 +85,7 @@ object PgTimestamp {
   val Timestamp = new PgTimestamp("timestamp", zoned = false)
   val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
 
-  /** Whether there is such a finite timestamp: `IS_VALID_TIMESTAMP`. */
+  /** Tells whether PostgreSQL has such a finite timestamp: `IS_VALID_TIMESTAMP`. */
   def isValid(micros: Long): Boolean = micros >= First && micros < End
 
   /** 4714-11-24 BC and the year 294277. */
@@ -100,6 +94,6 @@ object PgTimestamp {
 }
 
 abstract private class TimestampConversion(reader: LongReader, infinity: InfinityMode)
-    extends DateTimeConversion(reader, Micros.PerDay, infinity) {
+    extends DateTimeConversion(reader, MICROS_PER_DAY, infinity) {
   final override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
 }

@@ -1,24 +1,17 @@
 package io.sparkpgoutput.types.geometry
 
+import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.{IeeeFormat, ShortestDecimal}
-import io.sparkpgoutput.types.{
-  BinaryReader,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
 
 /**
- * The geometric types, whose binary values are float8s: x and y of each point, and more.
+ * The geometric types. Their binary values are float8s: x and y of each point, and more.
  *
  * @see
  *   `src/backend/utils/adt/geo_ops.c`: `path_encode` and the output and send functions
  */
 abstract class PgGeometry(name: String) extends PgType(name) {
 
-  /** Prints a value that `binary` is at the beginning of; it is to be read to its end. */
+  /** Reads and prints the whole value that `binary` begins. */
   protected def print(binary: BinaryReader, out: TextBuffer): Unit
 
   final override def printer(options: ConversionOptions): Printer = new Printer {
@@ -37,13 +30,13 @@ object PgGeometry {
     override def print(binary: BinaryReader, out: TextBuffer): Unit = points(binary, 1, out)
   }
 
-  /** Its ends. */
+  /** The binary value is the two ends. */
   object Lseg extends PgGeometry("lseg") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit =
       within('[', ']', out)(points(binary, 2, out))
   }
 
-  /** Whether it is closed, the number of points, the points. */
+  /** The binary value tells whether it is closed, then has the number of points and the points. */
   object Path extends PgGeometry("path") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit = {
       val closed = binary.uint8() match {
@@ -57,25 +50,25 @@ object PgGeometry {
     }
   }
 
-  /** Two corners. */
+  /** The binary value is two corners. */
   object Box extends PgGeometry("box") {
     override def delimiter: Char = ';'
     override def print(binary: BinaryReader, out: TextBuffer): Unit = points(binary, 2, out)
   }
 
-  /** The number of points, the points. */
+  /** The binary value is the number of points and the points. */
   object Polygon extends PgGeometry("polygon") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit =
       within('(', ')', out)(points(binary, atLeastOne(name, binary), out))
   }
 
-  /** A, B and C of Ax + By + C = 0. */
+  /** The binary value is A, B and C of Ax + By + C = 0. */
   object Line extends PgGeometry("line") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit =
       within('{', '}', out)(numbers(binary, 3, out))
   }
 
-  /** The center, the radius. */
+  /** The binary value is the center and the radius. */
   object Circle extends PgGeometry("circle") {
     override def print(binary: BinaryReader, out: TextBuffer): Unit =
       within('<', '>', out) {

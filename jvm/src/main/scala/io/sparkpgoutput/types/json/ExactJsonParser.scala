@@ -8,16 +8,15 @@ import com.fasterxml.jackson.core.util.JsonParserDelegate
 import io.sparkpgoutput.types.InvalidValue
 
 /**
- * Gives JSON to Spark's `VariantBuilder` so that the VARIANT has the same value, or throws
- * [[InvalidValue]].
+ * Hands JSON to Spark's `VariantBuilder` so that the VARIANT has exactly the same value. If that is
+ * not possible, it throws [[InvalidValue]].
  *
- * Numbers: the builder takes whole numbers of 64 bits and decimals of up to 38 digits, before and
- * after the point, as they are; it would round to DOUBLE what is longer and what has an exponent.
- * Here an exponent is written out, so that 1.5e3 of a json is the decimal that a jsonb has for it,
- * and trailing zeros beyond 38 digits go. What is longer even so is refused, be it 1e100.
+ * Spark's builder keeps whole numbers of 64 bits and decimals of up to 38 digits, but rounds longer
+ * numbers and numbers with an exponent to DOUBLE. This parser writes exponents out, as jsonb does, and
+ * drops trailing zeros beyond 38 digits. It refuses numbers that are still longer, such as 1e100.
  *
- * Strings: half a surrogate pair, which a json may escape, is no character, and would become a
- * question mark. It is refused.
+ * A json can escape half a surrogate pair, which is not a character. Spark would turn it into a
+ * question mark, and this parser refuses it.
  */
 final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelegate(parser) {
   import ExactJsonParser._
@@ -35,14 +34,14 @@ final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelega
 private object ExactJsonParser {
   private val MostDigits = 38
 
-  /** Whether the builder takes a number as it is: at most 38 digits and no exponent. */
+  /** Tells whether the builder keeps a number: it has at most 38 digits and no exponent. */
   private def isPlain(number: String): Boolean =
     number.length <= MostDigits && number.indexOf('e') < 0 && number.indexOf('E') < 0
 
   private def writtenOut(number: String): String = {
     val value =
       try new BigDecimal(number).stripTrailingZeros
-      catch { case _: NumberFormatException => throw tooLong } // the exponent has over 32 bits
+      catch { case _: NumberFormatException => throw tooLong } // the exponent has more than 32 bits
     val digits =
       if (value.scale < 0) value.precision - value.scale.toLong else value.precision.toLong
     if (digits > MostDigits || value.scale > MostDigits) throw tooLong
@@ -61,7 +60,7 @@ private object ExactJsonParser {
           at + 1 < text.length && Character.isLowSurrogate(text.charAt(at + 1))
         if (!isPair) {
           throw new InvalidValue(
-            "has half a surrogate pair, which is no character",
+            "has half a surrogate pair, which is not a character",
             JsonConversion.Remedy
           )
         }

@@ -9,11 +9,11 @@ import org.apache.spark.unsafe.types.VariantVal
 import com.fasterxml.jackson.core.exc.StreamConstraintsException
 import com.fasterxml.jackson.core.{JsonFactory, JsonFactoryBuilder}
 
-import io.sparkpgoutput.types.{Conversion, InvalidValue, Printer, TextBuffer, ValueWriter}
+import io.sparkpgoutput.types._
 
 /**
- * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. Of a
- * key that comes twice, which json may have, the last value holds, as in jsonb.
+ * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. If a json
+ * has a key twice, the last value counts, as in jsonb.
  */
 final class JsonConversion(typeName: String, printer: Printer)
     extends Conversion {
@@ -26,7 +26,7 @@ final class JsonConversion(typeName: String, printer: Printer)
   }
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
-    // From a string, not from the bytes: of bytes Jackson would guess the encoding.
+    // From a string, because Jackson would guess the encoding of bytes.
     val text = new String(bytes, from, to - from, StandardCharsets.UTF_8)
     out.write(
       try parse(text)
@@ -54,13 +54,13 @@ final class JsonConversion(typeName: String, printer: Printer)
   }
 
   private def malformed =
-    new InvalidValue(s"is no value of type $typeName", JsonConversion.Remedy)
+    new InvalidValue(s"is not a valid $typeName", JsonConversion.Remedy)
 }
 
 object JsonConversion {
   val Remedy = "use STRING"
 
-  // Keys are the data's, so that they are not to stay in the JVM's table of strings.
+  // The keys come from data, and the JVM's table of strings would keep them.
   private val factory: JsonFactory =
     new JsonFactoryBuilder().disable(JsonFactory.Feature.INTERN_FIELD_NAMES).build()
 }

@@ -2,9 +2,9 @@ package io.sparkpgoutput.types.json
 
 import org.apache.spark.sql.types.{DataType, VariantType}
 
-import io.sparkpgoutput.types.{Conversion, ConversionOptions, EncodedText, PgType, Printer}
+import io.sparkpgoutput.types._
 
-/** json, whose binary value is its text, and jsonb, where a version is before it. */
+/** json, whose binary value is its text, and jsonb, whose text follows a version. */
 final class PgJson private (name: String, versioned: Boolean) extends PgType(name) {
   override protected def variantType: DataType = VariantType
 

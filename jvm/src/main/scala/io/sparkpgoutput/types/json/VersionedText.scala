@@ -4,8 +4,10 @@ import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types.{EncodedText, InvalidValue, Printer, TextBuffer}
 
 /**
- * Text after a byte that is the version of its form, 1: `jsonb_send`, `jsonpath_send`. The text is
- * the printed one.
+ * Prints binary values that are a version, the byte 1, and the printed text.
+ *
+ * @see
+ *   `jsonb_send`, `jsonpath_send`
  */
 final class VersionedText(typeName: String, encoding: TextEncoding)
     extends Printer {

@@ -1,10 +1,10 @@
 package io.sparkpgoutput.types.network
 
-import io.sparkpgoutput.types.{ConversionOptions, InvalidValue, PgType, Printer, TextBuffer}
+import io.sparkpgoutput.types._
 
 /**
- * inet and cidr. Binary: a byte each for the family (2 or 3, IPv4 or IPv6), the bits of the
- * netmask, whether it is a cidr, and the size of the address; then the address.
+ * inet and cidr. The binary value has a byte each for the family (2 is IPv4, 3 is IPv6), the bits of
+ * the netmask, whether it is a cidr, and the size of the address; then the address.
  *
  * @see
  *   `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
@@ -48,9 +48,9 @@ object PgInet {
     }
   }
 
-  /** Words in hexadecimal; the first of the longest runs of two or more zero words is left out. */
+  /** Prints words in hexadecimal. It leaves out the first of the longest runs of zero words. */
   private def printV6(bytes: Array[Byte], from: Int, out: TextBuffer): Unit = {
-    var zeros = 0 // the run: where it begins, and its words
+    var zeros = 0 // the longest run: its first word, and its size
     var size = 1
     var run = 0
     var at = 0
@@ -60,7 +60,7 @@ object PgInet {
       at += 1
     }
     val end = if (size > 1) zeros + size else -1
-    // An IPv4 address in an IPv6 one: ::1.2.3.4 or ::ffff:1.2.3.4.
+    // An IPv6 address can hold an IPv4 address: ::1.2.3.4 or ::ffff:1.2.3.4.
     val hasV4 = zeros == 0 && (size == 6 || size == 5 && word(bytes, from, 5) == 0xffff)
     at = 0
     while (at < Words)

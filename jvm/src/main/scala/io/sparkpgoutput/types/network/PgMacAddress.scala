@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types.network
 
-import io.sparkpgoutput.types.{ConversionOptions, InvalidValue, PgType, Printer, TextBuffer}
+import io.sparkpgoutput.types._
 
 /** macaddr and macaddr8: 6 or 8 bytes, printed as `08:00:2b:01:02:03`. */
 final class PgMacAddress(name: String, bytesSent: Int)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.{Decimal, DecimalType}
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PowersOfTen, ValueWriter}
 
-/** Reads numbers in decimal as DECIMAL, exactly. */
+/** Reads decimal numbers as DECIMAL, exactly. */
 final class DecimalConversion(reader: DecimalReader, target: DecimalType)
     extends Conversion {
   private val precision = target.precision
@@ -42,7 +42,7 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType)
     }
   }
 
-  /** Writes a coefficient times a power of ten that has no more than the digits there are. */
+  /** Writes a coefficient times a power of ten. The product fits the precision. */
   private def write(coefficient: Long, power: Int, out: ValueWriter): Unit =
     if (isLong) {
       val magnitude = coefficient * PowersOfTen(power)
@@ -92,7 +92,7 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType)
 
 object DecimalConversion {
 
-  /** What takes numbers with so many digits before and after the point. */
+  /** The Spark type that takes numbers with so many digits before and after the point. */
   def remedy(integerDigits: Int, fractionDigits: Int): String = {
     val precision = math.max(1, math.max(0, integerDigits).toLong + fractionDigits)
     if (precision > DecimalType.MAX_PRECISION) "use STRING"
@@ -100,5 +100,5 @@ object DecimalConversion {
   }
 
   def notFinite: InvalidValue =
-    new InvalidValue("is no finite number", "use DOUBLE or STRING")
+    new InvalidValue("is not a finite number", "use DOUBLE or STRING")
 }

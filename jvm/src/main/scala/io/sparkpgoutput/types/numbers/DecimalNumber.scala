@@ -3,25 +3,26 @@ package io.sparkpgoutput.types.numbers
 import io.sparkpgoutput.types.PowersOfTen
 
 /**
- * A number in decimal as it was read: ±significand × 10^exponent, and the digits that follow where
- * the significand is full. Used again for one value after another.
+ * A decimal number: ±significand × 10^exponent, and the digits that follow a full significand.
+ *
+ * An instance holds one value after another.
  */
 final class DecimalNumber {
 
-  /** Whether it is a number; where not, `special` is NaN or infinite. */
+  /** Tells whether the value is finite. If not, `special` is NaN or infinite. */
   var finite = true
   var special = 0.0
 
   var negative = false
 
-  /** 64 bits without a sign. Where digits follow, it is the first 19 of the number. */
+  /** 64 bits without a sign. If more digits follow, these are the first 19. */
   var significand = 0L
   var exponent = 0
 
-  /** How many digits follow the significand's, up to the last that is not 0. */
+  /** The number of digits that follow the significand, up to the last that is not 0. */
   var more = 0
 
-  /** The digits that follow, if they are at most 19. */
+  /** The digits that follow the significand, if there are at most 19. */
   var tail = 0L
 
   private var following = 0
@@ -42,7 +43,7 @@ final class DecimalNumber {
     special = value
   }
 
-  /** Adds a digit behind the last, where the exponent is that of the digit before. */
+  /** Appends a digit. The exponent is the one of the digit before. */
   def append(digit: Int): Unit =
     if (PowersOfTen.hasDigits(significand, DecimalNumber.MostDigits - 1)) {
       significand = significand * 10 + digit
@@ -57,10 +58,10 @@ final class DecimalNumber {
       }
     }
 
-  /** The digits before the point; less than 1 where it is less than 1. */
+  /** The number of digits before the point. It is less than 1 for a number less than 1. */
   def integerDigits: Int = if (significand == 0) 0 else PowersOfTen.digits(significand) + exponent
 
-  /** The digits after the point, without zeros at the end. */
+  /** The number of digits after the point, without trailing zeros. */
   def fractionDigits: Int =
     if (more > 0) math.max(0, more - exponent)
     else if (significand == 0) 0
@@ -77,6 +78,6 @@ final class DecimalNumber {
 
 object DecimalNumber {
 
-  /** The significand has as many digits before others follow. */
+  /** The digits of a full significand. */
   final val MostDigits = 19
 }

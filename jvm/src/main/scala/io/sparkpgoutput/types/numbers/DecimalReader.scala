@@ -4,7 +4,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PowersOfTen, TextBuffer}
 
-/** Reads values that are numbers in decimal. */
+/** Reads the values of a type as decimal numbers. */
 abstract class DecimalReader {
   def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
   def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit
@@ -12,7 +12,7 @@ abstract class DecimalReader {
   /** Prints a binary value with all its digits. */
   def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit
 
-  /** To a number of Spark's: exact, but rounded to the nearest where it is FLOAT or DOUBLE. */
+  /** Reads values as a number of Spark's. It is exact, or rounded to the nearest FLOAT or DOUBLE. */
   final def toNumber(target: DataType): Option[Conversion] = target match {
     case FloatType | DoubleType => Some(new DoubleConversion(this, target))
     case decimal: DecimalType   => Some(new DecimalConversion(this, decimal))
@@ -20,7 +20,7 @@ abstract class DecimalReader {
   }
 }
 
-/** Reads numbers in decimal that are whole and have at most 64 bits. */
+/** Reads decimal numbers that are whole and have at most 64 bits. */
 final private class IntegralReader(reader: DecimalReader) extends LongReader {
   private val number = new DecimalNumber
 
@@ -60,9 +60,9 @@ final private class IntegralReader(reader: DecimalReader) extends LongReader {
     if (!number.finite) DecimalConversion.notFinite
     else if (number.fractionDigits > 0) {
       val remedy = DecimalConversion.remedy(number.integerDigits, number.fractionDigits)
-      new InvalidValue("is no whole number", remedy)
+      new InvalidValue("is not a whole number", remedy)
     } else {
-      // With 20 digits also for what may yet come in 64 bits.
+      // 20 digits take all numbers of 64 bits.
       val remedy = DecimalConversion.remedy(math.max(20, number.integerDigits), 0)
       new InvalidValue("is out of range for BIGINT", remedy)
     }

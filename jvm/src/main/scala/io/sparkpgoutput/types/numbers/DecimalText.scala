@@ -3,15 +3,15 @@ package io.sparkpgoutput.types.numbers
 import io.sparkpgoutput.types.{Ascii, InvalidValue}
 
 /**
- * The text of a number as `numeric_out`, `float4out` and `float8out` print it: a sign, digits with
- * a point, an exponent; NaN, Infinity and -Infinity.
+ * Reads the text of numbers, as `numeric_out`, `float4out` and `float8out` print them: a sign,
+ * digits with a point, an exponent; or NaN, Infinity and -Infinity.
  */
 object DecimalText {
 
-  /** An exponent beyond is none of a number that a server has. */
+  /** No number of a server has a greater exponent. */
   final private val MostExponent = 999999
 
-  // A significand that is less has room for so many digits, as DecimalNumber has it.
+  // A smaller significand has room for so many digits in a DecimalNumber.
   final private val RoomForOne = 1000000000000000000L
   final private val RoomForEight = 100000000000L
 
@@ -63,7 +63,7 @@ object DecimalText {
       else throw InvalidValue.malformed(typeName)
     )
 
-  /** More digits than the significand has, and an exponent. */
+  /** Reads the digits that follow a full significand, and the exponent. */
   private def readRest(
       typeName: String,
       bytes: Array[Byte],

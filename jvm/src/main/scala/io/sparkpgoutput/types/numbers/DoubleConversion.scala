@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.{DataType, FloatType}
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, TextBuffer, ValueWriter}
 
-/** Reads numbers in decimal as FLOAT or DOUBLE: the nearest; one that is too great is refused. */
+/** Reads decimal numbers as the nearest FLOAT or DOUBLE. A number out of range is refused. */
 final class DoubleConversion(reader: DecimalReader, target: DataType)
     extends Conversion {
   private val isFloat = target == FloatType

@@ -3,8 +3,8 @@ package io.sparkpgoutput.types.numbers
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
- * Eight decimal digits in ASCII at once, in a Long whose lowest byte is the first. Worth it for the
- * many digits that doubles have after the point; for less, a loop is as fast.
+ * Reads eight decimal digits of ASCII at once, as a Long whose lowest byte is the first digit. It
+ * pays for the many digits that doubles have after the point. For fewer, a loop is as fast.
  *
  * @see
  *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 6
@@ -13,14 +13,14 @@ object EightDigits {
   final val Power = 100000000L
 
   /**
-   * Whether eight bytes are digits: the sums have the upper bit above 9, the differences below 0.
+   * Tells whether eight bytes are digits. A sum has the upper bit above 9, a difference below 0.
    */
   def areAt(bytes: Array[Byte], at: Int): Boolean = {
     val eight = load(bytes, at)
     ((eight + 0x4646464646464646L | eight - 0x3030303030303030L) & 0x8080808080808080L) == 0
   }
 
-  /** Their number: pairs first, then fours by two multiplications that also add them up. */
+  /** Returns the number: first by pairs, then by fours with two multiplications that also add. */
   def value(bytes: Array[Byte], at: Int): Long = {
     val digits = load(bytes, at) - 0x3030303030303030L
     val pairs = digits * 10 + (digits >>> 8)

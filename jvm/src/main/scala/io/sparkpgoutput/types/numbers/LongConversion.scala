@@ -4,13 +4,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
 
-/** Reads values that are whole numbers of at most 64 bits. */
-abstract class LongReader {
-  def fromText(bytes: Array[Byte], from: Int, to: Int): Long
-  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long
-}
-
-/** Reads whole numbers and writes them as one of Spark's types. */
+/** Reads whole numbers and writes them as one Spark type. */
 abstract class LongConversion(reader: LongReader) extends Conversion {
   def write(value: Long, out: ValueWriter): Unit
 
@@ -23,7 +17,7 @@ abstract class LongConversion(reader: LongReader) extends Conversion {
 
 object LongConversion {
 
-  /** To a number of Spark's: exact, but rounded to the nearest where it is FLOAT or DOUBLE. */
+  /** Reads values as a number of Spark's. It is exact, or rounded to the nearest FLOAT or DOUBLE. */
   def toNumber(reader: LongReader, target: DataType): Option[Conversion] =
     Option(target match {
       case ByteType =>

@@ -4,9 +4,12 @@ import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types.{InvalidValue, PowersOfTen, TextBuffer}
 
 /**
- * numeric as `numeric_send` makes it: i16 number of digits in base 10000, i16 weight of the first
- * (its power of 10000), u16 sign, u16 digits to print after the point, i16 each digit. Zeros at
- * either end are not sent.
+ * Reads the binary values of numeric: int16 number of digits in base 10000, int16 weight of the
+ * first digit (its power of 10000), uint16 sign, uint16 number of printed digits after the point,
+ * int16 each digit. A server does not send zeros at either end.
+ *
+ * @see
+ *   `numeric_send`
  */
 object NumericBinary extends DecimalReader {
   final private val Name = "numeric"
@@ -17,7 +20,7 @@ object NumericBinary extends DecimalReader {
   final private val HeaderSize = 8
   final private val MostScale = 0x3fff
 
-  /** With so many decimal digits there is room for the four of one more digit in base 10000. */
+  /** A number with so many decimal digits has room for one more digit in base 10000. */
   final private val Room = DecimalNumber.MostDigits - 4
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
@@ -45,7 +48,7 @@ object NumericBinary extends DecimalReader {
     else if (number.finite) dropUnprinted(scale(bytes, from), number)
   }
 
-  /** More digits than the significand has had until now. */
+  /** Reads the digits that follow a full significand. */
   private def readRest(
       bytes: Array[Byte],
       from: Int,
@@ -65,7 +68,7 @@ object NumericBinary extends DecimalReader {
     if (number.fractionDigits > scale(bytes, from)) throw InvalidValue.malformed(Name)
   }
 
-  /** Zeros that fill the last digit in base 10000. */
+  /** Drops the zeros that fill the last digit in base 10000. */
   private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
     val unprinted = -number.exponent - scale
     if (unprinted > 0 && number.significand != 0) {
@@ -128,7 +131,7 @@ object NumericBinary extends DecimalReader {
   private def sign(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 4) & 0xffff
   private def scale(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 6) & 0xffff
 
-  /** The number of digits. Only zeros may be behind those that are to be printed, at most three. */
+  /** Returns the number of digits. At most three zeros may follow the printed digits. */
   private def checkHeader(bytes: Array[Byte], from: Int, to: Int): Int = {
     if (to - from < HeaderSize) throw InvalidValue.malformed(Name)
     val digits = BigEndian.int16(bytes, from).toInt

@@ -3,16 +3,9 @@ package io.sparkpgoutput.types.numbers
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 
 import io.sparkpgoutput.protocol.BigEndian
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  ValueWriter
-}
+import io.sparkpgoutput.types._
 
-/** float4, which as DOUBLE is the same number, and float8. */
+/** float4 and float8. A float4 that is read as DOUBLE stays the same number. */
 final class PgFloat private (
     name: String,
     format: IeeeFormat,
@@ -53,7 +46,7 @@ final class PgFloat private (
       val value =
         if (isFloat4) java.lang.Float.intBitsToFloat(bits.toInt).toDouble
         else java.lang.Double.longBitsToDouble(bits)
-      // A server's infinity - infinity is not the bits of 'NaN'.
+      // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
       write(if (value.isNaN) Double.NaN else value, out)
     }
   }

@@ -3,16 +3,9 @@ package io.sparkpgoutput.types.numbers
 import org.apache.spark.sql.types.{ByteType, DataType, IntegerType, LongType, ShortType}
 
 import io.sparkpgoutput.protocol.BigEndian
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
+import io.sparkpgoutput.types._
 
-/** int2, int4 and int8; oid, xid and cid, which have no sign. */
+/** int2, int4 and int8, and oid, xid and cid, which have no sign. */
 final class PgInteger(
     name: String,
     bytesSent: Int,
@@ -32,7 +25,7 @@ final class PgInteger(
       out.number(reader.fromBinary(bytes, from, to))
   }
 
-  object reader extends LongReader {
+  val reader: LongReader = new LongReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
       PgInteger.parse(name, bytes, from, to)
 
@@ -57,7 +50,7 @@ object PgInteger {
   val Xid = new PgInteger("xid", 4, signed = false, LongType)
   val Cid = new PgInteger("cid", 4, signed = false, LongType)
 
-  /** A sign and decimal digits, as servers print them, and no more than 64 bits. */
+  /** Reads a sign and decimal digits, as servers print them, of a number of at most 64 bits. */
   def parse(typeName: String, bytes: Array[Byte], from: Int, to: Int): Long = {
     val negative = from < to && bytes(from) == '-'
     var at = if (negative) from + 1 else from

@@ -3,23 +3,15 @@ package io.sparkpgoutput.types.numbers
 import org.apache.spark.sql.types.{DataType, DecimalType}
 
 import io.sparkpgoutput.protocol.BigEndian
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  PowersOfTen,
-  Printer,
-  TextBuffer
-}
+import io.sparkpgoutput.types._
 
 /**
- * money: i64, the amount in the currency's minor units.
+ * money. The binary value is an int64, the amount in the currency's minor units.
  *
- * Its text is in the words of `lc_monetary`: `-$1,234.56`, `($1,234.56)`, `1.234,56 €`, `¥1,234`.
- * Whichever they are, the digits are those of the minor units, and a minus sign or a parenthesis
- * makes them negative (`cash_out` in `src/backend/utils/adt/cash.c`). How many of the digits are
- * after the point is the option moneyScale, for text as for binary.
+ * The text depends on `lc_monetary`: `-$1,234.56`, `($1,234.56)`, `1.234,56 €`, `¥1,234`. Its digits
+ * are always the amount in minor units, and a minus sign or a parenthesis makes it negative
+ * (`cash_out` in `src/backend/utils/adt/cash.c`). The option moneyScale says how many of the digits
+ * are after the point, for text and binary values.
  */
 object PgMoney extends PgType("money") {
   override def sparkType(modifier: Int): DataType = DecimalType(19, 2)
@@ -27,7 +19,7 @@ object PgMoney extends PgType("money") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     new MoneyReader(options.moneyScale).toNumber(target)
 
-  /** Prints the plain number: the locale is not known. */
+  /** Prints the plain number, because the locale is not known. */
   override def printer(options: ConversionOptions): Printer =
     new MoneyReader(options.moneyScale).print(_, _, _, _)
 
@@ -52,7 +44,7 @@ object PgMoney extends PgType("money") {
       number.set(negative, magnitude, -scale)
     }
 
-    /** U+2212, which some locales have. */
+    /** Tells whether this is U+2212, the minus sign of some locales. */
     private def isMinusSign(bytes: Array[Byte], at: Int, to: Int): Boolean =
       bytes(at) == 0xe2.toByte && to - at >= 3 && bytes(at + 1) == 0x88.toByte &&
         bytes(at + 2) == 0x92.toByte
@@ -60,7 +52,7 @@ object PgMoney extends PgType("money") {
     override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
       InvalidValue.requireSize(name, to - from, 8)
       val value = BigEndian.int64(bytes, from)
-      // The magnitude of the least has 64 bits, without a sign.
+      // The magnitude of the least number has 64 bits, without a sign.
       number.set(value < 0, if (value < 0) -value else value, -scale)
     }
 

@@ -2,18 +2,12 @@ package io.sparkpgoutput.types.numbers
 
 import org.apache.spark.sql.types.{DataType, DecimalType, StringType}
 
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  PgType,
-  Printer,
-  StringConversion,
-  VariantValue
-}
+import io.sparkpgoutput.types._
 
 /**
- * numeric. Its type modifier is ((precision << 16) | (scale in 11 bits)) + 4; the scale can be
- * negative, or greater than the precision. As DECIMAL where that has enough digits.
+ * numeric. By default it is DECIMAL, or STRING if DECIMAL has too few digits. The type modifier is
+ * ((precision << 16) | (scale in 11 bits)) + 4. The scale can be negative, or greater than the
+ * precision.
  *
  * @see
  *   `numeric_typmod_precision` and `numeric_typmod_scale` in `src/backend/utils/adt/numeric.c`

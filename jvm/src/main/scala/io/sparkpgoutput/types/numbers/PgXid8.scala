@@ -3,25 +3,18 @@ package io.sparkpgoutput.types.numbers
 import org.apache.spark.sql.types.{DataType, LongType}
 
 import io.sparkpgoutput.protocol.BigEndian
-import io.sparkpgoutput.types.{
-  Conversion,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
+import io.sparkpgoutput.types._
 
-/** xid8: 64 bits without a sign. BIGINT takes the lower half of them, DECIMAL(20,0) all. */
+/** xid8: 64 bits without a sign. BIGINT takes the lower half of its values, DECIMAL(20,0) all. */
 object PgXid8 extends PgType("xid8") {
   override def sparkType(modifier: Int): DataType = LongType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    reader.toNumber(target)
+    Xid8Reader.toNumber(target)
 
-  override def printer(options: ConversionOptions): Printer = reader.print(_, _, _, _)
+  override def printer(options: ConversionOptions): Printer = Xid8Reader.print(_, _, _, _)
 
-  private object reader extends DecimalReader {
+  private object Xid8Reader extends DecimalReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
       if (from == to || bytes(from) < '0') throw InvalidValue.malformed(name)
       DecimalText.read(name, bytes, from, to, number)

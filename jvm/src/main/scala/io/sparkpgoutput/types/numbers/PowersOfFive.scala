@@ -3,18 +3,18 @@ package io.sparkpgoutput.types.numbers
 import java.math.BigInteger
 
 /**
- * The powers of five by which decimal significands become binary ones: their first 128 bits,
- * rounded down, and for negative exponents, which have no end, rounded up.
+ * The first 128 bits of the powers of five, which turn decimal significands into binary ones. They
+ * are rounded down, but up for negative exponents, because these powers have no last digit.
  *
  * @see
  *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 5
  */
 object PowersOfFive {
 
-  /** With less, 64 bits times the power of ten are less than half the least double. */
+  /** With a lesser power of ten, 64 bits are less than half the least double. */
   final val Least = -342
 
-  /** With more, they are greater than the greatest. */
+  /** With a greater power of ten, they are greater than the greatest double. */
   final val Greatest = 308
 
   private val powers = Array.tabulate(Greatest - Least + 1)(index => first128Bits(Least + index))
@@ -28,7 +28,7 @@ object PowersOfFive {
     val power = BigInteger.valueOf(5).pow(exponent.abs)
     if (exponent >= 0) power.shiftLeft(128).shiftRight(power.bitLength)
     else {
-      // 2^(bitLength + 127) / 5^n has 128 bits: 5^n is never a power of two but for 1.
+      // 2^(bitLength + 127) / 5^n has 128 bits, because 5^n is not a power of two unless it is 1.
       BigInteger.ONE.shiftLeft(power.bitLength + 127).divide(power).add(BigInteger.ONE)
     }
   }

@@ -5,11 +5,11 @@ import java.math.BigInteger
 import io.sparkpgoutput.types.{PowersOfTen, TextBuffer}
 
 /**
- * Prints a binary number of IEEE 754 as `float8out` and `float4out` print it: of the decimal
- * numbers that only this one is the nearest to, one with the fewest digits, and of these the
- * nearest. A number halfway to the next one is left out, as PostgreSQL does.
+ * Prints a binary number of IEEE 754 as `float8out` and `float4out` do: the shortest decimal number
+ * to which no other binary number is as near. If several are the shortest, it is the nearest.
  *
- * Java's own `Double.toString` has too many digits before Java 19 (JDK-4511638).
+ * Java's `Double.toString` has too many digits before Java 19 (JDK-4511638). Jackson's writer prints
+ * at least two digits, and takes a decimal number that is halfway to the next binary one.
  *
  * @see
  *   Raffaello Giulietti, "The Schubfach way to render doubles", 2020; the names are the paper's
@@ -19,11 +19,11 @@ import io.sparkpgoutput.types.{PowersOfTen, TextBuffer}
 object ShortestDecimal {
   final private val Mask63 = Long.MaxValue
 
-  /** The exponents k of which the table has 10^-k, for all doubles. */
+  /** The exponents k for which the table has 10^-k: those of all doubles. */
   final private val LeastK = -324
   final private val GreatestK = 292
 
-  /** 10^-k as 126 bits, plus one: the upper and the lower 63. */
+  /** 10^-k as 126 bits, plus one, in an upper and a lower half of 63 bits. */
   private val g = Array.tabulate(GreatestK - LeastK + 1)(index => powerOfTen(-LeastK - index))
   private val g1 = g.map(_.shiftRight(63).longValue)
   private val g0 = g.map(_.longValue & Mask63)
@@ -41,7 +41,7 @@ object ShortestDecimal {
         // The number is c * 2^q.
         val q = math.max(exponent, 1) - format.bias - format.mantissaBits
         val c = if (exponent == 0) mantissa else mantissa | (1L << format.mantissaBits)
-        // Below a power of two the next number is half as far as above.
+        // Below a power of two, the next number is half as far away as above.
         printShortest(format, q, c, mantissa == 0 && exponent > 1, out)
       }
     }
@@ -59,7 +59,7 @@ object ShortestDecimal {
     val vb = scaled(k, c << 2 << h)
     val vbl = scaled(k, (c << 2) - (if (irregular) 1 else 2) << h)
     val vbr = scaled(k, (c << 2) + 2 << h)
-    // Four times the number, and the bounds, in units of 10^k: it is between s and s + 1.
+    // Four times the number and its bounds, in units of 10^k. The number is between s and s + 1.
     val s = vb >> 2
     val tens = s / 10 * 10
     val lowerTens = vbl < (tens << 2)
@@ -75,7 +75,7 @@ object ShortestDecimal {
     }
   }
 
-  /** The digits times 10^exponent, as `to_chars` lays them out. */
+  /** Prints digits times 10^exponent as `to_chars` does. */
   private def layOut(
       format: IeeeFormat,
       allDigits: Long,
@@ -86,7 +86,7 @@ object ShortestDecimal {
     var exponent = allExponent
     while (digits % 10 == 0) { digits /= 10; exponent += 1 }
     val size = PowersOfTen.digits(digits)
-    val scientific = exponent + size - 1 // the exponent where one digit is before the point
+    val scientific = exponent + size - 1 // the exponent if one digit is before the point
     val plainBelow = if (format.mantissaBits > 23) 15 else 6
     if (scientific < -4 || scientific >= plainBelow) {
       pointed(digits, size - 1, out)
@@ -100,7 +100,7 @@ object ShortestDecimal {
     else pointed(digits, -exponent, out)
   }
 
-  /** So many of the digits after the point. */
+  /** Prints digits with so many of them after the point. */
   private def pointed(digits: Long, scale: Int, out: TextBuffer): Unit = {
     out.number(digits / PowersOfTen(scale))
     if (scale > 0) {
@@ -109,7 +109,7 @@ object ShortestDecimal {
     }
   }
 
-  /** The number times the table's 10^-k, rounded to odd: the lowest bit tells of all below. */
+  /** Multiplies by the table's 10^-k and rounds to odd: the lowest bit stands for all below it. */
   private def scaled(k: Int, number: Long): Long = {
     val index = k - LeastK
     val x1 = Math.multiplyHigh(g0(index), number)
@@ -119,7 +119,7 @@ object ShortestDecimal {
     y1 + (z >>> 63) | (z & Mask63) + Mask63 >>> 63
   }
 
-  // Logarithms as fractions of 2^41 and 2^38.
+  // The logarithms are fractions of 2^41 and 2^38.
   private def floorLog10Pow2(q: Int): Int = (q * 661971961083L >> 41).toInt
 
   private def floorLog10ThreeQuartersPow2(q: Int): Int =

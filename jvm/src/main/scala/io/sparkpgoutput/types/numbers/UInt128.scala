@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 
 import io.sparkpgoutput.types.PowersOfTen
 
-/** A number of 128 bits without a sign: the coefficient of a wide decimal. */
+/** A number of 128 bits without a sign, the coefficient of a wide decimal. */
 final class UInt128 {
   private var high = 0L
   private var low = 0L
@@ -15,13 +15,13 @@ final class UInt128 {
     low = value
   }
 
-  /** Adds a number of 64 bits without a sign; the sum has 128 bits. */
+  /** Adds a number of 64 bits without a sign. The sum has at most 128 bits. */
   def add(value: Long): Unit = {
     low += value
     if (java.lang.Long.compareUnsigned(low, value) < 0) high += 1
   }
 
-  /** Multiplies by a power of ten; the product has 128 bits. */
+  /** Multiplies by a power of ten. The product has at most 128 bits. */
   def multiplyByTen(exponent: Int): Unit = {
     var left = exponent
     while (left > 0) {
@@ -33,7 +33,7 @@ final class UInt128 {
     }
   }
 
-  /** Whether it has 63 bits: a positive Long. */
+  /** Tells whether the number fits in a Long. */
   def isLong: Boolean = high == 0 && low >= 0
   def toLong: Long = low
 
@@ -46,7 +46,7 @@ final class UInt128 {
 
 object UInt128 {
 
-  /** The upper 64 bits of the product of two numbers without a sign. */
+  /** Returns the upper 64 bits of the product of two numbers without a sign. */
   def multiplyHigh(a: Long, b: Long): Long =
     Math.multiplyHigh(a, b) + ((a >> 63) & b) + ((b >> 63) & a)
 }

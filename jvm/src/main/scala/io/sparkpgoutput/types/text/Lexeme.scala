@@ -3,13 +3,13 @@ package io.sparkpgoutput.types.text
 import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types.{BinaryReader, EncodedText, InvalidValue, TextBuffer}
 
-/** A word of a tsvector or tsquery: text that a 0 ends, printed as `'it''s'`. */
+/** Reads a word of a tsvector or tsquery: text that ends with a 0, and prints as `'it''s'`. */
 final class Lexeme(typeName: String, encoding: TextEncoding) {
   private val decoder = new EncodedText(encoding)
   private val text = new TextBuffer
   private val quoted = new TextBuffer
 
-  /** Reads one; given between quotes, quotes and backslashes doubled, until the next is read. */
+  /** Reads a word and quotes it. The next word overwrites it. */
   def read(binary: BinaryReader): TextBuffer = {
     val from = binary.position
     var size = 0

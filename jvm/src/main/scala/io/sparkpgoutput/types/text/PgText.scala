@@ -2,7 +2,7 @@ package io.sparkpgoutput.types.text
 
 import io.sparkpgoutput.types.{ConversionOptions, EncodedText, PgType, Printer}
 
-/** Types whose binary value is their text: text, varchar, bpchar, name, enums and more. */
+/** A type whose binary value is its text: text, varchar, bpchar, name, an enum and others. */
 final class PgText(name: String) extends PgType(name) {
 
   /** The modifier of varchar(n) and bpchar(n) is n + 4. */

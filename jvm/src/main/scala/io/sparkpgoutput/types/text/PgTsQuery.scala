@@ -3,19 +3,13 @@ package io.sparkpgoutput.types.text
 import java.util.Arrays
 
 import io.sparkpgoutput.protocol.TextEncoding
-import io.sparkpgoutput.types.{
-  BinaryReader,
-  ConversionOptions,
-  InvalidValue,
-  PgType,
-  Printer,
-  TextBuffer
-}
+import io.sparkpgoutput.types._
 
 /**
- * tsquery. Binary: an int4, the number of items; the items, each operator before its operands, the
- * right one first. An item is a byte 1, the weights (bits 3 to 0: A to D), whether it is a prefix,
- * and a lexeme; or a byte 2 and an operator, a PHRASE with its distance as int2.
+ * tsquery. The binary value is an int32, the number of items, and the items. An operator comes before
+ * its operands, and the right operand before the left. An operand is a byte 1, the weights (bits 3 to
+ * 0: A to D), a byte that tells whether it is a prefix, and a lexeme. An operator is a byte 2 and its
+ * kind; a PHRASE also has its distance, an int16.
  *
  * @see
  *   `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
@@ -25,9 +19,9 @@ object PgTsQuery extends PgType("tsquery") {
 }
 
 /**
- * Prints the items as they come, from the right end of the text to the left: what comes first in
- * the items comes last in the text. What is still to be printed of the operators is on a stack, an
- * Int for each, so that no nesting is too deep.
+ * Prints the items in their order, from the right end of the text to the left: the first item is last
+ * in the text. A stack has an Int for each operator that is not yet complete, so that no nesting is
+ * too deep.
  */
 final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
   import TsQueryPrinter._
@@ -39,8 +33,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
   private var operators = new Array[Int](16)
   private var depth = 0
 
-  // Of the operand that comes next: the priority of its operator, and whether it is the right one
-  // of a PHRASE.
+  // The priority of the next operand's operator, and whether it is the right operand of a PHRASE.
   private var priority = 0
   private var rightOfPhrase = false
 
@@ -100,7 +93,7 @@ final private class TsQueryPrinter(encoding: TextEncoding) extends Printer {
     rightOfPhrase = kind == Phrase
   }
 
-  /** Goes on after an operand, up to where the next is to be; false if the query is complete. */
+  /** Goes on to the next operand. Returns false if the query is complete. */
   private def nextOperand(): Boolean = {
     var found = false
     while (!found && depth > 0) {
@@ -165,13 +158,13 @@ private object TsQueryPrinter {
   final private val Or = 3
   final private val Phrase = 4
 
-  /** By operator: `tsearch_op_priority`. */
+  /** The priorities of the operators: `tsearch_op_priority`. */
   private val Priorities = Array(0, 4, 2, 1, 3)
 
-  // An operator on the stack: its kind, the distance in the upper half, and
+  // An operator on the stack has its kind, its distance in the upper half, and two flags.
   private val Kind = 7
   private val Parentheses = 8
 
-  /** The left operand is being printed, so the operator has been. */
+  /** The operator is printed, and its left operand comes next. */
   private val OnTheLeft = 16
 }

@@ -1,10 +1,11 @@
 package io.sparkpgoutput.types.text
 
-import io.sparkpgoutput.types.{BinaryReader, ConversionOptions, PgType, Printer, TextBuffer}
+import io.sparkpgoutput.types._
 
 /**
- * tsvector. Binary: an int4, the number of lexemes; for each its text, the number of its positions
- * as uint16, and each as uint16: the weight (3 to 0: A to D) in the two upper bits.
+ * tsvector. The binary value is an int32, the number of lexemes; for each lexeme its text, a uint16
+ * number of positions, and each position as uint16, with the weight (3 to 0: A to D) in the two upper
+ * bits.
  *
  * @see
  *   `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
@@ -42,7 +43,7 @@ object PgTsVector extends PgType("tsvector") {
         case 3 => out.add('A')
         case 2 => out.add('B')
         case 1 => out.add('C')
-        case _ => // D is not printed
+        case _ => // a server does not print D
       }
       index += 1
     }

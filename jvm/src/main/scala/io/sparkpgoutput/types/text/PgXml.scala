@@ -1,10 +1,10 @@
 package io.sparkpgoutput.types.text
 
-import io.sparkpgoutput.types.{ConversionOptions, EncodedText, PgType, Printer, TextBuffer}
+import io.sparkpgoutput.types._
 
 /**
- * xml. Its binary value is its text, but in an encoding other than UTF-8 it begins with a
- * declaration that names the encoding, which the text has not, and which is not true in UTF-8.
+ * xml. The binary value is the text. If the encoding is not UTF-8, it begins with a declaration of the
+ * encoding, which the text does not have. The declaration is not true in UTF-8, so it is left out.
  *
  * @see
  *   `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`
@@ -35,7 +35,7 @@ object PgXml extends PgType("xml") {
       case Some(declaration) =>
         val content = text.substring(declaration.end)
         val standalone = Option(declaration.group(3)).getOrElse("")
-        // As the server does: nothing is left to declare, and the first line is not to be empty.
+        // A server prints no declaration that says nothing, and no empty first line.
         if (declaration.group(1) == DefaultVersion && standalone.isEmpty) content.stripPrefix("\n")
         else s"<?xml${declaration.group(1)}$standalone?>$content"
     }

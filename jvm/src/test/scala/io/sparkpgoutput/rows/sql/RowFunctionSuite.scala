@@ -264,8 +264,8 @@ class RowFunctionSuite extends SparkFunSuite with ExpressionEvalHelper with SQLH
     checkExceptionInExpression[InvalidValueException](
       strict,
       cells,
-      s"[PGOUTPUT_INVALID_VALUE] column 'a', int4 as INT: '${"x" * 100}…' is no value of type int4; " +
-        "try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
+      s"[PGOUTPUT_INVALID_VALUE] column 'a', int4 as INT: '${"x" * 100}…' is not a valid int4; " +
+        "use STRING; try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
     )
     checkEvaluation(strict.withRequired(Seq(1)), out("y"), cells)
     val permissive = options("mode" -> "permissive")

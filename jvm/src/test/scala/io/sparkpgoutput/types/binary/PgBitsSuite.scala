@@ -20,11 +20,11 @@ class PgBitsSuite extends PropertySuite with ConversionTests {
       assert(problem(fromText(Varbit, BooleanType, text)) == "is not a single bit; use STRING")
     }
     assert(problem(fromBinary(Bit, BooleanType, Array(0, 0, 0, 2, 0))).contains("STRING"))
-    assert(problem(fromText(Bit, BooleanType, "t")) == "is no value of type bit")
+    assert(problem(fromText(Bit, BooleanType, "t")) == "is not a valid bit")
     assert(problem(fromBinary(
       Bit,
       StringType,
       Array(127, -1, -1, -1, 0)
-    )) == "is no value of type bit")
+    )) == "is not a valid bit")
   }
 }

@@ -105,7 +105,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
       "[0:0][0:0][0:0][0:0][0:0][0:0][0:0]={{{{{{1}}}}}}"
     ).foreach { text =>
       Seq(ArrayType(StringType), VariantType).foreach { target =>
-        assert(problem(fromText(texts, target, text)) == "is no value of type text[]", text)
+        assert(problem(fromText(texts, target, text)) == "is not a valid text[]", text)
       }
     }
   }
@@ -132,7 +132,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
       binary(0, 0, 23, 7)
     ).foreach { bytes =>
       Seq(ints, StringType, VariantType).foreach { target =>
-        assert(problem(fromBinary(int4s, target, bytes)).startsWith("is no value of type int4[]"))
+        assert(problem(fromBinary(int4s, target, bytes)).startsWith("is not a valid int4[]"))
       }
     }
     assert(threads.getCurrentThreadAllocatedBytes - before < (16 << 20))

@@ -80,7 +80,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     )
       .foreach { text =>
         assert(
-          problem(fromText(composite, target, text)) == "is no value of type composite",
+          problem(fromText(composite, target, text)) == "is not a valid composite",
           text
         )
       }
@@ -92,7 +92,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
       binary(23 -> one, 25 -> one) :+ 0.toByte
     ).foreach { bytes =>
       Seq(target, StringType).foreach { spark =>
-        assert(problem(fromBinary(composite, spark, bytes)) == "is no value of type composite")
+        assert(problem(fromBinary(composite, spark, bytes)) == "is not a valid composite")
       }
     }
   }

@@ -86,7 +86,7 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
       "\"a\" => \"1\"",
       "\"a\"=>NULLx"
     ).foreach { text =>
-      assert(problem(fromText(PgHstore, mapType, text)) == "is no value of type hstore", text)
+      assert(problem(fromText(PgHstore, mapType, text)) == "is not a valid hstore", text)
     }
   }
 

@@ -53,7 +53,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
       "[1,2}"
     ).foreach { text =>
       withClue(text) {
-        assert(problem(fromText(int4range, target, text)).startsWith("is no value of type int4"))
+        assert(problem(fromText(int4range, target, text)).startsWith("is not a valid int4"))
       }
     }
   }
@@ -72,7 +72,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
       bytes(8, 0, 0, 0, 4, 0, 0, 0, 1, 0)
     ).foreach { binary =>
       Seq(target, StringType).foreach { spark =>
-        assert(problem(fromBinary(int4range, spark, binary)) == "is no value of type int4range")
+        assert(problem(fromBinary(int4range, spark, binary)) == "is not a valid int4range")
       }
     }
   }
@@ -98,7 +98,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
       bytes(0, 0, 0, 0, 0),
       bytes(0, 0, 0)
     ).foreach { binary =>
-      assert(problem(fromBinary(multirange, StringType, binary)).startsWith("is no value of type"))
+      assert(problem(fromBinary(multirange, StringType, binary)).startsWith("is not a valid"))
     }
   }
 }

@@ -92,13 +92,13 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
   test("what is no JSON is refused") {
     val broken = Seq("", " ", "{", "[1,]", "nul", "1 2", "{} x", "01", "+1", "NaN", "'a'", "\u0000")
     broken.foreach { json =>
-      assert(problem(variant(json)) == "is no value of type json; use STRING", json)
+      assert(problem(variant(json)) == "is not a valid json; use STRING", json)
     }
     assert(problem(fromBinary(
       Jsonb,
       VariantType,
       binary("{")
-    )).startsWith("is no value of type jsonb"))
+    )).startsWith("is not a valid jsonb"))
   }
 
   test("a document too deep or too large is refused") {

@@ -112,7 +112,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     } yield (digits.take(1) + "." + digits.drop(1) + "e" + exponent)
     forAll(texts, minSuccessful(20000)) { text =>
       if (text.toDouble.isInfinite) {
-        assert(problem(fromText(Float8, DoubleType, text)) == "is no value of type float8")
+        assert(problem(fromText(Float8, DoubleType, text)) == "is not a valid float8")
       } else assert(fromText(Float8, DoubleType, text) == text.toDouble)
       if (!text.toFloat.isInfinite) assert(fromText(Float4, FloatType, text) == text.toFloat)
     }
@@ -140,6 +140,6 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
   test("a float8 is no FLOAT, and bytes of another size are no value") {
     assert(Float8.to(FloatType, ConversionOptions()).isEmpty)
     assert(problem(fromBinary(Float8, DoubleType, sent(1f))).contains("has 4 bytes"))
-    assert(problem(fromText(Float4, FloatType, "1.5x")) == "is no value of type float4")
+    assert(problem(fromText(Float4, FloatType, "1.5x")) == "is not a valid float4")
   }
 }

@@ -48,7 +48,7 @@ class PgIntegerSuite extends PropertySuite with ConversionTests {
 
   test("a text or bytes that are no number are refused") {
     Seq("", "-", "+1", "1 ", "0x1", "1e3", "--1").foreach { text =>
-      assert(problem(fromText(Int4, IntegerType, text)) == "is no value of type int4")
+      assert(problem(fromText(Int4, IntegerType, text)) == "is not a valid int4")
     }
     assert(problem(fromBinary(Int4, IntegerType, int8(1))).contains("has 8 bytes"))
   }

@@ -43,7 +43,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
   test("whole numbers and narrow decimals where they are exact") {
     assert(fromText(PgMoney, IntegerType, "$12.00") == 12)
     assert(problem(fromBinary(PgMoney, IntegerType, sent(1234))) ==
-      "is no whole number; use DECIMAL(4,2) or STRING")
+      "is not a whole number; use DECIMAL(4,2) or STRING")
     assert(fromBinary(PgMoney, DecimalType(3, 1), sent(1230)).toString == "12.3")
     assert(problem(fromText(PgMoney, DecimalType(3, 1), "$12.34")).contains("DECIMAL(4,2)"))
   }
@@ -51,7 +51,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
   test("text without digits or with too many is refused") {
     Seq("", "$", "-", "$92,233,720,368,547,758.08", "$10,000,000,000,000,000,000.00").foreach {
       text =>
-        assert(problem(read(text)) == "is no value of type money", text)
+        assert(problem(read(text)) == "is not a valid money", text)
     }
   }
 }

@@ -101,9 +101,9 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     assert(refused(decimal, "1234") ==
       "is out of range for DECIMAL(5,2); use DECIMAL(6,2) or STRING")
     assert(refused(decimal, "1e40") == "is out of range for DECIMAL(5,2); use STRING")
-    assert(refused(decimal, "NaN") == "is no finite number; use DOUBLE or STRING")
-    assert(refused(IntegerType, "-Infinity") == "is no finite number; use DOUBLE or STRING")
-    assert(refused(IntegerType, "1.5") == "is no whole number; use DECIMAL(2,1) or STRING")
+    assert(refused(decimal, "NaN") == "is not a finite number; use DOUBLE or STRING")
+    assert(refused(IntegerType, "-Infinity") == "is not a finite number; use DOUBLE or STRING")
+    assert(refused(IntegerType, "1.5") == "is not a whole number; use DECIMAL(2,1) or STRING")
     assert(refused(IntegerType, "2147483648") == "is out of range for INT; use BIGINT")
     assert(refused(LongType, "9223372036854775808") ==
       "is out of range for BIGINT; use DECIMAL(20,0) or STRING")
@@ -161,7 +161,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
       "12345678901234567890x"
     )
     for (text <- texts; target <- Seq(DecimalType(5, 2), DoubleType, LongType))
-      assert(problem(fromText(PgNumeric, target, text)) == "is no value of type numeric", text)
+      assert(problem(fromText(PgNumeric, target, text)) == "is not a valid numeric", text)
   }
 
   test("binary values that numeric_send does not make are refused") {
@@ -179,7 +179,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     ).foreach { hex =>
       val binary = java.util.HexFormat.of.parseHex(hex)
       Seq(StringType, DoubleType, LongType, DecimalType(38, 10)).foreach { target =>
-        assert(problem(fromBinary(PgNumeric, target, binary)) == "is no value of type numeric", hex)
+        assert(problem(fromBinary(PgNumeric, target, binary)) == "is not a valid numeric", hex)
       }
     }
   }

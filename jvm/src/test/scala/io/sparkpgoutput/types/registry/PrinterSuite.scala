@@ -83,14 +83,14 @@ class PrinterSuite extends PropertySuite with ConversionTests {
   test("a count that the value is too short for is refused before it is believed") {
     Seq(PgTsVector, PgTsQuery, PgHstore, PgGeometry.Polygon).foreach { pgType =>
       Seq(Int.MaxValue, -1).foreach { count =>
-        assert(problem(printed(pgType, int4(count))) == s"is no value of type $pgType")
+        assert(problem(printed(pgType, int4(count))) == s"is not a valid $pgType")
       }
     }
   }
 
   test("a path or polygon without points is none") {
-    assert(problem(printed(PgGeometry.Polygon, int4(0))) == "is no value of type polygon")
-    assert(problem(printed(PgGeometry.Path, bytes(1, 0, 0, 0, 0))) == "is no value of type path")
+    assert(problem(printed(PgGeometry.Polygon, int4(0))) == "is not a valid polygon")
+    assert(problem(printed(PgGeometry.Path, bytes(1, 0, 0, 0, 0))) == "is not a valid path")
   }
 
   test("an address has a known family, its size, and no more bits than that") {
@@ -101,7 +101,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
       bytes(2, 32, 0, 5, 1, 2, 3, 4),
       bytes(3, 32, 0, 4, 1, 2, 3, 4)
     ).foreach { binary =>
-      assert(problem(printed(PgInet.Inet, binary)) == "is no value of type inet")
+      assert(problem(printed(PgInet.Inet, binary)) == "is not a valid inet")
     }
   }
 
@@ -130,7 +130,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
       int4(2) ++ bytes(2, 5) ++ leaf,
       int4(1) ++ bytes(3, 0, 0, 'a', 0)
     ).foreach { binary =>
-      assert(problem(printed(PgTsQuery, binary)) == "is no value of type tsquery")
+      assert(problem(printed(PgTsQuery, binary)) == "is not a valid tsquery")
     }
   }
 
@@ -161,7 +161,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
   test("another version of jsonb or jsonpath is refused, and binary aclitem") {
     Seq(PgJson.Jsonb, PgJsonPath).foreach { pgType =>
       assert(problem(printed(pgType, bytes(2, '1'))).contains("has version 2"))
-      assert(problem(printed(pgType, bytes())) == s"is no value of type $pgType")
+      assert(problem(printed(pgType, bytes())) == s"is not a valid $pgType")
     }
     assert(problem(printed(PgAclItem, bytes('a'))).startsWith("is binary"))
     assert(fromText(PgAclItem, StringType, "a=r/b").toString == "a=r/b")

@@ -137,6 +137,6 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     assert(fromText(PgXid8, DecimalType(20, 0), "18446744073709551615").toString ==
       "18446744073709551615")
     assert(fromBinary(PgXid8, DecimalType(20, 0), greatest).toString == "18446744073709551615")
-    assert(problem(fromText(PgXid8, LongType, "-1")) == "is no value of type xid8")
+    assert(problem(fromText(PgXid8, LongType, "-1")) == "is not a valid xid8")
   }
 }
