@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from spark_pgoutput.jar import jar_path
 
 if TYPE_CHECKING:
-    from spark_pgoutput.registration import configure, register
+    from spark_pgoutput.configuration import configure
+    from spark_pgoutput.registration import register
     from spark_pgoutput.relation_schema import schema_of
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
@@ -36,7 +37,7 @@ __all__ = [
 # works.
 _NEED_PYSPARK = {
     "changes": "spark_pgoutput.table_changes",
-    "configure": "spark_pgoutput.registration",
+    "configure": "spark_pgoutput.configuration",
     "open_transactions": "spark_pgoutput.table_changes",
     "register": "spark_pgoutput.registration",
     "message_schema": "spark_pgoutput.schema",
