@@ -74,6 +74,7 @@ def refusals(df: DataFrame) -> list[tuple[Callable[..., object], dict[str, Any],
             (row, {**typed, "type_ids": options}, ["'type_ids'", "options={"]),
             (row, {**typed, "type_ids": ["int8"]}, ["'type_ids'", "ints"]),
             (row, {**typed, "type_ids": 23}, ["'type_ids'", "an int"]),
+            (row, {**typed, "type_ids": {23, 25}}, ["'type_ids'", "a set", "order"]),
         ]
     for table in TABLE_FUNCTIONS:
         found += [

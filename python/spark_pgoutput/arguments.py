@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
 from typing import TypeAlias
@@ -97,6 +97,8 @@ def type_ids_column(type_ids: TypeIds) -> ColumnOrName:
     expected = "a Column, the name of a column, or a list of ints and None"
     if isinstance(type_ids, Mapping):
         raise wrong_type("type_ids", expected, type_ids, _BY_NAME)
+    if isinstance(type_ids, Set):
+        raise wrong_type("type_ids", expected, type_ids, "A set has no order.")
     try:
         oids = [None if oid is None else int(oid) for oid in type_ids]
     except (TypeError, ValueError):
