@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import re
+from collections.abc import Callable
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput.relation_schema
 import spark_pgoutput.schema
-from spark_pgoutput import functions
+from spark_pgoutput import changes, functions
 
 
 @pytest.mark.parametrize("name", functions.__all__)
@@ -45,3 +48,24 @@ def test_arguments_reach_the_sql_function(spark: SparkSession) -> None:
     assert (decoded.literal, decoded.column, decoded.found_out) == (999, 999, 999)
     assert decoded.outside is None
     assert decoded.error.startswith("INSERT at byte 5 (new, marker)")
+
+
+@pytest.mark.parametrize(
+    ("call", "documented"),
+    [
+        ("pgoutput_decode(X'45', NULL, {})", [functions.pgoutput_decode]),
+        ("pgoutput_row(pgoutput_decode(X'45').new, 'a INT', NULL, {})", [functions.pgoutput_row]),
+        ("* FROM pgoutput_changes('t', 'seq', {})", [changes, functions.pgoutput_row]),
+    ],
+)
+def test_docstrings_name_every_option(
+    spark: SparkSession, call: str, documented: list[Callable[..., object]]
+) -> None:
+    query = "SELECT " + call.format("map('unknown', '')")
+    with pytest.raises(AnalysisException, match="the options are") as caught:
+        spark.sql(query)
+    options = re.findall(r"'([^'\s]+)'", str(caught.value).partition("the options are")[2])
+    assert "encoding" in options
+    text = "".join(function.__doc__ or "" for function in documented)
+    missing = [name for name in options if not re.search(rf"``{name}``|^ +{name} :", text, re.M)]
+    assert missing == []
