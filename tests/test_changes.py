@@ -30,7 +30,7 @@ from spark_pgoutput import changes, open_transactions
 from support import messages as m
 from support.data_files import captures
 from support.messages import frame
-from support.orders import HISTORY, ID, NOTE, ORDERS, in_order
+from support.orders import HISTORY, ID, NOTE, ORDERS, history_of, in_order
 
 CHANGE_COLUMNS: dict[str, DataType] = {
     "_table": StringType(),
@@ -211,15 +211,18 @@ def test_tables(spark: SparkSession, history: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("kind", ["INT", "STRING"])
-def test_source(history: DataFrame, kind: str) -> None:
-    """The sources have the same messages, mixed in one partition or in several."""
-    both = history.selectExpr(f"explode(array(CAST(1 AS {kind}), 2)) AS slot", "seq", "data")
+def test_source(spark: SparkSession, history: DataFrame, kind: str) -> None:
+    """The sources have the same positions, mixed in one partition or in several."""
+    other = frame(spark, history_of("other"))
+    both = history.selectExpr(f"CAST(1 AS {kind}) AS slot", "*").union(
+        other.selectExpr(f"CAST(2 AS {kind})", "*")
+    )
     found = changes(both, source="slot")
     assert found.columns[-1] == "_source"
     assert found.schema["_source"].dataType == both.schema["slot"].dataType
-    for slot in (1, 2):
+    for slot, messages in ((1, history), (2, other)):
         of_slot = found.where(F.col("_source") == slot).drop("_source")
-        assert in_order(of_slot, "*") == in_order(changes(history), "*")
+        assert in_order(of_slot, "*") == in_order(changes(messages), "*")
     (open_,) = open_transactions(both.where("slot = 2 AND seq < 2"), source="slot").collect()
     assert list(open_.asDict()) == ["_source", "_xid", "_gid", "state", "first_position", "changes"]
     assert str(open_["_source"]) == "2"
@@ -412,7 +415,7 @@ def test_values_that_do_not_fit(spark: SparkSession) -> None:
 
 # Wrong messages, the error condition, and words of its text.
 WRONG: list[tuple[Sequence[bytes | None], str, list[str]]] = [
-    ([*HISTORY[:2], None], "PGOUTPUT_MALFORMED_MESSAGE", ["position 2", "NULL", "pgoutput_error"]),
+    ([*HISTORY[:2], None], "PGOUTPUT_MALFORMED_MESSAGE", ["position 2", "WHERE data IS NOT NULL"]),
     (
         [*HISTORY[:2], HISTORY[2][:-1], HISTORY[5]],
         "PGOUTPUT_MALFORMED_MESSAGE",
@@ -462,6 +465,55 @@ def test_wrong_order(history: DataFrame, seq: str, text: str, partitions: int) -
         error = error_of(found)
         assert error.getCondition() == "PGOUTPUT_MESSAGE_ORDER"
         assert text in str(error)
+
+
+def test_a_second_read_is_not_a_source(spark: SparkSession) -> None:
+    """It would double the changes, whatever rows and columns the query asks for."""
+    second = [*HISTORY, *m.transaction(4, 40, ORDERS, m.insert("9", "i"))]
+    both = (
+        frame(spark, HISTORY)
+        .selectExpr("1 AS read", "*")
+        .union(frame(spark, second).selectExpr("2 AS read", "*"))
+    )
+    found = changes(both, source="read")
+    for query in (found, found.where("_table = 'none'"), found.select("_gid")):
+        error = error_of(query)
+        assert error.getCondition() == "PGOUTPUT_MESSAGE_ORDER"
+        for text in ("sources 1 and 2", "0/A", "public.orders", "read * 1000000000 + seq"):
+            assert text in str(error)
+    assert len(in_order(changes(both, source="read", tables="nothing"), "*")) == 0
+    in_one = both.selectExpr("read * 1000000000 + seq AS seq", "data")
+    assert len(in_order(changes(in_one), "*")) == len(in_order(changes(frame(spark, second)), "*"))
+    error = error_of(changes(both))
+    assert "A read is not a source" in str(error)
+
+
+def test_sources_share_commits(spark: SparkSession) -> None:
+    """Slots of one database send the same commits, with changes of different tables."""
+    both = (
+        frame(spark, HISTORY)
+        .selectExpr("1 AS slot", "*")
+        .union(frame(spark, history_of("other")).selectExpr("2 AS slot", "*"))
+    )
+    assert changes(both, source="slot").count() == 18
+
+
+def test_positions_of_relations_that_began_again(spark: SparkSession) -> None:
+    """The view may have the messages of the read itself, but no others at their positions."""
+    items = m.relation("sales.items", ID, oid=16500)
+    first = [*m.transaction(5, 50, items, ORDERS, m.insert("7", oid=16500))]
+    frame(spark, HISTORY).createOrReplaceTempView("same_messages")
+    frame(spark, first).createOrReplaceTempView("other_messages")
+    try:
+        late = frame(spark, HISTORY).where("seq >= 6")
+        assert changes(late, options={"relations": "same_messages"}).count() == 5
+        again = changes(frame(spark, HISTORY), options={"relations": "other_messages"})
+        error = error_of(again)
+        assert error.getCondition() == "PGOUTPUT_MESSAGE_ORDER"
+        assert "position 1: the view of the option 'relations' has another message" in str(error)
+    finally:
+        spark.catalog.dropTempView("same_messages")
+        spark.catalog.dropTempView("other_messages")
 
 
 def test_wrong_messages_are_found_whatever_is_asked(spark: SparkSession) -> None:

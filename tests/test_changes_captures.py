@@ -104,14 +104,24 @@ def test_seams(spark: SparkSession) -> None:
         for name, both in seams().items()
         for part, messages in both._asdict().items()
     }
-    messages = frame(spark, {" ".join(name): stream for name, stream in streams.items()})
-    found = by_source(changes(messages, "seq", source="name"))
+    found = {
+        part: by_source(
+            changes(
+                frame(
+                    spark, {name: stream for (name, of), stream in streams.items() if of == part}
+                ),
+                "seq",
+                source="name",
+            )
+        )
+        for part in ("data", "clean")
+    }
     for (name, part), stream in streams.items():
         expected, _ = reference.changes(stream)
-        assert_equal(found[f"{name} {part}"], expected, (name, part))
+        assert_equal(found[part][name], expected, (name, part))
     for name in seams():
         assert_equal(
-            of_any_protocol(found[f"{name} data"]), of_any_protocol(found[f"{name} clean"]), name
+            of_any_protocol(found["data"][name]), of_any_protocol(found["clean"][name]), name
         )
 
 

@@ -6,9 +6,11 @@ It does not matter how the messages are spread over micro-batches.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +18,7 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput import changes, open_transactions
 from support import messages as m
-from support.orders import HISTORY, ORDERS, in_order
+from support.orders import HISTORY, ORDERS, history_of, in_order
 from support.reference_changes import changes as reference_changes
 from support.streams import PROVIDER, ROCKS_DB, Stream, error_of, mixed
 from support.table_changes import SOME_STREAMS, assert_equal, by_source, whole
@@ -107,6 +109,7 @@ def test_large_transaction(stream: Stream, streamed: bool) -> None:
         ([(7, b"E"), (7, b"E")], ["PGOUTPUT_MESSAGE_ORDER", "position 7", "checkpoint"]),
         ([(None, b"E")], ["PGOUTPUT_MESSAGE_ORDER", "NULL"]),
         ([(7, b"?")], ["PGOUTPUT_MALFORMED_MESSAGE", "position 7", "pgoutput_error"]),
+        ([(7, None)], ["PGOUTPUT_MALFORMED_MESSAGE", "position 7", "WHERE data IS NOT NULL"]),
         ([(7, m.commit(10))], ["PGOUTPUT_INCOMPLETE_TRANSACTION", "position 7", "'skip'"]),
         (
             list(enumerate(m.transaction(1, 10, m.insert("1")))),
@@ -196,6 +199,51 @@ def test_relations(spark: SparkSession, stream: Stream, source: str | None) -> N
         assert "PGOUTPUT_UNKNOWN_RELATION" in error
 
 
+def test_relations_are_read_once(spark: SparkSession, stream: Stream) -> None:
+    """A query reads them in the first micro-batch of a new checkpoint, and not to explain itself."""
+    earlier = m.frame(spark, HISTORY[:6]).where(F.expr("seq < 6"))
+    reads = spark.sparkContext.accumulator(0)
+
+    def count(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reads.add(1)
+        yield from rows
+
+    earlier.coalesce(1).mapInArrow(count, earlier.schema).createOrReplaceTempView("counted")
+    try:
+        options = {"relations": "counted"}
+        changes(stream.messages, options=options).select("*").explain()
+        assert reads.value == 0
+        for number, start in enumerate((6, 9), 1):
+            stream.add_messages(HISTORY[start : start + 3], start)
+            found = stream.run(changes(stream.messages, options=options))
+            assert reads.value == 1, number
+        assert {row[0] for row in in_order(found, "_xid")} == {2}
+    finally:
+        spark.catalog.dropTempView("counted")
+
+
+def test_positions_of_relations_that_began_again(
+    spark: SparkSession, stream: Stream, tmp_path: Path
+) -> None:
+    """The stream may have the earlier messages too, but no others at their positions."""
+    first = m.transaction(5, 50, ORDERS, m.insert("1", None))
+    m.frame(spark, first).createOrReplaceTempView("earlier")
+    try:
+        stream.add_messages(HISTORY)
+        found = changes(stream.messages, options={"relations": "earlier"})
+        assert stream.run(found).count() == 9  # the message at position 1 is the same
+        (tmp_path / "other").mkdir()
+        other = Stream(spark, tmp_path / "other")
+        other.add_messages(
+            m.transaction(6, 60, m.relation("public.t", m.column("k")), m.insert("1"))
+        )
+        error = error_of(other, changes(other.messages, options={"relations": "earlier"}))
+        assert "PGOUTPUT_MESSAGE_ORDER" in error
+        assert "position 1: the view of the option 'relations'" in error
+    finally:
+        spark.catalog.dropTempView("earlier")
+
+
 def test_open_transactions_are_abandoned(stream: Stream) -> None:
     """One of them is in the middle of a stream block."""
     opened = [
@@ -236,16 +284,17 @@ def test_typed_rows_of_sources(spark: SparkSession, tmp_path: Path, kind: str) -
     """The types and rows are those of batch. NULL is a source too."""
     stream = Stream(spark, tmp_path, kind)
     sources: list[Any] = ["one", "two", None] if kind == "STRING" else [1, 2, None]
+    histories = {source: history_of(f"of_{source}".lower()) for source in sources}
     for start in range(0, len(HISTORY), 8):
         rows = [
             (source, place, data)
-            for place, data in enumerate(HISTORY[start : start + 8], start)
-            for source in sources
+            for source, history in histories.items()
+            for place, data in enumerate(history[start : start + 8], start)
         ]
         stream.add(rows)
     arguments: Any = {
         "source": "name",
-        "tables": "orders",
+        "tables": ",".join(f"of_{source}.orders" for source in sources),
         "schema": "note STRING, id DECIMAL(20,0)",
     }
     found = changes(stream.messages, **arguments)

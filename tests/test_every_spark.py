@@ -21,6 +21,7 @@ from spark_pgoutput import changes
 from spark_pgoutput import functions as PF
 from support import messages as m
 from support.comparison import compare
+from support.checkpoint import EXPECTED, continue_from_file
 from support.data_files import captures, golden
 from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
 from support.orders import HISTORY, in_order
@@ -153,3 +154,10 @@ def test_a_stream_is_sorted_after_its_last_exchange(
         assert len(re.findall(rf"Exchange hashpartitioning\(source#\d+, {partitions}\)", plan)) == 1
         assert plan.count("Exchange") == 1
         assert plan.count("Sort [") == len(re.findall(r"Sort \[source#.*?, position#", plan)) == 1
+
+
+def test_a_query_continues_from_a_checkpoint_of_spark_4_0(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = continue_from_file(spark, tmp_path)
+    assert in_order(found, "_commit_version", "_xid", "_table", "row") == EXPECTED

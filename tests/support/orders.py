@@ -35,6 +35,17 @@ HISTORY = [
 ]
 
 
+def history_of(namespace: str) -> list[bytes]:
+    """Return the history with `orders` in another namespace, for another source: the same commit of
+    two sources may not have changes of the same table."""
+    return [
+        data.replace(b"public\0orders", namespace.encode() + b"\0orders").replace(
+            b"sales\0", namespace.encode() + b"_sales\0"
+        )
+        for data in HISTORY
+    ]
+
+
 def in_order(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     rows = df.select("_commit_version", "_ordinal", *columns).collect()
     return [tuple(row[2:]) for row in sorted(rows, key=lambda row: row[:2])]

@@ -26,13 +26,15 @@ Rows = Sequence[tuple[Any, int | None, bytes | None]]
 class Stream:
     """Messages that arrive in files. Each file is a micro-batch."""
 
-    def __init__(self, spark: SparkSession, folder: Path, source_type: str = "STRING") -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, source_type: str = "STRING", files: int = 0
+    ) -> None:
         self._spark = spark
         self._source_type = source_type
         self._input = folder / "input"
         self._input.mkdir()
         self._output = folder / "output"
-        self._files = 0
+        self._files = files  # the number of files that came before
 
     def add(self, rows: Rows) -> None:
         """Write a file that is newer than the files before it."""

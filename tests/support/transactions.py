@@ -58,10 +58,16 @@ def text_of_file() -> str:
 
 
 def ordinary() -> dict[str, list[bytes]]:
-    """Return the messages, by name, of the scenarios that need no option and are not refused."""
+    """Return the messages, by name, of the scenarios that need no option and are not refused.
+
+    The table of each scenario has a namespace of its own, so that the scenarios can be the sources
+    of one read.
+    """
     return {
-        scenario.name: scenario.messages
-        for scenario in SCENARIOS
+        scenario.name: [
+            data.replace(b"public\0", b"public%d\0" % number) for data in scenario.messages
+        ]
+        for number, scenario in enumerate(SCENARIOS)
         if scenario[4:] == (None, None, None, None)
     }
 

@@ -18,7 +18,7 @@ object MessageColumns {
 
   /** Returns the bytes of a message, or throws an error if it is NULL. */
   def message(row: InternalRow, position: Long): Array[Byte] =
-    if (row.isNullAt(Message)) throw ChangesError.malformed("the message is NULL", position)
+    if (row.isNullAt(Message)) throw ChangesError.nullMessage(position)
     else row.getBinary(Message)
 
   /** Returns the source of a message, or null if there is no source column. */

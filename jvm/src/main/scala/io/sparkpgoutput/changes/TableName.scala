@@ -16,6 +16,8 @@ object TableName {
 final case class TablePattern(namespace: String, name: Option[String]) {
   def matches(table: TableName): Boolean =
     table.namespace == namespace && name.forall(_ == table.name)
+
+  override def toString: String = s"$namespace.${name.getOrElse("*")}"
 }
 
 object TablePattern {

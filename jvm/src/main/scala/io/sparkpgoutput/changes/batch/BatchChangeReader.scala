@@ -11,40 +11,32 @@ import io.sparkpgoutput.changes.transactions.{
   TransactionHandler
 }
 
-/**
- * The rows of the committed changes in a part of a stream. Not thread-safe.
- *
- * @param carried
- *   what is known at its beginning, and which transactions count
- */
+/** Reads the committed changes of a segment in the second pass. Not thread-safe. */
 final class BatchChangeReader(
-    carried: SegmentStart,
+    start: SegmentStart,
     options: AssemblerOptions,
     format: ChangeFormat
 ) extends TransactionHandler {
   private val commits = new CheckedCommits(options.after)
-  private val assembler = options.assembler(carried.start, commits, this)
+  private val assembler = options.assembler(start.state, commits, this)
   private val rows = new ChangeRowWriter(format)
 
-  (carried.start.begun ++ carried.start.streamed ++ carried.start.prepared).foreach { open =>
-    open.commit = carried.commits.getOrElse(open.firstPosition, null)
+  (start.state.begun ++ start.state.streamed ++ start.state.prepared).foreach { open =>
+    open.commit = start.commits.getOrElse(open.firstPosition, null)
   }
 
-  /** Takes the next message; its rows are to be taken before the one after it. */
-  def message(position: Long, message: Array[Byte]): Unit = assembler.message(position, message)
-
-  def hasNext: Boolean = rows.hasNext
-
-  /** The next row, in memory that the one after it is written to. */
-  def next(): UnsafeRow = rows.next()
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(position: Long, message: Array[Byte]): Iterator[UnsafeRow] = {
+    assembler.message(position, message)
+    rows
+  }
 
   override def begin(transaction: Transaction): Unit =
     transaction.commit =
-      if (carried.commits.isEmpty) wholeCommit(transaction)
-      else carried.commits.getOrElse(transaction.firstPosition, wholeCommit(transaction))
+      if (start.commits.isEmpty) commitOfBegin(transaction)
+      else start.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
 
-  /** Of a transaction that is whole: as its Begin says. */
-  private def wholeCommit(transaction: Transaction): Commit = {
+  private def commitOfBegin(transaction: Transaction): Commit = {
     val lsn = transaction.commitLsn
     if (commits.isAbove(lsn) && commits.isAfter(lsn)) {
       Commit(lsn, transaction.commitTimestamp, null, Set.empty)

@@ -7,70 +7,76 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.MessageColumns
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  AssemblerState,
-  ControlMessageDecoder,
-  SchemaMessage
-}
-import io.sparkpgoutput.protocol.StreamContext
+import io.sparkpgoutput.changes.transactions.{AssemblerState, LastSchemaMessages, SchemaMessage}
+import io.sparkpgoutput.protocol.TextEncoding
 
-/** The relations and types that are known from messages before those that are read. */
+/**
+ * The relations and types of a source that are known from earlier messages.
+ *
+ * @param state
+ *   the state before the first message of the read
+ * @param repeated
+ *   the Relation and Type messages that are not earlier ones: their positions are in the read, which
+ *   must have the same messages there
+ */
+final case class EarlierRelations(state: AssemblerState, repeated: Map[Long, Array[Byte]])
+
 object EarlierRelations {
+  val none: EarlierRelations = EarlierRelations(AssemblerState(), Map.empty)
 
   /**
-   * Finds the last message about each relation and type of each source; others are passed over.
-   * Whether they stood in a stream block is not known, but mostly their bytes tell.
+   * Finds the last Relation message of each table and the last Type message of each type.
    *
-   * @param ends
-   *   by source the position before which messages are earlier ones, where it is known
+   * @param starts
+   *   the position of the first message of each source in the read; what comes before it is earlier
    */
   def find(
       rows: RDD[InternalRow],
       sourceType: Option[DataType],
-      options: AssemblerOptions,
-      ends: Map[Any, Long] = Map.empty
-  ): Map[Any, AssemblerState] = rows
-    .mapPartitions { messages =>
-      val fields = new ControlMessageDecoder(options.encoding)
-      val found = mutable.HashMap.empty[Key, SchemaMessage]
-      messages.foreach(row => add(row, sourceType, fields, ends, found))
-      found.iterator
+      encoding: TextEncoding,
+      starts: Map[Any, Long]
+  ): Map[Any, EarlierRelations] = {
+    val found = rows.mapPartitions(new Part(sourceType, encoding, starts).read(_)).collect()
+    found.groupMap(_._1)(_._2).map { case (source, parts) =>
+      val last = new LastSchemaMessages(encoding)
+      parts.foreach(_.last.foreach(last.add))
+      source -> EarlierRelations(last.state, parts.flatMap(_.repeated).toMap)
     }
-    .collect()
-    .groupMapReduce(_._1)(_._2)(later)
-    .groupBy { case (Key(source, _, _), _) => source }
-    .view
-    .mapValues { found =>
-      def sent(tag: Byte) = found.collect { case (Key(_, `tag`, _), message) => message }.toSeq
-      AssemblerState(relations = sent('R'), types = sent('Y'))
-    }
-    .toMap
+  }
 
-  /** What a message is about: `tag` is R for a relation, Y for a type. */
-  final private case class Key(source: Any, tag: Byte, oid: Long)
+  final private case class Found(last: Seq[SchemaMessage], repeated: Seq[(Long, Array[Byte])])
 
-  private def add(
-      row: InternalRow,
+  /** The earlier messages of one partition. */
+  final private class Part(
       sourceType: Option[DataType],
-      fields: ControlMessageDecoder,
-      ends: Map[Any, Long],
-      found: mutable.HashMap[Key, SchemaMessage]
-  ): Unit = {
-    val position = MessageColumns.position(row)
-    val message = MessageColumns.message(row, position)
-    val isDefinition = message.nonEmpty && (message(0) == 'R' || message(0) == 'Y')
-    if (isDefinition) {
-      val source = InternalRow.copyValue(MessageColumns.source(row, sourceType))
-      if (ends.get(source).forall(position < _)) {
-        val sent = fields.definition(position, message, StreamContext.UNKNOWN)
-        found.updateWith(Key(source, message(0), sent.oid)) { before =>
-          Some(before.fold(sent)(later(_, sent)))
+      encoding: TextEncoding,
+      starts: Map[Any, Long]
+  ) {
+    private val last = mutable.HashMap.empty[Any, LastSchemaMessages]
+    private val repeated = mutable.HashMap.empty[Any, mutable.ArrayBuffer[(Long, Array[Byte])]]
+
+    def read(rows: Iterator[InternalRow]): Iterator[(Any, Found)] = {
+      rows.foreach(add)
+      (last.keySet ++ repeated.keySet).iterator.map { source =>
+        val messages = last.get(source).fold(Seq.empty[SchemaMessage])(_.all.toSeq)
+        source -> Found(
+          messages,
+          repeated.get(source).fold(Seq.empty[(Long, Array[Byte])])(_.toSeq)
+        )
+      }
+    }
+
+    private def add(row: InternalRow): Unit = {
+      val position = MessageColumns.position(row)
+      val message = MessageColumns.message(row, position)
+      if (SchemaMessage.is(message)) {
+        val source = InternalRow.copyValue(MessageColumns.source(row, sourceType))
+        if (starts.get(source).forall(position < _)) {
+          last.getOrElseUpdate(source, new LastSchemaMessages(encoding)).add(position, message)
+        } else {
+          repeated.getOrElseUpdate(source, mutable.ArrayBuffer.empty) += position -> message
         }
       }
     }
   }
-
-  private def later(one: SchemaMessage, other: SchemaMessage): SchemaMessage =
-    if (one.position > other.position) one else other
 }

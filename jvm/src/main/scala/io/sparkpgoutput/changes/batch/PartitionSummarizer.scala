@@ -5,8 +5,8 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.transactions.{AssemblerOptions, ControlMessageDecoder}
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 
 /**
  * Summarizes the parts of streams in one partition. One ends where the source is another, and where
@@ -36,7 +36,8 @@ final class PartitionSummarizer(
     val position = MessageColumns.position(row)
     val found = MessageColumns.source(row, sourceType)
     val isSame = summarizer != null && found == source
-    if (isSame && position == summarizer.lastPosition) throw SummarizedStreams.duplicate(position)
+    if (isSame && position == summarizer.lastPosition)
+      throw ChangesError.duplicatePosition(position)
     if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
       source = InternalRow.copyValue(found) // the row's memory is used again

@@ -3,13 +3,11 @@ package io.sparkpgoutput.changes.batch
 import io.sparkpgoutput.changes.transactions.{AssemblerState, Commit}
 
 /**
- * What is known at the beginning of a part of a stream.
+ * What is known before the first message of a segment.
  *
  * @param commits
- *   by their first positions what becomes of transactions: null where they do not count; those that
- *   are not among them are in the part from Begin to Commit
+ *   the commit of each transaction that the segment has messages of, by the transaction's first
+ *   position; null if the transaction is not committed. A transaction that is missing here is in the
+ *   segment from its Begin to its Commit.
  */
-final case class SegmentStart(
-    start: AssemblerState,
-    commits: Map[Long, Commit]
-)
+final case class SegmentStart(state: AssemblerState, commits: Map[Long, Commit])

@@ -26,7 +26,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
   private var last = 0L
 
   /** Where it stands, as far as the part itself tells; a b..P is left Unknown. */
-  private var place = StreamPhase.Unknown
+  private var phase: StreamPhase = StreamPhase.Unknown
   private var changes = NoChanges
 
   /** The transactions that were whole, since the last event. */
@@ -61,7 +61,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
       case 'C'                   => commit(Single(position, message))
       case 'S'                   => single(Single(position, message), StreamPhase.InStream)
       case 'b'                   => beginPrepare(Single(position, message))
-      case 'O'                   => single(Single(position, message), place)
+      case 'O'                   => single(Single(position, message), phase)
       case _                     => single(Single(position, message), StreamPhase.Between)
     }
   }
@@ -79,13 +79,13 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
 
   /** Of those outside of stream blocks the last one counts. */
   private def definition(sent: Single): Unit =
-    if (begin == null) single(sent, place)
+    if (begin == null) single(sent, phase)
     else {
       val oid = fields.definition(sent.position, sent.message, StreamContext.OUTSIDE).oid
       begin.definitions += (sent.message(0), oid) -> sent
     }
 
-  private def logicalMessage(position: Long, message: Array[Byte]): Unit = place match {
+  private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.Between =>
     case StreamPhase.InStream =>
       if (fields.isOutside(position, message))
@@ -96,7 +96,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     case _ =>
       val row = fields.read(position, message, StreamContext.UNKNOWN)
       if (logicalMessages.add((row.isNullAt(XID), row.getBoolean(TRANSACTIONAL)))) {
-        single(Single(position, message), place)
+        single(Single(position, message), phase)
       }
   }
 
@@ -105,10 +105,10 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
     flushChanges()
     begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
-    place = StreamPhase.InTransaction
+    phase = StreamPhase.InTransaction
   }
 
-  /** Another place, though what it is stays Unknown: logical messages say something new there. */
+  /** Another phase, though what it is stays Unknown: logical messages say something new there. */
   private def beginPrepare(sent: Single): Unit = {
     single(sent, StreamPhase.Unknown)
     logicalMessages.clear()
@@ -124,16 +124,16 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
       greatest = lsn
       begin = null
       changes = NoChanges
-      place = StreamPhase.Between
+      phase = StreamPhase.Between
     } else single(sent, StreamPhase.Between)
   }
 
   /** What is not summarized. */
-  private def single(sent: Single, next: Int): Unit = {
+  private def single(sent: Single, next: StreamPhase): Unit = {
     flush()
     events += sent
-    if (next != place) logicalMessages.clear()
-    place = next
+    if (next != phase) logicalMessages.clear()
+    phase = next
   }
 
   private def flush(): Unit = { flushBegin(); flushChanges(); flushCommits() }
@@ -145,7 +145,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     events ++= begin.others
     begin = null
     flushChanges()
-    place = StreamPhase.Unknown
+    phase = StreamPhase.Unknown
   }
 
   private def flushChanges(): Unit = if (changes.number > 0) {

@@ -5,53 +5,64 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.errors.MessageOrderException
 
 /**
- * Streams of messages in an RDD whose partitions are parts of them, in order.
+ * Streams of messages after the first pass has read each partition.
  *
- * @param parts
- *   by partition the parts that it has one after the other
+ * @param rows
+ *   the messages; the segments of a partition follow one another
+ * @param segments
+ *   the segments of each partition
  */
-final case class SummarizedStreams(
-    rows: RDD[InternalRow],
-    parts: Seq[Seq[StreamSegment]]
-) {
+final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[StreamSegment]]) {
 
-  /** The parts of each stream, in order; those that overlap are not. */
-  def bySource: Seq[Seq[StreamSegment]] =
-    parts.flatten.groupBy(_.source).values.map(_.sortBy(_.summary.first)).toSeq
+  /** The segments of each stream, by their first positions. */
+  private lazy val bySource: Seq[Seq[StreamSegment]] =
+    segments.flatten.groupBy(_.source).values.map(_.sortBy(_.summary.first)).toSeq
 
+  /** Tells if no two segments of a stream overlap. */
   def areInOrder: Boolean = bySource.forall { stream =>
     stream.zip(stream.drop(1)).forall { case (one, next) => one.summary.last < next.summary.first }
+  }
+
+  /** The position of the first message of each stream. */
+  def starts: Map[Any, Long] =
+    bySource.map(stream => stream.head.source -> stream.head.summary.first).toMap
+
+  /** Assembles the transactions of each stream. */
+  def assembled(
+      earlier: Map[Any, EarlierRelations],
+      options: AssemblerOptions
+  ): Seq[AssembledStream] = bySource.map { stream =>
+    val relations = earlier.getOrElse(stream.head.source, EarlierRelations.none)
+    val transactions = new SummaryAssembler(relations.state, options)
+    stream.foreach(segment => transactions.add(segment.summary))
+    AssembledStream(stream, transactions, relations)
   }
 }
 
 object SummarizedStreams {
 
   /**
-   * Summarizes the streams; None where a partition is not in order.
+   * Reads the messages for the first time.
    *
    * @param sourceType
-   *   of the column that tells streams apart; None where there is none
+   *   the type of the source column; None if there is none
+   * @return
+   *   None if the messages are not in order
    */
   def summarize(
       rows: RDD[InternalRow],
       sourceType: Option[DataType],
       options: AssemblerOptions
   ): Option[SummarizedStreams] = {
-    val parts = rows
+    val partitions = rows
       .mapPartitions(messages =>
         Iterator(new PartitionSummarizer(sourceType, options).summarize(messages))
       )
       .collect()
     Option
-      .when(parts.forall(_.isDefined))(SummarizedStreams(rows, parts.flatten.toSeq))
+      .when(partitions.forall(_.isDefined))(SummarizedStreams(rows, partitions.flatten.toSeq))
       .filter(_.areInOrder)
   }
-
-  def duplicate(position: Long): MessageOrderException = new MessageOrderException(
-    s"position $position: two messages have it; the column that orders the messages must be unique " +
-      "within a source, such as an offset or a row number. LSNs repeat."
-  )
 }

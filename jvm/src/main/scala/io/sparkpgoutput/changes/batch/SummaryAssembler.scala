@@ -6,45 +6,52 @@ import io.sparkpgoutput.changes.transactions.{
   AssemblerOptions,
   AssemblerState,
   Commit,
+  CommitList,
   RememberedCommits,
   Transaction,
   TransactionHandler
 }
 
 /**
- * Follows one stream by the summaries of its parts, in order, and finds out what has to be known to
- * read each of them.
+ * Assembles the transactions of one stream from the summaries of its segments, and finds out what
+ * the second pass has to know at the start of each segment.
  */
 final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
     extends TransactionHandler {
-  private val assembler = options.assembler(start, new RememberedCommits(options.after), this)
-  private val parts = mutable.ArrayBuffer.empty[Part]
+  private val history = new RememberedCommits(options.after)
+  private val assembler = options.assembler(start, history, this)
+  private val segments = mutable.ArrayBuffer.empty[Segment]
   private val open = mutable.LongMap.empty[Transaction]
 
-  /** Takes the next part. */
+  /** Takes the summary of the next segment. */
   def add(summary: SegmentSummary): Unit = {
-    parts += new Part(assembler.state, open.values.toSeq)
-    summary.events.foreach(_.follow(assembler))
+    segments += new Segment(assembler.state, open.values.toSeq)
+    summary.events.foreach(_.send(assembler))
   }
 
-  /** What is known after the last part. */
+  /** The state after the last segment. */
   def state: AssemblerState = assembler.state
 
-  /** For each part what its reader has to know; once all parts have been added. */
-  def carried: Seq[SegmentStart] = parts.toSeq.map { part =>
+  /** The commits by their LSNs as unsigned numbers. */
+  def commits: Iterator[CommitList.Entry] = history.iterator
+
+  def numberOfCommits: Long = history.size
+
+  /** The start of each segment. Call it when all segments have been added. */
+  def starts: Seq[SegmentStart] = segments.toSeq.map { segment =>
     SegmentStart(
-      part.start,
-      part.transactions.map(transaction => transaction.firstPosition -> transaction.commit).toMap
+      segment.start,
+      segment.transactions.map(transaction => transaction.firstPosition -> transaction.commit).toMap
     )
   }
 
   override def begin(transaction: Transaction): Unit = {
-    parts.last.transactions += transaction
+    segments.last.transactions += transaction
     open.update(transaction.firstPosition, transaction)
   }
 
   override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
-      : Unit = throw new IllegalStateException("summaries have no changes")
+      : Unit = throw new IllegalStateException("a summary has no changes")
 
   override def commit(transaction: Transaction, commit: Commit): Unit = {
     transaction.commit = commit
@@ -53,8 +60,8 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
 
   override def drop(transaction: Transaction): Unit = open.remove(transaction.firstPosition)
 
-  /** A part, and the transactions that it has something of and that are not whole in a summary. */
-  final private class Part(val start: AssemblerState, openAtStart: Seq[Transaction]) {
+  /** A segment, and the transactions that it has messages of and that its summary does not end. */
+  final private class Segment(val start: AssemblerState, openAtStart: Seq[Transaction]) {
     val transactions = mutable.ArrayBuffer.from(openAtStart)
   }
 }

@@ -1,67 +1,72 @@
 package io.sparkpgoutput.changes.batch
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.rows.{ChangeFormat, SourceColumn}
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.errors.InputChangedException
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 
-/** The rows of one partition. */
+/** Reads the rows of committed changes in one partition. */
 final class TableChangesIterator(
     messages: Iterator[InternalRow],
-    parts: Iterator[SegmentRead],
+    segments: Iterator[SegmentRead],
     options: AssemblerOptions,
     format: ChangeFormat,
     sourceType: Option[DataType],
     numOutputRows: SQLMetric
 ) extends Iterator[InternalRow] {
-  private var fingerprint = new Fingerprinter
-  private var expected: Fingerprint = _
+  private var segment: SegmentRead = _
+  private var reader: BatchChangeReader = _
+  private var fingerprint: Fingerprinter = _
+
+  /** The number of messages of the segment that are still to be read. */
   private var left = 0L
-  private var changes: BatchChangeReader = _
   private var message: InternalRow = _
+  private var rows: Iterator[UnsafeRow] = Iterator.empty
 
   private val join = sourceType.map(new SourceColumn(format, _, MessageColumns.Source)).orNull
 
   override def hasNext: Boolean = {
-    while ((changes == null || !changes.hasNext) && messages.hasNext) read(messages.next())
-    val more = changes != null && changes.hasNext
-    if (!more && (left > 0 || parts.hasNext)) throw changed()
+    while (!rows.hasNext && messages.hasNext) rows = read(messages.next())
+    val more = rows.hasNext
+    if (!more && (left > 0 || segments.hasNext)) throw ChangesError.inputChanged
     more
   }
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
     numOutputRows += 1
-    val row = changes.next()
+    val row = rows.next()
     if (join == null) row else join(row, message)
   }
 
-  private def read(row: InternalRow): Unit = {
-    if (left == 0) startPart()
+  private def read(row: InternalRow): Iterator[UnsafeRow] = {
+    if (left == 0) startSegment()
     message = row
     val position = MessageColumns.position(row)
     val bytes = MessageColumns.message(row, position)
     fingerprint.add(position, bytes)
     left -= 1
-    if (left == 0 && fingerprint.result != expected) throw changed()
-    changes.message(position, bytes)
+    if (left == 0 && fingerprint.result != segment.fingerprint) throw ChangesError.inputChanged
+    if (segment.repeated.nonEmpty) checkRepeated(position, bytes)
+    reader.message(position, bytes)
   }
 
-  private def startPart(): Unit = {
-    if (!parts.hasNext) throw changed()
-    val SegmentRead(found, start) = parts.next()
-    expected = found
-    left = found.messages
+  private def startSegment(): Unit = {
+    if (!segments.hasNext) throw ChangesError.inputChanged
+    segment = segments.next()
+    left = segment.fingerprint.messages
     fingerprint = new Fingerprinter
-    changes = new BatchChangeReader(start, options, format)
+    reader = new BatchChangeReader(segment.start, options, format)
   }
 
-  private def changed() = new InputChangedException(
-    "the messages were others when they were read again, as those of a replication slot are: write " +
-      "them to a table, or persist them, and read that."
-  )
+  private def checkRepeated(position: Long, message: Array[Byte]): Unit =
+    segment.repeated.get(position).foreach { earlier =>
+      if (!Arrays.equals(earlier, message)) throw ChangesError.positionsBeganAgain(position)
+    }
 }

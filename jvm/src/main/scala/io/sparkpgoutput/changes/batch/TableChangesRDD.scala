@@ -12,14 +12,14 @@ import io.sparkpgoutput.changes.transactions.AssemblerOptions
 /**
  * The rows of committed changes: the second pass over the messages.
  *
- * @param parts
- *   by partition the parts of streams that it has
+ * @param segments
+ *   the segments of each partition of the messages
  * @param sourceType
- *   of the column of sources; None where rows do not have it
+ *   the type of the source column; None if the rows do not have it
  */
 final class TableChangesRDD(
     messages: RDD[InternalRow],
-    @transient private val parts: Seq[Seq[SegmentRead]],
+    @transient private val segments: Seq[Seq[SegmentRead]],
     options: AssemblerOptions,
     format: ChangeFormat,
     sourceType: Option[DataType],
@@ -27,15 +27,15 @@ final class TableChangesRDD(
 ) extends RDD[InternalRow](messages) {
 
   override protected def getPartitions: Array[Partition] =
-    messages.partitions.zip(parts).map { case (split, carried) =>
-      new TableChangesPartition(split, carried)
+    messages.partitions.zip(segments).map { case (partition, segments) =>
+      new TableChangesPartition(partition, segments)
     }
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val TableChangesPartition(messagesSplit, carried) = split
+    val TableChangesPartition(partition, segments) = split
     new TableChangesIterator(
-      messages.iterator(messagesSplit, context),
-      carried.iterator,
+      messages.iterator(partition, context),
+      segments.iterator,
       options,
       format,
       sourceType,
@@ -44,13 +44,7 @@ final class TableChangesRDD(
   }
 }
 
-/** What a part of a stream was when it was read first, and what is known at its beginning. */
-final case class SegmentRead(
-    fingerprint: Fingerprint,
-    carried: SegmentStart
-)
-
-final private case class TableChangesPartition(messages: Partition, parts: Seq[SegmentRead])
+final private case class TableChangesPartition(messages: Partition, segments: Seq[SegmentRead])
     extends Partition {
   override def index: Int = messages.index
 }

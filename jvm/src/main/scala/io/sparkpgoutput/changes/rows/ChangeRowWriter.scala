@@ -15,7 +15,7 @@ import io.sparkpgoutput.errors.SchemaMismatchException
 import io.sparkpgoutput.rows.RowSchema
 
 /** The rows of changes whose transactions are known to be committed. Not thread-safe. */
-final class ChangeRowWriter(format: ChangeFormat) {
+final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   import ChangeRowWriter._
 
   private val tuples = new ChangeMessageDecoder(format.options.encoding)
@@ -77,10 +77,10 @@ final class ChangeRowWriter(format: ChangeFormat) {
     }
   }
 
-  def hasNext: Boolean = pending.nonEmpty
+  override def hasNext: Boolean = pending.nonEmpty
 
   /** The next row of the change, in memory that the one after it is written to. */
-  def next(): UnsafeRow = {
+  override def next(): UnsafeRow = {
     val row = pending.removeHead()
     writer.reset()
     writer.zeroOutNullBytes()

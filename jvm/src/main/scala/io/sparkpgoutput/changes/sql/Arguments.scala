@@ -34,8 +34,8 @@ final case class Arguments(
     columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
   }
 
-  /** The messages with a column of sources, one of the same value where there is but one. */
-  def keyedInput: LogicalPlan = inputs.head match {
+  /** The inputs with a column of sources. It has one value if there is only one source. */
+  def keyedInputs: Seq[LogicalPlan] = inputs.map {
     case messages @ Project(columns, _) if options.source.isEmpty =>
       messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
     case messages => messages

@@ -55,6 +55,13 @@ final case class ChangesOptions(
 ) {
   def assembler: AssemblerOptions = AssemblerOptions(after, skipIncomplete, row.conversion.encoding)
 
+  /** The options that a plan shows. */
+  def shown: Seq[String] = Seq(
+    tables.map(patterns => s"tables=${patterns.mkString(",")}"),
+    Option.when(after != 0)(s"after=${Lsn.format(after)}"),
+    relations.map(view => s"relations=$view")
+  ).flatten
+
   /** The rows of changes, all of them; with the session's settings. */
   def format(conf: SQLConf): ChangeFormat = {
     val table = schema match {

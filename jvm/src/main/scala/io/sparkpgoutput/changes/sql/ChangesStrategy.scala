@@ -11,8 +11,9 @@ object ChangesStrategy extends SparkStrategy {
       Seq(TableChangesExec(children.map(planLater), changes.output, options, format))
     case open @ OpenTransactions(children, options, _, _) =>
       Seq(OpenTransactionsExec(children.map(planLater), open.output, options))
-    case streamed: StreamedChanges =>
-      Seq(StreamedChangesExec(planLater(streamed.child), streamed.output, streamed.requiredFormat))
+    case changes @ StreamedChanges(child, options, _, _, _) =>
+      val format = changes.requiredFormat
+      Seq(StreamedChangesExec(planLater(child), changes.output, options, format))
     case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
     case _                         => Nil
   }

@@ -8,25 +8,27 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes.transactions.{OpenTransaction, OpenTransactionSchema}
 
+/** Executes [[OpenTransactions]]. It needs the first pass only. */
 case class OpenTransactionsExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
     val options: ChangesOptions
 ) extends TwoPassExec {
-  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
-    val rows = folded(streams()).flatMap { case (stream, fold) =>
-      fold.state.openTransactions
-        .filterNot(open =>
-          open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
-        )
-        .map(open => projection(row(stream.head.source, open)).copy(): InternalRow)
-    }
-    longMetric("numOutputRows") += rows.length.toLong
+    val rows = for {
+      stream <- assembled(summarized())
+      open <- stream.transactions.state.openTransactions if !isAbandoned(open)
+    } yield projection(row(stream.source, open)).copy(): InternalRow
+    longMetric("numOutputRows").set(rows.length.toLong)
+    postMetrics("numOutputRows")
     sparkContext.parallelize(rows, numSlices = 1)
   }
+
+  private def isAbandoned(open: OpenTransaction) =
+    open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
 
   private def row(source: Any, open: OpenTransaction): InternalRow = {
     import open.transaction._

@@ -9,13 +9,15 @@ import io.sparkpgoutput.changes.streaming.CommittedMessage
 /** Returns the rows of the changes in [[CommittedMessage]]s. */
 case class StreamedChanges(
     child: LogicalPlan,
+    val options: ChangesOptions,
     val format: ChangeFormat,
     columns: Seq[Attribute],
     sourceId: Option[ExprId]
 ) extends ChangesOperator {
   override def children: Seq[LogicalPlan] = Seq(child)
   override protected def sourceOrdinal: Int = CommittedMessage.SOURCE
-  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ format.filter.shown
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(output) ++ (options.shown ++ format.filter.shown)
   override protected def withFormat(format: ChangeFormat): ChangesOperator = copy(format = format)
 
   override protected def withOutput(

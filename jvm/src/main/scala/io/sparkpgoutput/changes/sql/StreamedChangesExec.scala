@@ -12,10 +12,12 @@ import io.sparkpgoutput.changes.streaming.{CommittedMessage, StreamedChangesIter
 case class StreamedChangesExec(
     child: SparkPlan,
     output: Seq[Attribute],
+    val options: ChangesOptions,
     val format: ChangeFormat
 ) extends UnaryExecNode
     with MessagesExec {
-  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ format.filter.shown
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(output) ++ (options.shown ++ format.filter.shown)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val format = this.format

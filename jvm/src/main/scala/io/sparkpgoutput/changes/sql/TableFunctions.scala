@@ -1,18 +1,16 @@
 package io.sparkpgoutput.changes.sql
 
+import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Project}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
 import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.PositionalArguments
-import io.sparkpgoutput.changes.batch.EarlierRelations
-import io.sparkpgoutput.changes.sql.Arguments.NoSource
-import io.sparkpgoutput.changes.streaming.{CommittedMessage, TransactionProcessor}
-import io.sparkpgoutput.changes.transactions.{AssemblerState, OpenTransactionSchema}
+import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
+import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
@@ -25,7 +23,7 @@ object TableFunctions {
     function(FunctionDescriptions.tables, tables)
   )
 
-  /** What Spark keeps a stream's state in: by default the one, which cannot hold ours. */
+  /** Spark's state store providers. The default provider does not support transformWithState. */
   final private val HdfsProvider =
     "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
   final private val RocksDbProvider =
@@ -42,11 +40,11 @@ object TableFunctions {
     val format = options.format(SQLConf.get)
     val columns = attributes(format.rowType)
     if (PlannedRows.isStream(messages)) {
-      StreamedChanges(committedMessages(arguments), format, columns, sourceId)
+      StreamedChanges(committedMessages(arguments), options, format, columns, sourceId)
     } else TableChanges(inputs, options, format, columns, sourceId)
   }
 
-  /** Of a stream, in which earlier messages are read now. */
+  /** The messages of committed transactions in a stream. */
   private def committedMessages(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
@@ -55,25 +53,17 @@ object TableFunctions {
           s"${ProviderClass.key} to $RocksDbProvider"
       )
     }
-    val messages = PlannedRows.analyzed(keyedInput)
-    val source = messages.output(MessageColumns.Source)
-    val earlier = inputs.lift(1).fold(Map.empty[Any, AssemblerState]) { relations =>
-      val convert = CatalystTypeConverters.createToScalaConverter(source.dataType)
-      EarlierRelations
-        .find(
-          PlannedRows.of(relations),
-          options.source.map(_ => source.dataType),
-          options.assembler
-        )
-        .map { case (key, state) =>
-          convert(if (options.source.isEmpty) NoSource else key) -> state
-        }
-    }
+    val messages = PlannedRows.analyzed(keyedInputs.head)
     PlannedRows.processed(
       OrderedMessages(messages),
-      source.name,
-      new TransactionProcessor(options.assembler, options.abandoned, earlier),
-      CommittedMessage.withSource(source.dataType)
+      MessageColumns.names(MessageColumns.Source),
+      new TransactionProcessor(options.assembler, options.abandoned),
+      keyedInputs.lift(1).map { relations =>
+        PlannedRows.query(Seq(relations)) { messages =>
+          InitialState.of(messages.head, options.assembler.encoding)
+        }
+      },
+      CommittedMessage.withSource(messages.output(MessageColumns.Source).dataType)
     )
   }
 

@@ -3,14 +3,14 @@ package io.sparkpgoutput.changes.streaming
 import io.sparkpgoutput.changes.transactions.AssemblerState
 
 /**
- * What is kept of a source.
+ * The state of a source between two micro-batches, without the changes of its open transactions.
  *
  * @param lastPosition
- *   of the last message
+ *   the position of the last message
  * @param commits
- *   how many there have been
+ *   the number of commits so far
  * @param chunks
- *   by transactions' first positions how many chunks there are of them
+ *   the number of stored chunks of each open transaction, by the transaction's first position
  */
 final case class SourceState(
     lastPosition: Option[Long],
@@ -18,3 +18,11 @@ final case class SourceState(
     chunks: Seq[(Long, Int)],
     assembler: AssemblerState
 )
+
+object SourceState {
+
+  /** The state before the first message, of which the earlier relations and types may be known. */
+  def initial(earlier: AssemblerState): SourceState = SourceState(None, 0, Nil, earlier)
+
+  val empty: SourceState = initial(AssemblerState())
+}

@@ -28,18 +28,18 @@ final class StreamChangeReader(format: ChangeFormat) extends KnownRelations {
     relations.getOrNull(oid)
   override def typeMessages: Iterable[SchemaMessage] = types.values
 
-  /** Takes the next message; its rows are to be taken before the one after it. */
-  def message(row: InternalRow): Unit = {
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(row: InternalRow): Iterator[UnsafeRow] = {
     val position = row.getLong(POSITION)
     val message = row.getBinary(MESSAGE)
     val context = StreamContext.of(row.getBoolean(IN_STREAM))
     if (message(0) == 'Y') keep(types, fields.definition(position, message, context))
     else {
       startCommit(row.getLong(LSN))
-      if (message(0) == 'R') {
-        keep(relations, fields.definition(position, message, context))
-      } else rows.start(this, transaction(row), position, message, context)
+      if (message(0) == 'R') keep(relations, fields.definition(position, message, context))
+      else rows.start(this, transaction(row), position, message, context)
     }
+    rows
   }
 
   /** Each transaction comes with all that it refers to; what another was sent does not count. */
@@ -47,11 +47,6 @@ final class StreamChangeReader(format: ChangeFormat) extends KnownRelations {
     relations.clear()
     commitLsn = lsn
   }
-
-  def hasNext: Boolean = rows.hasNext
-
-  /** The next row, in memory that the one after it is written to. */
-  def next(): UnsafeRow = rows.next()
 
   private def keep(known: mutable.LongMap[SchemaMessage], sent: SchemaMessage): Unit =
     known.update(sent.oid, sent)

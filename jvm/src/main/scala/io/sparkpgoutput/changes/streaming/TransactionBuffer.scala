@@ -33,6 +33,7 @@ final class TransactionBuffer(
   def changes(transaction: Long): Iterator[BufferedChange] =
     Iterator.range(0, stored.getOrElse(transaction, 0)).flatMap { number =>
       val chunk = ByteBuffer.wrap(chunks.getValue(ChunkKey(transaction, number)))
+      SourceStateFormat.checkVersion(chunk.get())
       Iterator.continually(chunk).takeWhile(_.hasRemaining).map(BufferedChange.read)
     } ++ last.getOrElse(transaction, Nil)
 
@@ -51,7 +52,7 @@ final class TransactionBuffer(
   }
 
   private def store(transaction: Long): Unit = last.remove(transaction).foreach { changes =>
-    val chunk = ByteBuffer.allocate(lastSizes(transaction))
+    val chunk = ByteBuffer.allocate(1 + lastSizes(transaction)).put(SourceStateFormat.Version)
     changes.foreach(_.write(chunk))
     val number = stored.getOrElse(transaction, 0)
     chunks.updateValue(ChunkKey(transaction, number), chunk.array)

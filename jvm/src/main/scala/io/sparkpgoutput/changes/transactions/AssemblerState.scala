@@ -1,28 +1,26 @@
 package io.sparkpgoutput.changes.transactions
 
 /**
- * What is known at a place in a stream of messages: all that the messages before it mean for those
- * behind it, and small: the transactions that are open, without their changes, and the relations.
+ * The state between two messages of a stream: all that the messages before mean for the messages
+ * after. It is small, because it does not have the changes of the open transactions.
  *
- * @param place
- *   the [[StreamPhase]] in the stream
  * @param begun
  *   the transaction of the open B..C or b..P
  * @param streamedXid
  *   the transaction of the open S..E
  * @param streamed
- *   transactions that are sent in blocks S..E
+ *   the open transactions that are sent in blocks S..E
  * @param prepared
- *   transactions that are prepared
+ *   the prepared transactions
  * @param relations
- *   the Relation message of each table that holds outside of stream blocks
+ *   the Relation message of each table that is valid outside of stream blocks
  * @param types
  *   the last Type message of each type
  * @param greatestCommit
  *   the greatest LSN of a commit; 0 before the first
  */
 final case class AssemblerState(
-    place: Int = StreamPhase.Unknown,
+    phase: StreamPhase = StreamPhase.Unknown,
     begun: Option[Transaction] = None,
     streamedXid: Long = 0,
     streamed: Seq[Transaction] = Nil,
@@ -32,7 +30,7 @@ final case class AssemblerState(
     greatestCommit: Long = 0
 ) {
 
-  /** The transactions that are open and have a beginning, in the order of their beginnings. */
+  /** The open transactions that have a beginning, in the order of their first positions. */
   def openTransactions: Seq[OpenTransaction] =
     (begun.map(OpenTransaction(_, OpenTransaction.Begun)).toSeq ++
       streamed.filter(_.hasBeginning).map(OpenTransaction(_, OpenTransaction.Streaming)) ++

@@ -6,6 +6,12 @@ import scala.collection.mutable
 final class RememberedCommits(after: Long) extends CommitHistory(after) {
   private val blocks = mutable.ArrayBuffer(new CommitList)
 
+  /** The number of commits. */
+  def size: Long = blocks.map(_.size.toLong).sum
+
+  /** The commits by their LSNs as unsigned numbers. */
+  def iterator: Iterator[CommitList.Entry] = blocks.iterator.flatMap(_.iterator)
+
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     blocks.exists(block =>
       block.covers(lsn) &&

@@ -1,20 +1,22 @@
 package io.sparkpgoutput.changes.transactions
 
-/** Where in the stream a message stands. */
+/** The part of the protocol that the next message of a stream stands in. */
+sealed abstract class StreamPhase extends Serializable
+
 object StreamPhase {
 
-  /** At the beginning of what there is of the stream, perhaps in the midst of something. */
-  final val Unknown = 0
+  /** The first messages are not there, so that the stream may begin anywhere. */
+  case object Unknown extends StreamPhase
 
   /** Between transactions. */
-  final val Between = 1
+  case object Between extends StreamPhase
 
   /** Between Begin and Commit. */
-  final val InTransaction = 2
+  case object InTransaction extends StreamPhase
 
   /** Between Begin Prepare and Prepare. */
-  final val InPrepare = 3
+  case object InPrepare extends StreamPhase
 
   /** Between Stream Start and Stream Stop. */
-  final val InStream = 4
+  case object InStream extends StreamPhase
 }

@@ -30,22 +30,22 @@ final class TransactionAssembler(
     handler: TransactionHandler,
     skipIncomplete: Boolean
 ) extends KnownRelations {
-  private var place = start.place
+  private var phase: StreamPhase = start.phase
   private var begun: Transaction = start.begun.orNull
   private val streamed = mutable.LongMap.from(start.streamed.map(t => t.xid -> t))
   private val prepared = mutable.HashMap.from(start.prepared.map(t => (t.xid, t.gid) -> t))
   private val relations = mutable.LongMap.from(start.relations.map(sent => sent.oid -> sent))
   private val types = mutable.LongMap.from(start.types.map(sent => sent.oid -> sent))
   private var current: Transaction =
-    if (place == StreamPhase.InStream) streamed(start.streamedXid) else begun
+    if (phase == StreamPhase.InStream) streamed(start.streamedXid) else begun
 
   commits.continueFrom(start.greatestCommit)
 
   /** What is known after the last message. Transactions are copied, for they go on. */
   def state: AssemblerState = AssemblerState(
-    place,
+    phase,
     Option(begun).map(_.copy()),
-    if (place == StreamPhase.InStream) current.xid else 0,
+    if (phase == StreamPhase.InStream) current.xid else 0,
     streamed.values.map(_.copy()).toSeq,
     prepared.values.map(_.copy()).toSeq,
     relations.values.toSeq,
@@ -88,7 +88,7 @@ final class TransactionAssembler(
   }
 
   /**
-   * Takes, in place of their messages, a number of changes that follow one another.
+   * Takes, in phase of their messages, a number of changes that follow one another.
    *
    * @param first
    *   the first of them
@@ -99,7 +99,7 @@ final class TransactionAssembler(
     if (current != null) {
       current.changes += number
       current.nextOrdinal += ordinals
-    } else if (place != StreamPhase.Unknown || fields.isOutside(position, first)) {
+    } else if (phase != StreamPhase.Unknown || fields.isOutside(position, first)) {
       incomplete("a change outside of any transaction", position, None, None)
     }
 
@@ -108,7 +108,7 @@ final class TransactionAssembler(
     changes(position, message, 1, TransactionAssembler.ordinals(message))
   }
 
-  /** Takes, in place of its messages, a whole transaction from Begin to Commit. */
+  /** Takes, in phase of its messages, a whole transaction from Begin to Commit. */
   def wholeTransaction(lsn: Long, xid: Long, position: Long): Unit = {
     cutOff()
     forget(xid)
@@ -116,19 +116,19 @@ final class TransactionAssembler(
   }
 
   private def context: Int =
-    if (place == StreamPhase.InStream) INSIDE
-    else if (place == StreamPhase.Unknown) UNKNOWN else OUTSIDE
+    if (phase == StreamPhase.InStream) INSIDE
+    else if (phase == StreamPhase.Unknown) UNKNOWN else OUTSIDE
 
   /** Relation, Type: in a stream block a Relation holds for its transaction only, until its commit. */
   private def definition(position: Long, message: Array[Byte]): Unit = {
     val sent = fields.definition(position, message, context)
     if (message(0) == 'Y') types.update(sent.oid, sent)
-    else if (place == StreamPhase.InStream) current.define(sent)
+    else if (phase == StreamPhase.InStream) current.define(sent)
     else relations.update(sent.oid, sent)
   }
 
   /** Message: is no change, but tells where something was cut off, for it cannot stand everywhere. */
-  private def logicalMessage(position: Long, message: Array[Byte]): Unit = place match {
+  private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.InStream => if (fields.isOutside(position, message)) cutOff()
     case _ => if (!fields.read(position, message, context).getBoolean(TRANSACTIONAL)) cutOff()
   }
@@ -155,7 +155,7 @@ final class TransactionAssembler(
 
   private def commit(position: Long, row: UnsafeRow): Unit = {
     val lsn = row.getLong(LSN)
-    if (place == StreamPhase.InTransaction && begun.commitLsn == lsn) {
+    if (phase == StreamPhase.InTransaction && begun.commitLsn == lsn) {
       val transaction = begun
       close()
       commit(transaction, position, lsn, row.getLong(TIMESTAMP))
@@ -184,7 +184,7 @@ final class TransactionAssembler(
       streamed.update(xid, new Transaction(xid, position, hasBeginning = false))
     }
     current = streamed(xid)
-    place = StreamPhase.InStream
+    phase = StreamPhase.InStream
   }
 
   private def streamCommit(position: Long, row: UnsafeRow): Unit = {
@@ -226,7 +226,7 @@ final class TransactionAssembler(
   }
 
   private def prepare(row: UnsafeRow): Unit = {
-    val same = place == StreamPhase.InPrepare &&
+    val same = phase == StreamPhase.InPrepare &&
       begun.xid == row.getLong(XID) && begun.gid == row.getString(GID)
     if (same) {
       val transaction = begun
@@ -267,16 +267,16 @@ final class TransactionAssembler(
     prepared.remove((xid, row.getString(GID)))
   }
 
-  private def open(place: Int, transaction: Transaction): Unit = {
-    this.place = place
+  private def open(phase: StreamPhase, transaction: Transaction): Unit = {
+    this.phase = phase
     begun = transaction
     current = transaction
     handler.begin(transaction)
   }
 
-  /** Nothing is open at this place any more. */
+  /** Nothing is open at this phase any more. */
   private def close(): Unit = {
-    place = StreamPhase.Between
+    phase = StreamPhase.Between
     begun = null
     current = null
   }

@@ -61,11 +61,10 @@ object BatchRead {
   ): BatchRead = {
     val fold = new SummaryAssembler(start, options)
     parts.foreach(part => fold.add(summary(part, options)))
-    val rows = parts.zip(fold.carried).flatMap { case (part, carried) =>
-      val changes = new BatchChangeReader(carried, options, format)
+    val rows = parts.zip(fold.starts).flatMap { case (part, start) =>
+      val changes = new BatchChangeReader(start, options, format)
       part.flatMap { message =>
-        changes.message(message.position, message.bytes)
-        Iterator.continually(changes).takeWhile(_.hasNext).map(_.next().copy()).toSeq
+        changes.message(message.position, message.bytes).map(_.copy()).toSeq
       }
     }
     BatchRead(rows, fold.state.openTransactions)

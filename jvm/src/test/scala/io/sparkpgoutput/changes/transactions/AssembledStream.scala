@@ -6,11 +6,7 @@ import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.protocol.Fields.Fields
 import io.sparkpgoutput.protocol.{Fields, TextEncoding}
 
-/**
- * What becomes of a stream's transactions, in a line each: of the committed `xid@lsn gid: values`,
- * where values are those inserted in the first column, of the open
- * `xid state firstPosition changes`.
- */
+/** The transactions of a stream as texts, which `tests/support/transactions.py` describes. */
 final class AssembledStream(
     after: Long = 0,
     skipIncomplete: Boolean = false,

@@ -33,8 +33,8 @@ class CommitHistorySuite extends AnyFunSuite {
     commits.accepts(110, 8, 1)
     Seq(99L -> 7L, 100L -> 8L, 105L -> 7L, 110L -> 7L).foreach { case (lsn, xid) =>
       val error = intercept[CommitWentBackException](commits.accepts(lsn, xid, 5))
-      assert(error.getMessage.contains("position 5: commit LSN went back"))
-      assert(error.getMessage.contains(s"xid $xid at 0/${lsn.toHexString.toUpperCase}"))
+      assert(error.getMessage.contains("position 5: the commit"))
+      assert(error.getMessage.contains(s"xid $xid has the LSN 0/${lsn.toHexString.toUpperCase}"))
     }
     assert(!commits.accepts(100, 7, 6)) // as before
   }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.pgoutput
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessor, TimeMode}
+import org.apache.spark.sql.streaming.{OutputMode, StatefulProcessorWithInitialState, TimeMode}
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.{DataFrame, Encoders, Row, SparkSession, classic}
 
@@ -20,9 +20,6 @@ object PlannedRows {
 
   /** The plan, analyzed. */
   def analyzed(plan: LogicalPlan): LogicalPlan = dataset(plan).queryExecution.analyzed
-
-  /** The rows. */
-  def of(plan: LogicalPlan): RDD[InternalRow] = dataset(plan).queryExecution.toRdd
 
   /**
    * Rows in the order of the columns at some places, over all partitions. Not the rows of a plan:
@@ -41,29 +38,47 @@ object PlannedRows {
   }
 
   /**
-   * The plan of what a processor makes of the rows, by the values of a column.
+   * Returns the plan of what a processor makes of rows that are grouped by a column.
    *
+   * @param initial
+   *   the initial state: a row for each group, with the column of the same name
    * @param output
-   *   what it gives
+   *   the schema of the result
    */
   def processed(
       plan: LogicalPlan,
       column: String,
-      processor: StatefulProcessor[Row, Row, Row],
+      processor: StatefulProcessorWithInitialState[Row, Row, Row, Row],
+      initial: Option[LogicalPlan],
       output: StructType
   ): LogicalPlan = {
     val rows = dataset(plan)
-    rows
-      .groupBy(rows.col(column))
-      .as[Row, Row](Encoders.row(StructType(Seq(rows.schema(column)))), Encoders.row(rows.schema))
-      .transformWithState(processor, TimeMode.None(), OutputMode.Append())(Encoders.row(output))
-      .queryExecution
-      .analyzed
+    val key = rows.schema(column)
+    val grouped = groups(rows, key)
+    val result = initial.map(dataset) match {
+      case None =>
+        grouped.transformWithState(processor, TimeMode.None(), OutputMode.Append())(
+          Encoders.row(output)
+        )
+      case Some(state) =>
+        val cast = state.withColumn(column, state.col(column).cast(key.dataType))
+        grouped.transformWithState(
+          processor,
+          TimeMode.None(),
+          OutputMode.Append(),
+          groups(cast, key)
+        )(Encoders.row(output), Encoders.row(cast.schema))
+    }
+    result.asInstanceOf[classic.Dataset[Row]].queryExecution.analyzed
   }
 
   /** Returns the plan of a query over plans. */
   def query(plans: Seq[LogicalPlan])(query: Seq[DataFrame] => DataFrame): LogicalPlan =
     query(plans.map(dataset)).queryExecution.analyzed
+
+  private def groups(rows: DataFrame, key: StructField) = rows
+    .groupBy(rows.col(key.name))
+    .as[Row, Row](Encoders.row(StructType(Seq(key))), Encoders.row(rows.schema))
 
   private def active: classic.SparkSession =
     SparkSession.active.asInstanceOf[classic.SparkSession]

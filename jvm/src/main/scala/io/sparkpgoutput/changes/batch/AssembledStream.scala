@@ -1,0 +1,30 @@
+package io.sparkpgoutput.changes.batch
+
+/**
+ * A stream after the first pass.
+ *
+ * @param segments
+ *   the segments of the stream in order
+ * @param transactions
+ *   the transactions that the summaries of the segments tell
+ */
+final case class AssembledStream(
+    segments: Seq[StreamSegment],
+    transactions: SummaryAssembler,
+    earlier: EarlierRelations
+) {
+  def source: Any = segments.head.source
+  def messages: Long = segments.map(_.summary.fingerprint.messages).sum
+
+  /** What the second pass has to know of each segment. */
+  def reads: Map[StreamSegment.Key, SegmentRead] = segments
+    .zip(transactions.starts)
+    .map { case (segment, start) =>
+      val summary = segment.summary
+      val repeated = earlier.repeated.filter { case (position, _) =>
+        summary.first <= position && position <= summary.last
+      }
+      segment.key -> SegmentRead(summary.fingerprint, start, repeated)
+    }
+    .toMap
+}

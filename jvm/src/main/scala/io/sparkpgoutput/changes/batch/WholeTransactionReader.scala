@@ -1,0 +1,101 @@
+package io.sparkpgoutput.changes.batch
+
+import scala.annotation.switch
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
+import io.sparkpgoutput.changes.transactions.{
+  Commit,
+  ControlMessageDecoder,
+  KnownRelations,
+  SchemaMessage,
+  Transaction,
+  TransactionAssembler
+}
+import io.sparkpgoutput.protocol.MessageSchema.{LSN, ORIGIN, TIMESTAMP, XID}
+import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
+
+/**
+ * Reads the changes of whole transactions in the order of their commits, as a server sends them
+ * without streaming and without two-phase commit. A Begin message has the LSN and the time of the
+ * commit, so one pass is enough, and the reader keeps nothing but relations and types. Not
+ * thread-safe.
+ *
+ * The position of a message is the number of messages before it.
+ */
+final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations {
+  private val decoder = new ControlMessageDecoder(format.options.encoding)
+  private val rows = new ChangeRowWriter(format)
+  private val relations = mutable.LongMap.empty[SchemaMessage]
+  private val types = mutable.LongMap.empty[SchemaMessage]
+
+  /** The transaction whose Commit message is still to come, or null. */
+  private var transaction: Transaction = _
+  private var lastCommit = 0L
+  private var position = -1L
+
+  /** Tells if each transaction so far has its Commit message. */
+  def isBetweenTransactions: Boolean = transaction == null
+
+  override def relation(transaction: Transaction, oid: Long): SchemaMessage =
+    relations.getOrNull(oid)
+  override def typeMessages: Iterable[SchemaMessage] = types.values
+
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(message: Array[Byte]): Iterator[UnsafeRow] = {
+    position += 1
+    if (message.length > 0) (message(0).toChar: @switch) match {
+      case 'I' | 'U' | 'D' | 'T' => change(message)
+      case 'B'                   => begin(message)
+      case 'C'                   => commit(message)
+      case 'R' | 'Y'             => define(decoder.definition(position, message, OUTSIDE))
+      case 'O'                   => open("an ORIGIN").origin = fields(message).getString(ORIGIN)
+      // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
+      case 'M' | 'A' => fields(message)
+      case _ =>
+        fields(message)
+        throw ChangesError.notWhole("a message of a streamed or prepared transaction", position)
+    }
+    rows
+  }
+
+  private def fields(message: Array[Byte]) = decoder.read(position, message, OUTSIDE)
+
+  private def open(what: String): Transaction = {
+    if (transaction == null)
+      throw ChangesError.notWhole(s"$what outside of a transaction", position)
+    transaction
+  }
+
+  private def begin(message: Array[Byte]): Unit = {
+    val row = fields(message)
+    val lsn = row.getLong(LSN)
+    if (transaction != null) {
+      throw ChangesError.notWhole("a BEGIN before the COMMIT of another transaction", position)
+    }
+    if (java.lang.Long.compareUnsigned(lsn, lastCommit) <= 0) {
+      throw ChangesError.wentBack(lsn, Some(row.getLong(XID)), position)
+    }
+    transaction = Transaction(row.getLong(XID), position, hasBeginning = true, lsn)
+    transaction.commit = Commit(lsn, row.getLong(TIMESTAMP), null, Set.empty)
+  }
+
+  private def change(message: Array[Byte]): Unit = {
+    rows.start(this, open("a change"), position, message, OUTSIDE)
+    transaction.nextOrdinal += TransactionAssembler.ordinals(message)
+  }
+
+  private def commit(message: Array[Byte]): Unit = {
+    lastCommit = open("a COMMIT").commitLsn
+    if (fields(message).getLong(LSN) != lastCommit) {
+      throw ChangesError.notWhole("a COMMIT of another transaction than the last BEGIN's", position)
+    }
+    transaction = null
+  }
+
+  private def define(sent: SchemaMessage): Unit =
+    (if (sent.isType) types else relations).update(sent.oid, sent)
+}

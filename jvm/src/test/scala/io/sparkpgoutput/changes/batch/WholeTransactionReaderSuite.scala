@@ -1,0 +1,91 @@
+package io.sparkpgoutput.changes.batch
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.StreamMessages._
+import io.sparkpgoutput.changes.{Captures, Positioned}
+import io.sparkpgoutput.errors.{
+  CommitWentBackException,
+  IncompleteTransactionException,
+  MalformedMessageException,
+  UnknownRelationException
+}
+
+class WholeTransactionReaderSuite extends AnyFunSuite {
+  private val format = BatchRead.format().copy(failFast = false)
+
+  private def read(messages: Seq[Array[Byte]]): Seq[UnsafeRow] = {
+    val reader = new WholeTransactionReader(format)
+    val rows = messages.flatMap(message => reader.message(message).map(_.copy()).toSeq)
+    assert(reader.isBetweenTransactions)
+    rows
+  }
+
+  private val unstreamed = Captures.names.filter(name =>
+    name.contains("stream_off") && !name.contains("2pc")
+  )
+
+  test("there are captures without streaming") {
+    assert(unstreamed.nonEmpty)
+  }
+
+  unstreamed.foreach { name =>
+    test(s"$name gives the rows of the batch reader") {
+      val messages = Captures.messages(name)
+      val expected = BatchRead.whole(messages, format = format).rows
+      assert(expected.nonEmpty)
+      val found = read(messages.map(_.bytes))
+      if (found != expected) {
+        assert(BatchRead.text(found, format) == BatchRead.text(expected, format))
+      }
+    }
+  }
+
+  test("origins, logical messages, empty messages and a Stream Abort stand between changes") {
+    val messages = Seq(
+      logicalMessage(transactional = false),
+      begin(7, 100),
+      origin("far"),
+      relation(),
+      insert("a"),
+      Array.emptyByteArray,
+      logicalMessage(transactional = true),
+      truncate(Seq(Table)),
+      commit(100),
+      streamAbort(9, 9),
+      begin(8, 110),
+      insert("b"),
+      commit(110)
+    )
+    val expected = BatchRead.whole(Positioned.all(messages), format = format)
+    assert(BatchRead.text(read(messages), format) == BatchRead.text(expected.rows, format))
+    assert(expected.rows.length == 3)
+  }
+
+  test("what is not a whole transaction is an error that names the message") {
+    val (start, change) = (begin(7, 100), insert("a"))
+    Seq(
+      Seq(change),
+      Seq(commit(100)),
+      Seq(origin("far")),
+      Seq(start, begin(8, 110)),
+      Seq(start, commit(110)),
+      Seq(streamStart(7, first = true)),
+      Seq(beginPrepare(7, "gid"))
+    ).foreach { messages =>
+      val error = intercept[IncompleteTransactionException](read(messages))
+      assert(error.getMessage.contains(s"message ${messages.length - 1}: "))
+    }
+    assertThrows[CommitWentBackException](read(Seq(start, commit(100), begin(8, 90))))
+    assertThrows[UnknownRelationException](read(Seq(start, change)))
+    assertThrows[MalformedMessageException](read(Seq(Array[Byte]('?'))))
+  }
+
+  test("a transaction without its Commit is open") {
+    val reader = new WholeTransactionReader(format)
+    Seq(begin(7, 100), relation()).foreach(reader.message(_).foreach(_ => fail()))
+    assert(!reader.isBetweenTransactions)
+  }
+}

@@ -1,0 +1,76 @@
+package io.sparkpgoutput.changes.sql
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.execution.SparkPlan
+
+import org.apache.logging.log4j.core.appender.AbstractAppender
+import org.apache.logging.log4j.core.config.Configurator
+import org.apache.logging.log4j.core.{LogEvent, Logger}
+import org.apache.logging.log4j.{Level, LogManager}
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.changes.StreamMessages._
+
+class TwoPassExecSuite extends SparkSessionTests {
+  private val messages = Seq(
+    relation(),
+    begin(7, 100),
+    insert("a"),
+    commit(100),
+    begin(8, 110),
+    insert("b"),
+    commit(110),
+    begin(9, 120)
+  )
+
+  private def changes(messages: Seq[Array[Byte]], options: (String, String)*): DataFrame = {
+    val rows = messages.zipWithIndex.map { case (data, seq) => (seq, data) }
+    spark.createDataFrame(rows).toDF("seq", "data").createOrReplaceTempView("messages")
+    val entries = options.flatMap { case (name, value) => Seq(s"'$name'", s"'$value'") }
+    spark.sql(s"SELECT * FROM pgoutput_changes('messages', 'seq', map(${entries.mkString(", ")}))")
+  }
+
+  /** The warnings of the physical operator while the query runs. */
+  private def warnings(query: DataFrame): Seq[String] = {
+    Configurator.setLevel(classOf[TableChangesExec].getName, Level.WARN)
+    val logger = LogManager.getLogger(classOf[TableChangesExec]).asInstanceOf[Logger]
+    val texts = new java.util.concurrent.ConcurrentLinkedQueue[String]
+    val appender = new AbstractAppender("warnings", null, null, false, Array.empty) {
+      override def append(event: LogEvent): Unit = texts.add(event.getMessage.getFormattedMessage)
+    }
+    appender.start()
+    logger.addAppender(appender)
+    try query.collect()
+    finally logger.removeAppender(appender)
+    texts.asScala.toSeq
+  }
+
+  test("a read with no commit above `after` logs one warning") {
+    val text = warnings(changes(messages, "after" -> "110"))
+    assert(text.length == 1)
+    Seq("'after', 0/6E (110)", "8 messages", "greatest commit is 0/6E (110)").foreach { part =>
+      assert(text.head.contains(part), text.head)
+    }
+    assert(warnings(changes(messages, "after" -> "9999")).head.contains("commit is 0/6E (110)"))
+    val empty = warnings(changes(Nil, "after" -> "110"))
+    assert(empty.length == 1 && empty.head.contains("of 0 messages, there is no commit"))
+  }
+
+  test("a read with a commit above `after`, or without `after`, logs nothing") {
+    assert(warnings(changes(messages, "after" -> "109")).isEmpty)
+    assert(warnings(changes(Nil)).isEmpty)
+  }
+
+  test("EXPLAIN shows the options, and the metrics count messages and transactions") {
+    val query = changes(messages, "after" -> "100", "tables" -> "t,Sales.*")
+    query.collect()
+    val plan = query.queryExecution.executedPlan
+    assert(plan.toString.contains("tables=public.t,sales.*, after=0/64"))
+    def find(plan: SparkPlan): Option[TwoPassExec] = plan.collectFirst { case e: TwoPassExec => e }
+    val metrics = find(plan).get.metrics
+    val counted = Seq("numOutputRows", "numMessages", "numCommits", "numOpen")
+    assert(counted.map(metrics(_).value) == Seq(1, 8, 2, 1))
+  }
+}
