@@ -3,7 +3,7 @@ package io.sparkpgoutput.types.catalog
 import org.apache.spark.sql.types.{DataType, LongType}
 
 import io.sparkpgoutput.types._
-import io.sparkpgoutput.types.numbers.{LongConversion, LongReader, PgInteger}
+import io.sparkpgoutput.types.numbers.{LongReader, NumberConversion, PgInteger}
 
 /**
  * The types whose names begin with reg: oids that print as names. A binary value is only the oid, so
@@ -11,7 +11,7 @@ import io.sparkpgoutput.types.numbers.{LongConversion, LongReader, PgInteger}
  */
 final class PgReg(name: String) extends PgType(name) {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    if (target == LongType) LongConversion.toNumber(reader, target) else None
+    if (target == LongType) NumberConversion.of(reader, target) else None
 
   override def printer(options: ConversionOptions): Printer = PgInteger.Oid.printer(options)
 

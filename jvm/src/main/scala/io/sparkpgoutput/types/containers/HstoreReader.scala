@@ -4,10 +4,10 @@ import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types._
 
 /** Reads the pairs of an hstore. An instance reads one value after another. */
-final class HstoreReader(encoding: TextEncoding) {
+final class HstoreReader(typeName: String, encoding: TextEncoding) {
   import HstoreReader._
 
-  private val binary = new BinaryReader(PgHstore.name)
+  private val binary = new BinaryReader(typeName)
   private val text = new EncodedText(encoding)
 
   val pairs = new KeyValueBuffer
@@ -71,7 +71,7 @@ final class HstoreReader(encoding: TextEncoding) {
   private def finish(): Unit =
     if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
 
-  private def malformed = InvalidValue.malformed(PgHstore.name)
+  private def malformed = InvalidValue.malformed(typeName)
 }
 
 private object HstoreReader {

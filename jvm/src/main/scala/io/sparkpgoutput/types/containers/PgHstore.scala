@@ -26,7 +26,7 @@ object PgHstore extends PgType("hstore") {
   }
 
   override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new HstoreReader(options.encoding)
+    private val reader = new HstoreReader(PgHstore.name, options.encoding)
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
       reader.fromBinary(bytes, from, to)
@@ -56,7 +56,7 @@ object PgHstore extends PgType("hstore") {
 
 /** Reads hstore as MAP. */
 final private class HstoreConversion(options: ConversionOptions) extends Conversion {
-  private val reader = new HstoreReader(options.encoding)
+  private val reader = new HstoreReader(PgHstore.name, options.encoding)
   private val map = new StringMapWriter
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {

@@ -41,25 +41,7 @@ object PgRange {
   final val UpperInclusive = 3
   final val Empty = 4
 
-  /** The flags of binary values: `src/include/utils/rangetypes.h`. */
-  final val EmptyFlag = 1
-  final val LowerInclusiveFlag = 2
-  final val UpperInclusiveFlag = 4
-  final val NoLowerFlag = 8
-  final val NoUpperFlag = 16
-  final private val AllFlags = 31
-
   private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
-
-  /** Reads the flags. A missing bound cannot be inclusive. */
-  def readFlags(typeName: String, reader: BinaryReader): Int = {
-    val flags = reader.uint8()
-    val contradict =
-      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
-        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
-    if ((flags & ~AllFlags) != 0 || contradict) throw InvalidValue.malformed(typeName)
-    flags
-  }
 
   /** Tells whether a struct has the members of a range, in this order. */
   def isRange(struct: StructType): Boolean =
@@ -76,6 +58,7 @@ final private class RangeConversion(
     upper: Conversion
 ) extends Conversion {
   import PgRange._
+  import RangeFlags._
 
   private val bound = new TextField(typeName, "])")
   private val reader = new BinaryReader(typeName)
@@ -107,7 +90,7 @@ final private class RangeConversion(
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.start(bytes, from, to)
     slots.open(out)
-    val flags = readFlags(typeName, reader)
+    val flags = RangeFlags.read(typeName, reader)
     if ((flags & EmptyFlag) != 0) writeEmpty()
     else {
       readBound(flags, NoLowerFlag, lower, Lower)

@@ -2,7 +2,7 @@ package io.sparkpgoutput.types.containers
 
 import io.sparkpgoutput.types.{BinaryReader, Printer, TextBuffer}
 
-import PgRange._
+import RangeFlags._
 
 /** Prints ranges as `range_out` does. */
 final class RangePrinter(typeName: String, bound: Printer) extends Printer {
@@ -11,7 +11,7 @@ final class RangePrinter(typeName: String, bound: Printer) extends Printer {
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
     reader.start(bytes, from, to)
-    val flags = readFlags(typeName, reader)
+    val flags = RangeFlags.read(typeName, reader)
     if ((flags & EmptyFlag) != 0) out.add("empty")
     else {
       out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')

@@ -24,7 +24,7 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
     if (mayBeInfinite) infinite()
     else {
       val days = date()
-      if (at != end || !PgDate.isValid(days)) throw malformed
+      if (at != end || !DateTimeRange.hasDate(days)) throw malformed
       days
     }
   }
@@ -44,7 +44,7 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
         if (zone == null) local
         else if (at == end) local - zone.ofLocal(local)
         else local - offset()
-      if (at != end || !PgTimestamp.isValid(value)) throw malformed
+      if (at != end || !DateTimeRange.hasTimestamp(value)) throw malformed
       value
     }
   }

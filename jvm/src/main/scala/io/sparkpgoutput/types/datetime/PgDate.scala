@@ -36,9 +36,6 @@ object PgDate extends PgType("date") {
     }
   }
 
-  /** Tells whether PostgreSQL has such a date, in days since 2000-01-01: `IS_VALID_DATE`. */
-  def isValid(days: Long): Boolean = days >= First && days < End
-
   private def newReader() = new LongReader {
     private val text = new DateTimeText(name)
 
@@ -51,11 +48,7 @@ object PgDate extends PgType("date") {
     val days = BigEndian.int32(bytes, from)
     if (days == Int.MaxValue) InfiniteValue.End
     else if (days == Int.MinValue) InfiniteValue.Begin
-    else if (isValid(days.toLong)) days.toLong
+    else if (DateTimeRange.hasDate(days.toLong)) days.toLong
     else throw InvalidValue.malformed(name)
   }
-
-  /** 4714-11-24 BC, the first day of the Julian period, and 5874898-06-04. */
-  private val First = -2451545L
-  private val End = 2145031949L
 }

@@ -76,7 +76,7 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
     InvalidValue.requireSize(name, to - from, 8)
     val value = BigEndian.int64(bytes, from)
     val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
-    if (!isInfinite && !PgTimestamp.isValid(value)) throw InvalidValue.malformed(name)
+    if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw InvalidValue.malformed(name)
     value
   }
 }
@@ -84,13 +84,6 @@ final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
 object PgTimestamp {
   val Timestamp = new PgTimestamp("timestamp", zoned = false)
   val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
-
-  /** Tells whether PostgreSQL has such a finite timestamp: `IS_VALID_TIMESTAMP`. */
-  def isValid(micros: Long): Boolean = micros >= First && micros < End
-
-  /** 4714-11-24 BC and the year 294277. */
-  private val First = -211813488000000000L
-  private val End = 9223371331200000000L
 }
 
 abstract private class TimestampConversion(reader: LongReader, infinity: InfinityMode)

@@ -49,7 +49,7 @@ private object ExactJsonParser {
   }
 
   private def tooLong =
-    new InvalidValue(s"has a number of more than $MostDigits digits", JsonConversion.Remedy)
+    new InvalidValue(s"has a number of more than $MostDigits digits", "use STRING")
 
   private def wellFormed(text: String): String = {
     var at = 0
@@ -61,7 +61,7 @@ private object ExactJsonParser {
         if (!isPair) {
           throw new InvalidValue(
             "has half a surrogate pair, which is not a character",
-            JsonConversion.Remedy
+            "use STRING"
           )
         }
         at += 1

@@ -32,11 +32,11 @@ final class JsonConversion(typeName: String, printer: Printer)
       try parse(text)
       catch {
         case _: VariantSizeLimitException =>
-          throw new InvalidValue("is too large for VARIANT", JsonConversion.Remedy)
+          throw new InvalidValue("is too large for VARIANT", "use STRING")
         case _: StreamConstraintsException =>
           throw new InvalidValue(
             "has parts too long or too deep for VARIANT",
-            JsonConversion.Remedy
+            "use STRING"
           )
         case _: IOException => throw malformed
       }
@@ -54,12 +54,10 @@ final class JsonConversion(typeName: String, printer: Printer)
   }
 
   private def malformed =
-    new InvalidValue(s"is not a valid $typeName", JsonConversion.Remedy)
+    new InvalidValue(s"is not a valid $typeName", "use STRING")
 }
 
 object JsonConversion {
-  val Remedy = "use STRING"
-
   // The keys come from data, and the JVM's table of strings would keep them.
   private val factory: JsonFactory =
     new JsonFactoryBuilder().disable(JsonFactory.Feature.INTERN_FIELD_NAMES).build()

@@ -1,8 +1,6 @@
 package io.sparkpgoutput.types.numbers
 
-import org.apache.spark.sql.types._
-
-import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
+import io.sparkpgoutput.types.{Conversion, ValueWriter}
 
 /** Reads whole numbers and writes them as one Spark type. */
 abstract class LongConversion(reader: LongReader) extends Conversion {
@@ -13,66 +11,4 @@ abstract class LongConversion(reader: LongReader) extends Conversion {
 
   final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     write(reader.fromBinary(bytes, from, to), out)
-}
-
-object LongConversion {
-
-  /** Reads values as a number of Spark's. It is exact, or rounded to the nearest FLOAT or DOUBLE. */
-  def toNumber(reader: LongReader, target: DataType): Option[Conversion] =
-    Option(target match {
-      case ByteType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toByte, value, target)
-            out.write(value.toByte)
-          }
-        }
-      case ShortType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toShort, value, target)
-            out.write(value.toShort)
-          }
-        }
-      case IntegerType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            require(value == value.toInt, value, target)
-            out.write(value.toInt)
-          }
-        }
-      case LongType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
-            out.write(value)
-        }
-      case FloatType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
-            out.write(value.toFloat)
-        }
-      case DoubleType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
-            out.write(value.toDouble)
-        }
-      case decimal: DecimalType =>
-        new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit = {
-            val number = Decimal(value)
-            require(number.changePrecision(decimal.precision, decimal.scale), value, target)
-            out.write(number, decimal.precision, decimal.scale)
-          }
-        }
-      case _ => null
-    })
-
-  private def require(fits: Boolean, value: Long, target: DataType): Unit =
-    if (!fits) throw outOfRange(value, target)
-
-  private def outOfRange(value: Long, target: DataType): InvalidValue = {
-    val wider =
-      if (value == value.toInt && !target.isInstanceOf[DecimalType]) "INT" else "BIGINT"
-    new InvalidValue(s"is out of range for ${target.sql}", s"use $wider")
-  }
 }

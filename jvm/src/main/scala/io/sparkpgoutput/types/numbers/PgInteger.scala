@@ -18,7 +18,7 @@ final class PgInteger(
     signed && (target == default || target == ByteType && default == ShortType)
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    LongConversion.toNumber(reader, target)
+    NumberConversion.of(reader, target)
 
   override def printer(options: ConversionOptions): Printer = new Printer {
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =

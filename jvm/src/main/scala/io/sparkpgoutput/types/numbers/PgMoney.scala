@@ -17,7 +17,7 @@ object PgMoney extends PgType("money") {
   override def sparkType(modifier: Int): DataType = DecimalType(19, 2)
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    new MoneyReader(options.moneyScale).toNumber(target)
+    NumberConversion.of(new MoneyReader(options.moneyScale), target)
 
   /** Prints the plain number, because the locale is not known. */
   override def printer(options: ConversionOptions): Printer =

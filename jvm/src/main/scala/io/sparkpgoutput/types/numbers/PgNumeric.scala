@@ -34,7 +34,7 @@ object PgNumeric extends PgType("numeric") {
   override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[DecimalType]
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    NumericBinary.toNumber(target)
+    NumberConversion.of(NumericBinary, target)
 
   override def printer(options: ConversionOptions): Printer = NumericBinary.print(_, _, _, _)
 

@@ -10,7 +10,7 @@ object PgXid8 extends PgType("xid8") {
   override def sparkType(modifier: Int): DataType = LongType
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    Xid8Reader.toNumber(target)
+    NumberConversion.of(Xid8Reader, target)
 
   override def printer(options: ConversionOptions): Printer = Xid8Reader.print(_, _, _, _)
 

@@ -1,0 +1,78 @@
+package io.sparkpgoutput.types
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** The rules for the folders of types, which keep them from becoming one knot. */
+class TypeFoldersSuite extends AnyFunSuite {
+  private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
+
+  /** The folders that each folder of types may import from, besides itself and `protocol`. */
+  private val allowed: Map[String, Set[String]] = {
+    val families = Seq("binary", "catalog", "containers", "datetime", "geometry", "json", "network")
+    val usesNumbers = Set("types", "types.numbers")
+    Map("types" -> Set.empty[String]) ++
+      Seq("numbers", "text").map(family => s"types.$family" -> Set("types")) ++
+      families.map(family => s"types.$family" -> usesNumbers) +
+      ("types.registry" -> (Set("types", "types.numbers", "types.text") ++
+        families.map(family => s"types.$family")))
+  }
+
+  private def files(folder: Path): Seq[Path] = {
+    val found = Files.walk(folder)
+    try found.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
+    finally found.close()
+  }
+
+  private def folder(file: Path): String =
+    Sources.relativize(file.getParent).toString.replace('/', '.')
+
+  /** The folders of this project that a file imports from. */
+  private def imports(file: Path): Set[String] =
+    """import io\.sparkpgoutput\.((?:[a-z]+\.)*[a-z]+)\.[A-Z_{]""".r
+      .findAllMatchIn(Files.readString(file))
+      .map(_.group(1))
+      .toSet
+
+  test("a folder of types imports only from those below it") {
+    files(Sources.resolve("types")).foreach { file =>
+      val others = imports(file) -- Seq(folder(file), "protocol") -- allowed(folder(file))
+      assert(others.isEmpty, file)
+    }
+  }
+
+  test("only options, rows and changes know the registry of types") {
+    val users = files(Sources).filter(imports(_).contains("types.registry")).map(folder).toSet
+    assert(users.map(_.takeWhile(_ != '.')) -- Set("options", "rows", "changes") == Set.empty)
+  }
+
+  test("no folder of types has more than 20 files") {
+    files(Sources.resolve("types")).groupBy(folder).foreach { case (name, inside) =>
+      assert(inside.size <= 20, name)
+    }
+  }
+
+  test("no files of types refer to each other in a circle") {
+    val sources = files(Sources.resolve("types"))
+    val definition =
+      """(?m)^(?:(?:final|sealed|abstract|private|case) )*(?:class|object|trait) (\w+)""".r
+    val names = """(?<![.\w])[A-Z]\w*""".r
+    def code(file: Path) =
+      Files.readString(file).replaceAll("(?s)/\\*.*?\\*/", "").replaceAll("//.*|\"[^\"\n$]*\"", "")
+    val definedIn = sources.flatMap { file =>
+      definition.findAllMatchIn(code(file)).map(_.group(1) -> file)
+    }.toMap
+    val uses = sources.map { file =>
+      file -> (names.findAllIn(code(file)).flatMap(definedIn.get).toSet - file)
+    }.toMap
+    // Files that use no file that is left go, until none is left, unless there is a circle.
+    val circles = Iterator
+      .iterate(uses)(left => left.filter(_._2.exists(left.contains)))
+      .sliding(2)
+      .collectFirst { case Seq(before, after) if before.size == after.size => after.keySet }
+    assert(circles.contains(Set.empty))
+  }
+}
