@@ -52,7 +52,7 @@ class ComposedRowsSuite extends PropertySuite {
     }
   }
 
-  test("rows are as Spark makes them, whichever were written before, and where") {
+  test("rows have the bytes that Spark writes, whichever rows came before") {
     val used = Seq(new Rows, new Rows)
     forAll { seed: Long =>
       val random = new Random(seed)
@@ -62,7 +62,7 @@ class ComposedRowsSuite extends PropertySuite {
     }
   }
 
-  test("a row after one that was refused is as if it had not been") {
+  test("a value that was refused leaves no trace in the next row") {
     val rows = new Rows
     forAll { seed: Long =>
       val random = new Random(seed)

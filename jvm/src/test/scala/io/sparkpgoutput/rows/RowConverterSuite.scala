@@ -42,19 +42,19 @@ class RowConverterSuite extends PropertySuite {
       if (fits(column, cell)) cell else ("n", null, null)
     }
 
-  test("a value that does not fit leaves no trace: byte by byte the row that has NULL there") {
+  test("a row with a value that does not fit has the same bytes as a row with NULL there") {
     forAll(tuples, minSuccessful(2000)) { case (columns, cells) =>
       val all = columns.indices
       val permissive = converter(columns, all, failFast = false)
       val expected =
         read(converter(columns, all, failFast = true), onlyFitting(columns, cells)).copy()
       assert(read(permissive, cells) == expected)
-      // Nor does it in the next row.
+      // The next row has no trace of it either.
       assert(read(permissive, onlyFitting(columns, cells)) == expected)
     }
   }
 
-  test("rows are as Spark writes them") {
+  test("rows have the bytes that Spark writes") {
     forAll(tuples) { case (columns, cells) =>
       val found = read(converter(columns, columns.indices, failFast = false), cells)
       val fields = columns.zipWithIndex.map { case (column, i) =>
@@ -66,7 +66,7 @@ class RowConverterSuite extends PropertySuite {
     }
   }
 
-  test("some of the columns are the same part of the row, and of others no value need fit") {
+  test("a row of some columns has the same values, and values of other columns need not fit") {
     val chosen = tuples.flatMap { case (columns, cells) =>
       some(columns).map((columns, cells, _))
     }

@@ -68,7 +68,7 @@ class TupleReaderSuite extends PropertySuite {
     }
   }
 
-  test("each row by its own types, whatever came before, errors among it") {
+  test("each row is read by its own types, also after an error") {
     forAll(Gen.listOf(Gen.zip(cells, someIds)))(oneAfterAnother)
   }
 
@@ -84,7 +84,7 @@ class TupleReaderSuite extends PropertySuite {
     assert(reader.read(tuple, ids(23L, 25L)).getInt(0) == 1)
   }
 
-  test("more kinds of tables than are remembered") {
+  test("there can be more kinds of tables than converters are kept") {
     val rows = (0 until 2200).map { number =>
       val oid = 100000L + number % 1100
       (

@@ -7,11 +7,11 @@ import org.apache.spark.sql.types.DataType
 
 import org.scalatest.Assertions
 
-/** Reads single values by a conversion, as a column does that has a value before and after. */
+/** Reads single values by a conversion, with other bytes before and after them. */
 trait ConversionTests extends Assertions {
   private val Surrounding = "xy".getBytes(StandardCharsets.UTF_8)
 
-  /** What the text is as the Spark type, in Spark's internal form. */
+  /** Reads a text as a Spark type, in Spark's internal form. */
   def fromText(
       pgType: PgType,
       target: DataType,
@@ -21,7 +21,7 @@ trait ConversionTests extends Assertions {
     conversion(pgType, target, options).fromText
   }
 
-  /** What the binary value is as the Spark type, in Spark's internal form. */
+  /** Reads a binary value as a Spark type, in Spark's internal form. */
   def fromBinary(
       pgType: PgType,
       target: DataType,
@@ -29,7 +29,7 @@ trait ConversionTests extends Assertions {
       options: ConversionOptions = ConversionOptions()
   ): Any = read(target, binary)(conversion(pgType, target, options).fromBinary)
 
-  /** What is wrong with a value that does not fit, and the remedy. */
+  /** Returns what is wrong with a value that does not fit, and the remedy. */
   def problem(read: => Any): String = {
     val invalid = intercept[InvalidValue](read)
     (invalid.problem +: Option(invalid.remedy).toSeq).mkString("; ")

@@ -5,7 +5,7 @@ import java.util.HexFormat
 import scala.io.{Codec, Source}
 import scala.util.Using
 
-/** What a server sent as binary and as text: a resource of lines `type, hexadecimal, text`. */
+/** Values that a server sent: a resource with lines of type, hexadecimal binary value and text. */
 object PrintedValues {
   final case class Printed(typeName: String, binary: Array[Byte], text: String)
 

@@ -29,14 +29,12 @@ final class PgBits private (name: String) extends PgType(name) {
       }
     })
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      val size = readSize(bytes, from, to)
-      var index = 0
-      while (index < size) {
-        out.add(if (bit(bytes, from, index)) '1' else '0')
-        index += 1
-      }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    val size = readSize(bytes, from, to)
+    var index = 0
+    while (index < size) {
+      out.add(if (bit(bytes, from, index)) '1' else '0')
+      index += 1
     }
   }
 

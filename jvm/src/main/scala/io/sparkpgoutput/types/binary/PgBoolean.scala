@@ -18,10 +18,8 @@ object PgBoolean extends PgType("bool") {
         out.write(read(bytes, from, to))
     })
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
-      out.add(if (read(bytes, from, to)) 't' else 'f')
-  }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) =>
+    out.add(if (read(bytes, from, to)) 't' else 'f')
 
   private def read(bytes: Array[Byte], from: Int, to: Int): Boolean = {
     InvalidValue.requireSize(name, to - from, 1)

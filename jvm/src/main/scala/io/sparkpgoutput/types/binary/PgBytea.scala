@@ -28,12 +28,10 @@ object PgBytea extends PgType("bytea") {
         out.write(bytes, from, to - from)
     })
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      if (to - from > MostPrinted) throw new InvalidValue("is too long to be text", "use BINARY")
-      out.add("\\x")
-      out.hex(bytes, from, to)
-    }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    if (to - from > MostPrinted) throw new InvalidValue("is too long to be text", "use BINARY")
+    out.add("\\x")
+    out.hex(bytes, from, to)
   }
 
   /** A server does not print longer values either. */

@@ -5,15 +5,13 @@ import io.sparkpgoutput.types._
 /** macaddr and macaddr8: 6 or 8 bytes, printed as `08:00:2b:01:02:03`. */
 final class PgMacAddress(name: String, bytesSent: Int)
     extends PgType(name) {
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      InvalidValue.requireSize(name, to - from, bytesSent)
-      var at = from
-      while (at < to) {
-        if (at > from) out.add(':')
-        out.hex(bytes(at).toInt)
-        at += 1
-      }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    InvalidValue.requireSize(name, to - from, bytesSent)
+    var at = from
+    while (at < to) {
+      if (at > from) out.add(':')
+      out.hex(bytes(at).toInt)
+      at += 1
     }
   }
 }

@@ -20,10 +20,8 @@ final class PgInteger(
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     NumberConversion.of(reader, target)
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
-      out.number(reader.fromBinary(bytes, from, to))
-  }
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) =>
+    out.number(reader.fromBinary(bytes, from, to))
 
   val reader: LongReader = new LongReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =

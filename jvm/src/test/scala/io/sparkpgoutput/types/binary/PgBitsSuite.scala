@@ -15,7 +15,7 @@ class PgBitsSuite extends PropertySuite with ConversionTests {
     assert(fromBinary(Bit, BooleanType, Array(0, 0, 0, 1, 0)) == false)
   }
 
-  test("another number of bits is none") {
+  test("a value with another number of bits is refused") {
     Seq("", "10").foreach { text =>
       assert(problem(fromText(Varbit, BooleanType, text)) == "is not a single bit; use STRING")
     }

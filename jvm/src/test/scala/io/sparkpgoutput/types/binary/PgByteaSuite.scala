@@ -26,7 +26,7 @@ class PgByteaSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("what no server prints is refused") {
+  test("text that no server prints is refused") {
     Seq("\\x0", "\\x0g", "\\x-1", "\\", "\\4", "\\400", "\\08a", "a\\12", "ä", "\n").foreach { text =>
       assert(problem(read(text)) == "is not a valid bytea", text)
     }

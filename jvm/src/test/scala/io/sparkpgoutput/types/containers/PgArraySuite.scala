@@ -37,13 +37,13 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     new Variant(value.getValue, value.getMetadata).toJson(java.time.ZoneOffset.UTC)
   }
 
-  test("text with quotes, backslashes, and NULL in any case") {
+  test("text can have quotes, backslashes, and NULL in any case") {
     val read =
       fromText(texts, ArrayType(StringType), """{a,NULL,"NULL",null,"","\"\\a, }{",NULLs}""")
     assert(list(read, StringType) == Seq("a", null, "NULL", null, "", "\"\\a, }{", "NULLs"))
   }
 
-  test("dimensions are arrays in arrays, lower bounds are dropped") {
+  test("dimensions become nested arrays, and lower bounds are dropped") {
     val read = fromText(int4s, ArrayType(ints), "[-1:0][2:4]={{1,2,3},{4,NULL,6}}")
     val rows = read.asInstanceOf[ArrayData]
     assert(list(rows.getArray(0), IntegerType) == Seq("1", "2", "3"))
@@ -64,7 +64,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(problem(fromBinary(int4s, ints, twice)) == expected)
   }
 
-  test("text that is no array is refused") {
+  test("text that is not an array is refused") {
     Seq(
       "",
       "{",
@@ -110,7 +110,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("counts that the value is too short for are refused before they are believed") {
+  test("counts that are too great for the value are refused before memory is allocated") {
     val threads = ManagementFactory.getThreadMXBean.asInstanceOf[ThreadMXBean]
     val before = threads.getCurrentThreadAllocatedBytes
     val most = Int.MaxValue
@@ -146,12 +146,12 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     )
   }
 
-  test("elements that are never NULL are not to be had") {
+  test("elements that are NOT NULL are refused") {
     Seq(ArrayType(IntegerType, containsNull = false), ArrayType(ArrayType(IntegerType, false)))
       .foreach(target => assert(int4s.to(target, ConversionOptions()).isEmpty))
   }
 
-  test("a VARIANT has the elements' values") {
+  test("a VARIANT has the values of the elements") {
     val read = fromText(numerics, VariantType, "{{1.50,NULL},{-2,0.00000001}}")
     assert(
       variant(read) == "[[1.5,null],[-2,0.00000001]]" || variant(read) == "[[1.50,null],[-2,1E-8]]"
@@ -165,13 +165,13 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(variant(fromText(texts, VariantType, "{}")) == "[]")
   }
 
-  test("numbers that no decimal of VARIANT's can be are refused") {
+  test("numbers that a VARIANT's decimal cannot hold are refused") {
     Seq("NaN", "Infinity", "1" * 39, "0." + "0" * 38 + "1", "1" * 2000000, "1e5").foreach { number =>
       assert(problem(fromText(numerics, VariantType, s"{$number}")).endsWith("use ARRAY<STRING>"))
     }
   }
 
-  test("an array of any type that there is can be read as VARIANT") {
+  test("an array of each type can be read as VARIANT") {
     (BuiltInTypes.all.map(_.pgType) ++ Seq(
       "hstore",
       "enum",
@@ -189,7 +189,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     )) == "[\"\\\"a\\\"=>NULL\"]")
   }
 
-  test("infinite elements as the option says") {
+  test("the option decides what infinite elements give") {
     val dates = BuiltInTypes.byOid(1182)
     val nulls = ConversionOptions(infinity = InfinityMode.Null)
     assert(list(fromText(dates, ArrayType(DateType), "{infinity}", nulls), DateType) == Seq(null))

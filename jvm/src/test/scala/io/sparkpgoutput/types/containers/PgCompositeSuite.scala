@@ -28,7 +28,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
   }
   private val one = Array[Byte](0, 0, 0, 1)
 
-  test("fields by position, NULL where there is nothing") {
+  test("fields are read by position, and an empty field is NULL") {
     Map(
       "(1,a)" -> Seq("1", "a"),
       "(,)" -> Seq(null, null),
@@ -65,7 +65,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     assert(problem(fromBinary(composite, target, binary())).startsWith("has 0 fields"))
   }
 
-  test("text and bytes that are no composite value are refused") {
+  test("text and bytes that are not a composite value are refused") {
     Seq(
       "",
       "(",
@@ -97,7 +97,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("a binary field of a type that is not known is refused, unless as BINARY") {
+  test("a binary field of an unknown type is refused unless it is read as BINARY") {
     val bytes = binary(23 -> one, 99999 -> one)
     Seq(target, StringType).foreach { spark =>
       val found = problem(fromBinary(composite, spark, bytes))
@@ -111,14 +111,16 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     assert(read.getBinary(1).toSeq == one.toSeq)
   }
 
-  test("a binary field that cannot be what is asked for is refused, with what it can be") {
+  test(
+    "a binary field that cannot be read as the type in the STRUCT is refused, with a type that fits"
+  ) {
     assert(
       problem(fromBinary(composite, target, binary(16 -> Array[Byte](1), 25 -> one))) ==
         "has type bool in field 1, which cannot be read as INT; use BOOLEAN there"
     )
   }
 
-  test("fields of one type after another, where the oid changes") {
+  test("the type of a binary field can change from value to value") {
     val conversion = composite.to(target, ConversionOptions()).get
     val writer = new org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter(1)
     val slot = new ValueWriter(writer, target, 0)
@@ -132,12 +134,12 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("a field that is never NULL is not to be had") {
+  test("a field that is NOT NULL is refused") {
     val never = new StructType().add("a", IntegerType, nullable = false)
     assert(composite.to(never, ConversionOptions()).isEmpty)
   }
 
-  test("bytes that nest a type in itself without an end are refused") {
+  test("bytes that nest a type in itself without end are refused") {
     val types = TypeRegistry(Map(20000L -> "composite", 20001L -> "array:composite"))
     val depth = 50000
     val nested = ByteBuffer.allocate(12 * depth + 4)

@@ -45,7 +45,7 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
 
   private val hstores = Gen.mapOf(Gen.zip(word, Gen.option(word))).map(_.toSeq)
 
-  test("text and binary give the pairs in their order") {
+  test("text and binary values give the pairs in the same order") {
     forAll(hstores) { pairs =>
       assert(map(fromText(PgHstore, mapType, text(pairs))) == pairs)
       assert(map(fromBinary(PgHstore, mapType, binary(pairs))) == pairs)
@@ -61,7 +61,7 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a key that comes twice is refused, wherever") {
+  test("a key that occurs twice is refused, at any position") {
     forAll(hstores.suchThat(_.nonEmpty)) { pairs =>
       val twice = pairs :+ (pairs.head._1 -> None)
       assert(problem(fromText(PgHstore, mapType, text(twice))).startsWith("has a key twice"))
@@ -69,7 +69,7 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("other text than a server's is refused") {
+  test("text that a server does not print is refused") {
     Seq(
       " ",
       "a",
@@ -90,13 +90,13 @@ class PgHstoreSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("text in binary is in the encoding of the option") {
+  test("text in binary values has the encoding of the option") {
     val latin1 = ConversionOptions(encoding = TextEncoding.of("LATIN1").get)
     val sent = Array[Byte](0, 0, 0, 1, 0, 0, 0, 1, 0xe9.toByte, 0, 0, 0, 1, 0xe8.toByte)
     assert(map(fromBinary(PgHstore, mapType, sent, latin1)) == Seq("é" -> Some("è")))
   }
 
-  test("a map of other types, or of values that are never NULL, is not to be had") {
+  test("a map of other types, or of values that are NOT NULL, is refused") {
     val none = Seq(
       MapType(StringType, StringType, valueContainsNull = false),
       MapType(StringType, IntegerType)

@@ -32,7 +32,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("text that is no range is refused") {
+  test("text that is not a range is refused") {
     Seq(
       "",
       "[",
@@ -77,7 +77,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("a STRUCT is a range's by its members") {
+  test("the members of a STRUCT decide whether it is a range") {
     assert(int4range.to(target, ConversionOptions()).isDefined)
     Seq(
       StructType(target.reverse),
@@ -87,7 +87,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     ).foreach(other => assert(int4range.to(other, ConversionOptions()).isEmpty, other))
   }
 
-  test("a multirange says how many ranges it has, and has no more") {
+  test("a multirange has as many ranges as it says") {
     val multirange = BuiltInTypes.byOid(4451)
     assert(fromBinary(multirange, StringType, bytes(0, 0, 0, 0)).toString == "{}")
     Seq(

@@ -89,7 +89,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
     (cell, isText, kept.take(at) ++ others ++ kept.drop(at + skip))
   }
 
-  test("of whichever bytes, a value is read or refused") {
+  test("any bytes are read or refused") {
     forAll(damaged, minSuccessful(20000)) { case (cell, isText, bytes) =>
       cell.targets.foreach { target =>
         if (!isText) attempt(fromBinary(cell.pgType, target, bytes))
@@ -101,7 +101,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("what a damaged binary value prints as is the value that it is read as") {
+  test("a damaged binary value that prints is read as the printed value") {
     forAll(damaged.filterNot(_._2), minSuccessful(10000)) { case (cell, _, bytes) =>
       for {
         printed <- attempt(fromBinary(cell.pgType, StringType, bytes))
@@ -111,7 +111,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  /** The value, comparable, or the problem. */
+  /** The value in a comparable form, or the problem. */
   private def attempt(read: => Any): Either[String, Any] =
     try Right(read)
     catch { case invalid: InvalidValue => Left(s"${invalid.problem}; ${invalid.remedy}") }

@@ -17,7 +17,7 @@ class PgIntervalSuite extends PropertySuite with ConversionTests {
   private def read(text: String, target: DataType, infinity: InfinityMode = InfinityMode.Error) =
     fromText(PgInterval, target, text, ConversionOptions(infinity = infinity))
 
-  test("days have 24 hours, months are apart from them") {
+  test("a day has 24 hours, and months are separate from days") {
     assert(read("2 days -01:00:00", DayTime) == 47 * Hour)
     assert(read("-1 years -2 mons", YearMonth) == -14)
     assert(
@@ -46,7 +46,7 @@ class PgIntervalSuite extends PropertySuite with ConversionTests {
     assert(problem(read("1 year 1 mon", YearMonthIntervalType(YEAR))).contains("finer"))
   }
 
-  test("infinity is refused, NULL or the widest interval of the type") {
+  test("infinity is an error, NULL or the widest interval of the type") {
     assert(problem(read("infinity", DayTime)) == "is infinite; use the option infinity")
     assert(read("-infinity", YearMonth, InfinityMode.Null) == null)
     assert(read("infinity", DayTime, InfinityMode.Clamp) == Long.MaxValue)

@@ -23,7 +23,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
 
   private def int8(value: Long) = ByteBuffer.allocate(8).putLong(value).array
 
-  test("a timestamp is a wall clock's unless it is asked for in the time zone") {
+  test("a timestamp is a wall clock's time, unless the schema has TIMESTAMP") {
     val text = "2024-07-01 12:00:00.5"
     assert(fromText(Timestamp, TimestampNTZType, text, Berlin) == micros("2024-07-01T12:00:00.5"))
     assert(fromText(Timestamp, TimestampType, text, Berlin) == micros("2024-07-01T10:00:00.5"))
@@ -38,7 +38,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     )
   }
 
-  test("a timestamptz is in UTC unless it is asked for by the clock in the time zone") {
+  test("a timestamptz is in UTC, unless the schema has TIMESTAMP_NTZ") {
     val text = "2024-07-01 12:00:00+05:30"
     assert(fromText(Timestamptz, TimestampType, text, Berlin) == micros("2024-07-01T06:30:00"))
     assert(fromText(Timestamptz, TimestampNTZType, text, Berlin) == micros("2024-07-01T08:30:00"))
@@ -53,7 +53,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     )
   }
 
-  test("the year must be Spark's after the offset is taken off") {
+  test("the year must be in Spark's range after the offset is subtracted") {
     def read(text: String) = fromText(Timestamptz, TimestampType, text)
     assert(read("10000-01-01 00:30:00+01") == micros("9999-12-31T23:30:00"))
     assert(read("0001-12-31 23:30:00-01 BC") == micros("0001-01-01T00:30:00"))
@@ -67,7 +67,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     )
   }
 
-  test("infinity is refused, NULL or the nearest date, as the option says") {
+  test("infinity is an error, NULL or the nearest date, as the option says") {
     val targets = Seq(
       (PgDate, DateType, days("0001-01-01").toInt, days("9999-12-31").toInt),
       (
@@ -109,7 +109,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("text that is no date or timestamp is refused") {
+  test("text that is not a date or timestamp is refused") {
     Seq(
       "",
       "2024",
@@ -172,7 +172,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     problem(fromText(Timestamp, TimestampNTZType, "2024-01-01 00:00:00+00"))
   }
 
-  test("binary that is out of PostgreSQL's range is refused") {
+  test("a binary value that is out of PostgreSQL's range is refused") {
     Seq(-211813488000000001L, 9223371331200000000L).foreach { value =>
       problem(fromBinary(Timestamp, TimestampNTZType, int8(value)))
       problem(fromBinary(Timestamptz, StringType, int8(value)))
@@ -186,7 +186,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a date is no timestamp, and a time is but a string") {
+  test("a date is not read as a timestamp, and a time only as a string") {
     val options = ConversionOptions()
     assert(Seq(TimestampType, TimestampNTZType, LongType).forall(PgDate.to(_, options).isEmpty))
     assert(Seq(DateType, LongType).forall(Timestamp.to(_, options).isEmpty))
@@ -196,7 +196,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     assert(PgDate.sparkType(-1) == DateType)
   }
 
-  test("a timestamp's text is java.time's, whatever the time") {
+  test("a timestamp's text has the value that java.time gives it") {
     forAll { (seed: Long, zone: Int) =>
       val micros = Math.floorMod(seed, 252455615999999999L) // years 1970 to 9969
       val offset = ZoneOffset.ofTotalSeconds(Math.floorMod(zone, 50000))

@@ -89,7 +89,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     assert(others.count(identity) > others.size * 0.9)
   }
 
-  test("the parts of an interval are the same in text and binary") {
+  test("text and binary values give the same parts of an interval") {
     rows.filter(row => row.typeName == "interval" && row.isAsPrinted).foreach { row =>
       val (byText, byBinary) = (new Interval, new Interval)
       val bytes = row.text.getBytes
@@ -102,7 +102,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("what Spark holds has the value that java.time gives it") {
+  test("Spark's value is the one that java.time gives") {
     val (epoch, start) = (LocalDate.EPOCH, LocalDate.of(2000, 1, 1))
     rows.foreach { row =>
       val number = ByteBuffer.wrap(row.binary)
@@ -123,7 +123,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("a text with a byte of it changed, added or taken is read or refused, and never fails") {
+  test("a damaged text is read or refused, and never fails otherwise") {
     val random = new Random(1)
     val alphabet = "0123456789-+:./ BCPTYMDHS@ago\u0000\u00ff"
     for (row <- rows; _ <- 1 to 20) {
@@ -142,7 +142,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("bytes of any size are read or refused, and never fail") {
+  test("bytes of any size are read or refused, and never fail otherwise") {
     val random = new Random(2)
     for {
       row <- rows.distinctBy(_.typeName)
@@ -156,7 +156,7 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  /** The value alone, with nothing around it that could be read by mistake. */
+  /** Reads the value alone, without other bytes around it. */
   private def convert(
       bytes: Array[Byte],
       target: DataType,

@@ -12,7 +12,7 @@ class ZoneOffsetsSuite extends AnyFunSuite {
 
   private def micros(epochSecond: Long) = (epochSecond - UnixEpochs) * 1000000
 
-  test("the offsets of every zone are java.time's, by UTC and by the wall clock") {
+  test("the offsets of every zone are those of java.time, by UTC and by the wall clock") {
     ZoneId.getAvailableZoneIds.asScala.foreach { id =>
       val rules = ZoneId.of(id).getRules
       val offsets = new ZoneOffsets(ZoneId.of(id))

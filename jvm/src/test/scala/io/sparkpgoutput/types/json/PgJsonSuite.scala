@@ -18,7 +18,7 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
   private def variant(json: String) = fromText(Json, VariantType, json).asInstanceOf[VariantVal]
   private def printed(json: String) = variant(json).toJson(ZoneOffset.UTC)
 
-  /** The number that the VARIANT has, which is to be none that rounds. */
+  /** The number in the VARIANT, which must be an exact one. */
   private def number(json: String): BigDecimal = {
     val value = variant(json)
     val read = new Variant(value.getValue, value.getMetadata)
@@ -42,14 +42,14 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
     assert(documents.nonEmpty)
   }
 
-  test("what a document has is in its VARIANT") {
+  test("a VARIANT has all of a document") {
     assert(
       printed("{\"b\":[1,-2.5,\"x\\n\\u00e9\\ud83d\\ude00\",true,null,{}],\"a\":{\"\":[]}}") ==
         """{"a":{"":[]},"b":[1,-2.5,"x\né😀",true,null,{}]}"""
     )
   }
 
-  test("of a key that comes twice the last value holds") {
+  test("if a key occurs twice, the last value counts") {
     assert(printed("""{"a":1,"b":2,"a":[3]}""") == """{"a":[3],"b":2}""")
   }
 
@@ -67,7 +67,7 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
     forAll { exact: Long => assert(number(exact.toString) == BigDecimal(exact)) }
   }
 
-  test("trailing zeros and exponents cost no digits") {
+  test("trailing zeros and exponents do not count as digits") {
     assert(number("1.5e3") == 1500)
     assert(number("1E+37") == BigDecimal(10).pow(37))
     assert(number("1." + "0" * 100) == 1)
@@ -89,7 +89,7 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("what is no JSON is refused") {
+  test("text that is not JSON is refused") {
     val broken = Seq("", " ", "{", "[1,]", "nul", "1 2", "{} x", "01", "+1", "NaN", "'a'", "\u0000")
     broken.foreach { json =>
       assert(problem(variant(json)) == "is not a valid json; use STRING", json)
@@ -110,7 +110,7 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
     assert(problem(variant(large)) == "is too large for VARIANT; use STRING")
   }
 
-  test("damaged documents are read or refused, and nothing worse") {
+  test("damaged documents are read or refused, and never fail otherwise") {
     val document =
       "{\"a\":[1.5e3,\"\\u00e9\\ud83d\\ude00\",null],\"b\":{\"c\":-12345678901234567890.5}}"
     forAll(Gen.chooseNum(0, document.length), Arbitrary.arbitrary[Char], Gen.chooseNum(0, 2)) {
@@ -120,7 +120,7 @@ class PgJsonSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("as STRING a document is as it was printed") {
+  test("a document that is read as STRING is the printed one") {
     val json = """{"b" : 1.50, "b":[]}"""
     assert(fromText(Json, StringType, json).toString == json)
     assert(fromBinary(Jsonb, StringType, binary(json)).toString == json)

@@ -5,7 +5,7 @@ import java.math.{BigDecimal => JavaDecimal, BigInteger}
 
 import org.scalacheck.Gen
 
-/** Numbers of many sizes, and what `numeric_send` makes of them. */
+/** Numbers of many sizes, and their binary values as `numeric_send` writes them. */
 object Numerics {
   def digits(most: Int): Gen[String] = for {
     size <- Gen.choose(1, most)
@@ -39,7 +39,7 @@ object Numerics {
     out.toByteArray
   }
 
-  /** Whether two numbers are the same, as NaN is to itself, and 0 is not to -0. */
+  /** Tells whether two numbers are the same. NaN is the same as itself, and 0 is not the same as -0. */
   def same(a: Any, b: Any): Boolean =
     java.util.Objects.equals(a.asInstanceOf[AnyRef], b.asInstanceOf[AnyRef])
 }

@@ -50,14 +50,14 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  /** Whether it is halfway between the number and one of its neighbours. */
+  /** Tells whether it is halfway between the number and one of its neighbours. */
   private def isHalfway(number: JavaDecimal, value: Double, neighbours: Double*): Boolean =
     neighbours.exists { neighbour =>
       val sum = new JavaDecimal(value).add(new JavaDecimal(neighbour))
       sum.compareTo(number.multiply(JavaDecimal.valueOf(2))) == 0
     }
 
-  test("a number printed is read as the same, as text and binary, and none shorter is") {
+  test("a printed number is the shortest that is read as the same number") {
     forAll(doubles, minSuccessful(20000)) { value =>
       val text = print(value)
       assert(Numerics.same(fromText(Float8, DoubleType, text), value))
@@ -105,7 +105,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("numbers of any size are the nearest") {
+  test("numbers of any size become the nearest") {
     val texts = for {
       digits <- Numerics.digits(22)
       exponent <- Gen.choose(-365, 330)
@@ -128,7 +128,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a NaN of any bits is the same one") {
+  test("all NaNs are the same value") {
     val float8 = fromBinary(Float8, DoubleType, Array[Byte](-1, -8, 0, 0, 0, 0, 0, 1))
     val float4 = fromBinary(Float4, FloatType, Array[Byte](-1, -64, 0, 1))
     assert(
@@ -137,7 +137,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     assert(java.lang.Float.floatToRawIntBits(float4.asInstanceOf[Float]) == 0x7fc00000)
   }
 
-  test("a float8 is no FLOAT, and bytes of another size are no value") {
+  test("a float8 is not read as FLOAT, and bytes of another size are refused") {
     assert(Float8.to(FloatType, ConversionOptions()).isEmpty)
     assert(problem(fromBinary(Float8, DoubleType, sent(1f))).contains("has 4 bytes"))
     assert(problem(fromText(Float4, FloatType, "1.5x")) == "is not a valid float4")

@@ -21,13 +21,13 @@ class PgIntegerSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("an oid has no sign") {
+  test("an oid is read without a sign") {
     assert(fromText(Oid, LongType, "4294967295") == 4294967295L)
     assert(fromBinary(Oid, LongType, int4(-1)) == 4294967295L)
     assert(fromBinary(Oid, StringType, int4(-1)).toString == "4294967295")
   }
 
-  test("a number out of range is refused, with a type that would take it") {
+  test("a number out of range is refused, with a type that takes it") {
     assert(
       problem(fromText(Int8, ShortType, "32768")) == "is out of range for SMALLINT; use INT"
     )
@@ -46,7 +46,7 @@ class PgIntegerSuite extends PropertySuite with ConversionTests {
     assert(fromText(Int8, DoubleType, "9007199254740993") == 9007199254740992.0)
   }
 
-  test("a text or bytes that are no number are refused") {
+  test("text and bytes that are not a number are refused") {
     Seq("", "-", "+1", "1 ", "0x1", "1e3", "--1").foreach { text =>
       assert(problem(fromText(Int4, IntegerType, text)) == "is not a valid int4")
     }

@@ -11,7 +11,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
   private def sent(minorUnits: Long) = ByteBuffer.allocate(8).putLong(minorUnits).array
   private def read(text: String) = fromText(PgMoney, DecimalType(19, 2), text).toString
 
-  test("text of any locale") {
+  test("the text can be of any locale") {
     Seq(
       "-$1,234.56",
       "($1,234.56)",
@@ -40,7 +40,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("whole numbers and narrow decimals where they are exact") {
+  test("whole numbers and narrow decimals are exact") {
     assert(fromText(PgMoney, IntegerType, "$12.00") == 12)
     assert(problem(fromBinary(PgMoney, IntegerType, sent(1234))) ==
       "is not a whole number; use DECIMAL(4,2) or STRING")
@@ -48,7 +48,7 @@ class PgMoneySuite extends PropertySuite with ConversionTests {
     assert(problem(fromText(PgMoney, DecimalType(3, 1), "$12.34")).contains("DECIMAL(4,2)"))
   }
 
-  test("text without digits or with too many is refused") {
+  test("text with no digits or too many is refused") {
     Seq("", "$", "-", "$92,233,720,368,547,758.08", "$10,000,000,000,000,000,000.00").foreach {
       text =>
         assert(problem(read(text)) == "is not a valid money", text)

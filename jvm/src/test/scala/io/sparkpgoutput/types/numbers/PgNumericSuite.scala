@@ -17,7 +17,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
 
   private def modifier(precision: Int, scale: Int) = ((precision << 16) | (scale & 0x7ff)) + 4
 
-  test("a number is a DECIMAL exactly, or does not fit") {
+  test("a number is exactly a DECIMAL, or it does not fit") {
     forAll(Numerics.numerics(24), decimals, minSuccessful(5000)) { (number, target) =>
       val unscaled = number.stripTrailingZeros.setScale(target.scale max number.scale).unscaledValue
       val fits = number.stripTrailingZeros.scale <= target.scale &&
@@ -39,7 +39,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a number is the nearest DOUBLE and FLOAT") {
+  test("a number becomes the nearest DOUBLE or FLOAT") {
     forAll(Numerics.numerics(45), minSuccessful(5000)) { number =>
       val binary = Numerics.send(number)
       val text = number.toPlainString
@@ -54,7 +54,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a number is the whole number that it is, or is none") {
+  test("a whole number is read exactly, and another one is refused") {
     val near = for {
       power <- Gen.oneOf(7, 8, 15, 16, 31, 32, 63, 64)
       distance <- Gen.choose(-2L, 2L)
@@ -86,14 +86,14 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("binary is printed with the digits after the point that it has") {
+  test("a binary value prints with all digits after the point") {
     forAll(Numerics.numerics(60)) { number =>
       val printed = fromBinary(PgNumeric, StringType, Numerics.send(number)).toString
       assert(printed == number.toPlainString)
     }
   }
 
-  test("what does not fit is refused with what would take it") {
+  test("a value that does not fit is refused, with a type that takes it") {
     def refused(target: DataType, text: String) = problem(fromText(PgNumeric, target, text))
     val decimal = DecimalType(5, 2)
     assert(refused(decimal, "1.239") ==
@@ -111,7 +111,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     assert(refused(DoubleType, "1e309") == "is out of range for DOUBLE; use STRING")
   }
 
-  test("the longest numbers there are") {
+  test("the longest numbers are read") {
     val digits = "7" * 131072 + "." + "3" * 16383
     assert(problem(fromText(PgNumeric, DecimalType(38, 10), digits)).endsWith("use STRING"))
     assert(problem(fromText(PgNumeric, LongType, digits)).endsWith("use STRING"))
@@ -135,7 +135,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
       "12345678901234567890123000")
   }
 
-  test("text that is no number is refused") {
+  test("text that is not a number is refused") {
     val texts = Seq(
       "",
       "-",

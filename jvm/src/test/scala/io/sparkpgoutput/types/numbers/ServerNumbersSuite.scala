@@ -59,7 +59,7 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
     assert(values.size > 600)
     values.filterNot(_.escaped).foreach { value =>
       val printed = fromBinary(value.pgType, StringType, value.binary).toString
-      // The locale of money is not known: the plain number is printed.
+      // The locale of money is not known, so the plain number is printed.
       val expected =
         if (value.pgType == PgMoney) value.text.replaceAll("[$,]", "") else value.text
       assert(printed == expected, value)
@@ -80,7 +80,7 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("numerics are the same in Java, or do not fit") {
+  test("numerics are equal to Java's BigDecimal, or do not fit") {
     for {
       value <- values if value.pgType == PgNumeric && value.text.last.isDigit
       target <- targets.collect { case decimal: DecimalType => decimal }
@@ -99,7 +99,7 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("numerics and floats are the nearest to their text") {
+  test("numerics and floats become the numbers nearest to their text") {
     values.filter(_.text.lastOption.exists(_.isDigit)).foreach { value =>
       value.pgType match {
         case PgNumeric | PgFloat.Float8 =>
@@ -126,7 +126,7 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("of whichever bytes, a value is read or refused") {
+  test("any bytes are read or refused") {
     val mutated = for {
       value <- Gen.oneOf(values)
       bytes = if (value.text.isEmpty) value.binary else value.binary ++ value.text.getBytes
@@ -150,7 +150,7 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  /** The value, comparable, or the problem. */
+  /** The value in a comparable form, or the problem. */
   private def attempt(read: => Any): Either[String, Any] =
     try Right(read match {
         case bytes: Array[Byte] => bytes.toSeq

@@ -38,7 +38,7 @@ class PgUnknownSuite extends AnyFunSuite with ConversionTests {
     "is binary, and the type with oid 16400 is not known; use BINARY, or the " +
       "option type.16400: " + TypeLookup.Declarations
 
-  test("text is read by the type that is asked for") {
+  test("text of an unknown type is read by the Spark type") {
     texts.foreach { case (target, text, value) =>
       assert(fromText(unknown, target, text) == value, target)
       problem(fromText(unknown, target, "no value"))
@@ -61,7 +61,7 @@ class PgUnknownSuite extends AnyFunSuite with ConversionTests {
     ))
   }
 
-  test("binary values are read as BINARY alone") {
+  test("binary values are read only as BINARY") {
     val value = Array[Byte](1, 2)
     assert(fromBinary(unknown, BinaryType, value).asInstanceOf[Array[Byte]].toSeq == value.toSeq)
     (StringType +: (texts.map(_._1) ++ composed.map(_._1))).foreach { target =>
@@ -73,7 +73,7 @@ class PgUnknownSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("types that no text is read as") {
+  test("text of an unknown type is not read as some Spark types") {
     Seq(
       VariantType,
       NullType,

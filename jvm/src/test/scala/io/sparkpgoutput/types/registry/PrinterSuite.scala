@@ -50,7 +50,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a damaged value is printed or refused, and nothing worse") {
+  test("a damaged value is printed or refused, and never fails otherwise") {
     val damaged = for {
       value <- Gen.oneOf(values)
       keep <- Gen.chooseNum(0, value.binary.length)
@@ -66,7 +66,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("what is cut off or goes on is refused, where the end is not the text's") {
+  test("a value that is cut off or goes on is refused") {
     val withoutText = values.filter { value =>
       types(value.typeName) match {
         case _: PgText | _: PgJson | PgJsonPath => false
@@ -80,7 +80,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a count that the value is too short for is refused before it is believed") {
+  test("a count that is too great for the value is refused before memory is allocated") {
     Seq(PgTsVector, PgTsQuery, PgHstore, PgGeometry.Polygon).foreach { pgType =>
       Seq(Int.MaxValue, -1).foreach { count =>
         assert(problem(printed(pgType, int4(count))) == s"is not a valid $pgType")
@@ -88,7 +88,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a path or polygon without points is none") {
+  test("a path or polygon without points is refused") {
     assert(problem(printed(PgGeometry.Polygon, int4(0))) == "is not a valid polygon")
     assert(problem(printed(PgGeometry.Path, bytes(1, 0, 0, 0, 0))) == "is not a valid path")
   }
@@ -105,7 +105,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a tsquery may be nested as deeply as it likes") {
+  test("a tsquery can be nested to any depth") {
     val depth = 100000
     val leaf = bytes(1, 0, 0, 'a', 0)
     val negations = Array.fill(depth)(bytes(2, 1)).flatten
@@ -134,7 +134,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("text in binary values is in the encoding of the option") {
+  test("text in binary values has the encoding of the option") {
     val text = inLatin1("é")
     assert(printed(new PgText("text"), text, latin1) == "é")
     assert(printed(PgTsVector, int4(1) ++ text ++ bytes(0, 0, 0), latin1) == "'é'")
@@ -143,7 +143,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     assert(problem(printed(new PgText("text"), text)).endsWith("use the option encoding"))
   }
 
-  test("binary xml does not declare an encoding that its text has no more") {
+  test("binary xml prints without the declaration of its encoding") {
     Seq(
       """<?xml version="1.0" encoding="LATIN1"?><é/>""" -> "<é/>",
       "<?xml version=\"1.0\" encoding=\"LATIN1\"?>\n\n<a/>" -> "\n<a/>",
@@ -167,7 +167,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     assert(fromText(PgAclItem, StringType, "a=r/b").toString == "a=r/b")
   }
 
-  test("the arrays of box alone have another delimiter") {
+  test("only arrays of box have another delimiter") {
     assert(types.values.filter(_.delimiter != ',').toSeq == Seq(PgGeometry.Box))
   }
 }

@@ -13,7 +13,7 @@ import io.sparkpgoutput.types.numbers.PgXid8
 import io.sparkpgoutput.types.{ConversionOptions, ConversionTests}
 
 class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
-  test("no oid and no name is there twice") {
+  test("no oid and no name occurs twice") {
     val all = BuiltInTypes.all.flatMap(known => Seq(known.oid, known.arrayOid)).filter(_ != 0)
     assert(all.distinct == all)
     assert(BuiltInTypes.all.map(_.pgType.name).distinct.size == BuiltInTypes.all.size)
@@ -41,7 +41,7 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     }
     // "unknown" is a pseudo-type.
     assert(BuiltInTypes.byOid.keySet -- known.map(_._2) == Set(705L))
-    // What is in no table but the catalog's own.
+    // Types that only the catalog's own tables have.
     assert(
       others.map(_._1).toSet ==
         Set(
@@ -58,7 +58,7 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     )
   }
 
-  test("declarations of types that PostgreSQL gives no oid") {
+  test("a declaration names a type whose oid PostgreSQL does not fix") {
     Seq(
       "int4" -> "int4",
       "hstore" -> "hstore",
@@ -110,26 +110,26 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     assert(sent.byOid(23) eq registry.byOid(23))
   }
 
-  test("a declared range is read as one of PostgreSQL's own is") {
+  test("a declared range is read in the same way as a built-in one") {
     val declared = TypeRegistry().declared("range:int4").get
     val binary = Array[Byte](18, 0, 0, 0, 4, 0, 0, 0, 7)
     assert(fromBinary(declared, StringType, binary).toString == "[7,)")
   }
 
-  test("a type can be read as what it is read as by default") {
+  test("each type can be read as its default Spark type") {
     BuiltInTypes.all.foreach { known =>
       assert(known.pgType.to(known.pgType.sparkType(-1), ConversionOptions()).isDefined, known)
     }
   }
 
-  test("a name is no oid") {
+  test("a name is not read as an oid") {
     val regclass = BuiltInTypes.all.find(_.oid == 2205).get.pgType
     assert(fromText(regclass, LongType, "4294967295") == 4294967295L)
     assert(problem(fromText(regclass, LongType, "orders")) == "is a name, not an oid; use STRING")
     assert(fromBinary(regclass, LongType, Array[Byte](-1, -1, -1, -1)) == 4294967295L)
   }
 
-  test("a great xid8 is no BIGINT, but a DECIMAL(20,0)") {
+  test("a great xid8 does not fit BIGINT, but fits DECIMAL(20,0)") {
     val refused = "is out of range for BIGINT; use DECIMAL(20,0) or STRING"
     val greatest = Array.fill(8)(-1: Byte)
     assert(problem(fromText(PgXid8, LongType, "9223372036854775808")) == refused)

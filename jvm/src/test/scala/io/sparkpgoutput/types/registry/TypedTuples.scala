@@ -10,7 +10,7 @@ import org.scalacheck.Gen
 import io.sparkpgoutput.protocol.Fields
 import io.sparkpgoutput.protocol.Messages.Cell
 
-/** Tuples and what they are to be read as: values that fit, that do not, and none. */
+/** Tuples and schemas for them. Values fit, do not fit, or are missing. */
 object TypedTuples {
   final case class Column(dataType: DataType, oid: Long)
 
@@ -87,7 +87,7 @@ object TypedTuples {
     1 -> Gen.oneOf("n", "u").map(kind => (kind, null, null))
   )
 
-  /** More than 64 columns too: then the bits for NULL take more than one word. */
+  /** Some have more than 64 columns, so that the bits for NULL take more than one word. */
   val shape: Gen[Seq[Column]] =
     Gen.frequency(9 -> Gen.choose(1, 8), 1 -> Gen.choose(60, 70)).flatMap(Gen.listOfN(_, columns))
 
