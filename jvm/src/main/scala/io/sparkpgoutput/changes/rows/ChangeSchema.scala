@@ -4,34 +4,41 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.protocol.StructSchema
 
-/** The columns that changes have behind those of their table. */
+/** The columns of a change that come after the columns of its table. */
 object ChangeSchema extends StructSchema {
   private val Names = ArrayType(StringType, containsNull = false)
 
-  val TABLE: Int = field("_table", StringType, "namespace.name of the table at the change")
-  val CHANGE_TYPE: Int = field("_change_type", StringType, ChangeType.all.mkString(", "))
-  val COMMIT_VERSION: Int = field("_commit_version", LongType, "LSN of the commit")
-  val COMMIT_TIMESTAMP: Int = field("_commit_timestamp", TimestampType, "time of the commit")
-  val XID: Int = field("_xid", LongType, "id of the top-level transaction")
-  val GID: Int = field("_gid", StringType, "identifier of a prepared transaction")
-  val ORIGIN: Int = field("_origin", StringType, "name of the replication origin")
+  val TABLE: Int =
+    field("_table", StringType, "The schema and the name of the table at the time of the change")
+  val CHANGE_TYPE: Int =
+    field("_change_type", StringType, "One of " + ChangeType.all.mkString(", "))
+  val COMMIT_VERSION: Int = field("_commit_version", LongType, "The LSN of the commit")
+  val COMMIT_TIMESTAMP: Int = field("_commit_timestamp", TimestampType, "The time of the commit")
+  val XID: Int = field("_xid", LongType, "The id of the top-level transaction")
+  val GID: Int = field("_gid", StringType, "The identifier of a prepared transaction")
+  val ORIGIN: Int = field("_origin", StringType, "The name of the replication origin")
   val ORDINAL: Int = field(
     "_ordinal",
     LongType,
-    "place of the row in its transaction, growing and unique, with gaps"
+    "The position of the row in its transaction. It is unique and grows, with gaps"
   )
   val POSITION: Int =
-    field("_position", LongType, "the message's value of the column that orders messages")
-  val KEYS: Int = field("_keys", Names, "the columns of the replica identity")
+    field(
+      "_position",
+      LongType,
+      "The position of the message: its value in the column that orders the messages"
+    )
+  val KEYS: Int = field("_keys", Names, "The columns of the replica identity")
   val MISSING: Int = field(
     "_missing",
     Names,
-    "the columns whose value the message does not carry: they are NULL, whatever they were"
+    "The columns that are NULL because the message does not have their value: an unchanged " +
+      "TOASTed value, or a column outside the key of an old row"
   )
 
-  /** Behind these, where there are several streams. */
+  /** The last column, if there are several sources. */
   final val Source = "_source"
 
-  /** Of a row that has all the table's columns in one. */
+  /** The column that has all columns of the table, if there is no schema. */
   final val Row = "row"
 }

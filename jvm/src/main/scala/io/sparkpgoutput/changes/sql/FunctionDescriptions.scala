@@ -2,34 +2,25 @@ package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
 
-/** What DESCRIBE FUNCTION EXTENDED shows of the table functions. */
+/** The texts that DESCRIBE FUNCTION EXTENDED shows for the table functions. */
 object FunctionDescriptions {
-  private val Messages =
-    """
+  private val arguments =
+    s"""
     Arguments:
-      * messages - the name of a table or view with one message of a replication slot a row.
-      * order - the name of the column that orders the messages, a whole number, unique within a source,
-          such as an offset or a row number; LSNs repeat and cannot serve.
-      * options - a constant map: data, the column of the messages ('data' by default); source, the
-          column that tells the streams of several slots apart; """
+      * messages - the name of a table or view. Each row has one message of a replication slot.
+      * order - the name of the column that orders the messages: a whole number that is unique within a
+          source, such as an offset or a row number. An LSN cannot serve, because LSNs repeat.
+      * options - a constant map of options:
+${ChangesOptions.list.describe}
+  """
 
   val changes: ExpressionInfo = describe(
     "pgoutput_changes",
     usage =
       """
-    _FUNC_(messages, order[, options]) - Returns the committed changes of tables, one row each: of the
+    _FUNC_(messages, order[, options]) - Returns the committed changes of tables, one in each row: the
       table's columns, then _table, _change_type, _commit_version, _commit_timestamp, _xid, _gid,
       _origin, _ordinal, _position, _keys, _missing and, with the option source, _source.
-  """,
-    arguments = Messages +
-      """tables, whose changes are wanted, such as
-          'public.orders, sales.*'; schema, the columns of the one table as DDL; without it row, 'map' (the
-          default) or 'variant', what all columns are together; schemaEvolution, what becomes of a column
-          that the schema does not take, 'error' (the default) or 'ignore'; after, the greatest
-          _commit_version of an earlier read; relations, the name of a view with earlier messages, whose
-          tables count; incomplete, what a commit without its beginning is, 'error' (the default) or
-          'skip'; abandon, the xids of streamed transactions that will have no end; and all options of
-          pgoutput_row.
   """,
     examples =
       """
@@ -42,8 +33,8 @@ object FunctionDescriptions {
   """,
     note =
       """
-    The rows have no order: that of the changes is by _commit_version and _ordinal. The messages are read
-    twice; write or persist them first where a second time could give others.
+    The rows are in no order. ORDER BY _commit_version, _ordinal is the order of the changes. The
+    function reads the messages twice. If a second read could return others, write or persist them first.
   """
   )
 
@@ -51,11 +42,9 @@ object FunctionDescriptions {
     "pgoutput_open",
     usage =
       """
-    _FUNC_(messages, order[, options]) - Returns the transactions that are open at the end of the
-      messages: with the option source _source, then _xid, _gid, state (begun, streaming, prepared),
-      first_position and changes, their number so far.
-  """,
-    arguments = Messages + """and the other options of pgoutput_changes.
+    _FUNC_(messages, order[, options]) - Returns the transactions that are still open at the end of the
+      messages, one in each row: _xid, _gid, state (begun, streaming or prepared), first_position and
+      changes, and with the option source first of all _source.
   """,
     examples =
       """
@@ -66,7 +55,8 @@ object FunctionDescriptions {
   """,
     note =
       """
-    The next read begins at the least first_position, or behind the last message where nothing is open.
+    If the positions go on from read to read, the next read begins at the least first_position, or after
+    the last message if no transaction is open. If you peek a slot again, take all of the new read.
   """
   )
 
@@ -77,10 +67,6 @@ object FunctionDescriptions {
     _FUNC_(messages, order[, options]) - Returns the tables that the messages define, one row for each:
       its name as _table; schema, its last schema as DDL; and merged_schema, the schema of all columns
       that it had in these messages, with types that take all their values.
-  """,
-    arguments =
-      Messages + """tables, the tables that you want, such as 'public.orders'; and the other
-          options of pgoutput_changes.
   """,
     examples =
       """
@@ -99,7 +85,6 @@ object FunctionDescriptions {
   private def describe(
       name: String,
       usage: String,
-      arguments: String,
       examples: String,
       note: String
   ): ExpressionInfo = new ExpressionInfo(

@@ -4,23 +4,23 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.protocol.StructSchema
 
-/** A transaction that is open at the end of a stream. */
+/** The columns of a transaction that is still open at the end of the messages. */
 object OpenTransactionSchema extends StructSchema {
-  val XID: Int = field("_xid", LongType, "id of the top-level transaction")
-  val GID: Int = field("_gid", StringType, "identifier of a transaction that is to be prepared")
+  val XID: Int = field("_xid", LongType, "The id of the top-level transaction")
+  val GID: Int = field("_gid", StringType, "The identifier of a prepared transaction")
   val STATE: Int = field(
     "state",
     StringType,
-    s"${OpenTransaction.Begun}, ${OpenTransaction.Streaming} or ${OpenTransaction.Prepared}"
+    s"One of ${OpenTransaction.Begun}, ${OpenTransaction.Streaming}, ${OpenTransaction.Prepared}"
   )
   val FIRST_POSITION: Int = field(
     "first_position",
     LongType,
-    "position of its first message, at which the next read must begin"
+    "The position of its first message"
   )
   val CHANGES: Int = field(
     "changes",
     LongType,
-    "how many messages with changes were sent so far, those of savepoints rolled back included"
+    "The number of its changes so far, with those of savepoints that were rolled back"
   )
 }
