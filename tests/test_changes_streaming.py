@@ -269,6 +269,13 @@ def test_open_transactions_are_refused(stream: Stream) -> None:
         open_transactions(stream.messages)
 
 
+def test_tables_of_a_stream_are_refused(spark: SparkSession, stream: Stream) -> None:
+    stream.messages.createOrReplaceTempView("stream")
+    with pytest.raises(AnalysisException, match=r"pgoutput_tables.*a stream has no end"):
+        spark.sql("SELECT * FROM pgoutput_tables('stream', 'seq')")
+    spark.catalog.dropTempView("stream")
+
+
 def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) -> None:
     spark.conf.unset(PROVIDER)
     try:
