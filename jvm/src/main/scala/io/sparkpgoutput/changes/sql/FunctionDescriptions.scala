@@ -79,14 +79,16 @@ ${ChangesOptions.list.describe}
       """
     Both schemas are valid for the option schema of pgoutput_changes. If the option tables names a table
     that the messages do not define, its schemas are NULL.
-  """
+  """,
+    since = "0.2.0"
   )
 
   private def describe(
       name: String,
       usage: String,
       examples: String,
-      note: String
+      note: String,
+      since: String = "0.1.0"
   ): ExpressionInfo = new ExpressionInfo(
     TableFunctions.getClass.getName.stripSuffix("$"),
     null,
@@ -96,7 +98,7 @@ ${ChangesOptions.list.describe}
     examples,
     note,
     "table_funcs",
-    "0.1.0",
+    since,
     "",
     "built-in"
   )
