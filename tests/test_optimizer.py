@@ -215,8 +215,8 @@ OLD = f"try_pgoutput_row(coalesce(d.old, d.key), {COLUMNS}, {TYPE_IDS})"
 TYPED = f"(SELECT seq, d, {NEW} AS r FROM {DECODED})"
 ONLY_TYPED = f"(SELECT seq, {NEW} AS r FROM {DECODED})"
 
-# A query of typed rows, the decodes in its plan, and the typed rows in its plan: with a tuple's name
-# if the row is read straight from the message.
+# A query of typed rows, the decodes in its plan, and the typed rows in its plan. These have a
+# tuple's name if the row is read straight from the message.
 TYPED_SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
     "one column, straight from the message": (
         f"""SELECT pgoutput_row({{decode}}(data, in_stream).new, {COLUMNS}, {TYPE_IDS}).id AS id
