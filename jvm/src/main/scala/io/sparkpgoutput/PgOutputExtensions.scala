@@ -1,7 +1,5 @@
 package io.sparkpgoutput
 
-import scala.reflect.ClassTag
-
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
@@ -10,22 +8,17 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-import io.sparkpgoutput.changes.sql.{ChangesStrategy, TableFunctions}
-import io.sparkpgoutput.decode.sql.{
-  PgLsnFormat,
-  PgLsnParse,
-  PgOutputDecode,
-  PgOutputError,
-  TryPgLsnParse,
-  TryPgOutputDecode
-}
+import io.sparkpgoutput.changes.sql.{ChangesOptions, ChangesStrategy, TableFunctions}
+import io.sparkpgoutput.decode.sql.{DecodeFunctions, LsnFunctions}
 import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
-import io.sparkpgoutput.rows.sql.{PgOutputRow, PgOutputSchema, TryPgOutputRow}
+import io.sparkpgoutput.options.{DecodeOptions, OptionList, RowOptions}
+import io.sparkpgoutput.rows.sql.{PgOutputSchema, RowFunctions}
+import io.sparkpgoutput.sql.{PositionalArguments, SqlFunction}
 
 /**
- * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds it by
- * itself where the JAR is on the class path (`META-INF/services`); `spark.sql.extensions` may name it
- * too.
+ * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds this
+ * class by itself if the JAR is on the class path (`META-INF/services`). You can also name it in
+ * `spark.sql.extensions`.
  */
 class PgOutputExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -41,24 +34,35 @@ class PgOutputExtensions extends SparkSessionExtensionsProvider {
 object PgOutputExtensions {
   type Function = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
 
-  val functions: Seq[Function] = Seq(
-    function[PgOutputDecode]("pgoutput_decode"),
-    function[TryPgOutputDecode]("try_pgoutput_decode"),
-    function[PgOutputError]("pgoutput_error"),
-    function[PgOutputRow]("pgoutput_row"),
-    function[TryPgOutputRow]("try_pgoutput_row"),
-    function[PgOutputSchema]("pgoutput_schema"),
-    function[PgLsnFormat]("pg_lsn_format"),
-    function[PgLsnParse]("pg_lsn_parse"),
-    function[TryPgLsnParse]("try_pg_lsn_parse")
-  )
+  val functions: Seq[Function] =
+    (DecodeFunctions.all ++ RowFunctions.all).map(registered) ++
+      Seq(schemaFunction) ++ LsnFunctions.all.map(registered)
 
   val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
 
-  private def function[T <: Expression: ClassTag](name: String): Function = {
-    val (info, build) = FunctionRegistryBase.build[T](name, since = None)
-    (FunctionIdentifier(name), info, arguments => build(PositionalArguments.of(name, arguments)))
+  private val optionLists: Map[String, OptionList[_]] = Map(
+    "pgoutput_decode" -> DecodeOptions.decode,
+    "try_pgoutput_decode" -> DecodeOptions.tryDecode,
+    "pgoutput_row" -> RowOptions.row,
+    "try_pgoutput_row" -> RowOptions.tryRow,
+    "pgoutput_changes" -> ChangesOptions.list
+  )
+
+  /** The options of a function as a table in Markdown, for the documentation and its tests. */
+  def optionsTable(function: String): String = optionLists(function).markdown
+
+  private def registered(function: SqlFunction): Function =
+    (function.identifier, function.info, function.call)
+
+  private def schemaFunction: Function = {
+    val name = "pgoutput_schema"
+    val (info, build) = FunctionRegistryBase.build[PgOutputSchema](name, since = None)
+    val call = (arguments: Seq[Expression]) => {
+      PositionalArguments.check(name, arguments)
+      build(arguments)
+    }
+    (FunctionIdentifier(name), info, call)
   }
 }

@@ -1,14 +1,13 @@
 package io.sparkpgoutput.changes
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
 
 /** Decodes messages of which it is known where they stand. Not thread-safe. */
-final class PositionedDecoder(encoding: TextEncoding, required: StructType) {
-  private val decoder = new MessageDecoder(encoding, required)
+final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
+  private val decoder = new MessageDecoder(encoding, selection)
 
   /**
    * The fields of a message, in memory that the next one's are written to.

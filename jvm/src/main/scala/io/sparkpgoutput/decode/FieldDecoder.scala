@@ -1,43 +1,42 @@
 package io.sparkpgoutput.decode
 
-import org.apache.spark.sql.types.StructType
-
 import io.sparkpgoutput.protocol.{MessageReader, MessageSchema, PostgresEpoch, TextEncoding}
 
 import MessageSchema._
 
-/** The fields that messages are made of: each is read, checked and written to the row. */
+/** Reads, checks and writes to the row the fields that messages are made of. */
 abstract class FieldDecoder(
     encoding: TextEncoding,
-    required: StructType,
+    selection: FieldSelection,
     filter: MessageFilter
 ) {
   import FieldDecoder._
 
   private val isUtf8 = encoding.isUtf8
 
-  final protected val struct = new StructLayout(complete, required)
+  final protected val struct = new StructLayout(schema, selection)
   final protected val in = new MessageReader
   final protected val row = new MessageRowWriter(struct)
 
   final protected var tag = 0
 
-  /** Whether a row of the message is wanted, as far as it has been read. */
+  /** Whether the filter keeps the message, as far as it has been read. */
   final protected var kept = false
 
-  /** The stream context is not known, and this reading is one of two that are tried. */
-  final protected var guessing = false
+  /** Whether the stream context is not known, and this reading is one of two that are tried. */
+  final protected var inferringContext = false
 
   final protected def xid(field: Int): Unit = row.setLong(field, in.uint32(field))
 
   /**
-   * Xid of the transaction, only inside a stream. No transaction has 0 (`InvalidTransactionId`).
+   * Xid of the transaction, only inside a stream. No transaction has the xid 0
+   * (`InvalidTransactionId`).
    */
   final protected def streamedXid(): Unit = {
     val at = in.position
     val value = in.uint32(XID)
-    if (guessing && value == 0)
-      in.fail(XID, null, "found %d, no transaction's", value, position = at)
+    if (inferringContext && value == 0)
+      in.fail(XID, null, "found %d, which is not the xid of a transaction", value, position = at)
     row.setLong(XID, value)
   }
 
@@ -47,7 +46,7 @@ abstract class FieldDecoder(
     value
   }
 
-  /** Oid of the relation, by which messages may be left out. */
+  /** Oid of the relation, by which the filter may drop the message. */
   final protected def oid(): Unit = {
     val value = in.uint32(RELATION_ID)
     kept = filter.keeps(tag, value)
@@ -61,7 +60,7 @@ abstract class FieldDecoder(
       in.fail(
         field,
         null,
-        "found %d, past what a TIMESTAMP holds",
+        "found %d, which is more than a TIMESTAMP holds",
         value,
         position = in.position - 8
       )
@@ -114,9 +113,9 @@ abstract class FieldDecoder(
   final protected def notInEncoding(field: Int, part: String): Unit =
     in.fail(field, part, s"the text is not valid $encoding")
 
-  /** The byte that was read last is none of those that can stand there. */
+  /** The byte that was read last cannot stand there. */
   final protected def unexpected(field: Int, part: String, found: Int, wanted: String): Unit =
-    in.fail(field, part, s"found %x, not $wanted", found.toLong, position = in.position - 1)
+    in.fail(field, part, s"found %x, expected $wanted", found.toLong, position = in.position - 1)
 }
 
 private object FieldDecoder {

@@ -1,58 +1,55 @@
 package io.sparkpgoutput.decode
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol.{
   DecodeFailure,
   EncodedTuple,
-  MessageSchema,
   MessageType,
   StreamContext,
   TextEncoding
 }
 
 /**
- * Decodes messages of pgoutput to rows of [[MessageSchema.schema]] or a part of it, in one pass
- * over the bytes. Whatever the part, the whole message is checked.
+ * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or a part of it, in one pass
+ * over the bytes. It checks the whole message, whichever part is selected.
  *
- * A message is the bytes that pgoutput wrote. One of zero bytes, which PostgreSQL 13 and older send
- * where an origin was dropped, is none: it gives null. Not thread-safe.
+ * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin
+ * was dropped: that gives null. A decoder is not thread-safe.
  *
  * @param encoding
  *   the encoding of the text in the messages
- * @param required
- *   the fields that rows are to have: those of the schema or some of them, in its order; structs in
- *   it likewise
+ * @param selection
+ *   the part of the schema that rows have
  * @param filter
- *   the messages that rows are wanted of
+ *   the messages that give a row
  */
 final class MessageDecoder(
     encoding: TextEncoding,
-    required: StructType = MessageSchema.schema,
+    selection: FieldSelection = FieldSelection.All,
     filter: MessageFilter = MessageFilter.all
 ) {
-  private val layouts = new MessageLayouts(encoding, required, filter)
+  private val layouts = new MessageLayouts(encoding, selection, filter)
 
   /**
-   * The row of a message, in memory that the next message's row is written to: to be copied where
-   * it is kept, as Spark's operators and expressions copy what they keep.
+   * The row of a message, in memory that the next message's row is written to. Copy the row if you
+   * keep it, as Spark's operators and expressions do.
    *
    * @param context
    *   one of [[StreamContext]]
    * @return
-   *   the row; null where the filter does not keep the message
+   *   the row; null if the filter drops the message
    * @throws MalformedMessageException
-   *   where pgoutput cannot have written the message
+   *   if pgoutput cannot have written the message
    */
   def decode(message: Array[Byte], context: Int): UnsafeRow =
     if (message.length == 0) null
     else {
-      val malformation = read(message, context)
-      if (malformation != null) {
-        throw new MalformedMessageException(malformation.describe(message))
+      val failure = read(message, context)
+      if (failure != null) {
+        throw new MalformedMessageException(failure.describe(message))
       }
       layouts.finishRow()
     }
@@ -62,8 +59,8 @@ final class MessageDecoder(
     if (message.length == 0 || read(message, context) != null) null else layouts.finishRow()
 
   /**
-   * Begins with the cells of a tuple of the message that was decoded last. Their text is as it was
-   * sent, in the encoding.
+   * Begins with the cells of a tuple of the message that was decoded last. Their text is in the
+   * encoding of the message.
    *
    * @param field
    *   key, old or new
@@ -73,10 +70,10 @@ final class MessageDecoder(
   def cells(field: Int, cells: EncodedTuple): Boolean =
     layouts.cells(field, cells)
 
-  /** What is wrong with the message; null where nothing is. */
+  /** What is wrong with the message; null if nothing is. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {
-    val malformation = if (message.length == 0) null else read(message, context)
-    if (malformation == null) null else UTF8String.fromString(malformation.describe(message))
+    val failure = if (message.length == 0) null else read(message, context)
+    if (failure == null) null else UTF8String.fromString(failure.describe(message))
   }
 
   private def read(message: Array[Byte], context: Int): DecodeFailure = {
@@ -84,7 +81,7 @@ final class MessageDecoder(
     if (messageType == null) layouts.unknown(message)
     else if (!messageType.inStream || context != StreamContext.UNKNOWN) {
       val withXid = messageType.inStream && context == StreamContext.INSIDE
-      layouts.read(message, messageType, withXid, guessing = false)
+      layouts.read(message, messageType, withXid, inferringContext = false)
     } else if (messageType.tag == MessageType.Tag.Message) readLogicalMessage(message, messageType)
     else {
       val without = guess(message, messageType, withXid = false)
@@ -93,20 +90,21 @@ final class MessageDecoder(
   }
 
   /**
-   * A message that may have an xid after its tag can often be read in one way only, because a
-   * reading must be valid to the last byte; some readings that would be are excluded where
-   * `MessageLayouts` asks for `guessing`. The reading without an xid goes first.
+   * Reads a message that may have an xid after its tag in one of the two ways. Often only one is
+   * valid to the last byte; `MessageLayouts` excludes more readings if `inferringContext` is set.
+   * The reading without an xid goes first.
    */
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
-    layouts.read(message, messageType, withXid, guessing = true)
+    layouts.read(message, messageType, withXid, inferringContext = true)
 
-  /** Of two failed readings the one that got further tells what is wrong. */
+  /** If both readings failed, the one that got further tells what is wrong. */
   private def orElse(without: DecodeFailure, withXid: DecodeFailure): DecodeFailure =
     if (withXid == null) null else if (withXid.at > without.at) withXid else without
 
   /**
-   * A logical message, of which both readings may be valid: then the one with the smaller LSN is
-   * right. An xid that is taken for the flags and the upper bytes of the LSN makes that too great.
+   * Reads a logical message, for which both readings may be valid. Then the one with the smaller LSN
+   * is right: an xid that is taken for the flags and the upper bytes of the LSN makes the LSN too
+   * great.
    */
   private def readLogicalMessage(message: Array[Byte], messageType: MessageType): DecodeFailure = {
     val without = guess(message, messageType, withXid = false)

@@ -3,7 +3,6 @@ package io.sparkpgoutput.decode
 import scala.annotation.switch
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.protocol.{
   DecodeFailure,
@@ -24,9 +23,10 @@ import MessageType.Tag
  */
 final class MessageLayouts(
     encoding: TextEncoding,
-    required: StructType,
+    selection: FieldSelection,
     filter: MessageFilter
-) extends TupleDecoder(encoding, required, filter) {
+) extends TupleDecoder(encoding, selection, filter) {
+  import MessageLayouts._
 
   private var withXid = false
   private var lsnOfMessage = 0L
@@ -36,39 +36,47 @@ final class MessageLayouts(
    *
    * @param withXid
    *   whether the xid of a transaction follows the tag
-   * @param guessing
-   *   whether that is not known, so that the reading must keep to what PostgreSQL does send
+   * @param inferringContext
+   *   whether `withXid` is a guess, so that the reading must keep to what PostgreSQL does send
    * @return
-   *   what is wrong with it; null where nothing is
+   *   what is wrong with it; null if nothing is
    */
   def read(
       message: Array[Byte],
       messageType: MessageType,
       withXid: Boolean,
-      guessing: Boolean
+      inferringContext: Boolean
   ): DecodeFailure = {
     tag = messageType.tag.toInt
     this.withXid = withXid
-    this.guessing = guessing
+    this.inferringContext = inferringContext
     kept = filter.keeps(tag)
     in.start(message)
-    forgetTuples()
+    resetTuples()
     row.start()
     row.setBytes(TYPE, messageType.nameBytes, 0, messageType.nameBytes.length)
     if (withXid) streamedXid()
     body(messageType.tag)
     in.finish()
-    in.malformation
+    in.failure
   }
 
-  /** What is wrong with a message that begins with the tag of none. */
+  /** What is wrong with a message that begins with a byte that is not a tag. */
   def unknown(message: Array[Byte]): DecodeFailure = {
     in.start(message)
-    in.fail(TYPE, null, "found %x, the tag of no message", message(0) & 0xffL, position = 0)
-    in.malformation
+    in.fail(TYPE, null, "unknown message tag %x" + hint(message), message(0) & 0xffL, position = 0)
+    in.failure
   }
 
-  /** The row of the message that was read last; null where it is not to be kept. */
+  /** What users often pass instead of a message. */
+  private def hint(message: Array[Byte]): String =
+    if (message(0) == 'w' && message.length >= XLogDataHeader) {
+      s"; if this is an XLogData message, remove its header of $XLogDataHeader bytes"
+    } else if (isHexadecimal(message)) {
+      "; if this is hexadecimal text, turn it into bytes with unhex (without a leading \\x)"
+    } else ""
+
+  /** The row of the message that was read last; null if the filter drops it. */
   def finishRow(): UnsafeRow = if (kept) row.finish() else null
 
   /** The LSN of the logical message that was read last. */
@@ -102,7 +110,7 @@ final class MessageLayouts(
   /** Message: flags, 1 for transactional; LSN; prefix; length and bytes of the content. */
   private def logicalMessage(): Unit = {
     val transactional = flag(TRANSACTIONAL)
-    if (guessing && withXid && !transactional) {
+    if (inferringContext && withXid && !transactional) {
       val problem = "found 0, but only a transactional message has an xid"
       in.fail(TRANSACTIONAL, "flags", problem, position = in.position - 1)
     }
@@ -175,7 +183,7 @@ final class MessageLayouts(
     val members = struct.struct(PG_TYPE)
     val head = row.openStruct(members)
     row.putLong(members.slot(head, PgTypeSchema.ID), in.uint32(PG_TYPE, "id"))
-    if (guessing && !withXid && in.left > 0) {
+    if (inferringContext && !withXid && in.left > 0) {
       val first = in.message(in.position)
       if (first > 0 && first < ' ') {
         in.fail(PG_TYPE, "namespace", "begins with the control character %x", first.toLong)
@@ -260,5 +268,17 @@ final class MessageLayouts(
   private def rollbackPrepared(): Unit = {
     zeroFlags(); lsn(LSN); lsn(END_LSN); timestamp(PREPARE_TIMESTAMP); timestamp(TIMESTAMP)
     xid(XID); string(GID)
+  }
+}
+
+private object MessageLayouts {
+
+  /** The tag, three 64-bit integers: see "Streaming Replication Protocol". */
+  final private val XLogDataHeader = 25
+
+  /** Whether all bytes are hexadecimal digits, maybe after the `\\x` of PostgreSQL's bytea text. */
+  private def isHexadecimal(message: Array[Byte]): Boolean = {
+    val digits = if (message.startsWith("\\x".getBytes)) message.drop(2) else message
+    digits.length % 2 == 0 && digits.forall(byte => Character.digit(byte.toChar, 16) >= 0)
   }
 }

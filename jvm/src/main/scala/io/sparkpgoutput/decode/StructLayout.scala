@@ -1,57 +1,62 @@
 package io.sparkpgoutput.decode
 
-import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
-
-import io.sparkpgoutput.protocol.TupleSchema
+import org.apache.spark.sql.types.StructType
 
 /**
- * Where the members of a struct stand in rows that have only those of them that are required, so
- * that a message's layout can be written down for the whole struct and serve for any part of it.
+ * The places of a struct's members in rows that have only the selected ones. So the layout of a
+ * message is written down once, for the whole struct, and serves for any part of it.
  *
- * @param full
+ * @param struct
  *   the struct with all its members
- * @param required
- *   the same with some of them, in the same order; structs and arrays of structs in it likewise
  */
-final class StructLayout(full: StructType, required: StructType) {
+final class StructLayout(struct: StructType, selection: FieldSelection) {
+  import FieldSelection.{CellsName, Elements, structOf}
   import StructLayout._
 
-  /** The number of members that are required. */
-  val size: Int = required.length
+  private val selected: Map[String, (Int, FieldSelection)] =
+    selection.members(struct).zipWithIndex.map { case ((member, part), position) =>
+      member.name -> (position, part)
+    }.toMap
 
-  private val slots: Array[Int] =
-    full.fieldNames.map { name =>
-      val position = required.fieldNames.indexOf(name)
-      if (position < 0) Absent else firstSlot(size) + 8 * position
+  /** The number of members that are selected. */
+  val size: Int = selected.size
+
+  private val slots: Array[Int] = struct.fieldNames.map(slotOf)
+
+  private val cells: Int = slotOf(CellsName)
+
+  private val texts: Array[Array[Int]] = struct.fieldNames.map(name =>
+    selected.get(name) match {
+      case Some((_, Elements(positions))) => positions.toArray.sorted
+      case _                              => null
     }
+  )
 
-  private val wanted: Array[Array[Int]] = full.fields.map { member =>
-    required.find(_.name == member.name).flatMap(TupleSchema.elements).map(_.toArray).orNull
+  private val structs: Array[StructLayout] = struct.fields.map { member =>
+    val part = selected.get(member.name).fold[FieldSelection](FieldSelection.Nothing)(_._2)
+    structOf(member.dataType).map(new StructLayout(_, part)).orNull
   }
 
-  private val structs: Array[StructLayout] = full.fields.map { member =>
-    structOf(member.dataType).map { nested =>
-      val kept = required.find(_.name == member.name).flatMap(found => structOf(found.dataType))
-      new StructLayout(nested, kept.getOrElse(new StructType))
-    }.orNull
-  }
+  private def slotOf(name: String): Int =
+    selected.get(name).fold(Absent) { case (position, _) => firstSlot(size) + 8 * position }
 
-  /**
-   * The slot of a member of the struct that begins at `head`; `Absent` where it is not required.
-   */
+  /** The slot of a member of the struct that begins at `head`; `Absent` if it is not selected. */
   def slot(head: Int, member: Int): Int = {
     val slot = slots(member)
     if (slot < 0) Absent else head + slot
   }
 
-  /** The member's null bit, of the first 64; none where it is not required. */
+  /** The slot of a tuple's cells as they stand in the message; `Absent` if they are not selected. */
+  def cellsSlot(head: Int): Int = if (cells < 0) Absent else head + cells
+
+  /** The member's null bit, of the first 64; none if it is not selected. */
   def nullBit(member: Int): Long = {
     val slot = slots(member)
     if (slot < 0) 0 else 1L << ((slot - firstSlot(size)) >> 3)
   }
 
-  /** The positions of the elements that are required of a tuple's text; null for all. */
-  def elements(member: Int): Array[Int] = wanted(member)
+  /** The positions of the elements that are selected of a tuple's text; null for all. */
+  def elements(member: Int): Array[Int] = texts(member)
 
   /** The member, a struct or an array of structs. */
   def struct(member: Int): StructLayout = structs(member)
@@ -59,15 +64,9 @@ final class StructLayout(full: StructType, required: StructType) {
 
 object StructLayout {
 
-  /** What is written to it is not wanted. */
+  /** What is written to this slot is not wanted. */
   final val Absent = -1
 
   /** Where the slots begin, after the null bits. */
   def firstSlot(members: Int): Int = ((members + 63) >> 6) << 3
-
-  private def structOf(dataType: DataType): Option[StructType] = dataType match {
-    case struct: StructType               => Some(struct)
-    case ArrayType(struct: StructType, _) => Some(struct)
-    case _                                => None
-  }
 }

@@ -1,37 +1,35 @@
 package io.sparkpgoutput.decode
 
-import org.apache.spark.sql.types.StructType
-
 import io.sparkpgoutput.protocol.{EncodedTuple, MessageSchema, TextEncoding, TupleSchema}
 
 import MessageSchema.{KEY, NEW, OLD}
 import StructLayout.Absent
 import EncodedTuple.{CellHead, TupleHead, cellEnd}
-import TupleSchema._
+import TupleSchema.{BINARY, KINDS, TEXT}
 
 /**
  * The tuples of row changes: TupleData in the PostgreSQL documentation, `logicalrep_write_tuple`.
  */
 abstract class TupleDecoder(
     encoding: TextEncoding,
-    required: StructType,
+    selection: FieldSelection,
     filter: MessageFilter
-) extends FieldDecoder(encoding, required, filter) {
+) extends FieldDecoder(encoding, selection, filter) {
   import TupleDecoder._
 
   private val firstCells = new Array[Int](MessageSchema.schema.length)
   private val columnCounts = new Array[Int](MessageSchema.schema.length)
   private val walked = new EncodedTuple
 
-  /** Before a message is read. */
-  final protected def forgetTuples(): Unit = {
+  /** Forgets the tuples of the message before. */
+  final protected def resetTuples(): Unit = {
     firstCells(KEY) = NoTuple
     firstCells(OLD) = NoTuple
     firstCells(NEW) = NoTuple
   }
 
   /**
-   * Begins with the cells of a tuple of the message that was read last; false where it has none.
+   * Begins with the cells of a tuple of the message that was read last; false if it has no such tuple.
    */
   final def cells(field: Int, cells: EncodedTuple): Boolean = {
     val hasTuple = firstCells(field) != NoTuple
@@ -53,7 +51,7 @@ abstract class TupleDecoder(
     else writeTuple(field, columns, if (wanted) struct.struct(field) else Unwanted)
   }
 
-  /** Writes what is wanted of a tuple, in the order of the struct's members. */
+  /** Writes what is selected of a tuple, in the order of the struct's members. */
   private def writeTuple(field: Int, columns: Int, members: StructLayout): Unit = {
     val texts = members.elements(TEXT)
     val head = row.openStruct(members)
@@ -70,17 +68,16 @@ abstract class TupleDecoder(
       in.moveTo(firstCells(field))
       binaryArray(field, head, members.slot(head, BINARY), columns)
     }
-    if (members.slot(head, CELLS) >= 0 && in.ok) {
+    if (members.cellsSlot(head) >= 0 && in.ok) {
       val start = firstCells(field) - TupleHead
-      row.putBytes(head, members.slot(head, CELLS), in.message, start, in.position - start)
+      row.putBytes(head, members.cellsSlot(head), in.message, start, in.position - start)
     }
     row.setNested(field, head)
   }
 
   /**
-   * Goes past a tuple's cells, of which nothing is wanted and whose text is known to be valid.
-   *
-   * As in `textArray`, positions are in local variables.
+   * Skips a tuple's cells, if nothing of them is written and their text is known to be valid. The
+   * position is in a local variable, as in `textArray`.
    */
   private def checkCells(field: Int, columns: Int): Unit = {
     val message = in.message
@@ -96,10 +93,11 @@ abstract class TupleDecoder(
   }
 
   /**
-   * Reads a tuple's cells, writes their kinds and the array of the text ones; counts the binary.
+   * Reads a tuple's cells, writes their kinds and the array of the text ones; returns the number of
+   * binary ones.
    *
-   * Most of the time goes here. So the positions, in the message and in the row, are in local
-   * variables: as fields they would be stored with each cell and waited for with the next.
+   * Decoding spends most of its time here. So the positions in the message and in the row are in
+   * local variables: as fields, they would be stored with each cell and loaded again for the next.
    */
   private def textArray(field: Int, tuple: Int, slot: Int, kinds: Int, columns: Int): Int = {
     val array = row.openArray(slot, columns)
@@ -138,7 +136,7 @@ abstract class TupleDecoder(
     binaryCells
   }
 
-  /** Writes the array of the text cells, of which only some elements are wanted. */
+  /** Writes the array of the text cells, of which only some elements are selected. */
   private def textElements(tuple: Int, slot: Int, field: Int, wanted: Array[Int]): Unit = {
     val columns = columnCounts(field)
     val array = row.openNullArray(slot, columns)
@@ -155,7 +153,7 @@ abstract class TupleDecoder(
     row.closeNested(tuple, slot, array)
   }
 
-  /** Finds out what is wrong with a cell, through the reader; returns no position. */
+  /** Lets the reader fail at a malformed cell; returns no position. */
   private def malformedCell(field: Int, cell: Int, at: Int): Int = {
     in.moveTo(at)
     in.column = cell + 1
@@ -168,7 +166,7 @@ abstract class TupleDecoder(
     -1
   }
 
-  /** Reads cells that have been checked once more, and writes the array of the binary ones. */
+  /** Reads cells again that have been checked, and writes the array of the binary ones. */
   private def binaryArray(field: Int, tuple: Int, slot: Int, columns: Int): Unit = {
     val array = row.openArray(slot, columns)
     var cell = 0
@@ -187,9 +185,9 @@ abstract class TupleDecoder(
 
 object TupleDecoder {
   final private val NoTuple = -1
-  private val Unwanted = new StructLayout(complete, new StructType)
+  private val Unwanted = new StructLayout(TupleSchema.schema, FieldSelection.Nothing)
 
-  /** Whether no more is written of a tuple than what is found once its cells have been checked. */
+  /** Whether all that is written of a tuple can be found after its cells have been checked. */
   private def isChecked(members: StructLayout) =
     members.slot(0, KINDS) < 0 && members.slot(0, BINARY) < 0 &&
       (members.slot(0, TEXT) < 0 || members.elements(TEXT) != null)

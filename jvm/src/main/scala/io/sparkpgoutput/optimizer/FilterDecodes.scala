@@ -5,13 +5,14 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.decode.MessageFilter
-import io.sparkpgoutput.decode.sql.{DecodeFunction, PrunedDecode}
+import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.protocol.MessageSchema
 
 /**
- * Lets a decode below a filter leave out the messages that the filter drops by their type or table:
- * their rows become NULL, for which the same conditions are not true either. And marks what is
- * decoded for a filter and for the operators above it, lest Spark copy the decode into the filter.
+ * Lets a decode below a filter drop the messages that the filter drops by their type or table. Their
+ * rows become NULL, for which the filter's conditions are not true either. The rule also marks a
+ * decode that both a filter and operators above it use, so that Spark does not copy it into the
+ * filter.
  */
 object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
@@ -24,24 +25,24 @@ object FilterDecodes {
       Filter(condition, Project(marked, child))
   }
 
-  /** Whether it decodes something that the condition asks for. */
+  /** Whether the column decodes something that the condition uses. */
   private def decoded(column: NamedExpression, condition: Expression): Boolean =
-    column.exists(_.isInstanceOf[DecodeFunction]) &&
+    column.exists(_.isInstanceOf[DecodeMessage]) &&
       condition.references.contains(column.toAttribute)
 
   private def mark(column: NamedExpression, condition: Expression): NamedExpression = {
     val kept = column match {
-      case Alias(decode: DecodeFunction, _) =>
+      case Alias(decode: DecodeMessage, _) =>
         and(decode.filter, keptBy(condition, column.toAttribute))
       case _ => MessageFilter.all
     }
-    column.transform { case decode: DecodeFunction =>
-      PrunedDecode.of(decode).copy(filter = kept, shared = true)
-    }.asInstanceOf[NamedExpression]
+    column
+      .transform { case decode: DecodeMessage => decode.copy(filter = kept, shared = true) }
+      .asInstanceOf[NamedExpression]
   }
 
   private def keptBy(condition: Expression, column: Attribute): MessageFilter = {
-    def found(field: Int) = AdmittedValues.of(condition)(isField(column, field))
+    def found(field: Int) = FilterValues.of(condition)(isField(column, field))
     MessageFilter(
       found(MessageSchema.TYPE).map(_.map(_.asInstanceOf[UTF8String].toString)),
       found(MessageSchema.RELATION_ID).map(_.map(_.asInstanceOf[Long]))
@@ -50,8 +51,8 @@ object FilterDecodes {
 
   private def and(a: MessageFilter, b: MessageFilter): MessageFilter =
     MessageFilter(
-      AdmittedValues.both(Seq(a.types, b.types)),
-      AdmittedValues.both(Seq(a.relationIds, b.relationIds))
+      FilterValues.both(Seq(a.types, b.types)),
+      FilterValues.both(Seq(a.relationIds, b.relationIds))
     )
 
   private def isField(column: Attribute, field: Int)(expression: Expression): Boolean =

@@ -56,7 +56,7 @@ object PruneChanges extends Rule[LogicalPlan] {
 
   private def filtered(changes: ChangesOperator, condition: Expression): LogicalPlan = {
     def admitted(column: Option[Attribute]) = column.flatMap { wanted =>
-      AdmittedValues.of(condition)(_.semanticEquals(wanted)).map(_.map(_.toString))
+      FilterValues.of(condition)(_.semanticEquals(wanted)).map(_.map(_.toString))
     }
     changes.withValues(admitted(changes.table), admitted(changes.changeType))
   }

@@ -6,29 +6,28 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical._
 
-import io.sparkpgoutput.decode.sql.DecodeFunction
+import io.sparkpgoutput.decode.sql.DecodeMessage
 
 /**
- * Makes decodes of the same message one: what an operator and those above it need of a message is
- * decoded in a projection below it, once for each row. A decode is put there only if the operator
- * evaluates it for each row anyway.
+ * Decodes each message once: a projection below an operator decodes what the operator and those above
+ * it need. A decode moves there only if the operator evaluates it for each row anyway.
  */
 object ShareDecodes extends PredicateHelper {
   def apply(plan: LogicalPlan): LogicalPlan = new ShareDecodes().shareAll(plan)
 
-  private def decodesIn(expressions: Seq[Expression]): Seq[DecodeFunction] =
-    expressions.flatMap(_.collect { case decode: DecodeFunction if canMove(decode) => decode })
+  private def decodesIn(expressions: Seq[Expression]): Seq[DecodeMessage] =
+    expressions.flatMap(_.collect { case decode: DecodeMessage if canMove(decode) => decode })
 
-  /** Not one of a lambda function's variable, or of a random choice. */
-  private def canMove(decode: DecodeFunction): Boolean =
+  /** A decode of a lambda function's variable, or of a random choice, stays where it is. */
+  private def canMove(decode: DecodeMessage): Boolean =
     decode.deterministic && decode.references.nonEmpty &&
       !decode.exists(_.isInstanceOf[NamedLambdaVariable])
 
   /**
-   * The decodes that an expression evaluates whenever it is evaluated, and whose errors it shows.
+   * The decodes that an expression always evaluates, and whose errors it shows.
    */
-  private def evaluatedIn(expression: Expression): Seq[DecodeFunction] = expression match {
-    case decode: DecodeFunction => Seq(decode)
+  private def evaluatedIn(expression: Expression): Seq[DecodeMessage] = expression match {
+    case decode: DecodeMessage => Seq(decode)
     case conditional: ConditionalExpression =>
       conditional.alwaysEvaluatedInputs.flatMap(evaluatedIn)
     case And(left, _)                  => evaluatedIn(left)
@@ -41,7 +40,7 @@ object ShareDecodes extends PredicateHelper {
     case other                             => other.children.flatMap(evaluatedIn)
   }
 
-  /** Each side of each equality of an equi-join. */
+  /** The sides of the equalities of an equi-join. */
   private def joinKeys(join: Join): Seq[Expression] =
     join.condition.toSeq.flatMap(splitConjunctivePredicates).flatMap {
       case EqualTo(a, b) if onSides(join, a, b) || onSides(join, b, a) => Seq(a, b)
@@ -57,24 +56,24 @@ final private class ShareDecodes extends PredicateHelper {
   import ShareDecodes._
 
   /**
-   * The columns that hold a decode's row, by the decode. A column is to be had where it is output.
+   * The columns that hold a decode's row, by the decode. A column can be used where it is output.
    */
   private val columns = mutable.Map.empty[Expression, List[Attribute]].withDefaultValue(Nil)
 
-  /** The plan with the same output. */
+  /** The plan, with the same output. */
   def shareAll(plan: LogicalPlan): LogicalPlan = restore(plan, share(plan, Set.empty))
 
   private def restore(plan: LogicalPlan, shared: LogicalPlan): LogicalPlan =
     if (shared.output == plan.output) shared else Project(plan.output, shared)
 
   /**
-   * The plan with the same output and maybe more behind it.
+   * The plan, with the same output and maybe more columns after it.
    *
    * @param above
-   *   the decodes in the operators above that get columns from here
+   *   the decodes in the operators above that take columns from here
    */
   private def share(plan: LogicalPlan, above: Set[Expression]): LogicalPlan =
-    if (!PassingOperators.contains(plan)) plan.mapChildren(shareAll)
+    if (!TransparentOperators.contains(plan)) plan.mapChildren(shareAll)
     else {
       val wanted = above ++ decodesIn(plan.expressions).map(_.canonicalized)
       val operator = reuse(plan.mapChildren(share(_, wanted)))
@@ -87,13 +86,13 @@ final private class ShareDecodes extends PredicateHelper {
   private def register(plan: LogicalPlan): Unit = plan match {
     case Project(list, _) =>
       list.foreach {
-        case alias @ Alias(decode: DecodeFunction, _) if canMove(decode) => remember(decode, alias)
-        case _                                                           =>
+        case alias @ Alias(decode: DecodeMessage, _) if canMove(decode) => remember(decode, alias)
+        case _                                                          =>
       }
     case _ =>
   }
 
-  private def remember(decode: DecodeFunction, alias: Alias): Unit = {
+  private def remember(decode: DecodeMessage, alias: Alias): Unit = {
     val key = decode.canonicalized
     columns(key) = alias.toAttribute :: columns(key)
   }
@@ -101,16 +100,16 @@ final private class ShareDecodes extends PredicateHelper {
   private def column(decode: Expression, from: Seq[LogicalPlan]): Option[Attribute] =
     columns(decode.canonicalized).find(attribute => from.exists(_.outputSet.contains(attribute)))
 
-  /** Takes from the input what was decoded there. */
+  /** Takes the rows that the input has decoded already. */
   private def reuse(plan: LogicalPlan): LogicalPlan = plan.transformExpressions {
-    case decode: DecodeFunction => column(decode, plan.children).getOrElse(decode)
+    case decode: DecodeMessage => column(decode, plan.children).getOrElse(decode)
   }
 
   /**
-   * The decodes to be put below an operator: those of a filter, to be filtered early, of keys,
-   * which are evaluated more than once, and those that are there twice or needed above once more.
+   * The decodes that move below an operator: a filter's, so that messages are dropped early; those of
+   * keys, which Spark evaluates more than once; and those that are used twice, here or above.
    */
-  private def worthMoving(operator: LogicalPlan, above: Set[Expression]): Seq[DecodeFunction] = {
+  private def worthMoving(operator: LogicalPlan, above: Set[Expression]): Seq[DecodeMessage] = {
     val all = decodesIn(operator.expressions).groupBy(_.canonicalized)
     val input = operator.children.map(_.outputSet)
     evaluatedBy(operator).distinctBy(_.canonicalized).filter { decode =>
@@ -124,14 +123,14 @@ final private class ShareDecodes extends PredicateHelper {
   }
 
   /** The decodes that an operator evaluates for each row of its input. */
-  private def evaluatedBy(operator: LogicalPlan): Seq[DecodeFunction] = operator match {
+  private def evaluatedBy(operator: LogicalPlan): Seq[DecodeMessage] = operator match {
     case Filter(condition, _) => split(condition)._2.headOption.toSeq.flatMap(evaluatedIn)
     case _: Project | _: Aggregate | _: Sort => operator.expressions.flatMap(evaluatedIn)
     case join: Join                          => joinKeys(join).flatMap(evaluatedIn)
     case _                                   => Nil
   }
 
-  private def moveBelow(operator: LogicalPlan, decode: DecodeFunction): LogicalPlan = {
+  private def moveBelow(operator: LogicalPlan, decode: DecodeMessage): LogicalPlan = {
     val alias = Alias(decode, "decoded")()
     remember(decode, alias)
     operator match {
@@ -149,14 +148,14 @@ final private class ShareDecodes extends PredicateHelper {
   }
 
   /**
-   * The conditions that can stay in front of a decode, and the others in their order: those before
-   * the first that decodes, and such that a source may have been given to skip data by.
+   * The conditions that can stay in front of a decode, and the others in their order. In front are
+   * those before the first that decodes, and those that Spark may have given a source to skip data.
    */
   private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
     val (leading, rest) =
-      splitConjunctivePredicates(condition).span(!_.exists(_.isInstanceOf[DecodeFunction]))
+      splitConjunctivePredicates(condition).span(!_.exists(_.isInstanceOf[DecodeMessage]))
     val (simple, staying) =
-      rest.partition(c => SimpleConditions.contains(c) && !usesDecodedColumn(c))
+      rest.partition(c => InfallibleConditions.contains(c) && !usesDecodedColumn(c))
     (leading ++ simple, staying)
   }
 

@@ -3,11 +3,11 @@ package io.sparkpgoutput.protocol
 /**
  * Reads a message's fields one after the other, each checked against what is left.
  *
- * The first field that does not fit is kept as `malformation`; from then on nothing is left, reads
- * give 0, and the caller may go on to where it next looks at `ok`. No exception is thrown: with an
- * unknown stream context a failing first reading is ordinary.
+ * The reader keeps the first field that does not fit as `failure`. From then on nothing is left and
+ * reads give 0, so the caller may go on to where it next looks at `ok`. The reader throws no
+ * exception, because with an unknown stream context the first reading of a message often fails.
  *
- * Integers are big-endian and unsigned but where said otherwise.
+ * Integers are big-endian and unsigned, unless said otherwise.
  */
 final class MessageReader {
   import MessageReader._
@@ -16,7 +16,7 @@ final class MessageReader {
   private var bytes = copy
   private var limit = 0
   private var at = 0
-  private var failure: DecodeFailure = _
+  private var firstFailure: DecodeFailure = _
   private var ascii = false
 
   /** The number of the column that is being read, for error messages; 0 outside of columns. */
@@ -38,7 +38,7 @@ final class MessageReader {
     }
     at = 1
     column = 0
-    failure = null
+    firstFailure = null
     ascii = false
   }
 
@@ -47,8 +47,8 @@ final class MessageReader {
   def end: Int = limit
   def position: Int = at
   def left: Int = limit - at
-  def malformation: DecodeFailure = failure
-  def ok: Boolean = failure == null
+  def failure: DecodeFailure = firstFailure
+  def ok: Boolean = firstFailure == null
 
   /** Goes to a position, to read the fields from there. */
   def moveTo(position: Int): Unit = if (ok) at = position
@@ -62,7 +62,7 @@ final class MessageReader {
       position: Int = at
   ): Unit =
     if (ok) {
-      failure = new DecodeFailure(position, field, column, part, problem, found, wanted)
+      firstFailure = new DecodeFailure(position, field, column, part, problem, found, wanted)
       limit = at
     }
 
@@ -98,7 +98,7 @@ final class MessageReader {
   def flags(most: Int, field: Int = -1): Int = {
     val value = uint8(field, "flags")
     if (value > most) {
-      fail(field, "flags", "found %d, the most is %d", value.toLong, most.toLong, at - 1)
+      fail(field, "flags", "found %d, expected at most %d", value.toLong, most.toLong, at - 1)
       0
     } else value
   }

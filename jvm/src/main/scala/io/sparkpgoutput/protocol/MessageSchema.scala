@@ -57,6 +57,11 @@ object MessageSchema extends StructSchema {
   )
   val RELATION: Int = field("relation", RelationSchema.schema, "RELATION: the table")
   val PG_TYPE: Int = field("pg_type", PgTypeSchema.schema, "TYPE: the type")
+
+  /**
+   * The first of the tuples. From here on there are tuples only, up to the last field: the table
+   * changes rely on that, so add other fields before this one.
+   */
   val KEY: Int = field(
     "key",
     TupleSchema.schema,
@@ -70,12 +75,6 @@ object MessageSchema extends StructSchema {
       "UPDATE, DELETE: the old row, if the table has REPLICA IDENTITY FULL"
     )
   val NEW: Int = field("new", TupleSchema.schema, "INSERT, UPDATE: the new row")
-
-  /** With what the optimizer may ask for besides. */
-  lazy val complete: StructType = StructType(schema.map { member =>
-    if (member.dataType == TupleSchema.schema) member.copy(dataType = TupleSchema.complete)
-    else member
-  })
 
   private def typeNames: String = MessageType.all.map(_.name).mkString(", ")
 }
@@ -138,27 +137,4 @@ object TupleSchema extends StructSchema {
     "One element for each column. It is NULL if the kind is not b. The array is NULL if " +
       "no kind is b"
   )
-
-  /**
-   * Not among the members that users see: the tuple as it stands in the message, number of columns
-   * and cells, for what reads typed rows from it.
-   */
-  val CELLS: Int = BINARY + 1
-
-  lazy val complete: StructType = schema.add("cells", BinaryType)
-
-  /** The text, of which only the elements with these positions are wanted; others may be NULL. */
-  def withElements(text: StructField, positions: Set[Int]): StructField = {
-    val sorted = positions.toArray.sorted.map(_.toLong)
-    val marked = new MetadataBuilder().withMetadata(text.metadata).putLongArray(Elements, sorted)
-    text.copy(metadata = marked.build())
-  }
-
-  /** Those positions, in their order; None where all are wanted. */
-  def elements(text: StructField): Option[Seq[Int]] =
-    Option.when(text.metadata.contains(Elements))(
-      text.metadata.getLongArray(Elements).toSeq.map(_.toInt)
-    )
-
-  private val Elements = "elements"
 }

@@ -20,6 +20,13 @@ final class TextEncoding private (val charset: Charset) extends Serializable {
 
   override def toString: String = charset.name
 
+  /** Decodes with the same encoding are the same expression to Spark. */
+  override def equals(other: Any): Boolean = other match {
+    case encoding: TextEncoding => encoding.charset == charset
+    case _                      => false
+  }
+  override def hashCode: Int = charset.hashCode
+
   /** The same text in UTF-8; null where the bytes are no text in this encoding. */
   def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
     try {

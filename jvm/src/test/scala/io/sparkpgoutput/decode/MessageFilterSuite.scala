@@ -7,7 +7,6 @@ import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol.{
   Fields,
   Message,
-  MessageSchema,
   MessageType,
   Messages,
   StreamContext,
@@ -26,7 +25,7 @@ class MessageFilterSuite extends PropertySuite {
   private val ids = Seq(0L, 16384L, 16400L, 0x7fffffffL, 0x80000000L, 0xffffffffL)
 
   private def decoder(filter: MessageFilter) =
-    new MessageDecoder(TextEncoding.Utf8, MessageSchema.schema, filter)
+    new MessageDecoder(TextEncoding.Utf8, FieldSelection.All, filter)
 
   private val types: Gen[Option[Set[String]]] =
     Gen.option(Gen.someOf(MessageType.all.map(_.name)).map(_.toSet))

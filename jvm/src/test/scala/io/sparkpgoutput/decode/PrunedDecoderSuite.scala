@@ -1,6 +1,10 @@
 package io.sparkpgoutput.decode
 
-import org.apache.spark.sql.catalyst.expressions.{InterpretedUnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{
+  BoundReference,
+  InterpretedUnsafeProjection,
+  UnsafeRow
+}
 import org.apache.spark.sql.types.StructType
 
 import org.scalacheck.Gen
@@ -16,7 +20,7 @@ import io.sparkpgoutput.protocol.{
   TextEncoding
 }
 
-/** Rows with a part of the fields are the same part of the whole row. */
+/** A row with a part of the fields is the same part of the whole row. */
 class PrunedDecoderSuite extends PropertySuite {
   private val messages = new Messages()
   private val whole = new MessageDecoder(TextEncoding.Utf8)
@@ -24,20 +28,27 @@ class PrunedDecoderSuite extends PropertySuite {
     Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 
   /** What Spark's own writer makes of the fields of the whole row. */
-  private def expected(message: Message, required: StructType): UnsafeRow = {
+  private def expected(message: Message, selection: FieldSelection): UnsafeRow = {
     val row = whole.decode(message.bytes, message.context)
-    InterpretedUnsafeProjection
-      .createProjection(RequiredSchemas.references(required))
-      .apply(Rows.part(row, MessageSchema.schema, required))
+    val fields = selection.members(MessageSchema.schema).zipWithIndex.map {
+      case ((field, part), ordinal) =>
+        BoundReference(ordinal, part.prune(field.dataType), nullable = true)
+    }
+    InterpretedUnsafeProjection.createProjection(fields).apply(Selections.part(row, selection))
   }
 
-  private def decoder(required: StructType) = new MessageDecoder(TextEncoding.Utf8, required)
+  private def decoder(selection: FieldSelection) =
+    new MessageDecoder(TextEncoding.Utf8, selection)
+
+  /** The row of a decoder, in objects. */
+  private def generic(row: UnsafeRow, selection: FieldSelection) =
+    Rows.all(row, selection.prune(MessageSchema.schema).asInstanceOf[StructType])
 
   MessageType.all.foreach { messageType =>
     test(s"${messageType.name}: byte by byte what Spark writes for the required fields") {
-      forAll(messages.ofType(messageType), RequiredSchemas.any) { (message, required) =>
-        val row = decoder(required).decode(message.bytes, message.context)
-        assert(row == expected(message, required))
+      forAll(messages.ofType(messageType), Selections.any) { (message, selection) =>
+        val row = decoder(selection).decode(message.bytes, message.context)
+        assert(row == expected(message, selection))
       }
     }
   }
@@ -45,21 +56,21 @@ class PrunedDecoderSuite extends PropertySuite {
   test("text in other encodings likewise") {
     val encoding = TextEncoding.of("EUC_JP").get
     val all = new MessageDecoder(encoding)
-    forAll(new Messages(encoding.charset).any, RequiredSchemas.any) { (message, required) =>
-      val row = new MessageDecoder(encoding, required).decode(message.bytes, message.context)
+    forAll(new Messages(encoding.charset).any, Selections.any) { (message, selection) =>
+      val row = new MessageDecoder(encoding, selection).decode(message.bytes, message.context)
       val wholeRow = all.decode(message.bytes, message.context)
-      assert(Rows.part(row, required, required) ==
-        Rows.part(wholeRow, MessageSchema.schema, required))
+      assert(generic(row, selection) ==
+        Selections.part(wholeRow, selection))
     }
   }
 
   test("what was in the buffer before does not show in a row") {
-    forAll(RequiredSchemas.any, Gen.listOfN(5, messages.any), Gen.choose(0.0, 1.0)) {
-      (required, several, part) =>
-        val used = decoder(required)
+    forAll(Selections.any, Gen.listOfN(5, messages.any), Gen.choose(0.0, 1.0)) {
+      (selection, several, part) =>
+        val used = decoder(selection)
         several.foreach { message =>
           val row = used.decode(message.bytes, message.context)
-          assert(row == expected(message, required))
+          assert(row == expected(message, selection))
           // Ones, then a row that is given up halfway: what is left of both is not to be seen.
           java.util.Arrays.fill(row.getBaseObject.asInstanceOf[Array[Byte]], -1.toByte)
           used.decodeOrNull(
@@ -70,8 +81,8 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("a row has the number of fields that are required, none if need be") {
-    val none = decoder(new StructType)
+  test("a row has the number of fields that are selection, none if need be") {
+    val none = decoder(FieldSelection.Nothing)
     forAll(messages.any) { message =>
       val row = none.decode(message.bytes, message.context)
       assert(row.numFields == 0)
@@ -80,10 +91,10 @@ class PrunedDecoderSuite extends PropertySuite {
     assert(none.decode(Array.emptyByteArray, StreamContext.UNKNOWN) == null)
   }
 
-  test("the same messages are malformed, for the same reason, whatever is required") {
-    forAll(Mutations.of(messages.any), RequiredSchemas.any, minSuccessful(3000)) {
-      (bytes, required) =>
-        val pruned = decoder(required)
+  test("the same messages are malformed, for the same reason, whatever is selection") {
+    forAll(Mutations.of(messages.any), Selections.any, minSuccessful(3000)) {
+      (bytes, selection) =>
+        val pruned = decoder(selection)
         contexts.foreach { context =>
           withClue(s"${Fields.hex(bytes)} in context $context: ") {
             assert(pruned.errorOrNull(bytes, context) == whole.errorOrNull(bytes, context))
@@ -91,16 +102,16 @@ class PrunedDecoderSuite extends PropertySuite {
             val wholeRow = whole.decodeOrNull(bytes, context)
             assert((row == null) == (wholeRow == null))
             if (row != null) {
-              assert(Rows.part(row, required, required) ==
-                Rows.part(wholeRow, MessageSchema.schema, required))
+              assert(generic(row, selection) ==
+                Selections.part(wholeRow, selection))
             }
           }
         }
     }
   }
 
-  test("a text that is not required is checked all the same") {
-    val types = decoder(StructType(Seq(MessageSchema.schema(MessageSchema.TYPE))))
+  test("a text that is not selection is checked all the same") {
+    val types = decoder(FieldSelection.members("type"))
     val texts = Seq(
       "INSERT at byte 13 (new, column 1)" -> "49 00004010 4e 0001 74 00000001 ff",
       "ORIGIN at byte 9 (origin)" -> "4f 0000000001851440 ff 00",
@@ -112,8 +123,8 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("where a logical message stands is found out by its LSN, required or not") {
-    val xids = decoder(StructType(Seq(MessageSchema.schema(MessageSchema.XID))))
+  test("where a logical message stands is found out by its LSN, selection or not") {
+    val xids = decoder(FieldSelection.members("xid"))
     def xid(message: String) = {
       val row = xids.decode(Fields.unhex(message), StreamContext.UNKNOWN)
       Option.when(!row.isNullAt(0))(row.getLong(0))

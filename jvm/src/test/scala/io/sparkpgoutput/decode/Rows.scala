@@ -5,36 +5,35 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
 import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 
-import io.sparkpgoutput.protocol.TupleSchema
+import io.sparkpgoutput.decode.FieldSelection.{All, Elements}
 
-/** Rows in objects, for Spark's writers take what is in their own format as it is. */
+/** Rows in objects, because Spark's writers take what is in their own format as it is. */
 object Rows {
 
-  /** The members of the row that are required, which may be fewer than it has. */
-  def part(row: InternalRow, schema: StructType, required: StructType): InternalRow =
-    value(row, schema, required).asInstanceOf[InternalRow]
+  /** The selected part of a row. */
+  def part(row: InternalRow, schema: StructType, selection: FieldSelection): InternalRow =
+    value(row, schema, selection).asInstanceOf[InternalRow]
 
-  private def value(data: Any, whole: DataType, part: DataType): Any = (data, whole, part) match {
-    case (row: InternalRow, struct: StructType, required: StructType) =>
-      new GenericInternalRow(required.fields.map { member =>
-        val ordinal = struct.fieldIndex(member.name)
-        val dataType = struct(ordinal).dataType
-        val found = value(row.get(ordinal, dataType), dataType, member.dataType)
-        TupleSchema.elements(member).fold(found)(elements(found, _))
-      }.toArray[Any])
-    case (array: ArrayData, ArrayType(element, _), ArrayType(required, _)) =>
-      new GenericArrayData(array.toArray[Any](element).map(value(_, element, required)))
-    case (other, _, _) => other
-  }
+  /** All of a row. */
+  def all(row: InternalRow, schema: StructType): InternalRow = part(row, schema, All)
 
-  /** Of a tuple's text these elements, the others NULL. */
-  private def elements(text: Any, positions: Seq[Int]): Any = text match {
-    case array: ArrayData =>
-      new GenericArrayData(
-        Array.tabulate[Any](array.numElements())(i =>
-          if (positions.contains(i)) array.getUTF8String(i) else null
-        )
-      )
-    case none => none
-  }
+  private def value(data: Any, dataType: DataType, part: FieldSelection): Any =
+    (data, dataType, part) match {
+      case (row: InternalRow, struct: StructType, _) =>
+        new GenericInternalRow(part.members(struct).map { case (member, partOfIt) =>
+          val ordinal = struct.fieldIndex(member.name)
+          value(row.get(ordinal, struct(ordinal).dataType), struct(ordinal).dataType, partOfIt)
+        }.toArray[Any])
+      case (array: ArrayData, ArrayType(_, _), Elements(positions)) => elements(array, positions)
+      case (array: ArrayData, ArrayType(element, _), _) =>
+        new GenericArrayData(array.toArray[Any](element).map(value(_, element, part)))
+      case (other, _, _) => other
+    }
+
+  /** These elements of a tuple's text, the others NULL. */
+  private def elements(text: ArrayData, positions: Set[Int]): ArrayData = new GenericArrayData(
+    Array.tabulate[Any](text.numElements())(i =>
+      if (positions.contains(i)) text.getUTF8String(i) else null
+    )
+  )
 }

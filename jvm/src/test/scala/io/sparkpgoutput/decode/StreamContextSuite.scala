@@ -121,7 +121,7 @@ class StreamContextSuite extends PropertySuite {
 
   test("no transaction has the id 0, unless it was said so") {
     val message = "49 00000000 00004010 4e 0000"
-    assert(error(message).startsWith("INSERT at byte 5 (new, marker): found 0, not N;"))
+    assert(error(message).startsWith("INSERT at byte 5 (new, marker): found 0, expected N;"))
     assert(read(Fields.unhex(message), INSIDE).get("xid") == 0L)
   }
 

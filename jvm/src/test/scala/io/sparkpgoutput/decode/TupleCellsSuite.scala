@@ -60,7 +60,7 @@ class TupleCellsSuite extends PropertySuite {
 
   /** The bytes of this tuple of a message alone. */
   private def bytes(change: Message, field: Int): Array[Byte] =
-    new MessageDecoder(TextEncoding.Utf8, RequiredSchemas.ofTuple(field, "cells"))
+    new MessageDecoder(TextEncoding.Utf8, Selections.ofTuple(field, "cells"))
       .decode(change.bytes, change.context).getStruct(0, 1).getBinary(0)
 
   test("the cells of a message and those of its row are what the message says, all or some") {
@@ -73,7 +73,7 @@ class TupleCellsSuite extends PropertySuite {
             val all = expected(tuple.asInstanceOf[Fields.Fields])
             val some = all.indices.filter(i => ((seed >> (i % 64)) & 1) == 1)
             val unsafe = row.getStruct(field, TupleSchema.schema.length)
-            val generic = Rows.part(unsafe, TupleSchema.schema, TupleSchema.schema)
+            val generic = Rows.all(unsafe, TupleSchema.schema)
             Seq(all.indices, some).foreach { positions =>
               assert(decoder.cells(field, message))
               handedOn.start(bytes(change, field))

@@ -34,9 +34,9 @@ class DecodeFailureSuite extends AnyFunSuite {
   private val oid = "00004010"
 
   errors(OUTSIDE, "a tag that no message has")(
-    "00" -> "unknown message at byte 0 (type): found 0, the tag of no message",
-    "7a 00" -> "unknown message at byte 0 (type): found 7a, the tag of no message",
-    "ff" -> "unknown message at byte 0 (type): found ff, the tag of no message"
+    "00" -> "unknown message at byte 0 (type): unknown message tag 0",
+    "7a 00" -> "unknown message at byte 0 (type): unknown message tag 7a",
+    "ff" -> "unknown message at byte 0 (type): unknown message tag ff"
   )
 
   errors(OUTSIDE, "a field that ends past the message")(
@@ -95,37 +95,37 @@ class DecodeFailureSuite extends AnyFunSuite {
   )
 
   errors(OUTSIDE, "flags that must be 0")(
-    s"43 01 $lsn $lsn $time" -> "COMMIT at byte 1 (flags): found 1, the most is 0",
-    s"63 $xid ff $lsn" -> "STREAM_COMMIT at byte 5 (flags): found 255, the most is 0",
-    s"50 01" -> "PREPARE at byte 1 (flags): found 1, the most is 0",
-    s"4b 01" -> "COMMIT_PREPARED at byte 1 (flags): found 1, the most is 0",
-    s"72 01" -> "ROLLBACK_PREPARED at byte 1 (flags): found 1, the most is 0",
-    s"70 01" -> "STREAM_PREPARE at byte 1 (flags): found 1, the most is 0"
+    s"43 01 $lsn $lsn $time" -> "COMMIT at byte 1 (flags): found 1, expected at most 0",
+    s"63 $xid ff $lsn" -> "STREAM_COMMIT at byte 5 (flags): found 255, expected at most 0",
+    s"50 01" -> "PREPARE at byte 1 (flags): found 1, expected at most 0",
+    s"4b 01" -> "COMMIT_PREPARED at byte 1 (flags): found 1, expected at most 0",
+    s"72 01" -> "ROLLBACK_PREPARED at byte 1 (flags): found 1, expected at most 0",
+    s"70 01" -> "STREAM_PREPARE at byte 1 (flags): found 1, expected at most 0"
   )
 
   errors(OUTSIDE, "flags outside their range")(
-    s"4d 02 $lsn" -> "MESSAGE at byte 1 (transactional, flags): found 2, the most is 1",
-    s"53 $xid 02" -> "STREAM_START at byte 5 (first_segment, flags): found 2, the most is 1",
-    s"54 00000000 04" -> "TRUNCATE at byte 5 (flags): found 4, the most is 3",
+    s"4d 02 $lsn" -> "MESSAGE at byte 1 (transactional, flags): found 2, expected at most 1",
+    s"53 $xid 02" -> "STREAM_START at byte 5 (first_segment, flags): found 2, expected at most 1",
+    s"54 00000000 04" -> "TRUNCATE at byte 5 (flags): found 4, expected at most 3",
     s"52 $oid 00 00 64 0001 02 00 $oid $oid" ->
-      "RELATION at byte 10 (relation, column 1, flags): found 2, the most is 1"
+      "RELATION at byte 10 (relation, column 1, flags): found 2, expected at most 1"
   )
 
   errors(OUTSIDE, "a letter that cannot stand there")(
-    s"49 $oid 4b 0000" -> "INSERT at byte 5 (new, marker): found 4b, not N",
-    s"55 $oid 58 0000" -> "UPDATE at byte 5 (new, marker): found 58, not K, O or N",
-    s"55 $oid 4b 0000 4f 0000" -> "UPDATE at byte 8 (new, marker): found 4f, not N",
-    s"44 $oid 4e 0000" -> "DELETE at byte 5 (old, marker): found 4e, not K or O",
-    s"49 $oid 4e 0001 78" -> "INSERT at byte 8 (new, column 1, kind): found 78, not n, u, t or b",
+    s"49 $oid 4b 0000" -> "INSERT at byte 5 (new, marker): found 4b, expected N",
+    s"55 $oid 58 0000" -> "UPDATE at byte 5 (new, marker): found 58, expected K, O or N",
+    s"55 $oid 4b 0000 4f 0000" -> "UPDATE at byte 8 (new, marker): found 4f, expected N",
+    s"44 $oid 4e 0000" -> "DELETE at byte 5 (old, marker): found 4e, expected K or O",
+    s"49 $oid 4e 0001 78" -> "INSERT at byte 8 (new, column 1, kind): found 78, expected n, u, t or b",
     s"52 $oid 00 00 78 0000" ->
-      "RELATION at byte 7 (relation, replica_identity): found 78, not d, n, f or i"
+      "RELATION at byte 7 (relation, replica_identity): found 78, expected d, n, f or i"
   )
 
   errors(OUTSIDE, "a timestamp that Spark cannot hold")(
     s"42 $lsn 7fffffffffffffff $xid" -> ("BEGIN at byte 9 (timestamp): " +
-      "found 9223372036854775807, past what a TIMESTAMP holds"),
+      "found 9223372036854775807, which is more than a TIMESTAMP holds"),
     s"42 $lsn 7ffca2fec4c82000 $xid" -> ("BEGIN at byte 9 (timestamp): " +
-      "found 9222425352054775808, past what a TIMESTAMP holds")
+      "found 9222425352054775808, which is more than a TIMESTAMP holds")
   )
 
   accepted("what is odd but not malformed")(

@@ -40,7 +40,7 @@ class MessageReaderSuite extends PropertySuite {
   test("after the first failure nothing is left, and it stays the one that is reported") {
     val in = reader(Fields.unhex("45 0102"))
     assert(in.int32(field) == 0)
-    val failure = in.malformation
+    val failure = in.failure
     assert(!in.ok)
     assert(in.left == 0)
     assert(in.uint8(field) == 0)
@@ -48,7 +48,7 @@ class MessageReaderSuite extends PropertySuite {
     in.moveTo(1)
     in.finish()
     assert(in.position == 1)
-    assert(in.malformation eq failure)
+    assert(in.failure eq failure)
   }
 
   test("the next message begins without the last one's failure") {

@@ -3,18 +3,16 @@ package io.sparkpgoutput.protocol
 import java.io.{BufferedInputStream, DataInputStream, FileInputStream}
 import java.util.zip.GZIPInputStream
 
-import org.apache.spark.sql.types.StructType
-
 import org.openjdk.jmh.annotations._
 import org.openjdk.jmh.infra.Blackhole
 
-import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 
 /** The messages of a real workload, one after the other: BEGIN, INSERT, UPDATE, DELETE, COMMIT. */
 class OrdersBenchmark extends DecoderBenchmark {
   import OrdersBenchmark._
 
-  /** The fields that are required. */
+  /** The fields that are selected. */
   @Param(Array("all", "type", "new.text"))
   var fields: String = _
 
@@ -24,7 +22,7 @@ class OrdersBenchmark extends DecoderBenchmark {
   @Setup
   def prepare(): Unit = {
     messages = orders()
-    decoder = new MessageDecoder(TextEncoding.Utf8, required(fields))
+    decoder = new MessageDecoder(TextEncoding.Utf8, selection(fields))
   }
 
   @Benchmark
@@ -49,17 +47,8 @@ object OrdersBenchmark {
     finally in.close()
   }
 
-  private def required(fields: String): StructType = fields match {
-    case "all" => MessageSchema.schema
-    case path  => part(MessageSchema.schema, path.split('.').toList)
-  }
-
-  /** The struct with this member only. */
-  private def part(struct: StructType, path: List[String]): StructType = {
-    val member = struct(path.head)
-    StructType(Seq((member.dataType, path.tail) match {
-      case (nested: StructType, rest @ _ :: _) => member.copy(dataType = part(nested, rest))
-      case _                                   => member
-    }))
+  private def selection(fields: String): FieldSelection = fields match {
+    case "all" => FieldSelection.All
+    case path  => path.split('.').foldRight[FieldSelection](FieldSelection.All)(FieldSelection.member)
   }
 }

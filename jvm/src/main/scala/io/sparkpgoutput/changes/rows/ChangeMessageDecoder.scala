@@ -1,9 +1,9 @@
 package io.sparkpgoutput.changes.rows
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.PositionedDecoder
+import io.sparkpgoutput.decode.FieldSelection
 import io.sparkpgoutput.protocol.{
   DecodedTuple,
   EncodedTuple,
@@ -19,8 +19,10 @@ import io.sparkpgoutput.protocol.{
 final class ChangeMessageDecoder(encoding: TextEncoding) {
   import ChangeMessageDecoder._
 
-  private val decoder =
-    new PositionedDecoder(encoding, if (encoding.isUtf8) fieldsOnly else fieldsAndTuples)
+  private val decoder = new PositionedDecoder(
+    encoding,
+    FieldSelection.messageFields((if (encoding.isUtf8) fields else fields ++ tuples): _*)
+  )
   private var row: UnsafeRow = _
   private val sent = Array.fill(3)(new EncodedTuple)
   private val converted = Array.fill(3)(new DecodedTuple)
@@ -43,7 +45,7 @@ final class ChangeMessageDecoder(encoding: TextEncoding) {
     if (encoding.isUtf8) {
       if (decoder.cells(MessageSchema.KEY + field, sent(field))) sent(field) else null
     } else {
-      val ordinal = fieldsOnly.length + field
+      val ordinal = fields.length + field
       if (row.isNullAt(ordinal)) null
       else {
         converted(field).start(row.getStruct(ordinal, TupleSchema.schema.length))
@@ -57,11 +59,7 @@ object ChangeMessageDecoder {
   final val Old = MessageSchema.OLD - MessageSchema.KEY
   final val New = MessageSchema.NEW - MessageSchema.KEY
 
-  private def fields(ordinals: Int*) = StructType(ordinals.map(MessageSchema.schema(_)))
-
-  private val fieldsOnly =
-    fields(MessageSchema.XID, MessageSchema.RELATION_ID, MessageSchema.RELATION_IDS)
-  private val fieldsAndTuples = StructType(
-    fieldsOnly ++ fields(MessageSchema.KEY, MessageSchema.OLD, MessageSchema.NEW)
-  )
+  private val fields =
+    Seq(MessageSchema.XID, MessageSchema.RELATION_ID, MessageSchema.RELATION_IDS)
+  private val tuples = Seq(MessageSchema.KEY, MessageSchema.OLD, MessageSchema.NEW)
 }

@@ -1,10 +1,8 @@
 package io.sparkpgoutput.changes.rows
 
-import org.apache.spark.sql.types.StructType
-
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.protocol.{
   MessageSchema,
   PgTypeSchema,
@@ -16,7 +14,7 @@ import io.sparkpgoutput.protocol.{
 
 /** Decodes Relation and Type messages that have been sent. Not thread-safe. */
 final class RelationDecoder(encoding: TextEncoding) {
-  private val decoder = new MessageDecoder(encoding, RelationDecoder.required)
+  private val decoder = new MessageDecoder(encoding, RelationDecoder.selection)
 
   def relation(sent: SchemaMessage): Relation = {
     val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
@@ -50,8 +48,9 @@ final class RelationDecoder(encoding: TextEncoding) {
 }
 
 private object RelationDecoder {
-  private val required = StructType(
-    Seq(MessageSchema.RELATION_ID, MessageSchema.RELATION, MessageSchema.PG_TYPE)
-      .map(MessageSchema.schema(_))
+  private val selection = FieldSelection.messageFields(
+    MessageSchema.RELATION_ID,
+    MessageSchema.RELATION,
+    MessageSchema.PG_TYPE
   )
 }

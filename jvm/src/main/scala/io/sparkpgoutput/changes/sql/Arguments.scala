@@ -5,11 +5,11 @@ import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedRe
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes.MessageColumns
-import io.sparkpgoutput.options.FunctionOptions
+import io.sparkpgoutput.sql.{CallArguments, ConstantArgument}
 
 /**
  * The arguments of a table function.
@@ -77,14 +77,13 @@ object Arguments {
 
   def of(function: String, arguments: Seq[Expression]): Arguments = {
     val call = s"$function(${arguments.map(_.sql).mkString(", ")})"
-    def text(argument: Expression): String =
-      argument match {
-        case constant if constant.foldable && constant.dataType.isInstanceOf[StringType] =>
-          Option(constant.eval()).fold(throw refused(call, Usage))(_.toString)
-        case _ => throw refused(call, Usage)
-      }
+    def text(argument: Expression): String = ConstantArgument.value(argument) match {
+      case Some(text: UTF8String) => text.toString
+      case _                      => throw refused(call, Usage)
+    }
     if (arguments.length < 2 || arguments.length > 3) throw refused(call, Usage)
-    val options = arguments.lift(2).map(map => entries(map).getOrElse(throw refused(call, Usage)))
+    val options =
+      arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw refused(call, Usage)))
     ChangesOptions
       .parse(options.getOrElse(Nil))
       .fold(
@@ -93,16 +92,5 @@ object Arguments {
       )
   }
 
-  private def refused(call: String, problem: String) = new AnalysisException(
-    "DATATYPE_MISMATCH.TYPE_CHECK_FAILURE_WITH_HINT",
-    Map("sqlExpr" -> s"\"$call\"", "msg" -> problem, "hint" -> "")
-  )
-
-  /** The options; values of other types, such as a number for `after`, as their text. */
-  private def entries(options: Expression): Option[Seq[(String, String)]] = {
-    val strings = Cast(options, FunctionOptions.OptionsType, Some("UTC"))
-    Option.when(options.foldable && strings.resolved) {
-      FunctionOptions.entries(strings.eval().asInstanceOf[MapData])
-    }
-  }
+  private def refused(call: String, problem: String) = CallArguments.refused(call, problem)
 }

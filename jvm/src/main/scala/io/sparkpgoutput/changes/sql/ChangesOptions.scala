@@ -11,8 +11,9 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema, TableFormat}
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions, SchemaArgument}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, RowOptions}
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.sql.SchemaArgument
 
 /**
  * The options of the functions that follow streams.

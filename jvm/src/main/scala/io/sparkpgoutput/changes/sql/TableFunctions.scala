@@ -8,10 +8,10 @@ import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => Prov
 import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.PositionalArguments
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
+import io.sparkpgoutput.sql.PositionalArguments
 
 /** The table functions: of the names of a view of messages and of the column that orders them. */
 object TableFunctions {
@@ -32,7 +32,10 @@ object TableFunctions {
   private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
     FunctionIdentifier(info.getName),
     info,
-    arguments => build(Arguments.of(info.getName, PositionalArguments.of(info.getName, arguments)))
+    arguments => {
+      PositionalArguments.check(info.getName, arguments)
+      build(Arguments.of(info.getName, arguments))
+    }
   )
 
   private def changes(arguments: Arguments): LogicalPlan = {

@@ -1,9 +1,9 @@
 package io.sparkpgoutput.changes.transactions
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.PositionedDecoder
+import io.sparkpgoutput.decode.FieldSelection
 import io.sparkpgoutput.protocol.{MessageSchema, PgTypeSchema, StreamContext, TextEncoding}
 
 /** Reads the fields of messages that are no changes. Not thread-safe. */
@@ -11,7 +11,7 @@ final class ControlMessageDecoder(encoding: TextEncoding) {
 
   /** All fields but the tuples, which are the last: so their ordinals are the schema's. */
   private val decoder =
-    new PositionedDecoder(encoding, StructType(MessageSchema.schema.take(MessageSchema.KEY)))
+    new PositionedDecoder(encoding, FieldSelection.messageFields(0 until MessageSchema.KEY: _*))
 
   /**
    * The fields of a message, in memory that the next one's are written to.

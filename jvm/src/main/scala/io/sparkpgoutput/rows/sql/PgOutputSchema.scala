@@ -6,14 +6,14 @@ import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure,
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.util.MapData
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.decode.sql.MessageFunction
-import io.sparkpgoutput.options.{FunctionOptions, RowOptions, StructShape}
+import io.sparkpgoutput.options.RowOptions
 import io.sparkpgoutput.protocol.RelationSchema
 import io.sparkpgoutput.rows.TableSchema
+import io.sparkpgoutput.sql.ConstantArgument
 
 @ExpressionDescription(
   usage =
@@ -40,7 +40,7 @@ import io.sparkpgoutput.rows.TableSchema
 case class PgOutputSchema(relation: Expression, options: Expression) extends BinaryExpression {
   import PgOutputSchema._
 
-  def this(relation: Expression) = this(relation, MessageFunction.noOptions)
+  def this(relation: Expression) = this(relation, Literal(null))
 
   override def prettyName: String = "pgoutput_schema"
   override def left: Expression = relation
@@ -55,12 +55,12 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
           relation.dataType.sql
       )
     } else if (!options.foldable) TypeCheckFailure("the options must be constant")
-    else if (!FunctionOptions.isOptions(options.dataType)) {
+    else if (ConstantArgument.entries(options).isEmpty) {
       TypeCheckFailure(s"the options must be a map of strings, and not ${options.dataType.sql}")
     } else parsedOptions.fold(TypeCheckFailure, _ => TypeCheckSuccess)
 
   @transient private lazy val parsedOptions: Either[String, RowOptions] =
-    RowOptions.row.parse(FunctionOptions.entries(options.eval().asInstanceOf[MapData]))
+    RowOptions.row.parse(ConstantArgument.entries(options).getOrElse(Nil))
 
   /** Returns the DDL of a relation, or null if it lacks columns. Generated code calls this. */
   def ddl(relation: InternalRow): UTF8String = {
@@ -93,5 +93,5 @@ case class PgOutputSchema(relation: Expression, options: Expression) extends Bin
 
 object PgOutputSchema {
   private def isRelation(dataType: DataType): Boolean =
-    dataType == NullType || StructShape.same(dataType, RelationSchema.schema)
+    dataType == NullType || DataTypeUtils.equalsIgnoreNullability(dataType, RelationSchema.schema)
 }

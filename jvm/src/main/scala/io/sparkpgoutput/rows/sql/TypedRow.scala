@@ -1,16 +1,22 @@
 package io.sparkpgoutput.rows.sql
 
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 
-/** An expression that gives a typed row of a tuple: all its columns, or those that are wanted. */
+import io.sparkpgoutput.rows.RowSchema
+
+/** An expression that gives a typed row of a tuple, with all columns or with those that are used. */
 trait TypedRow extends Expression {
+  def rowSchema: RowSchema
 
-  /** The row with all its columns. */
-  def wholeRow: StructType
+  /** The row with the columns at these positions of the schema only. */
+  def withColumns(positions: Seq[Int]): TypedRow
 
-  /** The same with the columns at these positions of the whole row only. */
-  def withRequired(positions: Seq[Int]): TypedRow
+  final def rowType: StructType = rowSchema.rowType
+  final override def dataType: DataType = rowType
 
-  final def rowType: StructType = dataType.asInstanceOf[StructType]
+  final override def prettyName: String =
+    if (rowSchema.failFast) "pgoutput_row" else "try_pgoutput_row"
+
+  final protected def columnNames: String = rowType.fieldNames.mkString("[", ", ", "]")
 }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.types.{BinaryType, BooleanType}
 
 import io.sparkpgoutput.decode.MessageDecoder
 import io.sparkpgoutput.protocol.{Fields, StreamContext, TextEncoding}
+import io.sparkpgoutput.sql.FunctionCall
 
 /**
  * What the suites of the functions of a message share. `checkEvaluation` evaluates interpreted and
@@ -20,6 +21,18 @@ abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHel
 
   protected def row(message: String, inStream: Any = null): InternalRow =
     InternalRow(if (message == null) null else Fields.unhex(message), inStream)
+
+  /** The call of a function, as the analyzer makes it. */
+  protected def decode(arguments: Expression*): Expression = DecodeFunctions.decode.call(arguments)
+  protected def tryDecode(arguments: Expression*): Expression =
+    DecodeFunctions.tryDecode.call(arguments)
+  protected def error(arguments: Expression*): Expression = DecodeFunctions.error.call(arguments)
+
+  /** The expression that evaluates a call of `pgoutput_decode`. */
+  protected def evaluator(call: Expression): DecodeMessage = call match {
+    case FunctionCall(_, _, decode: DecodeMessage) => decode
+    case other                                     => fail(s"$other is no decode")
+  }
 
   protected def options(entries: (String, String)*): Expression =
     CreateMap(entries.flatMap { case (name, value) => Seq(Literal(name), Literal(value)) })

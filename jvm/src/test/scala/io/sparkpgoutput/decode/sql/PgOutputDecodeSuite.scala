@@ -10,17 +10,17 @@ import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol.{Fields, MessageSchema}
 
 class PgOutputDecodeSuite extends MessageFunctionTests {
-  private val decode = new PgOutputDecode(data, inStream)
+  private val whole = decode(data, inStream)
 
   private def withOptions(entries: (String, String)*) =
-    PgOutputDecode(data, inStream, options(entries: _*))
+    decode(data, inStream, options(entries: _*))
 
-  private def field(ordinal: Int, of: Expression = decode) = GetStructField(of, ordinal)
+  private def field(ordinal: Int, of: Expression = whole) = GetStructField(of, ordinal)
 
   test("what the decoder makes of real messages, interpreted and generated") {
     Seq(
-      InterpretedUnsafeProjection.createProjection(Seq(decode)),
-      GenerateUnsafeProjection.generate(Seq(decode))
+      InterpretedUnsafeProjection.createProjection(Seq(evaluator(whole))),
+      GenerateUnsafeProjection.generate(Seq(evaluator(whole)))
     ).foreach { projection =>
       Golden.all.foreach { golden =>
         val message = Fields.hex(golden.data)
@@ -32,13 +32,13 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
   }
 
   test("with and without in_stream, wherever Spark evaluates it") {
-    checkEvaluation(decode, decoded(insertInStream, true), row(insertInStream, true))
-    checkEvaluation(new PgOutputDecode(data), decoded(insert), row(insert))
+    checkEvaluation(whole, decoded(insertInStream, true), row(insertInStream, true))
+    checkEvaluation(decode(data), decoded(insert), row(insert))
   }
 
   test("NULL and a message of zero bytes are NULL, whatever in_stream is") {
     for (known <- Seq[Any](true, false, null); message <- Seq(null, ""))
-      checkEvaluation(decode, null, row(message, known))
+      checkEvaluation(whole, null, row(message, known))
   }
 
   test("in_stream decides, and NULL leaves it to the message") {
@@ -50,19 +50,29 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
 
   test("a wrong in_stream is not corrected") {
     checkExceptionInExpression[MalformedMessageException](
-      decode,
+      whole,
       row(insertInStream, false),
-      "INSERT at byte 5 (new, marker): found 0, not N;"
+      "INSERT at byte 5 (new, marker): found 0, expected N;"
     )
   }
 
   test("a malformed message is an error that says which and where") {
     val text =
       "[PGOUTPUT_MALFORMED_MESSAGE] INSERT at byte 15 (new, column 2): need 1 byte, got 0; " +
-        s"message of 15 bytes: ${broken.replace(" ", "")} SQLSTATE: 08P01"
-    checkExceptionInExpression[MalformedMessageException](decode, row(broken), text)
+        s"message of 15 bytes: ${broken.replace(" ", "")}. SQLSTATE: 08P01"
+    checkExceptionInExpression[MalformedMessageException](whole, row(broken), text)
     val failFast = withOptions("mode" -> "FAILFAST")
     checkExceptionInExpression[MalformedMessageException](failFast, row(broken), text)
+  }
+
+  test("try_pgoutput_decode gives NULL for a malformed message") {
+    val lenient = tryDecode(data, inStream)
+    checkEvaluation(lenient, decoded(insert), row(insert))
+    Seq(row(broken), row(insertInStream, false), row(latin1), row(null), row("", true))
+      .foreach(checkEvaluation(lenient, null, _))
+    val both = options("encoding" -> "LATIN1", "mode" -> "PERMISSIVE")
+    val origin = field(MessageSchema.ORIGIN, of = tryDecode(data, inStream, both))
+    checkEvaluation(origin, "nöde", row(latin1))
   }
 
   test("with mode PERMISSIVE it is NULL") {
@@ -83,25 +93,25 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
   test("text is in the encoding that the options say") {
     val origin = field(MessageSchema.ORIGIN, of = withOptions("encoding" -> "LATIN1"))
     checkEvaluation(origin, "nöde", row(latin1))
-    checkExceptionInExpression[MalformedMessageException](decode, row(latin1), "not valid UTF-8")
+    checkExceptionInExpression[MalformedMessageException](whole, row(latin1), "not valid UTF-8")
   }
 
   test("two of them in one row do not disturb each other") {
     val second = BoundReference(1, BinaryType, nullable = true)
-    val both = CreateStruct(Seq(new PgOutputDecode(data), new PgOutputDecode(second)))
+    val both = CreateStruct(Seq(decode(data), decode(second)))
     val messages = Seq(insert, ambiguous)
     val input = InternalRow(messages.map(Fields.unhex(_)): _*)
     checkEvaluation(both, InternalRow(messages.map(decoded(_)): _*), input)
   }
 
   test("a row stays as it is when the next one is evaluated") {
-    val kept = decode.eval(row(insert))
-    decode.eval(row(ambiguous))
+    val kept = evaluator(whole).eval(row(insert))
+    evaluator(whole).eval(row(ambiguous))
     assert(kept == decoded(insert))
   }
 
   test("it has the struct of a message") {
-    assert(decode.dataType == MessageSchema.schema)
-    assert(decode.nullable)
+    assert(whole.dataType == MessageSchema.schema)
+    assert(whole.nullable)
   }
 }

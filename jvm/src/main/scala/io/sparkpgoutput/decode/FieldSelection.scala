@@ -1,0 +1,146 @@
+package io.sparkpgoutput.decode
+
+import org.apache.spark.sql.types.{ArrayType, BinaryType, DataType, StructField, StructType}
+
+import io.sparkpgoutput.protocol.MessageSchema
+
+/**
+ * The part of a value that a query uses. The optimizer finds it, the decoder writes only that part,
+ * and the type of what is written derives from it.
+ */
+sealed abstract class FieldSelection {
+  import FieldSelection._
+
+  /** What both use together. */
+  def and(other: FieldSelection): FieldSelection
+
+  /** The part of a member, which is used. */
+  def of(member: String): FieldSelection
+
+  /** Whether this is all of a value of the type. Only structs and tuples' texts have parts. */
+  def isAll(dataType: DataType): Boolean
+
+  /**
+   * The members of a struct that are written, with the part of each. A struct of nothing could not
+   * be written to a file or sent to Python: where only its presence is used, it keeps its first
+   * member.
+   */
+  def members(struct: StructType): Seq[(StructField, FieldSelection)]
+
+  /** The type of what is written. */
+  final def prune(dataType: DataType): DataType = dataType match {
+    case struct: StructType => StructType(members(struct).map { case (member, part) =>
+        member.copy(dataType = part.prune(member.dataType))
+      })
+    case ArrayType(element: StructType, containsNull) => ArrayType(prune(element), containsNull)
+    case other                                        => other
+  }
+
+  /** The part of an array, if this is the part of one of its elements. */
+  final def ofElement(array: DataType): FieldSelection = array match {
+    case ArrayType(_: StructType, _) => this
+    case _                           => All
+  }
+
+  /**
+   * The names of the members that are written, for people, such as `relation.name` and `new.text[3]`.
+   * A struct of which all is written is its name only.
+   */
+  final def paths(struct: StructType): Seq[String] = members(struct).flatMap {
+    case (member, part) if part.isAll(member.dataType) => Seq(member.name)
+    case (member, Elements(positions)) =>
+      Seq(positions.toSeq.sorted.mkString(s"${member.name}[", ", ", "]"))
+    case (member, part) =>
+      structOf(member.dataType).toSeq.flatMap(part.paths).map(path => s"${member.name}.$path")
+  }
+}
+
+object FieldSelection {
+
+  /** All of it. */
+  case object All extends FieldSelection {
+    override def and(other: FieldSelection): FieldSelection = this
+    override def of(member: String): FieldSelection = this
+    override def isAll(dataType: DataType): Boolean = true
+    override def members(struct: StructType): Seq[(StructField, FieldSelection)] =
+      struct.map(_ -> All)
+  }
+
+  /** Nothing, not even whether it is NULL. */
+  case object Nothing extends FieldSelection {
+    override def and(other: FieldSelection): FieldSelection = other
+    override def of(member: String): FieldSelection = this
+    override def isAll(dataType: DataType): Boolean = false
+    override def members(struct: StructType): Seq[(StructField, FieldSelection)] = Nil
+  }
+
+  /**
+   * These members of a struct, or of each struct in an array, and this part of each.
+   *
+   * @param cells
+   *   whether a tuple has one more member, `cells`: its number of columns and its cells as they stand
+   *   in the message, from which typed rows are read
+   */
+  final case class Fields(parts: Map[String, FieldSelection], cells: Boolean = false)
+      extends FieldSelection {
+
+    override def and(other: FieldSelection): FieldSelection = other match {
+      case Fields(others, otherCells) =>
+        val all = others.foldLeft(parts) { case (found, (name, part)) =>
+          found.updated(name, found.get(name).fold(part)(_.and(part)))
+        }
+        Fields(all, cells || otherCells)
+      case Nothing => this
+      case other   => other.and(this)
+    }
+
+    override def of(member: String): FieldSelection = parts.getOrElse(member, Presence)
+
+    override def isAll(dataType: DataType): Boolean = !cells && structOf(dataType).forall(
+      _.forall(member => parts.get(member.name).exists(_.isAll(member.dataType)))
+    )
+
+    override def members(struct: StructType): Seq[(StructField, FieldSelection)] = {
+      val named = struct.flatMap(member => parts.get(member.name).map(member -> _))
+      val found = if (cells) named :+ (StructField(CellsName, BinaryType) -> All) else named
+      if (found.isEmpty) struct.take(1).map(_ -> Presence) else found
+    }
+  }
+
+  /** Some elements of the texts of a tuple, and how many there are; the others may be NULL. */
+  final case class Elements(positions: Set[Int]) extends FieldSelection {
+    override def and(other: FieldSelection): FieldSelection = other match {
+      case Elements(others)   => Elements(positions ++ others)
+      case Presence | Nothing => this
+      case _                  => All
+    }
+    override def of(member: String): FieldSelection = All
+    override def isAll(dataType: DataType): Boolean = false
+    override def members(struct: StructType): Seq[(StructField, FieldSelection)] =
+      All.members(struct)
+  }
+
+  /** Whether it is NULL, and nothing else. */
+  val Presence: Fields = Fields(Map.empty)
+
+  /** The cells of a tuple as they stand in the message. */
+  val Cells: Fields = Fields(Map.empty, cells = true)
+
+  final val CellsName = "cells"
+
+  def member(name: String, part: FieldSelection): FieldSelection = Fields(Map(name -> part))
+
+  /** All of these members. */
+  def members(names: String*): FieldSelection = Fields(names.map(_ -> All).toMap)
+
+  /** All of these fields of a message, which are ordinals in [[MessageSchema]]. */
+  def messageFields(ordinals: Int*): FieldSelection =
+    members(ordinals.map(MessageSchema.schema(_).name): _*)
+
+  /** The struct that members are of: the type itself, or that of an array's elements. */
+  def structOf(dataType: DataType): Option[StructType] = dataType match {
+    case struct: StructType               => Some(struct)
+    case ArrayType(struct: StructType, _) => Some(struct)
+    case _                                => None
+  }
+}

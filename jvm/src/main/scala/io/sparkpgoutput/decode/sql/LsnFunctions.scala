@@ -1,0 +1,98 @@
+package io.sparkpgoutput.decode.sql
+
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
+import org.apache.spark.sql.catalyst.expressions.{Cast, Expression}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.errors.InvalidLsnException
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.sql.{FunctionDescription, SqlFunction}
+
+/** The functions of LSNs: `pg_lsn_format`, `pg_lsn_parse` and `try_pg_lsn_parse`. */
+object LsnFunctions {
+
+  private val Text =
+    "text - STRING: two hexadecimal numbers of 1 to 8 digits, padded or not, with a slash between them."
+
+  val format: SqlFunction = function(
+    "pg_lsn_format",
+    FunctionDescription(
+      usage = "(lsn) - Returns the text of an LSN, as PostgreSQL's type pg_lsn shows it.",
+      arguments = Seq("lsn - BIGINT: the 64 bits of the LSN; the upper half is negative."),
+      examples = Seq(
+        "_FUNC_(97500059720)" -> Seq("16/B374D848"),
+        "_FUNC_(-1)" -> Seq("FFFFFFFF/FFFFFFFF")
+      ),
+      group = "conversion_funcs"
+    )
+  )(LongType -> StringType, "formatLsn")
+
+  val parse: SqlFunction = function(
+    "pg_lsn_parse",
+    FunctionDescription(
+      usage =
+        """(text) - Returns the 64 bits of an LSN from its text. A text that is not an LSN is an error
+        |  with the condition PGOUTPUT_INVALID_LSN.""",
+      arguments = Seq(Text),
+      examples = Seq(
+        "_FUNC_('16/B374D848')" -> Seq("97500059720"),
+        "_FUNC_('16/0000001a') = _FUNC_('16/1A')" -> Seq("true")
+      ),
+      note =
+        """Compare LSNs as numbers, not as text: PostgreSQL 19 pads the text with zeros, earlier
+        |versions do not.""",
+      group = "conversion_funcs"
+    )
+  )(StringType -> LongType, "parseLsn")
+
+  val tryParse: SqlFunction = function(
+    "try_pg_lsn_parse",
+    FunctionDescription(
+      usage =
+        """(text) - Returns the 64 bits of an LSN from its text, or NULL for a text that is not an
+        |  LSN.""",
+      arguments = Seq(Text),
+      examples = Seq("_FUNC_('0/1A')" -> Seq("26"), "_FUNC_('1A')" -> Seq("NULL")),
+      group = "conversion_funcs"
+    )
+  )(StringType -> LongType, "tryParseLsn")
+
+  val all: Seq[SqlFunction] = Seq(format, parse, tryParse)
+
+  private def function(name: String, description: FunctionDescription)(
+      types: (DataType, DataType),
+      method: String
+  ): SqlFunction = new SqlFunction(name, needed = 1, most = 1, description)(call =>
+    StaticInvoke(
+      LsnFunctions.getClass,
+      types._2,
+      method,
+      call.arguments.map(argument => widened(argument)),
+      Seq(types._1)
+    )
+  )
+
+  /** Spark does not cast the arguments of table functions, in which an INT literal may stand. */
+  private def widened(argument: Expression): Expression = argument.dataType match {
+    case ByteType | ShortType | IntegerType => Cast(argument, LongType)
+    case _                                  => argument
+  }
+
+  // The methods that the functions call.
+
+  def formatLsn(lsn: Long): UTF8String = UTF8String.fromString(Lsn.format(lsn))
+
+  def parseLsn(text: UTF8String): java.lang.Long = {
+    val lsn = tryParseLsn(text)
+    if (lsn == null) {
+      throw new InvalidLsnException(
+        s"'$text' is not an LSN such as 16/B374D848; try_pg_lsn_parse gives NULL instead."
+      )
+    }
+    lsn
+  }
+
+  def tryParseLsn(text: UTF8String): java.lang.Long =
+    Lsn.parse(text.toString).map(Long.box).orNull
+}

@@ -1,0 +1,96 @@
+package io.sparkpgoutput.decode.sql
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.protocol.StreamContext
+
+/**
+ * Evaluates a function of a message and of whether the message stands inside a stream. The result
+ * is NULL for a NULL message. A NULL `inStream` means that the decoder infers it.
+ */
+abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes {
+
+  def data: Expression
+  def inStream: Expression
+
+  /** What reads messages. */
+  type Decoder <: AnyRef
+  protected def decoderClass: Class[_ <: AnyRef]
+
+  /** A decoder for one task; generated code calls it. */
+  def newDecoder(): Decoder
+
+  /** The method of a decoder that generated code calls, with the bytes and the context. */
+  protected def method: String
+
+  /** Calls that method, for interpreted evaluation. */
+  protected def apply(decoder: Decoder, message: Array[Byte], context: Int): Any
+
+  final override def left: Expression = data
+  final override def right: Expression = inStream
+  final override def nullable: Boolean = true
+  final override def inputTypes: Seq[DataType] = Seq(BinaryType, BooleanType)
+
+  /**
+   * Tells Spark 4.2 and later not to evaluate this expression twice. There is no `override`, because
+   * Spark 4.0 lacks the method.
+   */
+  def expensive: Boolean = true
+
+  final override def sql: String = call(_.sql)
+  override def toString: String = call(_.toString)
+
+  /** The call of the SQL function that this evaluates. */
+  protected def call(show: Expression => String): String
+
+  /** The arguments as the user wrote them, without an `in_stream` that is not known. */
+  final protected def arguments: Seq[Expression] = data +: Seq(inStream).filter {
+    case Literal(null, _) => false
+    case _                => true
+  }
+
+  /**
+   * One decoder a thread. Spark's `stateful` makes a copy for each of Spark's own projections, but
+   * other code may share the expression between threads and call `eval` itself.
+   */
+  @transient private lazy val decoders: ThreadLocal[Decoder] =
+    ThreadLocal.withInitial(() => newDecoder())
+
+  final override def eval(row: InternalRow): Any = {
+    val message = data.eval(row)
+    if (message == null) null
+    else {
+      val context = inStream.eval(row) match {
+        case known: Boolean => StreamContext.of(known)
+        case _              => StreamContext.UNKNOWN
+      }
+      apply(decoders.get, message.asInstanceOf[Array[Byte]], context)
+    }
+  }
+
+  final override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val evaluator = ctx.addReferenceObj("evaluator", this, classOf[MessageEvaluator].getName)
+    val decoder = ctx.addMutableState(
+      decoderClass.getName,
+      "decoder",
+      name => s"$name = (${decoderClass.getName}) $evaluator.newDecoder();"
+    )
+    val message = data.genCode(ctx)
+    val known = inStream.genCode(ctx)
+    val resultType = CodeGenerator.javaType(dataType)
+    val context = s"${known.isNull} ? ${StreamContext.UNKNOWN} : " +
+      s"${known.value} ? ${StreamContext.INSIDE} : ${StreamContext.OUTSIDE}"
+    ev.copy(code = code"""
+      ${message.code}
+      $resultType ${ev.value} = null;
+      if (!${message.isNull}) {
+        ${known.code}
+        ${ev.value} = $decoder.$method(${message.value}, $context);
+      }
+      boolean ${ev.isNull} = ${ev.value} == null;""")
+  }
+}

@@ -1,0 +1,64 @@
+package io.sparkpgoutput.optimizer
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.{Expression, GetStructField}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+
+import io.sparkpgoutput.decode.sql.DecodeMessage
+import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple}
+
+/**
+ * Makes one expression of a decode and the typed row of its tuple, if the query uses nothing else of
+ * the decode: then the decode has no row. If it uses more, `PruneDecodes` lets the decode hand on the
+ * tuple's cells.
+ */
+object FuseDecodeAndRow {
+  def apply(plan: LogicalPlan): LogicalPlan = {
+    val rows = rowsOfDecodes(plan)
+    plan.transformAllExpressions { case row: ReadTuple =>
+      decodeOf(row) match {
+        case Some((decode, field)) if rows(decode.canonicalized).size == 1 =>
+          fused(row, decode, field)
+        case _ => row
+      }
+    }
+  }
+
+  private def fused(row: ReadTuple, decode: DecodeMessage, field: Int): DecodeTuple = DecodeTuple(
+    decode.data,
+    decode.inStream,
+    decode.options,
+    field,
+    row.constantTypeIds.get,
+    row.rowSchema
+  )
+
+  /** By decode, the rows that are made of it; null stands for another use. */
+  private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
+    val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
+    def use(decode: DecodeMessage, row: Expression): Unit = {
+      rows(decode.canonicalized) += row
+      decode.children.foreach(add)
+    }
+    def add(expression: Expression): Unit = expression match {
+      case decode: DecodeMessage => use(decode, null)
+      case row: ReadTuple =>
+        decodeOf(row) match {
+          case Some((decode, _)) => use(decode, row.canonicalized)
+          case None              => row.children.foreach(add)
+        }
+      case other => other.children.foreach(add)
+    }
+    plan.foreach(_.expressions.foreach(add))
+    rows.toMap
+  }
+
+  /** The decode and its tuple that a row is made of, if all messages have the same types. */
+  private def decodeOf(row: ReadTuple): Option[(DecodeMessage, Int)] = row.tuple match {
+    case GetStructField(decode: DecodeMessage, field, _)
+        if decode.isWhole && decode.isUtf8 && decode.deterministic && row.typeIds.foldable =>
+      Some((decode, field))
+    case _ => None
+  }
+}

@@ -1,0 +1,127 @@
+package io.sparkpgoutput.rows.sql
+
+import org.apache.spark.sql.catalyst.expressions.{Cast, Expression}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pgoutput.NullableSchema
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.options.{OptionList, RowOptions}
+import io.sparkpgoutput.protocol.TupleSchema
+import io.sparkpgoutput.rows.RowSchema
+import io.sparkpgoutput.sql.{
+  CallArguments,
+  ConstantArgument,
+  FunctionDescription,
+  SchemaArgument,
+  SqlFunction
+}
+
+/** The functions that read tuples as typed rows: `pgoutput_row` and `try_pgoutput_row`. */
+object RowFunctions {
+
+  private val Arguments = Seq(
+    """tuple - a tuple of pgoutput_decode's row: its key, old or new. NULL gives NULL. Cells of the kinds
+      |      n and u give NULL; tuple.kinds still tells which of the two it was.""",
+    """schema - a constant: the columns and their types, as DDL. Their number must be the tuple's. NOT
+      |      NULL in it is ignored.""",
+    """type_ids - ARRAY<BIGINT>: the oids of the columns' types, a constant or a column such as
+      |      r.relation.columns.type_id of the decoded Relation message r. Binary cells need them. If the
+      |      array or an element is NULL, the type is not known: text is read by the type in the schema."""
+  )
+
+  private def arguments(options: OptionList[RowOptions]) =
+    Arguments :+ s"options - a constant map:\n${options.describe}"
+
+  private val Notes =
+    """The columns that a query uses do not depend on each other, nor their values on the optimizer. A
+      |column that the query does not use may not be read, so a value in it that does not fit may or may
+      |not be an error. To check every column, select the whole row, or count the rows for which
+      |pgoutput_row(…) IS NULL. try_pgoutput_row never fails for a value."""
+
+  val row: SqlFunction = new SqlFunction(
+    "pgoutput_row",
+    needed = 2,
+    most = 4,
+    FunctionDescription(
+      usage =
+        """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple, by position, as a
+        |  struct of the schema. A value that does not fit its type is an error with the condition
+        |  PGOUTPUT_INVALID_VALUE, or NULL with the mode PERMISSIVE.""",
+      arguments = arguments(RowOptions.row),
+      examples = Seq(
+        "_FUNC_(pgoutput_decode(X'49000040104E000374000000023432740000000431392E396E').new, 'id BIGINT, price DECIMAL(6,2), note STRING')" ->
+          Seq("{\"id\":42,\"price\":19.90,\"note\":null}"),
+        "_FUNC_(pgoutput_decode(X'49000040104E00016200000004000003E9').new, 'id INT', array(23))" ->
+          Seq("{\"id\":1001}"),
+        "_FUNC_(pgoutput_decode(X'49000040104E00017400000008696E66696E697479').new, 'due DATE', NULL, map('infinity', 'clamp'))" ->
+          Seq("{\"due\":9999-12-31}")
+      ),
+      note = Notes,
+      group = "struct_funcs"
+    )
+  )(read(_, RowOptions.row))
+
+  val tryRow: SqlFunction = new SqlFunction(
+    "try_pgoutput_row",
+    needed = 2,
+    most = 4,
+    FunctionDescription(
+      usage = """(tuple, schema[, type_ids[, options]]) - Reads the cells of a tuple as a struct as
+        |  pgoutput_row does, but returns NULL for a value that does not fit its type.""",
+      arguments = arguments(RowOptions.tryRow),
+      examples = Seq(
+        "_FUNC_(pgoutput_decode(X'49000040104E00027400000002343274000000036E2F61').new, 'id BIGINT, price DECIMAL(6,2)')" ->
+          Seq("{\"id\":42,\"price\":null}")
+      ),
+      note = Notes,
+      group = "struct_funcs"
+    )
+  )(read(_, RowOptions.tryRow))
+
+  val all: Seq[SqlFunction] = Seq(row, tryRow)
+
+  /** With the session's settings at the analysis: they may change later, and a view has its own. */
+  private def read(call: CallArguments, list: OptionList[RowOptions]): ReadTuple = {
+    val tuple = call.argument(0, TupleSchema.schema)
+    checkTuple(call, tuple)
+    val columns =
+      NullableSchema.of(SchemaArgument.parse(call.arguments(1), "the argument 'schema'"))
+    val ids = bigints(call, call.argument(2, ArrayType(LongType)))
+    val options = call.options(3, list)
+    val zone = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone)
+    val rowSchema = RowSchema(
+      columns,
+      columns.indices,
+      options.conversionIn(zone),
+      options.types,
+      options.failFast
+    )
+    for {
+      constant <- ConstantArgument.value(ids)
+      problem <- rowSchema.conversions(ReadTuple.oids(constant, rowSchema)).left.toOption
+    } throw call.refused(problem)
+    ReadTuple(tuple, ids, rowSchema)
+  }
+
+  private def checkTuple(call: CallArguments, tuple: Expression): Unit =
+    if (!equalsIgnoreNullability(tuple.dataType, TupleSchema.schema)) {
+      throw call.refused(
+        "The first argument must be a tuple, such as d.new of a row d of pgoutput_decode, and not " +
+          tuple.dataType.sql
+      )
+    }
+
+  private def bigints(call: CallArguments, typeIds: Expression): Expression =
+    typeIds.dataType match {
+      case ArrayType(LongType | NullType, _) => typeIds
+      case ArrayType(ByteType | ShortType | IntegerType, containsNull) =>
+        Cast(typeIds, ArrayType(LongType, containsNull))
+      case other =>
+        throw call.refused(
+          "The type_ids must be an ARRAY<BIGINT> with the oid of each column's type, such as " +
+            s"r.relation.columns.type_id, and not ${other.sql}"
+        )
+    }
+}

@@ -1,0 +1,48 @@
+package io.sparkpgoutput.sql
+
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
+
+/**
+ * What `DESCRIBE FUNCTION EXTENDED` shows of a function; `_FUNC_` stands for its name. Lines after
+ * the first are indented by the margin before `|`.
+ *
+ * @param arguments
+ *   one argument an item, as `name - what it is`
+ * @param examples
+ *   queries, each with the lines that spark-sql prints for it
+ * @param note
+ *   more paragraphs, or nothing
+ */
+final case class FunctionDescription(
+    usage: String,
+    arguments: Seq[String],
+    examples: Seq[(String, Seq[String])],
+    note: String = "",
+    group: String
+) {
+  import FunctionDescription._
+
+  def info(name: String): ExpressionInfo = new ExpressionInfo(
+    classOf[SqlFunction].getName,
+    null,
+    name,
+    lines("_FUNC_" + usage.stripMargin, 4),
+    lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
+    lines("Examples:\n" + examples.map(example).mkString("\n"), 4),
+    if (note.isEmpty) "" else lines(note.stripMargin, 4),
+    group,
+    "0.1.0",
+    "",
+    "built-in"
+  )
+}
+
+object FunctionDescription {
+
+  /** Spark wants each part to begin and to end with a line break and so many spaces. */
+  private def lines(text: String, indent: Int): String =
+    text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
+
+  private def example(queryAndResult: (String, Seq[String])): String =
+    (s"  > SELECT ${queryAndResult._1};" +: queryAndResult._2.map("   " + _)).mkString("\n")
+}

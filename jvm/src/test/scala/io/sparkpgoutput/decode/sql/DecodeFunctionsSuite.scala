@@ -1,0 +1,141 @@
+package io.sparkpgoutput.decode.sql
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
+import java.util.concurrent.Executors
+
+import scala.concurrent.duration.DurationInt
+import scala.concurrent.{Await, ExecutionContext, Future}
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{DataTypeMismatch, TypeCheckSuccess}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.toPrettySQL
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.sql.FunctionCall
+
+/** The functions of a message: their arguments, and how Spark evaluates them. */
+class DecodeFunctionsSuite extends MessageFunctionTests {
+
+  private val unknown = Literal.create(null, BooleanType)
+  private val noOptions = Literal(null)
+
+  private def refused(arguments: Expression*)(texts: String*): Unit =
+    DecodeFunctions.all.foreach { function =>
+      val error = intercept[AnalysisException](function.call(arguments))
+      assert(error.getCondition.startsWith("DATATYPE_MISMATCH."))
+      texts.foreach(part => assert(error.getMessage.contains(part)))
+    }
+
+  private def evaluators(arguments: Expression*): Seq[MessageEvaluator] =
+    DecodeFunctions.all.map(_.call(arguments)).collect {
+      case FunctionCall(_, _, evaluator: MessageEvaluator) => evaluator
+    }
+
+  test("BINARY, BOOLEAN and a map of strings are accepted") {
+    Seq(
+      Seq(data),
+      Seq(data, inStream),
+      Seq(data, unknown, noOptions),
+      Seq(data, inStream, options("mode" -> "permissive", "Encoding" -> "win1252")),
+      Seq(data, inStream, options()) // map() has no type of entries
+    ).foreach { arguments =>
+      assert(evaluators(arguments: _*).size == 3)
+      evaluators(arguments: _*).foreach(e => assert(e.checkInputDataTypes() == TypeCheckSuccess))
+    }
+  }
+
+  test("a STRING is refused, with a hint at what may be meant") {
+    refused(Literal("4500"))("unhex(", "CAST(")
+  }
+
+  test("other types are refused as Spark refuses them") {
+    Seq(Seq(Literal(1)) -> "first", Seq(data, Literal(1)) -> "second").foreach {
+      case (arguments, which) =>
+        evaluators(arguments: _*).foreach(_.checkInputDataTypes() match {
+          case mismatch: DataTypeMismatch =>
+            assert(mismatch.errorSubClass == "UNEXPECTED_INPUT_TYPE")
+            assert(mismatch.messageParameters("paramIndex") == which)
+          case other => fail(other.toString)
+        })
+    }
+    refused(data, inStream, Literal("mode"))("map of strings", "STRING")
+  }
+
+  test("options that are not the same for all rows are refused") {
+    val column = BoundReference(2, StringType, nullable = true)
+    refused(data, inStream, CreateMap(Seq(Literal("encoding"), column)))("constant map")
+  }
+
+  test("an option that is unknown or has a bad value is refused, and the valid ones are named") {
+    refused(data, unknown, options("modus" -> "PERMISSIVE"))("'modus'", "'mode'", "'encoding'")
+    refused(data, unknown, options("mode" -> "DROPMALFORMED"))("'DROPMALFORMED'", "PERMISSIVE")
+    refused(data, unknown, options("encoding" -> "UTF-99"))("'UTF-99'", "UTF8", "LATIN1", "BIG5")
+    intercept[AnalysisException](tryDecode(data, unknown, options("mode" -> "FAILFAST")))
+  }
+
+  test("control characters of an argument are escaped in the error") {
+    refused(data, unknown, options("x\u001b[31m\n" -> ""))("'x\\u001b[31m\\n'")
+  }
+
+  test("too few and too many arguments are refused") {
+    Seq(Nil, Seq(data, unknown, noOptions, noOptions)).foreach { arguments =>
+      DecodeFunctions.all.foreach { function =>
+        val error = intercept[AnalysisException](function.call(arguments))
+        assert(error.getCondition == "WRONG_NUM_ARGS.WITHOUT_SUGGESTION")
+      }
+    }
+  }
+
+  test("the functions of an argument that Spark replaces are evaluated") {
+    val mode = FunctionCall("a_function", Nil, Literal("PERMISSIVE"))
+    val permissive = decode(data, unknown, CreateMap(Seq(Literal("mode"), mode)))
+    assert(!evaluator(permissive).options.failFast)
+  }
+
+  test("column names do not have the arguments that were left out") {
+    DecodeFunctions.all.foreach { function =>
+      val name = function.name
+      val data = AttributeReference("data", BinaryType)()
+      val options = CreateMap(Seq(Literal("mode"), Literal("PERMISSIVE")))
+      assert(toPrettySQL(function.call(Seq(data, unknown, noOptions))) == s"$name(data)")
+      assert(toPrettySQL(function.call(Seq(data, Literal(true)))) == s"$name(data, true)")
+      val all = s"$name(data, NULL, map(mode, PERMISSIVE))"
+      assert(toPrettySQL(function.call(Seq(data, unknown, options))) == all)
+      assert(function.call(Seq(data, unknown)).toString == s"$name(${data.toString})")
+    }
+  }
+
+  test("it is evaluated once where Spark can avoid more, for it says that it is expensive") {
+    evaluators(data, inStream).foreach(evaluator => assert(evaluator.expensive))
+  }
+
+  test("on an executor it is what it was on the driver") {
+    evaluators(data, inStream, options("encoding" -> "LATIN1")).foreach { sent =>
+      sent.eval(row(insert)) // what it has by now is left behind
+      val bytes = new ByteArrayOutputStream
+      new ObjectOutputStream(bytes).writeObject(sent)
+      val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
+      val expression = arrived.asInstanceOf[Expression]
+      assert(expression == sent)
+      Seq(insert, latin1).foreach { message =>
+        assert(expression.eval(row(message)) == sent.eval(row(message)))
+      }
+    }
+  }
+
+  test("one of them can be evaluated by several threads") {
+    val threads = Executors.newFixedThreadPool(4)
+    implicit val context: ExecutionContext = ExecutionContext.fromExecutor(threads)
+    try {
+      val decode = evaluators(data, inStream).head
+      val runs = Future.traverse(Seq(insert, insertInStream, ambiguous, insert)) { message =>
+        Future {
+          val expected = decoded(message)
+          (1 to 20000).count(_ => decode.eval(row(message)) != expected)
+        }
+      }
+      assert(Await.result(runs, 1.minute).sum == 0)
+    } finally threads.shutdown()
+  }
+}

@@ -1,0 +1,397 @@
+package io.sparkpgoutput.rows.sql
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
+import java.util.concurrent.Executors
+
+import scala.concurrent.duration.DurationInt
+import scala.concurrent.{Await, ExecutionContext, Future}
+
+import org.apache.spark.SparkFunSuite
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.SQLHelper
+import org.apache.spark.sql.catalyst.util.{GenericArrayData, toPrettySQL}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
+import io.sparkpgoutput.protocol.Messages.Cell
+import io.sparkpgoutput.protocol.TupleSchema
+import io.sparkpgoutput.sql.{FunctionCall, SqlFunction}
+import io.sparkpgoutput.types.registry.TypedTuples
+
+/** Both functions: their arguments, and how they are evaluated. */
+class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQLHelper {
+  private type Function = (Expression, Expression, Expression, Expression) => FunctionCall
+  private def call(function: SqlFunction): Function = (tuple, schema, typeIds, options) =>
+    function.call(Seq(tuple, schema, typeIds, options)).asInstanceOf[FunctionCall]
+  private val row = call(RowFunctions.row)
+  private val tryRow = call(RowFunctions.tryRow)
+  private val both = Seq(row, tryRow)
+
+  private val tuple = BoundReference(0, TupleSchema.schema, nullable = true)
+  private val idsColumn = BoundReference(1, ArrayType(LongType), nullable = true)
+  private val unknown = Literal.create(null, ArrayType(LongType))
+  private val noOptions = Literal(null)
+
+  private def evaluator(call: FunctionCall) = call.replacement.asInstanceOf[ReadTuple]
+  private val schema = Literal("a INT, b STRING")
+
+  private def ids(oids: Long*): Expression = CreateArray(oids.map(Literal(_)))
+
+  private def options(entries: (String, String)*): Expression =
+    CreateMap(entries.flatMap { case (name, value) => Seq(Literal(name), Literal(value)) })
+
+  private def text(values: String*): Seq[Cell] = values.map {
+    case null  => ("n", null, null)
+    case value => ("t", value, null)
+  }
+
+  private def input(cells: Seq[Cell], oids: Any*): InternalRow =
+    InternalRow(TypedTuples.row(cells), new GenericArrayData(oids.toArray[Any]))
+
+  private def out(values: Any*): InternalRow = InternalRow(values.map {
+    case text: String => UTF8String.fromString(text)
+    case other        => other
+  }: _*)
+
+  private def refused(
+      tuple: Expression = tuple,
+      schema: Expression = schema,
+      typeIds: Expression = unknown,
+      options: Expression = noOptions,
+      functions: Seq[Function] = both
+  )(texts: String*): Unit =
+    functions.foreach { function =>
+      val error = intercept[AnalysisException](function(tuple, schema, typeIds, options))
+      assert(error.getCondition.startsWith("DATATYPE_MISMATCH."))
+      texts.foreach(part => assert(error.getMessage.contains(part)))
+    }
+
+  private def accepted(call: FunctionCall): Unit = assert(call.checkInputDataTypes().isSuccess)
+
+  test("accepted are tuples, NULL, and NULL for what is not known") {
+    for {
+      function <- both
+      tuple <- Seq(tuple, Literal(null), Literal.create(null, TupleSchema.schema))
+      typeIds <- Seq(
+        unknown,
+        Literal(null),
+        idsColumn,
+        ids(23, 25),
+        CreateArray(Seq(Literal(23L), Literal.create(null, LongType))),
+        CreateArray(Seq(Literal(null), Literal(null))),
+        CreateArray(Seq(Literal(23), Literal(25)))
+      )
+      options <- Seq(noOptions, Literal(null), options(), options("timeZone" -> "Asia/Tokyo"))
+    } {
+      val expression = function(tuple, schema, typeIds, options)
+      accepted(expression)
+      val cells = InternalRow(TypedTuples.row(text("7", "x")), null)
+      val expected = if (tuple == this.tuple) out(7, "x") else null
+      checkEvaluation(expression, expected, cells)
+    }
+  }
+
+  test("other types of arguments are refused") {
+    refused(tuple = Literal("42"))("must be a tuple", "d.new", "STRING")
+    refused(tuple = Literal.create(null, StructType(TupleSchema.schema.take(2))))("must be a tuple")
+    refused(typeIds = Literal(23L))("ARRAY<BIGINT>", "r.relation.columns.type_id", "not BIGINT")
+    refused(typeIds = CreateArray(Seq(Literal("23"))))("ARRAY<BIGINT>", "not ARRAY<STRING>")
+    refused(options = Literal("mode"))("map of strings", "STRING")
+    refused(options = BoundReference(1, MapType(StringType, StringType), nullable = true))(
+      "constant map"
+    )
+    refused(options = options("modus" -> "x"))("There is no option 'modus'")
+  }
+
+  test(
+    "type_ids of another number, or that cannot be read so, are refused where they are constant"
+  ) {
+    refused(typeIds = ids(23))("there are 1 type_ids, the schema has 2 columns")
+    refused(typeIds = CreateArray(Nil))("there are 0 type_ids, the schema has 2 columns")
+    refused(typeIds = CreateArray(Seq(Literal(null))))("there are 1 type_ids")
+    refused(typeIds = ids(16, 25))(
+      "column 'a' has type bool (oid 16), which cannot be read as INT; use BOOLEAN"
+    )
+    refused(schema = Literal("a VARIANT"))("column 'a' has a type that is not known", "VARIANT")
+    accepted(row(tuple, schema, ids(16402, 25), options("type.16402" -> "int8")))
+    refused(typeIds = ids(16402, 25), options = options("type.16402" -> "bool"))("(oid 16402)")
+  }
+
+  test("a schema that is none is refused") {
+    Seq(
+      BoundReference(0, StringType, nullable = true),
+      Literal.create(null, StringType),
+      Literal(1),
+      Literal("INT"),
+      Literal("a INTT"),
+      Literal("a INT,"),
+      Literal("a CHAR(3), b INT"),
+      Literal("a STRUCT<b: VARCHAR(3)>, b INT")
+    ).foreach { schema =>
+      both.foreach { function =>
+        Seq(unknown, idsColumn).foreach { typeIds =>
+          intercept[AnalysisException](function(tuple, schema, typeIds, noOptions))
+        }
+      }
+    }
+  }
+
+  test("a mode is refused that is not the function's") {
+    refused(options = options("mode" -> "FAILFAST"), functions = Seq(tryRow))(
+      "valid are: PERMISSIVE"
+    )
+    accepted(tryRow(tuple, schema, unknown, options("mode" -> "PERMISSIVE")))
+    accepted(row(tuple, schema, unknown, options("mode" -> "FAILFAST")))
+  }
+
+  test("everything in its type is nullable, whatever the schema says") {
+    val strict =
+      "a INT NOT NULL COMMENT 'x', s STRUCT<b: INT NOT NULL, c: ARRAY<STRUCT<d: INT NOT NULL>>>"
+    both.foreach { function =>
+      val expression = function(tuple, Literal(strict), unknown, noOptions)
+      assert(expression.nullable)
+      assert(expression.dataType ==
+        StructType.fromDDL("a INT COMMENT 'x', s STRUCT<b: INT, c: ARRAY<STRUCT<d: INT>>>"))
+      val cells = text(null, """(,"{""(,)""}")""")
+      val inner = InternalRow(null, new GenericArrayData(Array[Any](InternalRow(null))))
+      checkEvaluation(
+        function(tuple, Literal("a INT NOT NULL"), unknown, noOptions),
+        out(null),
+        input(text(null))
+      )
+      val one =
+        function(tuple, Literal(strict.replace("d: INT", "d: INT, e: INT")), unknown, noOptions)
+      checkEvaluation(
+        one,
+        InternalRow(
+          null,
+          InternalRow(null, new GenericArrayData(Array[Any](InternalRow(null, null))))
+        ),
+        input(cells)
+      )
+      assert(inner.isNullAt(0))
+    }
+  }
+
+  test("no columns, and columns that are named alike") {
+    both.foreach { function =>
+      val none = function(tuple, Literal("STRUCT<>"), unknown, noOptions)
+      checkEvaluation(none, InternalRow(), input(Nil))
+      checkEvaluation(IsNull(none), true, InternalRow(null, null))
+      val alike = function(tuple, Literal("a INT, A STRING, a DOUBLE"), unknown, noOptions)
+      checkEvaluation(alike, out(1, "x", 2.5), input(text("1", "x", "2.5")))
+    }
+  }
+
+  test("cells of each kind") {
+    val cells = Seq[Cell](
+      ("t", "7", null),
+      ("n", null, null),
+      ("u", null, null),
+      ("b", null, "0000002a"),
+      ("b", null, "616263")
+    )
+    val schema = Literal("a INT, b INT, c INT, d INT, e STRING")
+    both.foreach { function =>
+      checkEvaluation(
+        function(tuple, schema, ids(23, 23, 23, 23, 25), noOptions),
+        out(7, null, null, 42, "abc"),
+        input(cells)
+      )
+    }
+  }
+
+  test("type_ids of each row's own; without them binary values are BINARY only") {
+    val expression = row(tuple, Literal("a BIGINT"), idsColumn, noOptions)
+    val binary = Seq[Cell](("b", null, "0000000000000001"))
+    checkEvaluation(expression, out(1L), input(binary, 20L))
+    checkEvaluation(expression, out(5L), input(text("5"), null))
+    checkExceptionInExpression[InvalidValueException](
+      expression,
+      InternalRow(TypedTuples.row(binary), null),
+      "column 'a', unknown as BIGINT: '\\x0000000000000001' is binary, and its type is not known; " +
+        "give the type_ids; try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
+    )
+    checkExceptionInExpression[InvalidValueException](
+      expression,
+      input(binary, 16402L),
+      "use BINARY, or the option type.16402"
+    )
+    val declared = row(tuple, Literal("a BIGINT"), idsColumn, options("type.16402" -> "int8"))
+    checkEvaluation(declared, out(1L), input(binary, 16402L))
+    checkEvaluation(
+      row(tuple, Literal("a BINARY"), unknown, noOptions),
+      InternalRow(Array[Byte](0, 0, 0, 0, 0, 0, 0, 1)),
+      input(binary)
+    )
+  }
+
+  test("a tuple, type_ids and a schema of different lengths are an error, in every mode") {
+    both.foreach { function =>
+      val expression = function(tuple, schema, idsColumn, noOptions)
+      def mismatch(input: InternalRow, text: String): Unit =
+        checkExceptionInExpression[SchemaMismatchException](
+          expression,
+          input,
+          s"[PGOUTPUT_SCHEMA_MISMATCH] $text. SQLSTATE: 42804"
+        )
+      mismatch(
+        input(text("1", "x", "y"), 23L, 25L),
+        "the tuple has 3 columns, the schema has 2 columns"
+      )
+      mismatch(
+        input(text("1"), 23L, 25L),
+        "the tuple has 1 column, the schema has 2 columns"
+      )
+      mismatch(
+        input(text("1", "x"), 23L),
+        "there are 1 type_ids, the schema has 2 columns"
+      )
+      mismatch(
+        input(text("1", "x"), 16L, 25L),
+        "column 'a' has type bool (oid 16), which cannot be read as INT; use BOOLEAN"
+      )
+      checkEvaluation(expression, null, InternalRow(null, new GenericArrayData(Array[Any](16L))))
+    }
+  }
+
+  test("a value that does not fit is an error that names it, or NULL where that is asked for") {
+    val cells = input(text("x" * 1000, "y"))
+    val strict = row(tuple, schema, ids(23, 25), noOptions)
+    checkExceptionInExpression[InvalidValueException](
+      strict,
+      cells,
+      s"[PGOUTPUT_INVALID_VALUE] column 'a', int4 as INT: '${"x" * 100}…' is not a valid int4; " +
+        "use STRING; try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
+    )
+    checkEvaluation(evaluator(strict).withColumns(Seq(1)), out("y"), cells)
+    val permissive = options("mode" -> "permissive")
+    checkEvaluation(row(tuple, schema, unknown, permissive), out(null, "y"), cells)
+    checkEvaluation(tryRow(tuple, schema, unknown, noOptions), out(null, "y"), cells)
+    checkExceptionInExpression[InvalidValueException](
+      strict,
+      input(Seq(("b", null, "ff" * 200), ("n", null, null))),
+      s"'\\x${"ff" * 49}…' has 200 bytes"
+    )
+  }
+
+  test("characters are not cut in two") {
+    checkExceptionInExpression[InvalidValueException](
+      row(tuple, schema, unknown, noOptions),
+      input(text("\ud83d\ude00" * 101, "y")),
+      s"'${"\ud83d\ude00" * 100}…'"
+    )
+    checkExceptionInExpression[InvalidValueException](
+      row(tuple, schema, unknown, noOptions),
+      input(text("\ud83d\ude00" * 100, "y")),
+      s"'${"\ud83d\ude00" * 100}' "
+    )
+  }
+
+  test("the time zone is the option's, else the session's at the analysis") {
+    val cells = input(text("2024-01-01 00:00:00"))
+    val midnight = 1704067200000000L
+    Seq("UTC" -> 0, "Asia/Tokyo" -> 9).foreach { case (zone, hours) =>
+      both.foreach { function =>
+        def analyzed(session: String, options: Expression) =
+          withSQLConf("spark.sql.session.timeZone" -> session) {
+            function(tuple, Literal("a TIMESTAMP"), ids(1114), options)
+          }
+        val expected = out(midnight - hours * 3600000000L)
+        checkEvaluation(analyzed(zone, noOptions), expected, cells)
+        checkEvaluation(analyzed("America/New_York", options("timeZone" -> zone)), expected, cells)
+      }
+    }
+  }
+
+  test("the schema is read with the settings at the analysis") {
+    both.foreach { function =>
+      def read() = function(tuple, Literal("a TIMESTAMP"), unknown, noOptions)
+      val analyzed = read()
+      withSQLConf("spark.sql.timestampType" -> "TIMESTAMP_NTZ") {
+        val copied = analyzed.withNewChildren(analyzed.children).clone()
+        assert(copied.dataType == new StructType().add("a", TimestampType))
+        assert(read().dataType == new StructType().add("a", TimestampNTZType))
+      }
+    }
+  }
+
+  test("a schema and type_ids can be calls of functions that Spark replaces") {
+    def replaced(value: Expression) = FunctionCall("a_function", Nil, value)
+    both.foreach { function =>
+      val call = function(tuple, replaced(schema), replaced(ids(23, 25)), noOptions)
+      checkEvaluation(call, out(1, "x"), input(text("1", "x")))
+    }
+    refused(typeIds = replaced(ids(23)))("there are 1 type_ids")
+  }
+
+  test("some of the columns, in their order") {
+    both.foreach { function =>
+      val whole =
+        evaluator(function(tuple, Literal("a INT, b STRING, c DOUBLE"), unknown, noOptions))
+      val part = whole.withColumns(Seq(0, 2))
+      assert(part.dataType == StructType.fromDDL("a INT, c DOUBLE"))
+      checkEvaluation(part, out(1, 2.5), input(text("1", "x", "2.5")))
+      assert(part.withColumns(Seq(1)).rowType.fieldNames.toSeq == Seq("b"))
+    }
+  }
+
+  test("the same call is the same expression, also with declared types") {
+    both.foreach { function =>
+      def read = function(tuple, schema, unknown, options("type.16402" -> "array:range:int4"))
+      assert(read.canonicalized == read.canonicalized)
+    }
+  }
+
+  test("column names do not have the arguments that were left out") {
+    both.zip(Seq("pgoutput_row", "try_pgoutput_row")).foreach { case (function, name) =>
+      val column = AttributeReference("t", TupleSchema.schema)()
+      assert(toPrettySQL(function(column, schema, unknown, noOptions)) ==
+        s"$name(t, a INT, b STRING)")
+      assert(toPrettySQL(function(column, schema, ids(23, 25), Literal(null))) ==
+        s"$name(t, a INT, b STRING, array(23, 25))")
+      assert(toPrettySQL(function(column, schema, unknown, options("mode" -> "PERMISSIVE"))) ==
+        s"$name(t, a INT, b STRING, NULL, map(mode, PERMISSIVE))")
+      val read = evaluator(function(column, schema, unknown, noOptions))
+      assert(read.withColumns(Seq(1)).toString == s"$name($column, a INT,b STRING)[b]")
+    }
+  }
+
+  test("on an executor it is what it was on the driver") {
+    both.foreach { function =>
+      val sent = evaluator(function(tuple, schema, idsColumn, options("type.16402" -> "int4")))
+      val cells = input(text("1", "x"), 16402L, null)
+      sent.eval(cells) // what it has by now is left behind
+      val bytes = new ByteArrayOutputStream
+      new ObjectOutputStream(bytes).writeObject(sent)
+      val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
+      val expression = arrived.asInstanceOf[Expression]
+      assert(expression == sent)
+      assert(expression.eval(cells) == sent.eval(cells))
+    }
+  }
+
+  test("one of them can be evaluated by several threads, and a row that it gave stays") {
+    val threads = Executors.newFixedThreadPool(4)
+    implicit val context: ExecutionContext = ExecutionContext.fromExecutor(threads)
+    try {
+      val expression = evaluator(row(tuple, Literal("a ARRAY<INT>"), idsColumn, noOptions))
+      def evaluated(number: Int) =
+        expression.eval(input(text(s"{$number,$number}"), if (number % 2 == 0) 1007L else null))
+          .asInstanceOf[InternalRow]
+      val runs = Future.traverse((1 to 4).toList) { number =>
+        Future {
+          val first = evaluated(number)
+          val others = (1 to 10000).count { _ =>
+            evaluated(number).getArray(0).toIntArray().toSeq != Seq(number, number)
+          }
+          others + (if (first == evaluated(number)) 0 else 1)
+        }
+      }
+      assert(Await.result(runs, 1.minute).sum == 0)
+    } finally threads.shutdown()
+  }
+}
