@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from spark_pgoutput import changes
 from spark_pgoutput import functions as PF
 from support import messages as m
-from support.comparison import compare
 from support.checkpoint import EXPECTED, continue_from_file
+from support.comparison import compare
 from support.data_files import captures, golden
 from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
 from support.orders import HISTORY, in_order
