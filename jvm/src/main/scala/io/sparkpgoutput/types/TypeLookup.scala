@@ -9,10 +9,10 @@ trait TypeLookup {
   def byOid(oid: Long): PgType
 
   /**
-   * Finds the type with an oid, which does not know itself. No type is a part of itself, so that
-   * bytes that claim this cannot be followed without end.
+   * Finds the type of a part of a value. In the part, the same oid is not known: no type is a part of
+   * itself, and bytes that claim this must not be followed without end.
    */
-  def byOidInItself(oid: Long): PgType
+  def partByOid(oid: Long): PgType
 
   /** The type as whose text an unknown type's text is read; None if the Spark type has none. */
   def ofUnknown(target: DataType): Option[PgType]

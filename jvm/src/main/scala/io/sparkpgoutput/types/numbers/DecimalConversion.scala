@@ -1,7 +1,5 @@
 package io.sparkpgoutput.types.numbers
 
-import java.math.{BigDecimal, BigInteger}
-
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PowersOfTen, ValueWriter}
@@ -13,6 +11,7 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType)
   private val scale = target.scale
   private val isLong = precision <= Decimal.MAX_LONG_DIGITS
   private val number = new DecimalNumber
+  private val wide = new UInt128
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
     reader.fromText(bytes, from, to, number)
@@ -45,30 +44,36 @@ final class DecimalConversion(reader: DecimalReader, target: DecimalType)
 
   /** Writes a coefficient times a power of ten. The product fits the precision. */
   private def write(coefficient: Long, power: Int, out: ValueWriter): Unit =
-    if (isLong || PowersOfTen.hasDigits(coefficient, Decimal.MAX_LONG_DIGITS - power)) {
+    if (isLong) {
       val magnitude = coefficient * PowersOfTen(power)
-      val unscaled = if (number.negative) -magnitude else magnitude
-      if (isLong) out.write(unscaled)
-      else out.write(Decimal.createUnsafe(unscaled, precision, scale), precision, scale)
-    } else writeWide(unsigned(coefficient).multiply(BigInteger.TEN.pow(power)), out)
+      out.write(if (number.negative) -magnitude else magnitude)
+    } else {
+      wide.set(coefficient)
+      wide.multiplyByTen(power)
+      writeWide(out)
+    }
 
   private def writeAllDigits(out: ValueWriter): Unit = {
     if (number.integerDigits > precision - scale || number.more - number.exponent > scale) {
       throw refused
     }
-    val digits = unsigned(number.significand)
-      .multiply(BigInteger.TEN.pow(number.more))
-      .add(unsigned(number.tail))
-    writeWide(digits.multiply(BigInteger.TEN.pow(scale + number.exponent - number.more)), out)
+    wide.set(number.significand)
+    wide.multiplyByTen(number.more)
+    wide.add(number.tail)
+    wide.multiplyByTen(scale + number.exponent - number.more)
+    writeWide(out)
   }
 
-  private def writeWide(magnitude: BigInteger, out: ValueWriter): Unit = {
-    val unscaled = if (number.negative) magnitude.negate else magnitude
-    out.write(Decimal(new BigDecimal(unscaled, scale), precision, scale), precision, scale)
+  private def writeWide(out: ValueWriter): Unit = {
+    val decimal =
+      if (wide.isLong) {
+        Decimal.createUnsafe(if (number.negative) -wide.toLong else wide.toLong, precision, scale)
+      } else {
+        val unscaled = wide.toBigInteger(number.negative)
+        Decimal(new java.math.BigDecimal(unscaled, scale), precision, scale)
+      }
+    out.write(decimal, precision, scale)
   }
-
-  private def unsigned(bits: Long): BigInteger =
-    BigInteger.valueOf(bits >>> 1).shiftLeft(1).or(BigInteger.valueOf(bits & 1))
 
   private def refused: InvalidValue = {
     val integerDigits = math.max(0, number.integerDigits)

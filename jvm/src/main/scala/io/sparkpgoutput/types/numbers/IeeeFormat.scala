@@ -65,10 +65,10 @@ sealed abstract class IeeeFormat(
   private def bits(significand: Long, power: Int): Long = {
     val zeros = java.lang.Long.numberOfLeadingZeros(significand)
     val normalized = significand << zeros
-    var high = IeeeFormat.multiplyHigh(normalized, PowersOfFive.high(power))
+    var high = UInt128.multiplyHigh(normalized, PowersOfFive.high(power))
     var low = normalized * PowersOfFive.high(power)
     if ((high & precisionMask) == precisionMask) {
-      val more = IeeeFormat.multiplyHigh(normalized, PowersOfFive.low(power))
+      val more = UInt128.multiplyHigh(normalized, PowersOfFive.low(power))
       low += more
       if (java.lang.Long.compareUnsigned(low, more) < 0) high += 1
     }
@@ -100,10 +100,6 @@ sealed abstract class IeeeFormat(
 }
 
 object IeeeFormat {
-
-  /** Returns the upper 64 bits of the product of two numbers without a sign. */
-  private def multiplyHigh(a: Long, b: Long): Long =
-    Math.multiplyHigh(a, b) + ((a >> 63) & b) + ((b >> 63) & a)
 
   /** float4 and FLOAT. */
   object Binary32 extends IeeeFormat(23, 8, -64, 38, -17, 10) {

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.types.registry
 
 import io.sparkpgoutput.types.PgType
-import io.sparkpgoutput.types.binary.{PgBits, PgBoolean, PgBytea}
-import io.sparkpgoutput.types.catalog.{PgAclItem, PgReg, PgSystemTypes}
+import io.sparkpgoutput.types.binary._
+import io.sparkpgoutput.types.catalog._
 import io.sparkpgoutput.types.containers.{PgArray, PgMultirange, PgRange}
 import io.sparkpgoutput.types.datetime.{PgDate, PgInterval, PgTime, PgTimestamp}
 import io.sparkpgoutput.types.geometry.PgGeometry
@@ -26,19 +26,19 @@ object BuiltInTypes {
   private val base: Seq[BuiltInType] = Seq(
     BuiltInType(PgBoolean, 16, 1000),
     BuiltInType(PgBytea, 17, 1001),
-    BuiltInType(PgSystemTypes.Char, 18, 1002),
+    BuiltInType(PgChar, 18, 1002),
     BuiltInType(new PgText("name"), 19, 1003),
     BuiltInType(PgInteger.Int8, 20, 1016),
     BuiltInType(PgInteger.Int2, 21, 1005),
-    BuiltInType(PgSystemTypes.Int2Vector, 22, 1006),
+    BuiltInType(new PgVector("int2vector", PgInteger.Int2), 22, 1006),
     BuiltInType(PgInteger.Int4, 23, 1007),
     BuiltInType(new PgReg("regproc"), 24, 1008),
     BuiltInType(new PgText("text"), 25, 1009),
     BuiltInType(PgInteger.Oid, 26, 1028),
-    BuiltInType(PgSystemTypes.Tid, 27, 1010),
+    BuiltInType(PgTid, 27, 1010),
     BuiltInType(PgInteger.Xid, 28, 1011),
     BuiltInType(PgInteger.Cid, 29, 1012),
-    BuiltInType(PgSystemTypes.OidVector, 30, 1013),
+    BuiltInType(new PgVector("oidvector", PgInteger.Oid), 30, 1013),
     BuiltInType(PgJson.Json, 114, 199),
     BuiltInType(PgXml, 142, 143),
     BuiltInType(PgGeometry.Point, 600, 1017),
@@ -74,9 +74,9 @@ object BuiltInTypes {
     BuiltInType(new PgReg("regoperator"), 2204, 2209),
     BuiltInType(new PgReg("regclass"), 2205, 2210),
     BuiltInType(new PgReg("regtype"), 2206, 2211),
-    BuiltInType(PgSystemTypes.Uuid, 2950, 2951),
-    BuiltInType(PgSystemTypes.TxidSnapshot, 2970, 2949),
-    BuiltInType(PgSystemTypes.PgLsn, 3220, 3221),
+    BuiltInType(PgUuid, 2950, 2951),
+    BuiltInType(new PgSnapshot("txid_snapshot"), 2970, 2949),
+    BuiltInType(PgLsn, 3220, 3221),
     BuiltInType(PgTsVector, 3614, 3643),
     BuiltInType(PgTsQuery, 3615, 3645),
     BuiltInType(new PgReg("regconfig"), 3734, 3735),
@@ -86,7 +86,7 @@ object BuiltInTypes {
     BuiltInType(new PgReg("regnamespace"), 4089, 4090),
     BuiltInType(new PgReg("regrole"), 4096, 4097),
     BuiltInType(new PgReg("regcollation"), 4191, 4192),
-    BuiltInType(PgSystemTypes.PgSnapshot, 5038, 5039),
+    BuiltInType(new PgSnapshot("pg_snapshot"), 5038, 5039),
     BuiltInType(PgXid8, 5069, 271)
   )
 

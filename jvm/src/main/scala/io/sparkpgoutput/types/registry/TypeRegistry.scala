@@ -34,7 +34,7 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
     .orElse(BuiltInTypes.byOid.get(oid))
     .getOrElse(new PgUnknown(oid, this))
 
-  override def byOidInItself(oid: Long): PgType =
+  override def partByOid(oid: Long): PgType =
     declarations.get(oid).flatMap(TypeRegistry(declarations - oid).declared).getOrElse(byOid(oid))
 
   override def ofUnknown(target: DataType): Option[PgType] = textTypes.find(_.readsUnknown(target))

@@ -3,7 +3,11 @@ package io.sparkpgoutput.types.datetime
 import java.nio.ByteBuffer
 import java.time.{LocalDate, LocalDateTime, ZoneId, ZoneOffset}
 
+import scala.util.Try
+
 import org.apache.spark.sql.types._
+
+import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, InfinityMode}
@@ -170,6 +174,16 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
       withClue(text)(problem(fromText(Timestamptz, TimestampType, text)))
     }
     problem(fromText(Timestamp, TimestampNTZType, "2024-01-01 00:00:00+00"))
+  }
+
+  test("a date has the days that java.time gives it, if there is such a date") {
+    forAll(Gen.choose(1, 9999), Gen.choose(0, 13), Gen.choose(0, 32)) { (year, month, day) =>
+      val text = f"$year%04d-$month%02d-$day%02d"
+      Try(LocalDate.of(year, month, day)).toOption match {
+        case Some(date) => assert(fromText(PgDate, DateType, text) == date.toEpochDay.toInt)
+        case None       => problem(fromText(PgDate, DateType, text))
+      }
+    }
   }
 
   test("a binary value that is out of PostgreSQL's range is refused") {
