@@ -22,8 +22,8 @@ JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type 
 SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 
-# Two processes run the tests. All tests of a module run in the same process.
-PARALLEL := --numprocesses 2 --dist loadfile
+# Two processes run half of the tests each. The first one to finish takes some of the other half.
+PARALLEL := --numprocesses 2 --dist worksteal
 
 # The newest patch release of each Spark minor version. `make test` runs on the last.
 OLDER_SPARKS := 4.0.5 4.1.4 4.2.1
