@@ -116,9 +116,6 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
     assert in_order(found, "*") == in_order(changes(m.frame(spark, HISTORY)), "*")
 
 
-# Here a stream continues from the checkpoint in tests/data that Spark 4.0.0 wrote.
-
-
 def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.connect_client", connect_server_in_this_jvm(spark)]
     *_, printed = run(command, tmp_path, PYTHONPATH=TESTS)
@@ -133,8 +130,10 @@ def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_stream_is_sorted_after_its_last_exchange(
     spark: SparkSession, tmp_path: Path, source: str | None
 ) -> None:
-    """By position too, for a sort by source alone that spills mixes up the positions. And with the
-    checkpoint's number of partitions, whatever the setting is when the query starts again."""
+    """It is sorted by position too: a sort by source alone mixes up the positions if it spills.
+
+    The number of partitions is that of the checkpoint, whatever the setting is at a restart.
+    """
     stream = Stream(spark, tmp_path)
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     assert partitions
