@@ -5,12 +5,13 @@ import java.util.Arrays
 import io.sparkpgoutput.protocol.MessageType
 
 /**
- * Which messages a query keeps. Of the others no row is made, but they are checked all the same.
+ * The messages that a query keeps. The decoder makes no row of the others, but it checks them too.
  *
  * @param types
- *   the names of the types to keep; None for all
+ *   the names of the types that are kept; None for all
  * @param relationIds
- *   the tables of which to keep the messages that have a `relation_id`; None for all messages
+ *   the tables whose messages are kept. Then messages without `relation_id` are dropped. None for all
+ *   messages.
  */
 final case class MessageFilter(types: Option[Set[String]], relationIds: Option[Set[Long]]) {
   private val keepsTag: Array[Boolean] = {

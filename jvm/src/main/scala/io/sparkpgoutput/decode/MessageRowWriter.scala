@@ -13,13 +13,13 @@ import org.apache.spark.unsafe.array.ByteArrayMethods.{
 import StructLayout.{Absent, firstSlot}
 
 /**
- * Writes the row of a message in Spark's own binary format, front to back, into memory that the
- * next message's row is written into again.
+ * Writes the row of a message in Spark's own binary format, front to back. The next message's row
+ * overwrites it.
  *
- * The row, the structs and the arrays in it are alike: a head with null bits and one 8-byte slot a
- * member, then the members of variable size. A member of variable size is appended and its offset
- * from the head and its size go to the slot. The methods take the slot, which is `Absent` where the
- * member is not wanted, and the position of the head that it belongs to.
+ * The row, its structs and its arrays have the same layout: a head with null bits and one 8-byte slot
+ * a member, then the members of variable size. A member of variable size is appended, and its offset
+ * from the head and its size go to the slot. The methods take the slot, which is `Absent` if the
+ * member is not selected, and the position of the head that it belongs to.
  *
  * @see
  *   `UnsafeRow`, `UnsafeArrayData`
@@ -44,10 +44,10 @@ final class MessageRowWriter(struct: StructLayout) {
     end = headSize
   }
 
-  /** The row, which is this one until `start` is called again. */
+  /** The row. It is valid until `start` is called again. */
   def finish(): UnsafeRow = {
     if (headSize > 0) Word.set(buffer, 0, nulls)
-    // A reference is stored only where it changes, for the garbage collector takes note of each.
+    // A reference is stored only if it changes, because the garbage collector records each store.
     if (row.getBaseObject eq buffer) row.setTotalSize(end) else row.pointTo(buffer, end)
     row
   }
@@ -101,7 +101,7 @@ final class MessageRowWriter(struct: StructLayout) {
       head
     }
 
-  /** The same, all elements NULL. */
+  /** Begins an array whose elements are all NULL at first. */
   def openNullArray(slot: Int, elements: Int): Int = {
     val head = openArray(slot, elements)
     if (head >= 0) {
@@ -144,17 +144,17 @@ final class MessageRowWriter(struct: StructLayout) {
   def putInt(slot: Int, value: Int): Unit = if (slot >= 0) Int32.set(buffer, slot, value)
   def putBoolean(slot: Int, value: Boolean): Unit = putByte(slot, 0, if (value) 1 else 0)
 
-  /** Appends bytes, which `slot` then points to. */
+  /** Appends bytes; `slot` then points to them. */
   def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit =
     end = write(end, head, slot, bytes, from, size)
 
   /**
-   * The position where bytes are appended, for who keeps it while writing one value after another.
+   * The position where bytes are appended. A caller that writes many values may keep it.
    */
   def position: Int = end
   def moveTo(position: Int): Unit = end = position
 
-  /** Writes bytes at a position, which `slot` then points to; returns the position after them. */
+  /** Writes bytes at a position; `slot` then points to them. Returns the position after them. */
   def write(
       position: Int,
       head: Int,
@@ -174,7 +174,7 @@ final class MessageRowWriter(struct: StructLayout) {
       position + padded
     }
 
-  /** Appends room for bytes that are given one by one, which `slot` then points to. */
+  /** Appends room for bytes that are set one by one; `slot` then points to it. */
   def openBytes(head: Int, slot: Int, size: Int): Int =
     if (slot < 0) Absent
     else {
@@ -193,7 +193,7 @@ final class MessageRowWriter(struct: StructLayout) {
   private def point(head: Int, slot: Int, start: Int, size: Int): Unit =
     putLong(slot, reference(head, start, size))
 
-  /** Appends so many bytes, a multiple of 8, that are to be set; returns where they begin. */
+  /** Appends bytes that the caller sets, a multiple of 8; returns where they begin. */
   private def append(size: Long): Int = {
     val start = end
     reserve(start, size)
@@ -226,17 +226,17 @@ final class MessageRowWriter(struct: StructLayout) {
 private object MessageRowWriter {
   private val FirstSize = 4096
 
-  /** A larger buffer is given up after its row. */
+  /** A larger buffer is not kept after its row. */
   private val KeptSize = 1 << 24
 
-  /** Eight bytes as the processor has them: unlike `Platform` it checks the array's bounds. */
+  /** Eight bytes in the processor's order. Unlike `Platform`, it checks the array's bounds. */
   private val Word: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.nativeOrder)
 
   private val Int32: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.nativeOrder)
 
-  /** What a slot holds of a member of variable size. */
+  /** The slot of a member of variable size: its offset and its size. */
   private def reference(head: Int, start: Int, size: Int): Long =
     (start - head).toLong << 32 | size
 

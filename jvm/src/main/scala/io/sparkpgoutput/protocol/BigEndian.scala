@@ -3,7 +3,7 @@ package io.sparkpgoutput.protocol
 import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
 
-/** Integers as PostgreSQL sends them. They check the array's bounds, and nothing else. */
+/** Reads integers as PostgreSQL sends them. The methods check the array's bounds only. */
 object BigEndian {
   private val Int16: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Short]], ByteOrder.BIG_ENDIAN)

@@ -3,10 +3,10 @@ package io.sparkpgoutput.protocol
 import java.util.Locale
 
 /**
- * Where and why the reading of a message failed.
+ * The place and the cause of a failed reading of a message.
  *
- * Building one costs an allocation and no text: with an unknown stream context the first reading of
- * a message may fail and the second be right.
+ * It makes no text until it is described: with an unknown stream context the first reading of a
+ * message often fails and the second is right.
  *
  * @param at
  *   offset of the failing field, from 0, the tag included
@@ -15,7 +15,7 @@ import java.util.Locale
  * @param column
  *   number of the column, from 1; 0 outside of columns
  * @param part
- *   what of the field; null for all of it
+ *   the part of the field; null for all of it
  * @param problem
  *   a `String.format` pattern
  * @param found

@@ -25,9 +25,9 @@ final class MessageReader {
   /**
    * Begins to read a message, after its tag.
    *
-   * Most messages are small and copied: to store a reference to each new array would cost more, for
-   * the garbage collector takes note of each that an old object, as the decoder is, gets to a young
-   * one.
+   * Small messages, which most are, are copied. To store a reference to each new array would cost
+   * more: the garbage collector records each reference from an old object, such as the decoder, to a
+   * young one.
    */
   def start(message: Array[Byte]): Unit = {
     limit = message.length
@@ -119,22 +119,22 @@ final class MessageReader {
     if (has(size, field, part)) size.toInt else 0
   }
 
-  /** A number of things that is to be trusted only if each can have its least size. */
+  /** A number of things. It is valid only if the bytes that are left hold so many of the least size. */
   def count(value: Long, leastBytes: Int, field: Int, part: String = null): Int =
     if (has(value * leastBytes, field, part)) value.toInt else 0
 
   /**
-   * Looks whether all that is left is ASCII. In a tuple it mostly is, the lengths between the texts
-   * included; to see that at once is much cheaper than to look at each text.
+   * Finds out whether all bytes that are left are ASCII. In a tuple they mostly are, including the
+   * lengths between the texts. One look at all of them is much cheaper than one at each text.
    */
   def lookAhead(): Unit = if (!ascii) ascii = isAscii(bytes, at, limit)
 
-  /** Whether that was found; false where nobody looked. */
+  /** Whether `lookAhead` found only ASCII; false if it was not called. */
   def restIsAscii: Boolean = ascii
 
   def skip(size: Int): Unit = if (ok) at += size
 
-  /** The message ends here. */
+  /** Fails if bytes are left over. */
   def finish(): Unit = if (at < limit) {
     fail(-1, null, if (left == 1) "1 byte left over" else "%d bytes left over", left.toLong)
   }

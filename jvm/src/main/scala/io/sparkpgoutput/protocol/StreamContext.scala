@@ -1,8 +1,8 @@
 package io.sparkpgoutput.protocol
 
 /**
- * Whether a message stands between Stream Start and Stream Stop, where an xid follows the tag of
- * the messages that can carry one. A number, for it is an argument of generated code.
+ * The place of a message: between Stream Start and Stream Stop, or outside. Inside, an xid follows the
+ * tag of the messages that can carry one. It is a number, because generated code passes it on.
  */
 object StreamContext {
   final val UNKNOWN = 0

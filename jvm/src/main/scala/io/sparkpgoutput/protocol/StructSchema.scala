@@ -5,7 +5,7 @@ import scala.collection.mutable.ListBuffer
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
- * A struct whose fields are declared one by one. What declares a field is its ordinal, so the
+ * A struct whose fields are declared one by one. A declaration gives the field's ordinal, so that the
  * fields' order, names, types and comments are written once.
  */
 abstract class StructSchema {

@@ -27,7 +27,7 @@ final class TextEncoding private (val charset: Charset) extends Serializable {
   }
   override def hashCode: Int = charset.hashCode
 
-  /** The same text in UTF-8; null where the bytes are no text in this encoding. */
+  /** The text in UTF-8; null if the bytes are not valid in this encoding. */
   def toUtf8(bytes: Array[Byte], from: Int, size: Int): Array[Byte] =
     try {
       val text = charset.newDecoder().decode(ByteBuffer.wrap(bytes, from, size)) // reports errors
@@ -117,7 +117,7 @@ object TextEncoding {
   /** PostgreSQL's names of the encodings, for an error message. */
   def names: Seq[String] = known.map(_._1)
 
-  /** The encoding of a name of PostgreSQL's, or else of Java's. */
+  /** The encoding with this name of PostgreSQL's, or else of Java's. */
   def of(name: String): Option[TextEncoding] = {
     val charset = byName.getOrElse(clean(name), name)
     Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset)))

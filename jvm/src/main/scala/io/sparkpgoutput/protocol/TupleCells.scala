@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.errors.SchemaMismatchException
 
-/** The cells of a tuple, which are gone through from the first to the last. */
+/** The cells of a tuple, which are read from the first to the last. */
 abstract class TupleCells {
 
   /** The number of columns. */
@@ -22,7 +22,7 @@ abstract class TupleCells {
   var to = 0
 }
 
-/** Those of a struct of [[TupleSchema]]. */
+/** The cells of a decoded tuple, a struct of [[TupleSchema]]. */
 final class DecodedTuple extends TupleCells {
   private var kinds: UTF8String = _
   private var text: ArrayData = _
@@ -32,7 +32,7 @@ final class DecodedTuple extends TupleCells {
    * Begins with a tuple.
    *
    * @throws SchemaMismatchException
-   *   where its members do not go together, for they may come from anywhere
+   *   if its members do not match: a user may pass any struct of this type
    */
   def start(tuple: InternalRow): Unit = {
     kinds = if (tuple.isNullAt(TupleSchema.KINDS)) null else tuple.getUTF8String(TupleSchema.KINDS)
@@ -84,13 +84,13 @@ final class DecodedTuple extends TupleCells {
   }
 }
 
-/** Those in the bytes of a message that has been checked. */
+/** The cells in the bytes of a message that has been checked. */
 final class EncodedTuple extends TupleCells {
   private var number = 0
   private var column = 0
   private var next = 0
 
-  /** Begins with a tuple that was handed on as it stood in its message. */
+  /** Begins with a tuple in the bytes that a message has for it. */
   def start(tuple: Array[Byte]): Unit =
     start(tuple, EncodedTuple.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
 
@@ -120,8 +120,8 @@ final class EncodedTuple extends TupleCells {
 object EncodedTuple {
 
   /**
-   * Where the cell ends that begins at a position: n and u are their kind only, t and b have a
-   * uint32 length and so many bytes. -1 where that is not before the message's end.
+   * The end of the cell that begins at a position: n and u are their kind only, t and b have a uint32
+   * length and so many bytes. -1 if the cell does not end in the message.
    */
   def cellEnd(message: Array[Byte], at: Int, end: Int): Int = {
     val kind = if (at < end) message(at).toInt else EndOfMessage
@@ -138,6 +138,6 @@ object EncodedTuple {
   /** The bytes before the value of a cell: its kind and the uint32 length. */
   final val CellHead = 5
 
-  /** No kind of cell. */
+  /** A byte that is not a kind of cell. */
   final private val EndOfMessage = 0
 }

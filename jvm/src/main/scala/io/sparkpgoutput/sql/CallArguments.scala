@@ -2,7 +2,7 @@ package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
-import org.apache.spark.sql.types.{DataType, NullType}
+import org.apache.spark.sql.types.{DataType, MapType, NullType}
 
 import io.sparkpgoutput.errors.ErrorText
 import io.sparkpgoutput.options.OptionList
@@ -20,6 +20,8 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
     val options = arguments(position)
     ConstantArgument.entries(options) match {
       case Some(entries) => list.parse(entries).fold(problem => throw refused(problem), identity)
+      case None if options.dataType.isInstanceOf[MapType] =>
+        throw refused("The options must be constant, and a map of strings to strings.")
       case None =>
         throw refused(
           s"The options must be a constant map of strings to strings, and not ${options.dataType.sql}."

@@ -45,7 +45,8 @@ final class SqlFunction(
     "WRONG_NUM_ARGS.WITHOUT_SUGGESTION",
     Map(
       "functionName" -> s"`$name`",
-      "expectedNum" -> (if (needed == most) s"$needed" else (needed to most).mkString("[", ", ", "]")),
+      "expectedNum" -> (if (needed == most) s"$needed"
+                        else (needed to most).mkString("[", ", ", "]")),
       "actualNum" -> actual.toString,
       "docroot" -> "https://spark.apache.org/docs/latest"
     )

@@ -64,7 +64,7 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
 
   test("options that are not the same for all rows are refused") {
     val column = BoundReference(2, StringType, nullable = true)
-    refused(data, inStream, CreateMap(Seq(Literal("encoding"), column)))("constant map")
+    refused(data, inStream, CreateMap(Seq(Literal("encoding"), column)))("must be constant")
   }
 
   test("an option that is unknown or has a bad value is refused, and the valid ones are named") {

@@ -101,7 +101,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     refused(typeIds = CreateArray(Seq(Literal("23"))))("ARRAY<BIGINT>", "not ARRAY<STRING>")
     refused(options = Literal("mode"))("map of strings", "STRING")
     refused(options = BoundReference(1, MapType(StringType, StringType), nullable = true))(
-      "constant map"
+      "must be constant"
     )
     refused(options = options("modus" -> "x"))("There is no option 'modus'")
   }

@@ -1,0 +1,110 @@
+package io.sparkpgoutput
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/**
+ * The rules for the folders of the sources, which follow the way of the data: protocol, decode, types,
+ * rows, changes. `TypeFoldersSuite` has those of the folders in `types`.
+ */
+class FoldersSuite extends AnyFunSuite {
+  private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
+
+  /** The folders that a folder may import from, besides itself. */
+  private val allowed: Map[String, Set[String]] = Map(
+    "errors" -> Set(),
+    "protocol" -> Set("errors"),
+    "decode" -> Set("errors", "protocol"),
+    "types" -> Set("protocol"),
+    "rows" -> Set("errors", "protocol", "decode", "types", "types.registry"),
+    "options" -> Set("protocol", "types", "types.registry", "types.datetime"),
+    "sql" -> Set("errors", "options"),
+    "decode.sql" -> Set("errors", "protocol", "decode", "options", "sql"),
+    "rows.sql" -> Set("protocol", "decode", "decode.sql", "rows", "options", "sql"),
+    "changes" -> Set("errors", "protocol", "decode", "types"),
+    "changes.transactions" -> Set("errors", "protocol", "decode", "changes"),
+    "changes.rows" -> Set(
+      "errors",
+      "protocol",
+      "decode",
+      "types",
+      "types.containers",
+      "types.registry",
+      "rows",
+      "changes",
+      "changes.transactions"
+    ),
+    "changes.batch" -> Set("errors", "protocol", "changes", "changes.transactions", "changes.rows"),
+    "changes.streaming" ->
+      Set("errors", "protocol", "changes", "changes.transactions", "changes.rows"),
+    "changes.sql" -> Set(
+      "errors",
+      "protocol",
+      "rows",
+      "types.registry",
+      "options",
+      "sql",
+      "changes",
+      "changes.transactions",
+      "changes.rows",
+      "changes.batch",
+      "changes.streaming"
+    ),
+    "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
+    "" -> Set("options", "sql", "decode.sql", "rows.sql", "changes.sql", "optimizer")
+  )
+
+  private val files: Seq[Path] = {
+    val found = Files.walk(Sources)
+    try found.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
+    finally found.close()
+  }
+
+  private def folder(file: Path): String =
+    Sources.relativize(file.getParent).toString.replace('/', '.')
+
+  private def isOfTypes(folder: String) = folder.startsWith("types.")
+
+  /** The folders of this project that a file imports from. */
+  private def imports(file: Path): Set[String] =
+    """import io\.sparkpgoutput\.((?:[a-z]+\.)*)[A-Z_{]""".r
+      .findAllMatchIn(Files.readString(file))
+      .map(_.group(1).stripSuffix("."))
+      .toSet
+
+  test("every folder has a rule") {
+    assert(files.map(folder).filterNot(isOfTypes).toSet == allowed.keySet)
+  }
+
+  test("a folder imports only from those that its rule names") {
+    files.filterNot(file => isOfTypes(folder(file))).foreach { file =>
+      val others = imports(file) - folder(file) -- allowed(folder(file))
+      assert(others.isEmpty, file)
+    }
+  }
+
+  test("the rules have no circle") {
+    val rules = allowed.view.mapValues(_.filterNot(isOfTypes)).toMap
+    // Folders that import from no folder that is left go, until none is left.
+    val left = Iterator
+      .iterate(rules)(rules => rules.filter(_._2.exists(rules.contains)))
+      .drop(rules.size)
+      .next()
+    assert(left.keySet == Set.empty)
+  }
+
+  test("only the SQL folders and the optimizer know Spark's expressions and plans") {
+    val plans = """import org\.apache\.spark\.sql\.catalyst\.(?:plans|analysis|optimizer)\b""".r
+    files.filterNot { file =>
+      val name = folder(file)
+      name.isEmpty || name == "optimizer" || name == "sql" || name.endsWith(".sql")
+    }.foreach { file =>
+      val source = Files.readString(file)
+      assert(plans.findFirstIn(source).isEmpty, file)
+      assert(!source.linesIterator.exists(_.matches(".*(: |\\[)Expression\\b.*")), file)
+    }
+  }
+}
