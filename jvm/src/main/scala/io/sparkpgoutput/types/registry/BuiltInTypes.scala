@@ -122,4 +122,9 @@ object BuiltInTypes {
   val byOid: Map[Long, PgType] = all.flatMap { case BuiltInType(pgType, oid, arrayOid) =>
     (oid -> pgType) +: Option.when(arrayOid != 0)(arrayOid -> new PgArray(pgType, oid)).toSeq
   }.toMap
+
+  /** The types by their names in `pg_type`. The name of an array type begins with an underscore. */
+  val byName: Map[String, PgType] = all.flatMap { case BuiltInType(pgType, _, arrayOid) =>
+    (pgType.name -> pgType) +: byOid.get(arrayOid).map(s"_${pgType.name}" -> _).toSeq
+  }.toMap
 }

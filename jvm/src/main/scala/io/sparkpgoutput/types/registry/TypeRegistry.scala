@@ -45,16 +45,6 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
       Seq(new PgArray(unknown, 0), new PgRange("range", unknown), new PgComposite(this), PgHstore)
   }
 
-  /** The types by their names in `pg_type`. The name of an array type begins with an underscore. */
-  @transient private lazy val byName: Map[String, PgType] = {
-    val others = Seq(PgHstore, new PgComposite(this), new PgText("enum"))
-    val types = BuiltInTypes.all.map(_.pgType) ++ others
-    val arrays = BuiltInTypes.all
-      .filter(_.arrayOid != 0)
-      .map(known => s"_${known.pgType.name}" -> BuiltInTypes.byOid(known.arrayOid))
-    (types.map(pgType => pgType.name -> pgType) ++ arrays).toMap
-  }
-
   /** The type that a declaration means; None if it is not valid. */
   def declared(declaration: String): Option[PgType] = declaration.split(":", 2) match {
     case Array("array", element) =>
@@ -62,7 +52,10 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
     case Array("range", subtype) => declared(subtype).map(new PgRange("range", _))
     case Array("multirange", subtype) =>
       declared(subtype).map(found => new PgMultirange("multirange", new PgRange("range", found)))
-    case Array(name) => byName.get(name)
-    case _           => None
+    case Array("composite") => Some(new PgComposite(this))
+    case Array("hstore")    => Some(PgHstore)
+    case Array("enum")      => Some(new PgText("enum"))
+    case Array(name)        => BuiltInTypes.byName.get(name)
+    case _                  => None
   }
 }
