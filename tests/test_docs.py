@@ -54,6 +54,7 @@ def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
     """Give a reader that works in a folder of its own, and leaves the session as it was."""
     page: Path = request.param
     conf = spark.conf.getAll
+    views = temporary_views(spark)
     with contextlib.ExitStack() as stack:
         server = None
         replacements = {FOLDER: f"{tmp_path}/"}
@@ -70,14 +71,17 @@ def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
                     connection.execute(statement.encode())
 
         yield Reader(spark, replacements, execute if server else None)
-    for view in spark.catalog.listTables():
-        if view.isTemporary:
-            spark.catalog.dropTempView(view.name)
+    for view in temporary_views(spark) - views:
+        spark.catalog.dropTempView(view)
     for name, value in spark.conf.getAll.items():
         if name not in conf:
             spark.conf.unset(name)
         elif value != conf[name]:
             spark.conf.set(name, conf[name])
+
+
+def temporary_views(spark: SparkSession) -> set[str]:
+    return {table.name for table in spark.catalog.listTables() if table.isTemporary}
 
 
 @pytest.mark.parametrize(
