@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import spark_pgoutput
 from spark_pgoutput import functions as PF
@@ -135,6 +135,16 @@ def test_invalid_value_says_what_and_what_to_do(spark: SparkSession) -> None:
     assert all(word in text for word in ["'b'", "int4", "INT", "try_pgoutput_row"]), text
     assert "x" * 100 + "…" in text
     assert "x" * 101 not in text
+
+
+def test_control_characters_of_data_are_escaped_in_errors(spark: SparkSession) -> None:
+    """A value or a name cannot write a line of its own to a log, nor reverse its text."""
+    value = "1\n2026 INFO fake\x1b[31m\u202e"
+    call = PF.pgoutput_row("d.new", StructType([StructField("a\nb\x1b", LongType())]))
+    text = str(row_error(spark, m.insert(value), call)).partition(" SQLSTATE")[0]
+    assert "1\\n2026 INFO fake\\u001b[31m\\u202e" in text
+    assert "a\\nb\\u001b" in text
+    assert text.isprintable(), text
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ sealed abstract class FieldSelection {
 
   /**
    * The members of a struct that are written, with the part of each. A struct of nothing could not
-   * be written to a file or sent to Python: where only its presence is used, it keeps its first
+   * be written to a file or sent to Python: if only its presence is used, it keeps its first
    * member.
    */
   def members(struct: StructType): Seq[(StructField, FieldSelection)]

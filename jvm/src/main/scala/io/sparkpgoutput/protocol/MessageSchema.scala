@@ -2,7 +2,7 @@ package io.sparkpgoutput.protocol
 
 import org.apache.spark.sql.types._
 
-/** The struct that a message decodes to: flat, NULL where a field does not apply. */
+/** The struct that a message decodes to. A field that a message does not have is NULL. */
 object MessageSchema extends StructSchema {
   val TYPE: Int = field("type", StringType, "The type of the message: " + typeNames)
   val XID: Int = field(

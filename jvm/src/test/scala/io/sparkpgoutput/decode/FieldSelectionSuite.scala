@@ -14,7 +14,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     .add("lines", ArrayType(line, containsNull = false))
     .add("title", StringType)
 
-  test("all of it and a part of it is all of it") {
+  test("all and a part are all") {
     Seq(All, Presence, members("a"), member("a", Presence)).foreach { part =>
       assert(All.and(part) == All)
       assert(part.and(All) == All)
@@ -23,7 +23,9 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(member("a", All).and(member("a", members("x"))) == member("a", All))
   }
 
-  test("members of both are needed, and of the same member the parts of both") {
+  test(
+    "two selections together have the members of both, and the parts of both of the same member"
+  ) {
     assert(members("a").and(members("b")) == members("a", "b"))
     val nested = member("a", members("x")).and(member("a", members("y")))
     assert(nested == member("a", members("x", "y")))
@@ -35,7 +37,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     )
   }
 
-  test("whether it is NULL adds nothing") {
+  test("the presence adds nothing to another selection") {
     Seq(Presence, members("a"), member("a", Presence)).foreach { part =>
       assert(Presence.and(part) == part)
       assert(part.and(Presence) == part)
@@ -43,26 +45,26 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(member("a", Presence).and(member("a", members("x"))) == member("a", members("x")))
   }
 
-  test("all of it leaves the type as it is") {
+  test("all of a type is the type itself") {
     Seq(line, drawing, StringType, ArrayType(line)).foreach { dataType =>
       assert(All.prune(dataType) == dataType)
     }
     assert(members("x", "y").prune(point) == point)
   }
 
-  test("members that are not needed go, the others stay in the struct's order") {
+  test("the selected members stay in the struct's order") {
     assert(members("y").prune(point) == new StructType().add("y", IntegerType))
     val both = members("name", "from").prune(line)
     assert(both == new StructType().add("from", point).add("name", StringType))
   }
 
-  test("structs in the struct are pruned likewise") {
+  test("structs in a struct are narrowed too") {
     val y = new StructType().add("y", IntegerType)
     val part = member("to", members("y")).and(member("name", All))
     assert(part.prune(line) == new StructType().add("to", y).add("name", StringType))
   }
 
-  test("so are structs in arrays") {
+  test("structs in arrays are narrowed too") {
     val names = new StructType().add("name", StringType)
     val pruned = member("lines", members("name")).prune(drawing)
     assert(pruned == new StructType().add("lines", ArrayType(names, containsNull = false)))
@@ -70,7 +72,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(nullable == ArrayType(names, containsNull = true))
   }
 
-  test("some elements of a tuple's text") {
+  test("elements of a tuple's text do not change its type") {
     Seq(All, members("x")).foreach { other =>
       assert(Elements(Set(3)).and(other) == All)
       assert(other.and(Elements(Set(3))) == All)
@@ -84,7 +86,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(!text.isAll(StructType(Seq(TupleSchema.schema("text")))))
   }
 
-  test("the cells of a tuple, beside its members or alone") {
+  test("the cells of a tuple come after its members") {
     def left(part: FieldSelection) = part.prune(TupleSchema.schema).asInstanceOf[StructType].names
     assert(left(Cells).sameElements(Array("cells")))
     assert(left(Cells.and(members("binary"))).sameElements(Array("binary", "cells")))
@@ -118,21 +120,21 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(All.paths(drawing) == Seq("lines", "title"))
   }
 
-  test("what is neither struct nor array of structs stays") {
+  test("other types are not narrowed") {
     Seq(StringType, ArrayType(StringType), MapType(StringType, point)).foreach { dataType =>
       assert(members("x").prune(dataType) == dataType)
       assert(Presence.prune(dataType) == dataType)
     }
   }
 
-  test("nullability and comments of members stay") {
+  test("members keep their nullability and comments") {
     val commented = new StructType().add("a", point, nullable = false, "what it is")
     val pruned = member("a", members("x")).prune(commented).asInstanceOf[StructType]
     assert(!pruned.head.nullable)
     assert(pruned.head.getComment().contains("what it is"))
   }
 
-  test("whether it is NULL leaves the first member, and of that the first, and so on") {
+  test("the presence of a struct leaves its first member, of that the first, and so on") {
     val x = new StructType().add("x", IntegerType)
     assert(Presence.prune(point) == x)
     assert(Presence.prune(line) == new StructType().add("from", x))
@@ -141,11 +143,11 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(member("to", Presence).prune(line) == new StructType().add("to", x))
   }
 
-  test("members that the struct does not have leave the first") {
+  test("members that the struct does not have leave its first member") {
     assert(members("z").prune(point) == new StructType().add("x", IntegerType))
   }
 
-  test("a struct without members stays one") {
+  test("a struct without members stays without members") {
     val nested = new StructType().add("a", new StructType).add("b", StringType)
     assert(Presence.prune(new StructType) == new StructType)
     assert(Presence.prune(nested) == new StructType().add("a", new StructType))

@@ -74,7 +74,7 @@ class MalformedMessagesSuite extends PropertySuite {
     }
   }
 
-  test("no memory is got for more than what the message has") {
+  test("a malformed length or count does not allocate more than the message has") {
     val threads = ManagementFactory.getThreadMXBean.asInstanceOf[ThreadMXBean]
     forAll(anyBytes, Gen.oneOf(contexts), minSuccessful(2000)) { (bytes, context) =>
       val fresh = new MessageDecoder(TextEncoding.Utf8)

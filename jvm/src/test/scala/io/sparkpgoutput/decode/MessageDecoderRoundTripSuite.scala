@@ -29,7 +29,7 @@ class MessageDecoderRoundTripSuite extends PropertySuite {
     }
   }
 
-  test("as many columns as a table can have") {
+  test("a tuple can have as many columns as a table") {
     val cells: Seq[Messages.Cell] = (1 to 1600).map { column =>
       if (column % 3 == 0) ("n", null, null)
       else if (column % 3 == 1) ("t", s"cell $column", null)
@@ -43,14 +43,14 @@ class MessageDecoderRoundTripSuite extends PropertySuite {
     check(relation(columns))
   }
 
-  test("no columns") {
+  test("a tuple can have no columns") {
     check(tuples("INSERT", "new" -> Nil))
     check(tuples("UPDATE", "old" -> Nil, "new" -> Nil))
     check(tuples("DELETE", "key" -> Nil))
     check(relation(Nil))
   }
 
-  test("text and binary cells in any mixture") {
+  test("a tuple can mix text and binary cells") {
     val kinds = Gen.listOf(Gen.oneOf("t", "b", "n", "u"))
     forAll(kinds) { kinds =>
       check(tuples(
@@ -64,7 +64,7 @@ class MessageDecoderRoundTripSuite extends PropertySuite {
     }
   }
 
-  test("values around the sizes at which memory is got") {
+  test("values of the sizes at which the buffer grows come back") {
     Seq(4000, 4096, 8192, (1 << 20) - 64, 1 << 20, 3 << 20).foreach { size =>
       check(tuples("INSERT", "new" -> Seq(("t", "x" * size, null), ("t", "y", null))))
       check(tuples("INSERT", "new" -> Seq(("b", null, "ab" * size), ("t", "é" * size, null))))

@@ -34,7 +34,7 @@ class MessageDecoderSuite extends AnyFunSuite {
       }
   }
 
-  test("the message of zero bytes, of PostgreSQL 13 and older, is no message and no error") {
+  test("a message of zero bytes, which PostgreSQL 13 and older send, gives null and no error") {
     Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE).foreach { context =>
       assert(decoder.decode(Array.emptyByteArray, context) == null)
       assert(decoder.decodeOrNull(Array.emptyByteArray, context) == null)

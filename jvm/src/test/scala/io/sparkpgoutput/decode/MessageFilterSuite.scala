@@ -50,7 +50,7 @@ class MessageFilterSuite extends PropertySuite {
     filter.types.forall(_.contains(fields("type").toString)) &&
       filter.relationIds.forall(ids => fields.get("relation_id").exists(ids.map(id => id: Any)))
 
-  test("exactly the messages that the filter keeps have a row, the same as without it") {
+  test("exactly the messages that the filter keeps give a row, and the filter does not change it") {
     forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
       val row = decoder(filter).decode(message.bytes, message.context)
       assert((row != null) == keeps(filter, message.fields))
@@ -58,7 +58,7 @@ class MessageFilterSuite extends PropertySuite {
     }
   }
 
-  test("where the context is not known, the reading that is chosen decides") {
+  test("if the context is not known, the filter applies to the reading that is chosen") {
     forAll(someRelations, filters, minSuccessful(3000)) { (message, filter) =>
       val row = decoder(filter).decodeOrNull(message.bytes, StreamContext.UNKNOWN)
       val wanted = unfiltered.decodeOrNull(message.bytes, StreamContext.UNKNOWN)
@@ -67,7 +67,7 @@ class MessageFilterSuite extends PropertySuite {
     }
   }
 
-  test("a message without relation_id is not kept where relation ids are given") {
+  test("a message without relation_id is dropped if the filter has relation ids") {
     val filter = decoder(MessageFilter(None, Some(ids.toSet)))
     forAll(messages.any.filterNot(_.fields.contains("relation_id"))) { message =>
       assert(filter.decode(message.bytes, message.context) == null)
@@ -81,7 +81,7 @@ class MessageFilterSuite extends PropertySuite {
     }
   }
 
-  test("names of no type keep nothing") {
+  test("names that no type has keep nothing") {
     val unknown = decoder(MessageFilter(Some(Set("insert", "INSERT ", "")), None))
     forAll(messages.any) { message =>
       assert(unknown.decode(message.bytes, message.context) == null)
@@ -101,7 +101,7 @@ class MessageFilterSuite extends PropertySuite {
     }
   }
 
-  test("malformed messages are errors whether they would be kept or not") {
+  test("malformed messages are errors, whether the filter keeps them or not") {
     forAll(Mutations.of(someRelations), filters, minSuccessful(3000)) { (bytes, filter) =>
       val filtered = decoder(filter)
       contexts.foreach { context =>
@@ -118,7 +118,7 @@ class MessageFilterSuite extends PropertySuite {
     }
   }
 
-  test("the filter that keeps all") {
+  test("the filter without conditions keeps all messages") {
     assert(MessageFilter.all == MessageFilter(None, None))
     forAll(messages.any) { message =>
       assert(decoder(MessageFilter.all).decode(message.bytes, message.context) != null)

@@ -29,7 +29,7 @@ class MessageRowWriterSuite extends PropertySuite {
     )
   )
 
-  test("a row is, byte by byte, what Spark's own writer makes of its values") {
+  test("a row has the same bytes as Spark's own writer gives it") {
     // Grouping, joins and distinct compare and hash these bytes, padding included.
     val schema = MessageSchema.schema
     val writer = UnsafeProjection.create(schema)
@@ -39,7 +39,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("what was in the buffer before does not show in a row") {
+  test("a row does not show what was in the buffer before") {
     forAll(messages.any, messages.any) { (before, message) =>
       val fresh = new MessageDecoder(TextEncoding.Utf8).decode(message.bytes, message.context)
       decode(before)
@@ -47,7 +47,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("nor does what a malformed message left there") {
+  test("a row does not show what a malformed message left in the buffer") {
     forAll(messages.any, messages.any, Gen.choose(0.0, 1.0)) { (before, message, part) =>
       val fresh = new MessageDecoder(TextEncoding.Utf8).decode(message.bytes, message.context)
       val cut = before.bytes.take((before.bytes.length * part).toInt)
@@ -56,7 +56,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("rows of all sizes follow each other") {
+  test("rows of all sizes can follow each other") {
     val sizes = Seq(10, 5000, 1 << 20, 3, (1 << 24) + 9, 0, 100)
     sizes.foreach { size =>
       val message = insert(size, "a")
@@ -66,7 +66,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("memory for a row that was much larger than most is given up") {
+  test("the memory of a very large row is given up") {
     def held = decoder.decode(insert(1, "a").bytes, StreamContext.UNKNOWN).getBaseObject
     decode(insert((1 << 24) + 1, "a"))
     assert(held.asInstanceOf[Array[Byte]].length < (1 << 24))
@@ -80,7 +80,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("an array that no row can hold is refused before it is begun") {
+  test("an array that is too large for a row is refused") {
     // A message of 1 GiB can be TRUNCATE of 268,435,456 relations, which is a slot of 8 bytes each.
     val row = new MessageRowWriter(new StructLayout(MessageSchema.schema, FieldSelection.All))
     Seq(1 << 28, 300000000, Int.MaxValue / 4).foreach { elements =>

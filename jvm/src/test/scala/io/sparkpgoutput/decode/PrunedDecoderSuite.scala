@@ -53,7 +53,7 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("text in other encodings likewise") {
+  test("a part of a row in another encoding is the same part of the whole row") {
     val encoding = TextEncoding.of("EUC_JP").get
     val all = new MessageDecoder(encoding)
     forAll(new Messages(encoding.charset).any, Selections.any) { (message, selection) =>
@@ -64,7 +64,7 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("what was in the buffer before does not show in a row") {
+  test("a row does not show what was in the buffer before") {
     forAll(Selections.any, Gen.listOfN(5, messages.any), Gen.choose(0.0, 1.0)) {
       (selection, several, part) =>
         val used = decoder(selection)
@@ -81,7 +81,7 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("a row has the number of fields that are selection, none if need be") {
+  test("a row has as many fields as are selected, also none") {
     val none = decoder(FieldSelection.Nothing)
     forAll(messages.any) { message =>
       val row = none.decode(message.bytes, message.context)
@@ -91,7 +91,7 @@ class PrunedDecoderSuite extends PropertySuite {
     assert(none.decode(Array.emptyByteArray, StreamContext.UNKNOWN) == null)
   }
 
-  test("the same messages are malformed, for the same reason, whatever is selection") {
+  test("the selection does not change which messages are malformed, and why") {
     forAll(Mutations.of(messages.any), Selections.any, minSuccessful(3000)) {
       (bytes, selection) =>
         val pruned = decoder(selection)
@@ -110,7 +110,7 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("a text that is not selection is checked all the same") {
+  test("a text that is not selected is checked too") {
     val types = decoder(FieldSelection.members("type"))
     val texts = Seq(
       "INSERT at byte 13 (new, column 1)" -> "49 00004010 4e 0001 74 00000001 ff",
@@ -123,7 +123,7 @@ class PrunedDecoderSuite extends PropertySuite {
     }
   }
 
-  test("where a logical message stands is found out by its LSN, selection or not") {
+  test("the context of a logical message is inferred from its LSN, even if that is not selected") {
     val xids = decoder(FieldSelection.members("xid"))
     def xid(message: String) = {
       val row = xids.decode(Fields.unhex(message), StreamContext.UNKNOWN)

@@ -64,7 +64,7 @@ class StreamContextSuite extends PropertySuite {
     name <- string
   } yield ('Y'.toByte +: oid) ++ (first.toByte +: "abc".getBytes) ++ namespace ++ name
 
-  test("the one that the rules choose, of what the two readings would be") {
+  test("the decoder chooses between the two readings by the rules") {
     val any = Gen.oneOf(
       messages.any.map(_.bytes),
       Mutations.of(messages.any).filter(_.nonEmpty),
@@ -76,14 +76,14 @@ class StreamContextSuite extends PropertySuite {
     }
   }
 
-  test("the reading without xid, where both are valid") {
+  test("if both readings are valid, the one without xid is right") {
     // One relation, oid 2, no flags; or xid 1, no relations, flags 2.
     assert(guessed("54 00000001 00 00000002")("relation_ids") == Seq(2L))
     // Namespace "pg_t"; or oid 0x70675f74 and namespace "".
     assert(guessed("52 00004010 70675f7400 6e00 64 0000")("relation_id") == 0x4010L)
   }
 
-  test("of two readings of a logical message the one with the smaller LSN") {
+  test("a logical message has the reading with the smaller LSN") {
     val without = guessed("4d 01 0000000180000000 616263646500 00000000")
     assert(without("lsn") == 0x180000000L)
     assert(without("prefix") == "abcde")
@@ -119,20 +119,20 @@ class StreamContextSuite extends PropertySuite {
   private def pgType(id: Long, namespace: String) =
     Fields("id" -> id, "namespace" -> namespace, "name" -> "mood")
 
-  test("no transaction has the id 0, unless it was said so") {
+  test("an xid of 0 is refused, unless in_stream is given") {
     val message = "49 00000000 00004010 4e 0000"
     assert(error(message).startsWith("INSERT at byte 5 (new, marker): found 0, expected N;"))
     assert(read(Fields.unhex(message), INSIDE).get("xid") == 0L)
   }
 
-  test("of two errors the one further on") {
+  test("the error that is further on is reported") {
     val inStream = "49 00000301 00004010 4e 0001 74 00000002 61"
     assert(error(inStream).startsWith("INSERT at byte 17 (new, column 1): need 2 bytes, got 1;"))
     val outside = "49 00004010 4e 0001 74 00000002 61"
     assert(error(outside).startsWith("INSERT at byte 13 (new, column 1): need 2 bytes, got 1;"))
   }
 
-  test("of two errors at one place the one without xid") {
+  test("of two errors at one place, that of the reading without xid is reported") {
     assert(
       error("55") == "UPDATE at byte 1 (relation_id): need 4 bytes, got 0; message of 1 bytes: 55"
     )
@@ -150,7 +150,7 @@ class StreamContextSuite extends PropertySuite {
     assert(noMessage.startsWith(flags))
   }
 
-  test("the number that generated code passes on") {
+  test("the context is a number that generated code passes on") {
     assert(StreamContext.of(inStream = true) == INSIDE)
     assert(StreamContext.of(inStream = false) == OUTSIDE)
   }

@@ -63,7 +63,7 @@ class TupleCellsSuite extends PropertySuite {
     new MessageDecoder(TextEncoding.Utf8, Selections.ofTuple(field, "cells"))
       .decode(change.bytes, change.context).getStruct(0, 1).getBinary(0)
 
-  test("the cells of a message and those of its row are what the message says, all or some") {
+  test("the cells of a message and of its row are those that were sent, all or some") {
     forAll(changes, Gen.long) { (change, seed) =>
       tuples.foreach { field =>
         val row = decoder.decode(change.bytes, change.context)
@@ -95,7 +95,7 @@ class TupleCellsSuite extends PropertySuite {
       if (binary == null) null else new GenericArrayData(binary.toArray[Any])
     )
 
-  test("text that is not in an array of bytes") {
+  test("text outside of a byte array is read") {
     val text = "naïve".getBytes(UTF_8)
     val memory = MemoryAllocator.UNSAFE.allocate(text.length.toLong)
     try {
@@ -117,12 +117,12 @@ class TupleCellsSuite extends PropertySuite {
     } finally MemoryAllocator.UNSAFE.free(memory)
   }
 
-  test("a tuple without columns") {
+  test("a tuple without columns has no cells") {
     assert(started(tuple("", Nil, null)).columns == 0)
     assert(started(tuple("", Nil, Nil)).columns == 0)
   }
 
-  test("tuples that no decode gives are refused, and memory that is none of theirs is not read") {
+  test("tuples that no decode gives are refused, without reading beyond them") {
     val none: Seq[Array[Byte]] = null
     Seq(
       tuple(null, Seq("a"), none),

@@ -65,14 +65,14 @@ class Utf8TextSuite extends PropertySuite {
     forAll(valid, valid)((one, other) => check(one, other))
   }
 
-  test("what is not UTF-8 is malformed, as strictly as Java has it") {
+  test("bytes that are not UTF-8 are malformed, as strictly as in Java") {
     forAll(nearlyValid, valid, minSuccessful(2000)) { (text, other) =>
       check(text, other)
       check(other, text)
     }
   }
 
-  test("ASCII of every length, at the end of the message and before other text") {
+  test("ASCII of every length is read, at the end of the message and before other text") {
     (0 to 300).foreach { length =>
       val text = Array.tabulate(length)(i => (i % 0x80).toByte)
       check(text)
@@ -81,7 +81,7 @@ class Utf8TextSuite extends PropertySuite {
     }
   }
 
-  test("every sequence of three bytes that begins with a lead byte or nearly") {
+  test("every sequence of three bytes that begins with a lead byte is checked") {
     for (lead <- 0x7f to 0xff; second <- 0x7f to 0xc0; third <- 0x7f to 0xc0)
       check(Array(lead, second, third).map(_.toByte))
   }

@@ -152,7 +152,7 @@ class DecodeFailureSuite extends AnyFunSuite {
     assert(excerpt(1000000) == bytes + "…")
   }
 
-  test("numbers are the same everywhere in the world") {
+  test("numbers do not depend on the locale") {
     val error = InLocale("ar-EG-u-nu-arab")(decoder.errorOrNull(Fields.unhex("42 00"), UNKNOWN))
     assert(error.toString.startsWith("BEGIN at byte 1 (lsn): need 8 bytes, got 1;"))
   }

@@ -7,11 +7,11 @@ import io.sparkpgoutput.{InLocale, PropertySuite}
 class LsnSuite extends PropertySuite {
   private val lsn = Gen.chooseNum(Long.MinValue, Long.MaxValue, -1L, 0L, 0xffffffffL, 1L << 32)
 
-  test("what is shown is read again") {
+  test("a formatted LSN is parsed to the same LSN") {
     forAll(lsn)(lsn => assert(Lsn.parse(Lsn.format(lsn)).contains(lsn)))
   }
 
-  test("padded and in any case it is the same") {
+  test("an LSN is parsed padded or not, and in any case") {
     forAll(lsn) { lsn =>
       val padded = f"${lsn >>> 32}%08x/${lsn & 0xffffffffL}%08x"
       assert(Lsn.parse(padded).contains(lsn))
@@ -19,7 +19,7 @@ class LsnSuite extends PropertySuite {
     }
   }
 
-  test("shown as PostgreSQL before 19 does, in upper case without padding") {
+  test("an LSN is formatted as before PostgreSQL 19, in upper case without padding") {
     assert(Lsn.format(0) == "0/0")
     assert(Lsn.format(0x16_b374d848L) == "16/B374D848")
     assert(Lsn.format(0x1_00000000L) == "1/0")
@@ -28,7 +28,7 @@ class LsnSuite extends PropertySuite {
     assert(Lsn.format(Long.MinValue) == "80000000/0")
   }
 
-  test("texts that are none") {
+  test("other texts are not LSNs") {
     val texts = Seq(
       "",
       "/",
@@ -54,7 +54,7 @@ class LsnSuite extends PropertySuite {
     texts.foreach(text => assert(Lsn.parse(text).isEmpty, s"'$text'"))
   }
 
-  test("shown the same everywhere in the world") {
+  test("the format does not depend on the locale") {
     InLocale("ar-EG-u-nu-arab")(assert(Lsn.format(0x16_b374d848L) == "16/B374D848"))
   }
 }

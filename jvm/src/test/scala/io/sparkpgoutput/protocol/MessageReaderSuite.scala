@@ -16,7 +16,7 @@ class MessageReaderSuite extends PropertySuite {
     reader
   }
 
-  test("integers are big-endian, and unsigned but where said otherwise") {
+  test("integers are big-endian, and unsigned unless said otherwise") {
     forAll(bytes) { message =>
       val expected = ByteBuffer.wrap(message, 1, 8)
       assert(reader(message).uint8(field) == (expected.get(1) & 0xff))
@@ -27,7 +27,7 @@ class MessageReaderSuite extends PropertySuite {
     }
   }
 
-  test("reading goes on behind what was read") {
+  test("each read begins where the last one ended") {
     forAll(bytes) { message =>
       val in = reader(message)
       val halves = (in.uint32(field) << 32) | in.uint32(field)
@@ -37,7 +37,7 @@ class MessageReaderSuite extends PropertySuite {
     }
   }
 
-  test("after the first failure nothing is left, and it stays the one that is reported") {
+  test("after the first failure nothing is left, and later failures do not replace it") {
     val in = reader(Fields.unhex("45 0102"))
     assert(in.int32(field) == 0)
     val failure = in.failure
@@ -51,7 +51,7 @@ class MessageReaderSuite extends PropertySuite {
     assert(in.failure eq failure)
   }
 
-  test("the next message begins without the last one's failure") {
+  test("the next message begins without a failure") {
     val in = reader(Fields.unhex("45"))
     in.int64(field)
     in.start(Fields.unhex("45 01"))

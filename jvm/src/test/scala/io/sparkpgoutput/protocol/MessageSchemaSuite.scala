@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class MessageSchemaSuite extends AnyFunSuite {
 
-  test("the struct of a message, which queries and tables are written for") {
+  test("the struct of a message does not change, because queries and tables rely on it") {
     val tuple = "struct<kinds:string,text:array<string>,binary:array<binary>>"
     val column = "struct<key:boolean,name:string,type_id:bigint,type_modifier:int>"
     val expected = Seq(
@@ -38,11 +38,11 @@ class MessageSchemaSuite extends AnyFunSuite {
     assert(fields == expected)
   }
 
-  test("every field of it can be NULL") {
+  test("every field can be NULL") {
     assert(MessageSchema.schema.forall(_.nullable))
   }
 
-  test("every field, at any depth, says what it is") {
+  test("every field, at any depth, has a comment") {
     allFields(MessageSchema.schema).foreach { field =>
       assert(field.getComment().exists(_.trim.nonEmpty), field.name)
     }
@@ -53,14 +53,14 @@ class MessageSchemaSuite extends AnyFunSuite {
     MessageType.all.foreach(messageType => assert(comment.contains(messageType.name)))
   }
 
-  test("a message that a comment speaks of is one") {
+  test("comments name only messages that exist") {
     val names = MessageType.all.map(_.name).toSet
     val spokenOf = "\\b[A-Z]+(_[A-Z]+)*(?=[,:])".r
     for (field <- MessageSchema.schema; name <- spokenOf.findAllIn(field.getComment().get))
       assert(names(name), field.name)
   }
 
-  test("a field's constant is its place") {
+  test("a field's constant is its ordinal") {
     import MessageSchema._
     assert(schema.fieldIndex("type") == TYPE)
     assert(schema.fieldIndex("relation_ids") == RELATION_IDS)

@@ -4,15 +4,15 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class MessageTypeSuite extends AnyFunSuite {
 
-  test("the 19 messages of the PostgreSQL documentation, in its order") {
+  test("the types are the 19 messages of the PostgreSQL documentation, in its order") {
     assert(MessageType.all.map(_.tag).mkString == "BMCORYIUDTSEcAbPKrp")
   }
 
-  test("those that the documentation gives an xid in a streamed transaction") {
+  test("a message can be in a stream if the documentation gives it an xid there") {
     assert(MessageType.all.filter(_.inStream).map(_.tag).mkString == "MRYIUDT")
   }
 
-  test("which messages change rows, and which describe tables and types") {
+  test("the kind tells what a message is about") {
     def tags(kind: MessageKind) = MessageType.all.filter(_.kind == kind).map(_.tag).mkString
     assert(tags(MessageKind.Change) == "IUDT")
     assert(tags(MessageKind.Schema) == "RY")

@@ -93,12 +93,12 @@ class TextEncodingSuite extends PropertySuite {
     "BIG5" -> "win950 windows950"
   )
 
-  test("PostgreSQL's other names") {
+  test("PostgreSQL's other names are known") {
     for ((name, others) <- aliases; other <- others.split(' '))
       assert(encoding(other).charset == encoding(name).charset, s"$other is $name")
   }
 
-  test("names in any case, and with anything between their letters and digits") {
+  test("names are compared by their letters and digits, in any case") {
     val decorated = for {
       name <- Gen.oneOf(TextEncoding.names)
       letters <- Gen.sequence[Seq[String], String](name.map { letter =>
@@ -110,16 +110,16 @@ class TextEncodingSuite extends PropertySuite {
     }
   }
 
-  test("names are the same everywhere in the world") {
+  test("names do not depend on the locale") {
     InLocale("tr")(assert(encoding("WIN1252").charset == encoding("win1252").charset))
   }
 
-  test("Java's names, where PostgreSQL has none such") {
+  test("Java's names are known, if PostgreSQL has no such name") {
     assert(encoding("IBM037").charset.name == "IBM037")
     assert(encoding("utf-8").isUtf8)
   }
 
-  test("names of no encoding, and PostgreSQL's that no charset of Java's can stand for") {
+  test("other names are refused, also those of PostgreSQL's that Java has no charset for") {
     val none = Seq("", "-", "latin", "UTF-99", "no such", "ü", "MULE_INTERNAL", "EUC_JIS_2004")
     val notConverted = Seq("SQL_ASCII")
     val unknownToJava = Seq("LATIN6", "LATIN8", "iso885910", "iso885914")
@@ -128,7 +128,7 @@ class TextEncodingSuite extends PropertySuite {
     )
   }
 
-  test("EUC_JP and SJIS have the same characters of JIS X 0208, as PostgreSQL's have") {
+  test("EUC_JP and SJIS have the same characters of JIS X 0208, as in PostgreSQL") {
     val eucJp = encoding("EUC_JP")
     val sjis = encoding("SJIS")
     for (row <- 1 to 84; cell <- 1 to 94) {
@@ -140,7 +140,7 @@ class TextEncodingSuite extends PropertySuite {
     }
   }
 
-  test("bytes that are no text in the encoding") {
+  test("bytes that are not valid in the encoding give null") {
     Seq("EUC_JP" -> "a4", "WIN1252" -> "81", "ISO_8859_6" -> "a1", "GBK" -> "ff", "UHC" -> "c7")
       .foreach { case (name, bytes) =>
         assert(text(encoding(name), Fields.unhex(bytes)).isEmpty, name)

@@ -32,7 +32,7 @@ case class DecodeMessage(
 
   override def dataType: DataType = selection.prune(MessageSchema.schema)
 
-  /** Whether its rows are as the user asked for them. */
+  /** Whether the optimizer has not narrowed it. */
   def isWhole: Boolean = selection == FieldSelection.All && filter == MessageFilter.all
 
   /** Whether the text of tuples is as it stands in the message. */

@@ -106,11 +106,11 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
     }
   }
 
-  test("it is evaluated once where Spark can avoid more, for it says that it is expensive") {
+  test("the evaluators are expensive, so that Spark does not evaluate them twice") {
     evaluators(data, inStream).foreach(evaluator => assert(evaluator.expensive))
   }
 
-  test("on an executor it is what it was on the driver") {
+  test("an evaluator gives the same on an executor as on the driver") {
     evaluators(data, inStream, options("encoding" -> "LATIN1")).foreach { sent =>
       sent.eval(row(insert)) // what it has by now is left behind
       val bytes = new ByteArrayOutputStream
@@ -124,7 +124,7 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
     }
   }
 
-  test("one of them can be evaluated by several threads") {
+  test("several threads can evaluate the same expression") {
     val threads = Executors.newFixedThreadPool(4)
     implicit val context: ExecutionContext = ExecutionContext.fromExecutor(threads)
     try {

@@ -25,7 +25,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
   private def part(message: String, inStream: Any, selection: FieldSelection): InternalRow =
     Selections.part(decoded(message, inStream), selection)
 
-  test("it is the projection of the decode that it was, interpreted and generated") {
+  test("a narrowed decode gives a part of the whole row, interpreted and generated") {
     val selections = Seq(typeAndText, All, members("xid"), members("relation"))
     // One of each type: `checkEvaluation` compiles something for each message.
     val messages = Golden.all.groupBy(_.decoded("type")).values.map(_.head).toSeq
@@ -44,7 +44,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     checkEvaluation(IsNull(pruned(FieldSelection.Nothing)), true, row(null))
   }
 
-  test("messages that the filter does not keep are NULL") {
+  test("a message that the filter drops gives NULL") {
     Seq(
       filtered(Some(Set("INSERT")), None) -> true,
       filtered(Some(Set("UPDATE")), None) -> false,
@@ -57,7 +57,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     }
   }
 
-  test("a malformed message is an error, or NULL, whatever is required and kept") {
+  test("a malformed message is an error or NULL, whatever is selected and kept") {
     val narrow = filtered(Some(Set("BEGIN")), None).copy(selection = typeAndText)
     checkExceptionInExpression[MalformedMessageException](narrow, row(broken), "INSERT at byte 15")
     checkEvaluation(narrow.copy(options = DecodeOptions(failFast = false)), null, row(broken))
@@ -74,7 +74,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     assert(!origin.isWhole)
   }
 
-  test("its type is what is required") {
+  test("the type of its rows derives from the selection") {
     assert(pruned(typeAndText).dataType == typeAndText.prune(MessageSchema.schema))
     assert(whole.dataType == MessageSchema.schema)
     assert(whole.nullable)
@@ -124,7 +124,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     assert(evaluator(latin1).toString == s"try_pgoutput_decode($column, encoding ISO-8859-1)")
   }
 
-  test("shared, it is not deterministic; otherwise it is as its arguments are") {
+  test("a shared decode is not deterministic; another one is if its arguments are") {
     assert(whole.deterministic)
     assert(!whole.copy(shared = true).deterministic)
     val random = If(LessThan(Rand(Literal(1L)), Literal(0.5)), data, data)
@@ -138,7 +138,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     assert(latin1 != whole)
   }
 
-  test("a row that interpreted evaluation gave stays as it is when the next one is evaluated") {
+  test("interpreted evaluation gives a row that the next one does not overwrite") {
     val decode = pruned(typeAndText)
     val kept = decode.eval(row(insert)).asInstanceOf[InternalRow]
     decode.eval(row(ambiguous))

@@ -15,7 +15,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
   private def call(function: SqlFunction, argument: Any): Expression =
     function.call(Seq(Literal(argument)))
 
-  test("the text of an LSN, whose upper half is negative") {
+  test("an LSN is formatted as PostgreSQL shows it, the upper half from negative numbers") {
     checkEvaluation(call(format, 97500059720L), "16/B374D848")
     checkEvaluation(call(format, 0L), "0/0")
     checkEvaluation(call(format, -1L), "FFFFFFFF/FFFFFFFF")
@@ -23,7 +23,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
     checkEvaluation(call(format, 26), "0/1A")
   }
 
-  test("the 64 bits of an LSN, padded or not and in any case") {
+  test("an LSN is parsed to its 64 bits, padded or not and in any case") {
     Seq(parse, tryParse).foreach { function =>
       checkEvaluation(call(function, "16/B374D848"), 97500059720L)
       checkEvaluation(call(function, "16/0000001a"), 0x16_0000001aL)
@@ -33,7 +33,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
     }
   }
 
-  test("NULL is NULL") {
+  test("NULL gives NULL") {
     checkEvaluation(format.call(Seq(Literal.create(null, LongType))), null)
     Seq(parse, tryParse).foreach { function =>
       checkEvaluation(function.call(Seq(Literal.create(null, StringType))), null)

@@ -17,7 +17,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
 
   private def field(ordinal: Int, of: Expression = whole) = GetStructField(of, ordinal)
 
-  test("what the decoder makes of real messages, interpreted and generated") {
+  test("real messages decode to the decoder's rows, interpreted and generated") {
     Seq(
       InterpretedUnsafeProjection.createProjection(Seq(evaluator(whole))),
       GenerateUnsafeProjection.generate(Seq(evaluator(whole)))
@@ -31,7 +31,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     }
   }
 
-  test("with and without in_stream, wherever Spark evaluates it") {
+  test("a message decodes with and without in_stream, wherever Spark evaluates it") {
     checkEvaluation(whole, decoded(insertInStream, true), row(insertInStream, true))
     checkEvaluation(decode(data), decoded(insert), row(insert))
   }
@@ -56,7 +56,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     )
   }
 
-  test("a malformed message is an error that says which and where") {
+  test("a malformed message is an error that names the message and the place") {
     val text =
       "[PGOUTPUT_MALFORMED_MESSAGE] INSERT at byte 15 (new, column 2): need 1 byte, got 0; " +
         s"message of 15 bytes: ${broken.replace(" ", "")}. SQLSTATE: 08P01"
@@ -75,14 +75,14 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     checkEvaluation(origin, "nöde", row(latin1))
   }
 
-  test("with mode PERMISSIVE it is NULL") {
+  test("a malformed message is NULL with the mode PERMISSIVE") {
     val permissive = withOptions("mode" -> "PERMISSIVE")
     checkEvaluation(permissive, null, row(broken))
     checkEvaluation(permissive, null, row(insertInStream, false))
     checkEvaluation(permissive, decoded(insert), row(insert))
   }
 
-  test("a field of it is an error too, whichever it is") {
+  test("every field of a malformed message is an error") {
     checkExceptionInExpression[MalformedMessageException](
       field(MessageSchema.RELATION_ID),
       row(broken),
@@ -90,13 +90,13 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     )
   }
 
-  test("text is in the encoding that the options say") {
+  test("the option encoding decides how text is read") {
     val origin = field(MessageSchema.ORIGIN, of = withOptions("encoding" -> "LATIN1"))
     checkEvaluation(origin, "nöde", row(latin1))
     checkExceptionInExpression[MalformedMessageException](whole, row(latin1), "not valid UTF-8")
   }
 
-  test("two of them in one row do not disturb each other") {
+  test("two decodes in one row do not disturb each other") {
     val second = BoundReference(1, BinaryType, nullable = true)
     val both = CreateStruct(Seq(decode(data), decode(second)))
     val messages = Seq(insert, ambiguous)
@@ -104,13 +104,13 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     checkEvaluation(both, InternalRow(messages.map(decoded(_)): _*), input)
   }
 
-  test("a row stays as it is when the next one is evaluated") {
+  test("a row stays the same when the next one is evaluated") {
     val kept = evaluator(whole).eval(row(insert))
     evaluator(whole).eval(row(ambiguous))
     assert(kept == decoded(insert))
   }
 
-  test("it has the struct of a message") {
+  test("the type is the struct of a message") {
     assert(whole.dataType == MessageSchema.schema)
     assert(whole.nullable)
   }

@@ -10,7 +10,7 @@ import io.sparkpgoutput.PgOutputExtensions
  */
 object SessionRegistration {
 
-  /** Does nothing where the session has the functions. */
+  /** Registers the functions, unless the session has them. */
   def register(session: SparkSession): Unit = {
     val names = PgOutputExtensions.functions.map { case (name, _, _) => name.funcName }
     if (!names.forall(name => session.catalog.functionExists(name))) {
