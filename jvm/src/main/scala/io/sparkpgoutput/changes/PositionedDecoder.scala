@@ -5,15 +5,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
 
-/** Decodes messages of which it is known where they stand. Not thread-safe. */
+/** Decodes messages and names their position in errors. Not thread-safe. */
 final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
   private val decoder = new MessageDecoder(encoding, selection)
 
   /**
-   * The fields of a message, in memory that the next one's are written to.
+   * Returns the fields of a message. The next call overwrites them.
    *
    * @throws PgOutputException
-   *   for a malformed one, with its position
+   *   if the message is malformed
    */
   def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
     val row = decoder.decodeOrNull(message, context)
@@ -23,6 +23,6 @@ final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection)
     row
   }
 
-  /** Starts with the cells of a tuple of the message that was decoded; false where there is none. */
+  /** Starts with the cells of a tuple of the decoded message. Returns false if it has none. */
   def cells(field: Int, cells: EncodedTuple): Boolean = decoder.cells(field, cells)
 }

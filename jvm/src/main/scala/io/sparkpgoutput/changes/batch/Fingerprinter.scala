@@ -2,13 +2,13 @@ package io.sparkpgoutput.changes.batch
 
 import java.util.zip.CRC32C
 
-/** Makes the fingerprint of messages. */
+/** Computes the fingerprint of messages. */
 final class Fingerprinter {
   private val crc = new CRC32C
   private var count = 0L
   private var positions = 0L
 
-  /** How many there have been. */
+  /** The number of messages so far. */
   def messages: Long = count
 
   def add(position: Long, message: Array[Byte]): Unit = {

@@ -9,26 +9,26 @@ import io.sparkpgoutput.changes.transactions.{AssemblerOptions, ControlMessageDe
 import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 
 /**
- * Summarizes the parts of streams in one partition. One ends where the source is another, and where
- * the order goes back or leaves out much, as between files that Spark reads in one partition. Used
- * once.
+ * Summarizes the segments of streams in one partition. A segment ends where another source begins, or
+ * where the positions go back or leave out many, as between files that Spark reads in one partition.
+ * Use it once.
  */
 final class PartitionSummarizer(
     sourceType: Option[DataType],
     options: AssemblerOptions
 ) {
   private val fields = new ControlMessageDecoder(options.encoding)
-  private val parts = mutable.ArrayBuffer.empty[StreamSegment]
+  private val segments = mutable.ArrayBuffer.empty[StreamSegment]
   private var source: Any = _
   private var summarizer: SegmentSummarizer = _
   private var gaps = 0
 
-  /** The parts, one after the other; None where there are so many that there is no order. */
+  /** Returns the segments; None if there are so many that the messages cannot be in order. */
   def summarize(rows: Iterator[InternalRow]): Option[Seq[StreamSegment]] = {
-    while (rows.hasNext && parts.length < PartitionSummarizer.MostParts) add(rows.next())
+    while (rows.hasNext && segments.length < PartitionSummarizer.MostSegments) add(rows.next())
     Option.unless(rows.hasNext) {
       finish()
-      parts.toSeq
+      segments.toSeq
     }
   }
 
@@ -40,15 +40,15 @@ final class PartitionSummarizer(
       throw ChangesError.duplicatePosition(position)
     if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
-      source = InternalRow.copyValue(found) // the row's memory is used again
+      source = InternalRow.copyValue(found) // the next row overwrites this one
       summarizer = new SegmentSummarizer(fields)
     }
     summarizer.message(position, MessageColumns.message(row, position))
   }
 
   /**
-   * Whether far more is left out than between the messages before: perhaps what another partition
-   * has, where this one reads several files. A part too many does no harm.
+   * Tells if the positions leave out far more than between the messages before. Another partition may
+   * have these messages, if this partition has several files. A segment too many does no harm.
    */
   private def isGap(position: Long): Boolean = {
     val gap = position - summarizer.lastPosition
@@ -59,15 +59,15 @@ final class PartitionSummarizer(
   }
 
   private def finish(): Unit =
-    if (summarizer != null) parts += StreamSegment(source, summarizer.result())
+    if (summarizer != null) segments += StreamSegment(source, summarizer.result())
 }
 
 private object PartitionSummarizer {
 
-  /** Of files that are read one after the other; not of messages that are in no order. */
-  final private val MostParts = 500
+  /** More files than a partition has. Messages that are not in order have more segments. */
+  final private val MostSegments = 500
 
-  /** How many parts may end in front of a gap, and how much larger it is than those before. */
+  /** The number of segments that may end at a gap, and how much larger a gap is than others. */
   final private val MostGaps = 100
   final private val LargeGap = 1000
 }

@@ -11,11 +11,12 @@ import io.sparkpgoutput.changes.transactions.{
   TransactionAssembler
 }
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
 
 /**
- * Summarizes a part of a stream. What came before it is not known, so that it may begin in the
- * midst of anything.
+ * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
+ * anywhere, for example in the middle of a transaction.
  */
 final class SegmentSummarizer(fields: ControlMessageDecoder) {
   import SegmentSummarizer._
@@ -25,19 +26,21 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
   private var first = 0L
   private var last = 0L
 
-  /** Where it stands, as far as the part itself tells; a b..P is left Unknown. */
+  /** The phase as far as the segment itself tells. Between Begin Prepare and Prepare it is Unknown. */
   private var phase: StreamPhase = StreamPhase.Unknown
   private var changes = NoChanges
 
-  /** The transactions that were whole, since the last event. */
+  /** The commits of whole transactions since the last event. */
   private var commits = new CommitList
   private var greatest = 0L
-  private val definitions = mutable.LinkedHashMap.empty[(Byte, Long), Single]
+  private val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
 
-  /** The transaction that has begun, of which it is not known yet whether it is whole. */
+  /** The transaction that has begun; it is whole if its Commit follows. */
   private var begin: Begin = _
 
-  /** The kinds of logical messages in a place that is not known, each of which says the same once. */
+  /**
+   * The kinds of logical messages in an unknown phase. A second message of a kind tells nothing new.
+   */
   private val logicalMessages = mutable.Set.empty[(Boolean, Boolean)]
 
   def isEmpty: Boolean = fingerprint.messages == 0
@@ -45,7 +48,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
   /** The position of the last message. */
   def lastPosition: Long = last
 
-  /** How far apart its messages are, at least 1. */
+  /** The mean distance between the positions, at least 1. */
   def meanGap: Long = math.max(1L, (last - first) / math.max(1L, fingerprint.messages - 1))
 
   def message(position: Long, message: Array[Byte]): Unit = {
@@ -53,16 +56,16 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     last = position
     fingerprint.add(position, message)
     if (message.length > 0) (message(0).toChar: @switch) match {
-      case 'I' | 'U' | 'D' | 'T' => change(position, message)
-      case 'R' | 'Y'             => definition(Single(position, message))
-      case 'M'                   => logicalMessage(position, message)
-      case 'O' if begin != null  => begin.others += Single(position, message)
-      case 'B'                   => beginTransaction(Single(position, message))
-      case 'C'                   => commit(Single(position, message))
-      case 'S'                   => single(Single(position, message), StreamPhase.InStream)
-      case 'b'                   => beginPrepare(Single(position, message))
-      case 'O'                   => single(Single(position, message), phase)
-      case _                     => single(Single(position, message), StreamPhase.Between)
+      case Tag.Insert | Tag.Update | Tag.Delete | Tag.Truncate => change(position, message)
+      case Tag.Relation | Tag.Type     => schemaMessage(MessageEvent(position, message))
+      case Tag.Message                 => logicalMessage(position, message)
+      case Tag.Origin if begin != null => begin.others += MessageEvent(position, message)
+      case Tag.Begin                   => beginTransaction(MessageEvent(position, message))
+      case Tag.Commit                  => commit(MessageEvent(position, message))
+      case Tag.StreamStart             => add(MessageEvent(position, message), StreamPhase.InStream)
+      case Tag.BeginPrepare            => beginPrepare(MessageEvent(position, message))
+      case Tag.Origin                  => add(MessageEvent(position, message), phase)
+      case _                           => add(MessageEvent(position, message), StreamPhase.Between)
     }
   }
 
@@ -77,30 +80,30 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     changes.ordinals += TransactionAssembler.ordinals(message)
   }
 
-  /** Of those outside of stream blocks the last one counts. */
-  private def definition(sent: Single): Unit =
-    if (begin == null) single(sent, phase)
+  /** In a transaction outside of stream blocks, only the last message of a table or type counts. */
+  private def schemaMessage(sent: MessageEvent): Unit =
+    if (begin == null) add(sent, phase)
     else {
       val oid = fields.definition(sent.position, sent.message, StreamContext.OUTSIDE).oid
-      begin.definitions += (sent.message(0), oid) -> sent
+      begin.schemaMessages += (sent.message(0), oid) -> sent
     }
 
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.Between =>
     case StreamPhase.InStream =>
       if (fields.isOutside(position, message))
-        single(Single(position, message), StreamPhase.Between)
+        add(MessageEvent(position, message), StreamPhase.Between)
     case StreamPhase.InTransaction =>
       val row = fields.read(position, message, StreamContext.OUTSIDE)
-      if (!row.getBoolean(TRANSACTIONAL)) single(Single(position, message), StreamPhase.Between)
+      if (!row.getBoolean(TRANSACTIONAL)) add(MessageEvent(position, message), StreamPhase.Between)
     case _ =>
       val row = fields.read(position, message, StreamContext.UNKNOWN)
       if (logicalMessages.add((row.isNullAt(XID), row.getBoolean(TRANSACTIONAL)))) {
-        single(Single(position, message), phase)
+        add(MessageEvent(position, message), phase)
       }
   }
 
-  private def beginTransaction(sent: Single): Unit = {
+  private def beginTransaction(sent: MessageEvent): Unit = {
     flushBegin()
     val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
     flushChanges()
@@ -108,28 +111,28 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
     phase = StreamPhase.InTransaction
   }
 
-  /** Another phase, though what it is stays Unknown: logical messages say something new there. */
-  private def beginPrepare(sent: Single): Unit = {
-    single(sent, StreamPhase.Unknown)
+  /** The phase stays Unknown, but it is a new one, where logical messages tell something new. */
+  private def beginPrepare(sent: MessageEvent): Unit = {
+    add(sent, StreamPhase.Unknown)
     logicalMessages.clear()
   }
 
-  private def commit(sent: Single): Unit = {
+  private def commit(sent: MessageEvent): Unit = {
     val lsn = fields.read(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
     val isWhole = begin != null && begin.lsn == lsn &&
       java.lang.Long.compareUnsigned(lsn, greatest) > 0
     if (isWhole) {
       commits.add(lsn, begin.xid, sent.position)
-      definitions ++= begin.definitions
+      schemaMessages ++= begin.schemaMessages
       greatest = lsn
       begin = null
       changes = NoChanges
       phase = StreamPhase.Between
-    } else single(sent, StreamPhase.Between)
+    } else add(sent, StreamPhase.Between)
   }
 
-  /** What is not summarized. */
-  private def single(sent: Single, next: StreamPhase): Unit = {
+  /** Adds a message that is not summarized. */
+  private def add(sent: MessageEvent, next: StreamPhase): Unit = {
     flush()
     events += sent
     if (next != phase) logicalMessages.clear()
@@ -141,7 +144,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
   private def flushBegin(): Unit = if (begin != null) {
     flushCommits()
     events += begin.sent
-    events ++= begin.definitions.values
+    events ++= begin.schemaMessages.values
     events ++= begin.others
     begin = null
     flushChanges()
@@ -150,15 +153,15 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
 
   private def flushChanges(): Unit = if (changes.number > 0) {
     flushCommits()
-    events += Changes(changes.position, changes.first, changes.number, changes.ordinals)
+    events += ChangesEvent(changes.position, changes.first, changes.number, changes.ordinals)
     changes = NoChanges
   }
 
   private def flushCommits(): Unit = {
-    if (commits.size > 0) events += Transactions(commits)
-    events ++= definitions.values
+    if (commits.size > 0) events += TransactionsEvent(commits)
+    events ++= schemaMessages.values
     commits = new CommitList
-    definitions.clear()
+    schemaMessages.clear()
   }
 }
 
@@ -170,8 +173,8 @@ private object SegmentSummarizer {
 
   private def NoChanges = new Counted(0, null)
 
-  final private class Begin(val sent: Single, val lsn: Long, val xid: Long) {
-    val definitions = mutable.LinkedHashMap.empty[(Byte, Long), Single]
-    val others = mutable.ArrayBuffer.empty[Single]
+  final private class Begin(val sent: MessageEvent, val lsn: Long, val xid: Long) {
+    val schemaMessages = mutable.LinkedHashMap.empty[(Byte, Long), MessageEvent]
+    val others = mutable.ArrayBuffer.empty[MessageEvent]
   }
 }

@@ -1,14 +1,14 @@
 package io.sparkpgoutput.changes.batch
 
 /**
- * What a part of a stream means for what comes behind it, without its changes.
+ * What a segment of a stream means for the segments after it, without its changes.
  *
  * @param first
  *   the position of its first message
  * @param last
  *   the position of its last message
  * @param events
- *   what is to be followed, in order
+ *   what the driver assembles the transactions from, in order
  */
 final case class SegmentSummary(
     first: Long,

@@ -16,6 +16,7 @@ import io.sparkpgoutput.changes.transactions.{
   TransactionAssembler
 }
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, ORIGIN, TIMESTAMP, XID}
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
 
 /**
@@ -48,13 +49,13 @@ final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations 
   def message(message: Array[Byte]): Iterator[UnsafeRow] = {
     position += 1
     if (message.length > 0) (message(0).toChar: @switch) match {
-      case 'I' | 'U' | 'D' | 'T' => change(message)
-      case 'B'                   => begin(message)
-      case 'C'                   => commit(message)
-      case 'R' | 'Y'             => define(decoder.definition(position, message, OUTSIDE))
-      case 'O'                   => open("an ORIGIN").origin = fields(message).getString(ORIGIN)
+      case Tag.Insert | Tag.Update | Tag.Delete | Tag.Truncate => change(message)
+      case Tag.Begin                                           => begin(message)
+      case Tag.Commit                                          => commit(message)
+      case Tag.Relation | Tag.Type => define(decoder.definition(position, message, OUTSIDE))
+      case Tag.Origin              => open("an ORIGIN").origin = fields(message).getString(ORIGIN)
       // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
-      case 'M' | 'A' => fields(message)
+      case Tag.Message | Tag.StreamAbort => fields(message)
       case _ =>
         fields(message)
         throw ChangesError.notWhole("a message of a streamed or prepared transaction", position)

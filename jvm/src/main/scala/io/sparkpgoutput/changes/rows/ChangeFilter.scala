@@ -3,14 +3,14 @@ package io.sparkpgoutput.changes.rows
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 
 /**
- * The changes of which rows are wanted.
+ * The changes whose rows are wanted.
  *
  * @param tables
- *   of these tables, each as the user names it; None for all
+ *   the tables of the option `tables`; None for all
  * @param tableNames
- *   the names that the query asks for, as in the column `_table`; None for all
+ *   the values of `_table` that the query asks for; None for all
  * @param changeTypes
- *   the same of the column `_change_type`
+ *   the values of `_change_type` that the query asks for; None for all
  */
 final case class ChangeFilter(
     tables: Option[Seq[TablePattern]] = None,
@@ -22,7 +22,7 @@ final case class ChangeFilter(
 
   def keepsType(changeType: String): Boolean = changeTypes.forall(_.contains(changeType))
 
-  /** What the query asks for, to be shown in plans. */
+  /** The part of the query's filter that a plan shows. */
   def shown: Seq[String] = Seq("tables" -> tableNames, "types" -> changeTypes).collect {
     case (what, Some(names)) => names.toSeq.sorted.mkString(s"$what ", ", ", "")
   }

@@ -6,18 +6,18 @@ import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
- * Which rows are made of changes, and what they have.
+ * The rows that are made of changes, and their columns.
  *
  * @param table
- *   the table's columns
+ *   the form of the table's columns
  * @param requiredColumns
- *   which of them rows are to have, in order
+ *   the ordinals of the table's columns that rows have, in order
  * @param requiredFields
- *   which fields of [[ChangeSchema]] are to follow, in order
+ *   the ordinals of the fields of [[ChangeSchema]] that follow, in order
  * @param types
  *   the types that columns can have
  * @param failFast
- *   whether a value that does not fit its type is an error, or NULL
+ *   true makes a value that does not fit its type an error; false makes it NULL
  */
 final case class ChangeFormat(
     table: TableFormat,
@@ -29,7 +29,7 @@ final case class ChangeFormat(
     failFast: Boolean
 ) {
 
-  /** What rows have. */
+  /** The columns of the rows. */
   def rowType: StructType = StructType(
     requiredColumns.map(table.columns(_)) ++ requiredFields.map(ChangeSchema.schema(_))
   )

@@ -13,9 +13,7 @@ import io.sparkpgoutput.protocol.{
   TupleSchema
 }
 
-/**
- * The messages with changes: their fields, and the cells of their tuples, in UTF-8. Not thread-safe.
- */
+/** Decodes the messages with changes, and gives the cells of their tuples in UTF-8. Not thread-safe. */
 final class ChangeMessageDecoder(encoding: TextEncoding) {
   import ChangeMessageDecoder._
 
@@ -27,7 +25,7 @@ final class ChangeMessageDecoder(encoding: TextEncoding) {
   private val sent = Array.fill(3)(new EncodedTuple)
   private val converted = Array.fill(3)(new DecodedTuple)
 
-  /** Reads a message, all of it, whatever is wanted of it. */
+  /** Reads a whole message, so that a malformed message is an error whatever the query needs. */
   def read(position: Long, message: Array[Byte], context: Int): Unit =
     row = decoder.decode(position, message, context)
 
@@ -36,7 +34,7 @@ final class ChangeMessageDecoder(encoding: TextEncoding) {
   def relationIds: Array[Long] = row.getArray(2).toLongArray()
 
   /**
-   * The cells of a tuple, from the first; null where there is none.
+   * Returns the cells of a tuple, from the first one on, or null if there is no such tuple.
    *
    * @param field
    *   one of [[Key]], [[Old]] and [[New]]

@@ -3,6 +3,7 @@ package io.sparkpgoutput.changes.rows
 import java.nio.charset.StandardCharsets
 import java.util.Arrays
 
+import scala.annotation.switch
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -12,9 +13,13 @@ import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.changes.rows.ChangeSchema._
 import io.sparkpgoutput.changes.transactions.{KnownRelations, SchemaMessage, Transaction}
 import io.sparkpgoutput.errors.SchemaMismatchException
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.rows.RowSchema
 
-/** The rows of changes whose transactions are known to be committed. Not thread-safe. */
+/**
+ * Writes the rows of changes. After [[start]], it is an iterator over the rows of one change. A row is
+ * valid until the next call. Not thread-safe.
+ */
 final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   import ChangeRowWriter._
 
@@ -24,30 +29,30 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
 
   private val writer = new UnsafeRowWriter(format.rowType.length, FirstSize)
 
-  /** By the fields of [[ChangeSchema]]: where they are in rows, -1 where they are not wanted. */
+  /** The place of each field of [[ChangeSchema]] in the rows; -1 if it is not wanted. */
   private val ordinals: Array[Int] = ChangeSchema.schema.indices.map { field =>
     val index = format.requiredFields.indexOf(field)
     if (index < 0) -1 else format.requiredColumns.length + index
   }.toArray
 
-  /** Whether anything of rows comes from their cells. */
+  /** Tells if the rows need the cells of the tuples. */
   private val needsTuple = format.requiredColumns.nonEmpty || ordinals(MISSING) >= 0
 
-  /** By the kinds of rows whether they are wanted. */
+  /** Tells for each change type if its rows are wanted. */
   private val keeps: Array[Boolean] = ChangeType.all.map(format.filter.keepsType).toArray
 
   private val tuple = new RowImage
   private var transaction: Transaction = _
   private var position = 0L
 
-  /** The rows of the change that are still to be given. */
+  /** The rows of the change that are not taken yet. */
   private val pending = mutable.ArrayDeque.empty[PendingRow]
 
   /**
-   * Begins with the next change, which is checked whether rows are wanted of it or not.
+   * Starts with the next change. It checks the message even if no rows are wanted.
    *
    * @param transaction
-   *   the change's; no rows are made where it has no commit
+   *   the transaction of the change, which has no rows if the transaction has no commit
    */
   def start(
       known: KnownRelations,
@@ -61,17 +66,17 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     tuples.read(position, message, context)
     val commit = transaction.commit
     if (commit != null && !(commit.aborted.nonEmpty && commit.aborted.contains(tuples.xid))) {
-      message(0) match {
-        case 'I' => add(tableOfTuples(known), Rows.Insert, 1)
-        case 'U' =>
+      (message(0).toChar: @switch) match {
+        case Tag.Insert => add(tableOfTuples(known), ChangeKind.Insert, 1)
+        case Tag.Update =>
           val found = tableOfTuples(known)
           if (has(ChangeMessageDecoder.Key) || has(ChangeMessageDecoder.Old))
-            add(found, Rows.UpdatePreimage, 0)
-          add(found, Rows.UpdatePostimage, 1)
-        case 'D' => add(tableOfTuples(known), Rows.Delete, 1)
-        case 'T' =>
+            add(found, ChangeKind.UpdatePreimage, 0)
+          add(found, ChangeKind.UpdatePostimage, 1)
+        case Tag.Delete => add(tableOfTuples(known), ChangeKind.Delete, 1)
+        case Tag.Truncate =>
           tuples.relationIds.zipWithIndex.foreach { case (oid, index) =>
-            add(table(known, oid), Rows.Truncate, index)
+            add(table(known, oid), ChangeKind.Truncate, index)
           }
       }
     }
@@ -79,15 +84,15 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
 
   override def hasNext: Boolean = pending.nonEmpty
 
-  /** The next row of the change, in memory that the one after it is written to. */
+  /** Returns the next row of the change. The next call overwrites it. */
   override def next(): UnsafeRow = {
     val row = pending.removeHead()
     writer.reset()
     writer.zeroOutNullBytes()
-    if (row.kind eq Rows.Truncate) row.table.reader.writeNulls()
+    if (row.kind eq ChangeKind.Truncate) row.table.writer.writeNulls()
     else if (needsTuple) {
       startTuple(row.table, row.kind)
-      row.table.reader.read(tuple, position)
+      row.table.writer.write(tuple, position)
     }
     writeFields(row.table, row.kind, row.ordinal)
     writer.getRow
@@ -95,7 +100,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
 
   private def has(field: Int) = tuples.cells(field) != null
 
-  /** The table of an Insert, Update or Delete, whose tuples must be as wide. */
+  /** The table of an Insert, Update or Delete. Its tuples must have as many columns. */
   private def tableOfTuples(known: KnownRelations): Table = {
     val found = table(known, tuples.relationId)
     val columns = found.relation.columns.length
@@ -114,21 +119,21 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     found
   }
 
-  private def add(table: Table, kind: Rows, ordinal: Int): Unit =
+  private def add(table: Table, kind: ChangeKind, ordinal: Int): Unit =
     if (table.isWanted && keeps(kind.index)) {
       pending.append(PendingRow(table, kind, transaction.nextOrdinal + ordinal))
     }
 
-  private def startTuple(table: Table, kind: Rows): Unit = {
+  private def startTuple(table: Table, kind: ChangeKind): Unit = {
     val key = tuples.cells(ChangeMessageDecoder.Key)
     val old = if (key != null) key else tuples.cells(ChangeMessageDecoder.Old)
-    val isKey = table.reader.isKey
-    if ((kind eq Rows.Insert) || (kind eq Rows.UpdatePostimage)) {
+    val isKey = table.writer.isKey
+    if ((kind eq ChangeKind.Insert) || (kind eq ChangeKind.UpdatePostimage)) {
       tuple.start(isKey, tuples.cells(ChangeMessageDecoder.New), false, old, key != null)
     } else tuple.start(isKey, old, key != null, null, false)
   }
 
-  private def writeFields(table: Table, kind: Rows, ordinal: Long): Unit = {
+  private def writeFields(table: Table, kind: ChangeKind, ordinal: Long): Unit = {
     val commit = transaction.commit
     bytes(TABLE, table.name)
     bytes(CHANGE_TYPE, kind.nameBytes)
@@ -141,7 +146,10 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     long(POSITION, position)
     bytes(KEYS, table.keys)
     if (ordinals(MISSING) >= 0) {
-      bytes(MISSING, if (kind eq Rows.Truncate) NameArray.empty else table.reader.missing.names)
+      bytes(
+        MISSING,
+        if (kind eq ChangeKind.Truncate) NameArray.empty else table.writer.missing.names
+      )
     }
   }
 
@@ -157,7 +165,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
       else writer.write(ordinals(field), value.getBytes(StandardCharsets.UTF_8))
     }
 
-  /** The table as it is at this place. */
+  /** The table as the last Relation message describes it. */
   private def table(known: KnownRelations, oid: Long): Table = {
     val sent = known.relation(transaction, oid)
     if (sent == null) throw ChangesError.unknownRelation(oid, position)
@@ -177,48 +185,48 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     val relation = relationReader.relation(sent)
     val isWanted = format.filter.keepsTable(relation.name)
     val types = format.types.withDomains(known.typeMessages.flatMap(relationReader.baseType(_)))
-    val reader =
+    val tableWriter =
       if (isWanted) TableWriter.of(relation, format.copy(types = types), writer, position)
       else null
-    new Table(sent, relation, reader)
+    new Table(sent, relation, tableWriter)
   }
 }
 
 private object ChangeRowWriter {
   final private val FirstSize = 512
 
-  /** A kind of row. */
-  final private class Rows(name: String) {
+  /** A change type, with its index in [[ChangeType.all]]. */
+  final private class ChangeKind(name: String) {
     val index: Int = ChangeType.all.indexOf(name)
     val nameBytes: Array[Byte] = name.getBytes(StandardCharsets.US_ASCII)
   }
 
-  private object Rows {
-    val Insert = new Rows(ChangeType.Insert)
-    val UpdatePreimage = new Rows(ChangeType.UpdatePreimage)
-    val UpdatePostimage = new Rows(ChangeType.UpdatePostimage)
-    val Delete = new Rows(ChangeType.Delete)
-    val Truncate = new Rows(ChangeType.Truncate)
+  private object ChangeKind {
+    val Insert = new ChangeKind(ChangeType.Insert)
+    val UpdatePreimage = new ChangeKind(ChangeType.UpdatePreimage)
+    val UpdatePostimage = new ChangeKind(ChangeType.UpdatePostimage)
+    val Delete = new ChangeKind(ChangeType.Delete)
+    val Truncate = new ChangeKind(ChangeType.Truncate)
   }
 
-  final private case class PendingRow(table: Table, kind: Rows, ordinal: Long)
+  final private case class PendingRow(table: Table, kind: ChangeKind, ordinal: Long)
 
   /**
    * @param sent
-   *   the Relation message, the last of those that are the same
-   * @param reader
-   *   null where no rows of the table are wanted
+   *   the last one of the Relation messages that describe the table in the same way
+   * @param writer
+   *   null if no rows of the table are wanted
    */
   final private class Table(
       var sent: SchemaMessage,
       val relation: Relation,
-      val reader: TableWriter
+      val writer: TableWriter
   ) {
     val name: Array[Byte] = relation.name.toString.getBytes(StandardCharsets.UTF_8)
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
-    def isWanted: Boolean = reader != null
+    def isWanted: Boolean = writer != null
 
-    /** Whether another Relation message says the same. */
+    /** Tells if another Relation message describes the table in the same way. */
     def isSame(other: SchemaMessage): Boolean = Arrays.equals(
       sent.message,
       sent.headSize,

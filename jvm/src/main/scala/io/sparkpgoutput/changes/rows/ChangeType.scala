@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes.rows
 
-/** What a change does: the names are Spark's and Delta's, but for truncate. */
+/** The types of changes, by the names that Spark and Delta use. They have no name for truncate. */
 object ChangeType {
   final val Insert = "insert"
   final val UpdatePreimage = "update_preimage"

@@ -9,28 +9,28 @@ import io.sparkpgoutput.errors.{SchemaEvolutionException, SchemaMismatchExceptio
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
 
-/** Writes each column of a table to the one that has its name in a schema. */
+/** Writes each column of a table to the column of a schema that has the same name. */
 final class ColumnsWriter(
     relation: Relation,
     format: ChangeFormat,
     columns: TableFormat.Columns,
-    slots: Array[ValueWriter],
+    writers: Array[ValueWriter],
     position: Long
 ) extends TableWriter(relation) {
   import columns.ignoreOthers
 
-  /** By the table's columns; null for those that are not wanted. */
+  /** The reader of each column of the table; null if the column is not wanted. */
   private val readers = new Array[CellReader](relation.columns.length)
 
-  /** Columns of a type that cannot be read any more. */
+  /** Tells for each column of the table if its type cannot be read as that of the schema. */
   private val unreadable = new Array[Boolean](relation.columns.length)
 
-  /** What stays NULL. */
+  /** The columns of the schema that the table does not have. */
   private val unfilled: Array[ValueWriter] = bind()
 
   private def bind(): Array[ValueWriter] = {
     val positions = columns.columns.fieldNames.map(key).zipWithIndex.toMap
-    val slotOf = format.requiredColumns.zip(slots).toMap
+    val writerOf = format.requiredColumns.zip(writers).toMap
     val named = relation.columns.map(column => key(column.name))
     named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
       throw new SchemaMismatchException(
@@ -44,17 +44,17 @@ final class ColumnsWriter(
           if (!ignoreOthers)
             throw evolved(relation.columns(index), "which the schema does not have")
           None
-        case Some(ordinal) => bindColumn(index, columns.columns(ordinal), slotOf.get(ordinal))
+        case Some(ordinal) => bindColumn(index, columns.columns(ordinal), writerOf.get(ordinal))
       }
     }.toSet
-    slots.filterNot(filled)
+    writers.filterNot(filled)
   }
 
-  /** The slot that the column is read to; None where it is not wanted. */
+  /** The writer of the column in the schema; None if it is not wanted. */
   private def bindColumn(
       index: Int,
       field: StructField,
-      slot: Option[ValueWriter]
+      writer: Option[ValueWriter]
   ): Option[ValueWriter] = {
     val column = relation.columns(index)
     val pgType = format.types.byOid(column.typeId)
@@ -69,8 +69,8 @@ final class ColumnsWriter(
             field.dataType.sql
         )
       case Some(found) =>
-        slot.foreach(out => readers(index) = new CellReader(field, pgType, found, out))
-        slot
+        writer.foreach(out => readers(index) = new CellReader(field, pgType, found, out))
+        writer
     }
   }
 
@@ -85,7 +85,7 @@ final class ColumnsWriter(
       "schema's, name the schema's in the option 'tables'."
   )
 
-  override def writeNulls(): Unit = slots.foreach(_.setNull())
+  override def writeNulls(): Unit = writers.foreach(_.setNull())
 
   override protected def begin(): Unit = {
     var index = 0

@@ -7,10 +7,10 @@ import io.sparkpgoutput.types.containers.{KeyValueBuffer, StringMapWriter}
 import io.sparkpgoutput.types.{InvalidValue, ValueWriter}
 
 /**
- * Writes a table's columns as a map of their names to PostgreSQL's text: a NULL is a key with a NULL
- * value, a column that the message does not carry has no key.
+ * Writes a table's columns as a map of their names to PostgreSQL's text. A NULL is a key with a NULL
+ * value. A column that the message does not carry has no key.
  */
-final class MapWriter(relation: Relation, format: ChangeFormat, slot: ValueWriter)
+final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
     extends TableWriter(relation) {
   private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
   private val printers =
@@ -20,7 +20,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, slot: ValueWrite
   private val pairs = new KeyValueBuffer
   private val map = new StringMapWriter
 
-  override def writeNulls(): Unit = slot.setNull()
+  override def writeNulls(): Unit = writer.setNull()
 
   override protected def begin(): Unit = pairs.clear()
 
@@ -35,7 +35,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, slot: ValueWrite
     pairs.addPair(isNull)
   }
 
-  /** The text of a value; false where there is none, for the value is not valid. */
+  /** Adds the text of a value. Returns false if the value is not valid. */
   private def addText(column: Int, kind: Int, tuple: RowImage, position: Long): Boolean = {
     val cells = tuple.cells
     if (kind == 't') {
@@ -55,5 +55,5 @@ final class MapWriter(relation: Relation, format: ChangeFormat, slot: ValueWrite
 
   override protected def writeMissing(column: Int): Unit = ()
 
-  override protected def end(position: Long): Unit = map.write(pairs, slot)
+  override protected def end(position: Long): Unit = map.write(pairs, writer)
 }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, Uns
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-/** An ARRAY<STRING> as rows have it (`UnsafeArrayData`). */
+/** The bytes of an ARRAY<STRING> in a row (`UnsafeArrayData`). */
 object NameArray {
   val empty: Array[Byte] = of(Nil)
 

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes.rows
 
-/** Writes nothing, where of the columns no more is wanted than which of them are missing. */
+/** Writes no columns. It only finds out which columns are missing. */
 final private class NoColumnsWriter(relation: Relation) extends TableWriter(relation) {
   override def writeNulls(): Unit = ()
   override protected def begin(): Unit = ()

@@ -12,7 +12,7 @@ import io.sparkpgoutput.protocol.{
   TextEncoding
 }
 
-/** Decodes Relation and Type messages that have been sent. Not thread-safe. */
+/** Decodes Relation and Type messages. Not thread-safe. */
 final class RelationDecoder(encoding: TextEncoding) {
   private val decoder = new MessageDecoder(encoding, RelationDecoder.selection)
 
@@ -37,7 +37,7 @@ final class RelationDecoder(encoding: TextEncoding) {
     )
   }
 
-  /** The oid of a type, and its name where it is one of PostgreSQL's own: of a domain its base. */
+  /** The oid of a domain and the name of its base type; None if the base type is not built in. */
   def baseType(sent: SchemaMessage): Option[(Long, String)] = {
     val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
     val found = row.getStruct(2, PgTypeSchema.schema.length)

@@ -3,8 +3,7 @@ package io.sparkpgoutput.changes.rows
 import io.sparkpgoutput.protocol.TupleCells
 
 /**
- * The cells of one image of a row: those that were sent, and for TOASTed values that were not,
- * those of the old image.
+ * The cells of one image of a row. If a TOASTed value was not sent, its cell comes from the old image.
  */
 final class RowImage {
   private var isKey: Array[Boolean] = _
@@ -16,13 +15,13 @@ final class RowImage {
 
   /**
    * @param isKey
-   *   for each column whether it is part of the replica identity
+   *   tells for each column if it is part of the replica identity
    * @param sentIsKey
-   *   whether only those columns were sent
+   *   true if only the columns of the replica identity were sent
    * @param old
-   *   the old image; null where there is none
+   *   the old image; null if there is none
    * @param oldIsKey
-   *   whether of that only those columns were sent
+   *   true if the old image has only the columns of the replica identity
    */
   def start(
       isKey: Array[Boolean],
@@ -39,8 +38,8 @@ final class RowImage {
   }
 
   /**
-   * Goes on to a column, from 0 and never back; returns the cell's kind, u where the message does
-   * not carry the value.
+   * Moves to a column. Columns are visited in order. Returns the kind of the cell, which is `u` if the
+   * message does not carry the value.
    */
   def goTo(column: Int): Int =
     if (sentIsKey && !isKey(column)) RowImage.Missing // its n means: absent
@@ -53,7 +52,7 @@ final class RowImage {
       } else kind
     }
 
-  /** The cell that was gone to. */
+  /** The cells of the tuple that has the current cell. */
   def cells: TupleCells = found
 }
 

@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.DataType
 
 /**
- * Puts the source of a message behind the columns of a change's row.
+ * Appends the source of a message to the row of a change.
  *
  * @param ordinal
- *   the source's in the row of the message
+ *   the ordinal of the source in the row of the message
  */
 final class SourceColumn(
     format: ChangeFormat,

@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.rows
 
 import org.apache.spark.sql.types._
 
-/** How the columns of a table are given. */
+/** The form of the columns of a table. */
 sealed abstract class TableFormat {
 
   /** The columns. */
@@ -12,20 +12,21 @@ sealed abstract class TableFormat {
 object TableFormat {
 
   /**
-   * Each by itself.
+   * Each column is a column of a schema.
    *
    * @param ignoreOthers
-   *   whether a column that the schema lacks, or whose type is another now, is left out or an error
+   *   true leaves out a column that the schema lacks, or whose type cannot be read as that of the
+   *   schema; false makes it an error
    */
   final case class Columns(columns: StructType, ignoreOthers: Boolean, caseSensitive: Boolean)
       extends TableFormat
 
-  /** PostgreSQL's text of each, by name. */
+  /** All columns are one map of names to PostgreSQL's text. */
   case object AsMap extends TableFormat {
     override val columns: StructType = row(MapType(StringType, StringType))
   }
 
-  /** All in one variant, by name. */
+  /** All columns are one VARIANT, an object. */
   case object AsVariant extends TableFormat {
     override val columns: StructType = row(VariantType)
   }

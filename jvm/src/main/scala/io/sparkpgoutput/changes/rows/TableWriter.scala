@@ -5,21 +5,21 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import io.sparkpgoutput.types.ValueWriter
 
 /**
- * Writes the columns of one table, as one Relation message describes it, to rows. Not thread-safe.
+ * Writes the columns of a table, as one Relation message describes it. Not thread-safe.
  */
 abstract class TableWriter(relation: Relation) {
   final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
 
-  /** The columns whose value was not carried by the image read last. */
+  /** The columns whose values the last image does not carry. */
   final val missing = new MissingColumns(relation)
 
   /**
    * Writes the columns of one image of a row.
    *
    * @param position
-   *   the message's, for errors
+   *   the position of the message, for errors
    */
-  final def read(tuple: RowImage, position: Long): Unit = {
+  final def write(tuple: RowImage, position: Long): Unit = {
     missing.clear()
     begin()
     var column = 0
@@ -34,7 +34,7 @@ abstract class TableWriter(relation: Relation) {
     end(position)
   }
 
-  /** Writes NULL for all of them. */
+  /** Writes NULL for all columns. */
   def writeNulls(): Unit
 
   protected def begin(): Unit
@@ -50,13 +50,13 @@ object TableWriter {
       writer: UnsafeRowWriter,
       position: Long
   ): TableWriter = {
-    val slots = ValueWriter.all(writer, format.rowType).take(format.requiredColumns.length)
+    val writers = ValueWriter.all(writer, format.rowType).take(format.requiredColumns.length)
     format.table match {
       case columns: TableFormat.Columns =>
-        new ColumnsWriter(relation, format, columns, slots, position)
-      case _ if slots.isEmpty    => new NoColumnsWriter(relation)
-      case TableFormat.AsMap     => new MapWriter(relation, format, slots.head)
-      case TableFormat.AsVariant => new VariantWriter(relation, format, slots.head)
+        new ColumnsWriter(relation, format, columns, writers, position)
+      case _ if writers.isEmpty  => new NoColumnsWriter(relation)
+      case TableFormat.AsMap     => new MapWriter(relation, format, writers.head)
+      case TableFormat.AsVariant => new VariantWriter(relation, format, writers.head)
     }
   }
 }

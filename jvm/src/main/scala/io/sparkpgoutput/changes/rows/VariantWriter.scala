@@ -9,10 +9,10 @@ import io.sparkpgoutput.errors.InvalidValueException
 import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 
 /**
- * Writes a table's columns as one VARIANT, an object with a field for each: a NULL is a null, a
+ * Writes a table's columns as one VARIANT, an object with a field for each column. A NULL is a null. A
  * column that the message does not carry has no field.
  */
-final class VariantWriter(relation: Relation, format: ChangeFormat, slot: ValueWriter)
+final class VariantWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
     extends TableWriter(relation) {
   private val values = relation.columns
     .map(column => format.types.byOid(column.typeId).variantValue(format.options))
@@ -20,7 +20,7 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, slot: ValueW
   private var builder: VariantBuilder = _
   private val fields = new ArrayList[VariantBuilder.FieldEntry]
 
-  override def writeNulls(): Unit = slot.setNull()
+  override def writeNulls(): Unit = writer.setNull()
 
   override protected def begin(): Unit = {
     builder = new VariantBuilder(false)
@@ -56,6 +56,6 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, slot: ValueW
   override protected def end(position: Long): Unit =
     try {
       builder.finishWritingObject(0, fields)
-      slot.write(VariantValue.of(builder))
+      writer.write(VariantValue.of(builder))
     } catch { case _: VariantSizeLimitException | _: InvalidValue => throw tooLarge(position) }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnaryExpression}
 import org.apache.spark.sql.types._
 
-/** A column that a table function reads, as it is; refused where its type is another. */
+/** A column that a table function reads. It passes the values through, and checks their type. */
 case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
     extends UnaryExpression {
   override def dataType: DataType = child.dataType
@@ -28,16 +28,16 @@ object ArgumentColumn {
     def takes(dataType: DataType): Boolean
   }
 
-  /** The messages. */
+  /** The column of the messages. */
   case object Data
       extends Purpose(
-        "the column of the messages must be BINARY (of hexadecimal text unhex makes that, a STRING " +
-          "that holds bytes is to be cast); the option 'data' names another"
+        "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
+          "STRING that holds bytes); the option 'data' names another column"
       ) {
     override def takes(dataType: DataType): Boolean = dataType == BinaryType
   }
 
-  /** What orders them. */
+  /** The column that orders the messages. */
   case object Order
       extends Purpose(
         "the column that orders the messages must be a BIGINT, such as an offset or a row number"
@@ -48,7 +48,7 @@ object ArgumentColumn {
     }
   }
 
-  /** What tells streams apart. */
+  /** The column that tells the sources apart. */
   case object Source
       extends Purpose(
         "the column of sources must be a STRING, a whole number or another type whose values are " +
@@ -58,7 +58,7 @@ object ArgumentColumn {
       case ByteType | ShortType | IntegerType | LongType | BooleanType => true
       case DateType | TimestampType | TimestampNTZType                 => true
       case _: DecimalType                                              => true
-      // Of another collation strings may be equal that are not the same: to Spark, not to us.
+      // In another collation, Spark takes different strings for equal, but this code does not.
       case text: StringType => text == StringType
       case _                => false
     }

@@ -15,11 +15,11 @@ import io.sparkpgoutput.sql.{CallArguments, ConstantArgument}
  * The arguments of a table function.
  *
  * @param call
- *   the function's, as SQL
+ *   the call of the function as SQL
  * @param messages
- *   the name of the view of the messages
+ *   the name of the view with the messages
  * @param order
- *   the column that orders them
+ *   the name of the column that orders them
  */
 final case class Arguments(
     call: String,
@@ -29,7 +29,7 @@ final case class Arguments(
 ) {
   import Arguments.NoSource
 
-  /** The messages and, where there are, earlier ones, with the columns of [[MessageColumns]]. */
+  /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
   def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
     columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
   }
@@ -62,13 +62,13 @@ final case class Arguments(
 
   private def attribute(name: String) = UnresolvedAttribute.quotedString(name)
 
-  /** For the column `_source`. */
+  /** The id of the column `_source`. */
   def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
 }
 
 object Arguments {
 
-  /** The source of all messages where there is but one. */
+  /** The source of all messages if there is only one. */
   final val NoSource = 0
 
   private val Usage =

@@ -16,30 +16,30 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.sql.SchemaArgument
 
 /**
- * The options of the functions that follow streams.
+ * The options of the table functions.
  *
  * @param data
- *   the column of the messages
+ *   the name of the column with the messages
  * @param source
- *   the column that tells streams apart
+ *   the name of the column that tells the sources apart
  * @param tables
- *   whose changes are wanted; None for all
+ *   the tables whose changes are wanted; None for all
  * @param schema
- *   the table's columns; None for all in one
+ *   the columns of the table; None if one column has them all
  * @param asVariant
- *   whether that one is a VARIANT, or a map
+ *   true if that column is a VARIANT; false if it is a map
  * @param ignoreEvolution
- *   whether a column that does not go with the schema is left out or an error
+ *   true leaves out a column that the schema does not take; false makes it an error
  * @param after
- *   the LSN of the last commit that an earlier read gave out; 0 where there was none
+ *   the LSN of the last commit of an earlier read; 0 if there is none
  * @param relations
  *   the name of a view with earlier messages
  * @param skipIncomplete
- *   whether a commit of which the beginning is not there is left out or an error
+ *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  * @param abandoned
- *   the xids of streamed transactions that will not come to an end
+ *   the xids of streamed transactions that will never end
  * @param row
- *   how values are read
+ *   the options for the values
  */
 final case class ChangesOptions(
     data: String = "data",
@@ -63,7 +63,7 @@ final case class ChangesOptions(
     relations.map(view => s"relations=$view")
   ).flatten
 
-  /** The rows of changes, all of them; with the session's settings. */
+  /** The format of rows with all columns, with the settings of the session. */
   def format(conf: SQLConf): ChangeFormat = {
     val table = schema match {
       case Some(columns) =>
@@ -158,7 +158,7 @@ object ChangesOptions {
     )
   )
 
-  /** Reads the options, names in any case; Left says what is wrong with them. */
+  /** Reads the options, with names in any case. `Left` says what is wrong. */
   def parse(options: Seq[(String, String)]): Either[String, ChangesOptions] =
     list.parse(options).flatMap(check)
 

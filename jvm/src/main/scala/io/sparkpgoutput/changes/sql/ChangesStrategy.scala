@@ -3,7 +3,7 @@ package io.sparkpgoutput.changes.sql
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-/** Plans the operators that follow streams. */
+/** Plans the operators of the table functions. */
 object ChangesStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case changes @ TableChanges(children, options, _, _, _) =>

@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import io.sparkpgoutput.changes.MessageColumns
 
 /**
- * Messages of a stream, each source's in one partition and in order there. A stateful operator above
- * it, which wants its rows partitioned and sorted by source, leaves them so.
+ * Puts the messages of each source in one partition and in order. The stateful operator above it needs
+ * rows that are partitioned and sorted by source, so it keeps this order.
  */
 case class OrderedMessages(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -34,13 +34,13 @@ case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
   private def position = child.output(MessageColumns.Position)
 
   /**
-   * Just what the stateful operator asks for: were there another exchange above this one, the rows
-   * would be sorted by source only.
+   * The distribution that the stateful operator asks for. With another one, Spark would add an
+   * exchange above this operator, after which the rows are sorted by source only.
    */
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(StatefulOpClusteredDistribution(Seq(source), statePartitions))
 
-  /** As many as the checkpoint has; since Spark 4.1 they have a setting of their own. */
+  /** The number of partitions of the checkpoint. Since Spark 4.1, it has a setting of its own. */
   private def statePartitions: Int =
     conf.getConfString(StatePartitionsKey, conf.numShufflePartitions.toString).toInt
 
@@ -54,6 +54,6 @@ case class OrderedMessagesExec(child: SparkPlan) extends UnaryExecNode {
 
 private object OrderedMessagesExec {
 
-  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets as a query starts again. */
+  /** `SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL`, which Spark sets when a query restarts. */
   private val StatePartitionsKey = "spark.sql.streaming.internal.stateStore.partitions"
 }

@@ -13,7 +13,7 @@ import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
 import io.sparkpgoutput.sql.PositionalArguments
 
-/** The table functions: of the names of a view of messages and of the column that orders them. */
+/** The table functions. Their arguments are the name of a view and of its column with the order. */
 object TableFunctions {
   type TableFunction = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
 
@@ -73,7 +73,9 @@ object TableFunctions {
   private def open(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (PlannedRows.isStream(messages)) {
-      throw refused("it lists what is open at the end of messages; a stream has no end")
+      throw refused(
+        "it lists the transactions that are open at the end of the messages, and a stream has no end."
+      )
     }
     OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
   }

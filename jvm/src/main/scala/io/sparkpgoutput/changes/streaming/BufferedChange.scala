@@ -3,13 +3,12 @@ package io.sparkpgoutput.changes.streaming
 import java.nio.ByteBuffer
 
 /**
- * A message of a transaction that waits for its end: a change, or a Relation that changes behind it
- * refer to.
+ * A message of an open transaction: a change, or a Relation message that later changes need.
  *
  * @param ordinal
- *   of a change that of its first row
+ *   the ordinal of the first row of a change
  * @param xid
- *   of a change in a stream block that of its subtransaction
+ *   the xid of the subtransaction, if a change is in a stream block
  */
 final case class BufferedChange(
     position: Long,
@@ -19,7 +18,7 @@ final case class BufferedChange(
     xid: Long
 ) {
 
-  /** How many bytes it takes. */
+  /** The number of bytes that [[write]] writes. */
   def size: Int = BufferedChange.HeadSize + message.length
 
   def write(out: ByteBuffer): Unit = {
@@ -30,7 +29,7 @@ final case class BufferedChange(
 
 object BufferedChange {
 
-  /** Whether it was in a stream block, position, ordinal, xid, and the message's length. */
+  /** The bytes of inStream, position, ordinal, xid and the length of the message. */
   final private val HeadSize = 1 + 3 * 8 + 4
 
   def read(in: ByteBuffer): BufferedChange = {

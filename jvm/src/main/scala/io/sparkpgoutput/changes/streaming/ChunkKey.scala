@@ -1,4 +1,4 @@
 package io.sparkpgoutput.changes.streaming
 
-/** Where a chunk of a transaction is found in the state store. */
+/** The key of a chunk in the state store: its transaction, and its number in the transaction. */
 final case class ChunkKey(firstPosition: Long, number: Int)

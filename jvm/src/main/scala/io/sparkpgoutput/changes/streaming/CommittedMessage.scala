@@ -7,8 +7,8 @@ import io.sparkpgoutput.changes.transactions.{Commit, SchemaMessage, Transaction
 import io.sparkpgoutput.protocol.StructSchema
 
 /**
- * A change of a committed transaction, or a Relation or Type message that changes behind it refer
- * to, whose other columns do not matter; as a row.
+ * A row with a change of a committed transaction, or with a Relation or Type message that later
+ * changes need. The columns after `ordinal` matter for changes only.
  */
 object CommittedMessage extends StructSchema {
   val POSITION: Int = field("position", LongType, "the message's")
@@ -21,7 +21,7 @@ object CommittedMessage extends StructSchema {
   val GID: Int = field("gid", StringType, "of a prepared transaction")
   val ORIGIN: Int = field("origin", StringType, "of the transaction")
 
-  /** Behind these the source, of a type of its own. */
+  /** The source is the last column. Its type is that of the user's column. */
   val SOURCE: Int = schema.length
 
   def withSource(sourceType: DataType): StructType = schema.add("source", sourceType)

@@ -68,7 +68,7 @@ object OldState {
       .getOrElse(Option(state.getAs[java.lang.Long]("lastPosition")).fold(0L)(_ + 1))
     val greatest = Lsn.format(follower.getAs[Long]("greatestCommit"))
     new OldCheckpointException(
-      "the checkpoint was written by spark-pgoutput 0.1.0, and this version cannot continue from it. " +
+      "The checkpoint was written by spark-pgoutput 0.1.0, and this version cannot continue from it. " +
         s"Start the query with a new checkpoint. Read the messages from position $next on, and name " +
         "a view of the messages before that position in the option 'relations'. The output has the " +
         s"commits up to the LSN $greatest: set the option 'after' to '$greatest', or, if the query " +

@@ -16,6 +16,7 @@ import io.sparkpgoutput.changes.transactions.{
   Transaction,
   TransactionHandler
 }
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
 
 /** Processes the messages of one source in one micro-batch. */
@@ -64,7 +65,7 @@ final class SourceBatch(
     last = Some(position)
     output = Iterator.empty
     assembler.message(position, message)
-    if (message.length > 0 && message(0) == 'Y') {
+    if (message.length > 0 && message(0) == Tag.Type) {
       output = assembler.typeMessages
         .find(_.position == position)
         .iterator
@@ -94,7 +95,8 @@ final class SourceBatch(
       context: Int
   ): Unit = {
     decoder.read(position, message, context)
-    val oids = if (message(0) == 'T') decoder.relationIds.toSeq else Seq(decoder.relationId)
+    val oids =
+      if (message(0) == Tag.Truncate) decoder.relationIds.toSeq else Seq(decoder.relationId)
     oids.foreach(bufferRelation(transaction, _))
     val inStream = context == StreamContext.INSIDE
     val xid = if (inStream) decoder.xid else transaction.xid

@@ -27,7 +27,7 @@ object SourceStateFormat {
   def checkVersion(found: Byte): Unit =
     if (found != Version) {
       throw new CheckpointVersionException(
-        s"the checkpoint has streaming state of version $found, and this version of " +
+        s"The checkpoint has streaming state of version $found, and this version of " +
           s"spark-pgoutput reads version $Version. Continue with the version of spark-pgoutput that " +
           "wrote the checkpoint, or a later one."
       )

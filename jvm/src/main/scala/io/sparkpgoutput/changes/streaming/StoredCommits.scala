@@ -5,12 +5,13 @@ import org.apache.spark.sql.streaming.MapState
 import io.sparkpgoutput.changes.transactions.CommitHistory
 
 /**
- * Remembers the last commits in the state store.
+ * Remembers the last 100,000 commits in the state store. It takes an older commit that arrives late
+ * for one that was sent before.
  *
  * @param xids
- *   of the commits, by their LSNs
+ *   the xid of each commit, by its LSN
  * @param lsns
- *   of the commits, in a ring by their numbers
+ *   the LSN of each commit, in a ring by its number
  */
 final class StoredCommits(
     after: Long,
@@ -22,10 +23,10 @@ final class StoredCommits(
 
   private var number = seen
 
-  /** How many commits there have been. */
+  /** The number of commits so far. */
   def count: Long = number
 
-  /** Whether the commit is remembered, or older than those that are. */
+  /** Tells if the commit is remembered, or older than the remembered ones. */
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     if (xids.containsKey(lsn)) isSame(xid, xids.getValue(lsn))
     else

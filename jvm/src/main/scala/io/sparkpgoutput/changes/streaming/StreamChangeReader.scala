@@ -14,9 +14,10 @@ import io.sparkpgoutput.changes.transactions.{
   SchemaMessage,
   Transaction
 }
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
 
-/** The rows of committed changes of one source. Not thread-safe. */
+/** Reads the committed changes of one source from [[CommittedMessage]]s. Not thread-safe. */
 final class StreamChangeReader(format: ChangeFormat) extends KnownRelations {
   private val rows = new ChangeRowWriter(format)
   private val fields = new ControlMessageDecoder(format.options.encoding)
@@ -33,16 +34,16 @@ final class StreamChangeReader(format: ChangeFormat) extends KnownRelations {
     val position = row.getLong(POSITION)
     val message = row.getBinary(MESSAGE)
     val context = StreamContext.of(row.getBoolean(IN_STREAM))
-    if (message(0) == 'Y') keep(types, fields.definition(position, message, context))
+    if (message(0) == Tag.Type) keep(types, fields.definition(position, message, context))
     else {
       startCommit(row.getLong(LSN))
-      if (message(0) == 'R') keep(relations, fields.definition(position, message, context))
+      if (message(0) == Tag.Relation) keep(relations, fields.definition(position, message, context))
       else rows.start(this, transaction(row), position, message, context)
     }
     rows
   }
 
-  /** Each transaction comes with all that it refers to; what another was sent does not count. */
+  /** Each transaction comes with the Relation messages that it needs. Those of others do not count. */
   private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
     relations.clear()
     commitLsn = lsn

@@ -7,13 +7,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.streaming.MapState
 
 /**
- * The changes of open transactions, in the order in which they were sent: in chunks in the state
- * store, and the last ones, while a micro-batch runs, here.
+ * The changes of open transactions in the order in which they were sent. The state store has them in
+ * chunks. While a micro-batch runs, the last chunk of each transaction is here.
  *
  * @param chunks
- *   by the transaction's first position and the chunk's number
+ *   the chunks in the state store
  * @param stored
- *   by the transaction's first position how many chunks of it are in the state store
+ *   the number of stored chunks of each transaction, by its first position
  */
 final class TransactionBuffer(
     chunks: MapState[ChunkKey, Array[Byte]],
@@ -29,7 +29,7 @@ final class TransactionBuffer(
     if (size >= TransactionBuffer.ChunkSize) store(transaction)
   }
 
-  /** All changes of a transaction; it is to be removed after the last was taken. */
+  /** Returns all changes of a transaction. Remove the transaction when you have taken them. */
   def changes(transaction: Long): Iterator[BufferedChange] =
     Iterator.range(0, stored.getOrElse(transaction, 0)).flatMap { number =>
       val chunk = ByteBuffer.wrap(chunks.getValue(ChunkKey(transaction, number)))
@@ -45,7 +45,7 @@ final class TransactionBuffer(
     lastSizes.remove(transaction)
   }
 
-  /** At the end of a micro-batch; gives how many chunks there are of each transaction. */
+  /** Stores the last chunks at the end of a micro-batch. Returns the numbers of stored chunks. */
   def storeAll(): Seq[(Long, Int)] = {
     last.keys.toSeq.foreach(store)
     stored.toSeq
@@ -63,6 +63,6 @@ final class TransactionBuffer(
 
 private object TransactionBuffer {
 
-  /** Bytes from which on a chunk goes to the state store. */
+  /** The number of bytes at which a chunk goes to the state store. */
   final private val ChunkSize = 128 * 1024
 }

@@ -3,14 +3,14 @@ package io.sparkpgoutput.changes.transactions
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
- * How a stream is followed.
+ * The options for assembling transactions.
  *
  * @param after
- *   the LSN of the last commit that an earlier read gave out; 0 where there was none
+ *   the LSN of the last commit of an earlier read; 0 if there is none
  * @param skipIncomplete
- *   whether a committed transaction, of which the beginning is not there, is left out or an error
+ *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  * @param encoding
- *   of the text in the messages
+ *   the encoding of the text in the messages
  */
 final case class AssemblerOptions(
     after: Long,

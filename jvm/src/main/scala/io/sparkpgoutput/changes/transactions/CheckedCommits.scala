@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes.transactions
 
-/** Of a stream whose repeats have been checked before: what does not grow repeats. */
+/** The commits of a stream that was checked before: a commit that does not grow was sent before. */
 final class CheckedCommits(after: Long) extends CommitHistory(after) {
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     !isAbove(lsn)

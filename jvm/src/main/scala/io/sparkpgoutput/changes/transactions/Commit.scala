@@ -1,12 +1,12 @@
 package io.sparkpgoutput.changes.transactions
 
 /**
- * The commit of a transaction: of a prepared one that of COMMIT PREPARED.
+ * The commit of a transaction. That of a prepared transaction is its COMMIT PREPARED.
  *
  * @param timestamp
  *   microseconds since 1970
  * @param aborted
- *   the subtransactions that are no part of it
+ *   the xids of the subtransactions that were rolled back
  */
 final case class Commit(
     lsn: Long,

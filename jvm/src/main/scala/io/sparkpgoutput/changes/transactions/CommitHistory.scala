@@ -3,10 +3,13 @@ package io.sparkpgoutput.changes.transactions
 import io.sparkpgoutput.changes.ChangesError
 
 /**
- * The commits of a stream. Their LSNs only grow; one that does not is sent again by a server that
- * does not know that its reader has it, and is to be left out.
+ * The commits of a stream. Their LSNs grow. If a commit has a lower LSN, the server sent it again,
+ * because it does not know that the reader has it, and it is left out.
  *
- * LSNs are compared unsigned.
+ * LSNs are compared as unsigned numbers.
+ *
+ * @param after
+ *   the LSN of the last commit of an earlier read; 0 if there is none
  */
 abstract class CommitHistory(after: Long) {
   private var greatestLsn = 0L
@@ -14,10 +17,10 @@ abstract class CommitHistory(after: Long) {
   /** The greatest LSN of all commits; 0 before the first. */
   final def greatest: Long = greatestLsn
 
-  /** Goes on from another history's greatest commit. */
+  /** Continues from the greatest commit of another history. */
   final def continueFrom(greatest: Long): Unit = greatestLsn = greatest
 
-  /** Whether the commit is new, and not at or below `after`. */
+  /** Adds a commit, and tells if it is new and above `after`. */
   final def accepts(lsn: Long, xid: Long, position: Long): Boolean =
     if (isAbove(lsn)) {
       greatestLsn = lsn
@@ -30,24 +33,24 @@ abstract class CommitHistory(after: Long) {
       false
     }
 
-  /** Whether it is above all commits before it. */
+  /** Tells if a commit is above all commits before it. */
   final def isAbove(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0
 
-  /** Whether it is above the commits that were given out by an earlier read. */
+  /** Tells if a commit is above the commits of an earlier read. */
   final def isAfter(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, after) > 0
 
-  /** Whether the commit is one of those before; None where its xid is not known. */
+  /** Tells if the commit was sent before. The xid is None if it is not known. */
   def repeats(lsn: Long, xid: Option[Long]): Boolean
 
   protected def remember(lsn: Long, xid: Long): Unit
 
-  /** Whether a transaction that was asked for is the one that was remembered. */
+  /** Tells if a transaction is the remembered one. */
   final protected def isSame(asked: Option[Long], remembered: Long): Boolean =
     remembered == CommitHistory.UnknownXid || asked.forall(_ == remembered)
 }
 
 object CommitHistory {
 
-  /** Of a Commit without its Begin; no transaction's (`InvalidTransactionId`). */
+  /** Stands for the xid of a Commit without its Begin (`InvalidTransactionId`). */
   final val UnknownXid = 0L
 }

@@ -4,33 +4,39 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.PositionedDecoder
 import io.sparkpgoutput.decode.FieldSelection
-import io.sparkpgoutput.protocol.{MessageSchema, PgTypeSchema, StreamContext, TextEncoding}
+import io.sparkpgoutput.protocol.{
+  MessageSchema,
+  MessageType,
+  PgTypeSchema,
+  StreamContext,
+  TextEncoding
+}
 
-/** Reads the fields of messages that are no changes. Not thread-safe. */
+/** Decodes the messages without tuples. Not thread-safe. */
 final class ControlMessageDecoder(encoding: TextEncoding) {
 
-  /** All fields but the tuples, which are the last: so their ordinals are the schema's. */
+  /** The tuples are the last fields, so the ordinals of the others are those of the schema. */
   private val decoder =
     new PositionedDecoder(encoding, FieldSelection.messageFields(0 until MessageSchema.KEY: _*))
 
   /**
-   * The fields of a message, in memory that the next one's are written to.
+   * Returns the fields of a message. The next call overwrites them.
    *
    * @throws PgOutputException
-   *   for a malformed one, with its position
+   *   if the message is malformed
    */
   def read(position: Long, message: Array[Byte], context: Int): UnsafeRow =
     decoder.decode(position, message, context)
 
-  /** Whether a message stands outside of stream blocks, as far as it tells by itself. */
+  /** Tells if a message stands outside of stream blocks, as far as its bytes show. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =
     read(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
 
-  /** A Relation or Type message: what it is about, and whether it stands in a stream block. */
+  /** Decodes what a Relation or Type message is about, and if it stands in a stream block. */
   def definition(position: Long, message: Array[Byte], context: Int): SchemaMessage = {
     val row = read(position, message, context)
     val oid =
-      if (message(0) == 'R') row.getLong(MessageSchema.RELATION_ID)
+      if (message(0) == MessageType.Tag.Relation) row.getLong(MessageSchema.RELATION_ID)
       else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
     SchemaMessage(oid, position, message, inStream = !row.isNullAt(MessageSchema.XID))
   }

@@ -1,11 +1,11 @@
 package io.sparkpgoutput.changes.transactions
 
-/** The relations and types that are known at a place in a stream. */
+/** The relations and types that are known at a position of a stream. */
 trait KnownRelations {
 
-  /** The Relation message that holds for a change of the transaction; null where there is none. */
+  /** The Relation message for a change of the transaction; null if there is none. */
   def relation(transaction: Transaction, oid: Long): SchemaMessage
 
-  /** Every Type message so far. */
+  /** The last Type message of each type. */
   def typeMessages: Iterable[SchemaMessage]
 }

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes.transactions
 
-/** A transaction that is open at the end of the messages, and how far it is. */
+/** A transaction that is open at the end of the messages, and its state. */
 final case class OpenTransaction(transaction: Transaction, state: String)
 
 object OpenTransaction {

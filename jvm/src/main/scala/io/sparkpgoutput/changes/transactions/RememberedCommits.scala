@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.transactions
 
 import scala.collection.mutable
 
-/** Remembers all of them: in blocks, a few bytes each. */
+/** Remembers all commits of a stream. Ten million commits take about 60 MB. */
 final class RememberedCommits(after: Long) extends CommitHistory(after) {
   private val blocks = mutable.ArrayBuffer(new CommitList)
 

@@ -1,12 +1,14 @@
 package io.sparkpgoutput.changes.transactions
 
+import io.sparkpgoutput.protocol.MessageType
+
 /**
  * A Relation or Type message.
  *
  * @param oid
- *   of the table or type
+ *   the oid of the table or type
  * @param inStream
- *   whether it was sent between Stream Start and Stream Stop
+ *   true if it was sent between Stream Start and Stream Stop
  */
 final case class SchemaMessage(
     oid: Long,
@@ -16,9 +18,9 @@ final case class SchemaMessage(
 ) {
 
   /** Tells a Type message from a Relation message. */
-  def isType: Boolean = message(0) == 'Y'
+  def isType: Boolean = message(0) == MessageType.Tag.Type
 
-  /** What stands before the message's own fields: the tag, and in a stream block the xid. */
+  /** The bytes before the fields of the message: the tag, and the xid in a stream block. */
   def headSize: Int = if (inStream) 5 else 1
 }
 
@@ -26,5 +28,6 @@ object SchemaMessage {
 
   /** Tells if a message is a Relation or Type message. */
   def is(message: Array[Byte]): Boolean =
-    message.length > 0 && (message(0) == 'R' || message(0) == 'Y')
+    message.length > 0 &&
+      (message(0) == MessageType.Tag.Relation || message(0) == MessageType.Tag.Type)
 }

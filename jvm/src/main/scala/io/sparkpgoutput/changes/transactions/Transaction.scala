@@ -1,30 +1,30 @@
 package io.sparkpgoutput.changes.transactions
 
 /**
- * A transaction that has begun in the stream and of which it is not yet known what becomes of it.
+ * An open transaction: the stream has its beginning, and not yet its commit or rollback.
  *
  * @param xid
- *   the top-level transaction's
+ *   the xid of the top-level transaction
  * @param firstPosition
- *   the position of the message that began it; tells apart transactions that were sent again
+ *   the position of its first message, which identifies it even if the server sends it again
  * @param hasBeginning
- *   whether the stream has it from its first message on; the changes of others are not read
+ *   true if the stream has its first message. The changes of other transactions are not read.
  * @param commitLsn
- *   what its Begin says of its commit; 0 where there is no Begin
+ *   the LSN of the commit in the Begin message; 0 if there is no Begin message
  * @param commitTimestamp
- *   the same
+ *   the time of the commit in the Begin message, in microseconds since 1970
  * @param gid
- *   of a transaction that is prepared; null of others
+ *   the identifier of a prepared transaction; null of other transactions
  * @param origin
- *   the name of the replication origin; null where it has none
+ *   the name of the replication origin; null if there is none
  * @param changes
- *   how many messages with changes were sent so far, those of savepoints rolled back included
+ *   the number of messages with changes so far, including those of savepoints that were rolled back
  * @param nextOrdinal
  *   the `_ordinal` of the next change
  * @param aborted
  *   the xids of the subtransactions that were rolled back
  * @param relations
- *   the last Relation message of each table in its stream blocks, which holds for it
+ *   the last Relation message of each table in its stream blocks
  */
 final case class Transaction(
     xid: Long,
@@ -40,17 +40,17 @@ final case class Transaction(
     var relations: Seq[SchemaMessage] = Nil
 ) {
 
-  /** The Relation message that holds for it alone; null where there is none. */
+  /** The Relation message that is valid for this transaction only; null if there is none. */
   def relation(oid: Long): SchemaMessage = {
     var left = relations
     while (left.nonEmpty && left.head.oid != oid) left = left.tail
     if (left.isEmpty) null else left.head
   }
 
-  /** From now on the Relation message holds. */
+  /** Makes a Relation message valid for this transaction. */
   def define(relation: SchemaMessage): Unit =
     relations = relation +: relations.filterNot(_.oid == relation.oid)
 
-  /** What becomes of it, where that is known beforehand; null where it is not, or not committed. */
+  /** The commit if it is known beforehand; null if it is not, or if there is none. */
   @transient var commit: Commit = _
 }

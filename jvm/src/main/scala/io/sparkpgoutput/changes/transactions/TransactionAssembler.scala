@@ -7,19 +7,20 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.protocol.MessageSchema._
+import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext._
 
 /**
- * Follows a stream of messages, in order: tells which transaction each change belongs to, and what
- * becomes of transactions.
+ * Assembles the transactions of a stream from its messages in order. It tells a handler which
+ * transaction each change belongs to, and when a transaction is committed or dropped.
  *
- * A stream is what a reader of one replication slot stored. Where the reader lost its connection and
- * came back, the stream has a seam: something is cut off, and what was not confirmed comes again.
+ * A stream is what a reader of one replication slot stored. If the reader lost its connection and
+ * came back, a transaction is cut off there, and the server sends again what was not confirmed.
  *
  * @param start
- *   what is known from the messages before
+ *   the state before the first message
  * @param skipIncomplete
- *   whether a committed transaction, of which the beginning is not there, is left out or an error
+ *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  * @see
  *   PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
  */
@@ -41,7 +42,7 @@ final class TransactionAssembler(
 
   commits.continueFrom(start.greatestCommit)
 
-  /** What is known after the last message. Transactions are copied, for they go on. */
+  /** The state after the last message. Its transactions are copies, because they may continue. */
   def state: AssemblerState = AssemblerState(
     phase,
     Option(begun).map(_.copy()),
@@ -60,40 +61,40 @@ final class TransactionAssembler(
     if (own == null) relations.getOrNull(oid) else own
   }
 
-  /** Takes the next message. One of zero bytes, of a dropped origin, is none. */
+  /** Takes the next message. It ignores a message of zero bytes, which stands for no message. */
   def message(position: Long, message: Array[Byte]): Unit =
     if (message.length > 0) (message(0).toChar: @switch) match {
-      case 'I' | 'U' | 'D' | 'T' => change(position, message)
-      case 'R' | 'Y'             => definition(position, message)
-      case 'M'                   => logicalMessage(position, message)
-      case _                     => control(position, message)
+      case Tag.Insert | Tag.Update | Tag.Delete | Tag.Truncate => change(position, message)
+      case Tag.Relation | Tag.Type                             => schema(position, message)
+      case Tag.Message                                         => logicalMessage(position, message)
+      case _                                                   => control(position, message)
     }
 
   private def control(position: Long, message: Array[Byte]): Unit = {
     val row = fields.read(position, message, OUTSIDE)
     (message(0).toChar: @switch) match {
-      case 'B' => begin(position, row)
-      case 'C' => commit(position, row)
-      case 'O' => if (current != null) current.origin = row.getString(ORIGIN)
-      case 'S' => streamStart(position, row)
-      case 'E' => cutOff() // what it ends, or was cut off before
-      case 'c' => streamCommit(position, row)
-      case 'A' => streamAbort(row)
-      case 'b' => beginPrepare(position, row)
-      case 'P' => prepare(row)
-      case 'K' => commitPrepared(position, row)
-      case 'r' => rollbackPrepared(row)
-      case 'p' => streamPrepare(row)
+      case Tag.Begin            => begin(position, row)
+      case Tag.Commit           => commit(position, row)
+      case Tag.Origin           => if (current != null) current.origin = row.getString(ORIGIN)
+      case Tag.StreamStart      => streamStart(position, row)
+      case Tag.StreamStop       => betweenTransactions()
+      case Tag.StreamCommit     => streamCommit(position, row)
+      case Tag.StreamAbort      => streamAbort(row)
+      case Tag.BeginPrepare     => beginPrepare(position, row)
+      case Tag.Prepare          => prepare(row)
+      case Tag.CommitPrepared   => commitPrepared(position, row)
+      case Tag.RollbackPrepared => rollbackPrepared(row)
+      case Tag.StreamPrepare    => streamPrepare(row)
     }
   }
 
   /**
-   * Takes, in phase of their messages, a number of changes that follow one another.
+   * Takes a number of changes that follow one another, instead of their messages.
    *
    * @param first
-   *   the first of them
+   *   the message of the first change
    * @param ordinals
-   *   how many [[TransactionAssembler.ordinals]] they take in all
+   *   the sum of their [[TransactionAssembler.ordinals]]
    */
   def changes(position: Long, first: Array[Byte], number: Long, ordinals: Long): Unit =
     if (current != null) {
@@ -108,9 +109,9 @@ final class TransactionAssembler(
     changes(position, message, 1, TransactionAssembler.ordinals(message))
   }
 
-  /** Takes, in phase of its messages, a whole transaction from Begin to Commit. */
+  /** Takes a whole transaction from Begin to Commit, instead of its messages. */
   def wholeTransaction(lsn: Long, xid: Long, position: Long): Unit = {
-    cutOff()
+    betweenTransactions()
     forget(xid)
     commits.accepts(lsn, xid, position)
   }
@@ -119,22 +120,24 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream) INSIDE
     else if (phase == StreamPhase.Unknown) UNKNOWN else OUTSIDE
 
-  /** Relation, Type: in a stream block a Relation holds for its transaction only, until its commit. */
-  private def definition(position: Long, message: Array[Byte]): Unit = {
+  /** Until its commit, a Relation message in a stream block is valid for its transaction only. */
+  private def schema(position: Long, message: Array[Byte]): Unit = {
     val sent = fields.definition(position, message, context)
-    if (message(0) == 'Y') types.update(sent.oid, sent)
+    if (sent.isType) types.update(sent.oid, sent)
     else if (phase == StreamPhase.InStream) current.define(sent)
     else relations.update(sent.oid, sent)
   }
 
-  /** Message: is no change, but tells where something was cut off, for it cannot stand everywhere. */
+  /** A logical message shows if something was cut off, because it cannot stand everywhere. */
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
-    case StreamPhase.InStream => if (fields.isOutside(position, message)) cutOff()
-    case _ => if (!fields.read(position, message, context).getBoolean(TRANSACTIONAL)) cutOff()
+    case StreamPhase.InStream => if (fields.isOutside(position, message)) betweenTransactions()
+    case _ => if (!fields.read(position, message, context).getBoolean(TRANSACTIONAL)) {
+        betweenTransactions()
+      }
   }
 
   private def begin(position: Long, row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     forget(xid)
     open(
@@ -143,7 +146,7 @@ final class TransactionAssembler(
     )
   }
 
-  /** A transaction that comes as B..C is neither streamed nor prepared any more. */
+  /** A transaction that comes from Begin to Commit is neither streamed nor prepared any more. */
   private def forget(xid: Long): Unit = {
     if (streamed.nonEmpty) streamed.remove(xid).foreach(handler.drop)
     if (prepared.nonEmpty) {
@@ -160,7 +163,7 @@ final class TransactionAssembler(
       close()
       commit(transaction, position, lsn, row.getLong(TIMESTAMP))
     } else {
-      cutOff()
+      betweenTransactions()
       withoutBeginning("COMMIT", position, lsn, None, None)
     }
   }
@@ -174,7 +177,7 @@ final class TransactionAssembler(
     } else handler.drop(transaction)
 
   private def streamStart(position: Long, row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     if (row.getBoolean(FIRST_SEGMENT)) {
       streamed.remove(xid).foreach(handler.drop)
@@ -188,7 +191,7 @@ final class TransactionAssembler(
   }
 
   private def streamCommit(position: Long, row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     val lsn = row.getLong(LSN)
     val transaction = streamed.remove(xid)
@@ -200,8 +203,8 @@ final class TransactionAssembler(
   }
 
   /**
-   * What a streamed transaction was sent is not sent again after its commit
-   * (`cleanup_rel_sync_cache` in `pgoutput.c`), but may have been, outside of it, before.
+   * After the commit of a streamed transaction, the server does not send its Relation messages again
+   * (`cleanup_rel_sync_cache` in `pgoutput.c`). It may have sent later ones outside of the blocks.
    */
   private def keepRelations(sent: Seq[SchemaMessage]): Unit = sent.foreach { relation =>
     if (!relations.get(relation.oid).exists(_.position > relation.position)) {
@@ -209,9 +212,9 @@ final class TransactionAssembler(
     }
   }
 
-  /** A subtransaction's, or with the same xid twice the whole transaction's. */
+  /** Rolls back a subtransaction, or the whole transaction if both xids are the same. */
   private def streamAbort(row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     val subxid = row.getLong(SUBXID)
     if (xid == subxid) streamed.remove(xid).foreach(handler.drop)
@@ -219,7 +222,7 @@ final class TransactionAssembler(
   }
 
   private def beginPrepare(position: Long, row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     streamed.remove(xid).foreach(handler.drop)
     open(StreamPhase.InPrepare, new Transaction(xid, position, true, gid = row.getString(GID)))
@@ -232,18 +235,18 @@ final class TransactionAssembler(
       val transaction = begun
       close()
       keepPrepared(transaction)
-    } else cutOff()
+    } else betweenTransactions()
   }
 
   private def streamPrepare(row: UnsafeRow): Unit = {
-    cutOff()
+    betweenTransactions()
     streamed.remove(row.getLong(XID)).filter(_.hasBeginning).foreach { transaction =>
       transaction.gid = row.getString(GID)
       keepPrepared(transaction)
     }
   }
 
-  /** A transaction that is sent again replaces what was sent of it before. */
+  /** A transaction that is sent again replaces what was sent before. */
   private def keepPrepared(transaction: Transaction): Unit =
     prepared.put((transaction.xid, transaction.gid), transaction).foreach(handler.drop)
 
@@ -259,9 +262,9 @@ final class TransactionAssembler(
 
   private def rollbackPrepared(row: UnsafeRow): Unit = decide(row).foreach(handler.drop)
 
-  /** Removes the prepared transaction that a message decides about. */
+  /** Removes the prepared transaction that a message commits or rolls back. */
   private def decide(row: UnsafeRow): Option[Transaction] = {
-    cutOff()
+    betweenTransactions()
     val xid = row.getLong(XID)
     streamed.remove(xid).foreach(handler.drop)
     prepared.remove((xid, row.getString(GID)))
@@ -274,7 +277,7 @@ final class TransactionAssembler(
     handler.begin(transaction)
   }
 
-  /** Nothing is open at this phase any more. */
+  /** The transaction of Begin or Begin Prepare is complete. */
   private def close(): Unit = {
     phase = StreamPhase.Between
     begun = null
@@ -282,16 +285,16 @@ final class TransactionAssembler(
   }
 
   /**
-   * What comes now stands between transactions. Where one was open that was neither committed nor
-   * prepared, the reader had lost its connection: what was sent comes again, or was rolled back. A
-   * streamed one can still go on.
+   * The next message stands between transactions. If a transaction has begun that was neither
+   * committed nor prepared, the reader lost its connection. The server sends the transaction again,
+   * or rolled it back. A streamed transaction may still continue.
    */
-  private def cutOff(): Unit = {
+  private def betweenTransactions(): Unit = {
     if (begun != null) handler.drop(begun)
     close()
   }
 
-  /** A commit of what the stream does not have from its beginning on. */
+  /** A commit of a transaction whose beginning is missing. */
   private def withoutBeginning(
       message: String,
       position: Long,
@@ -312,9 +315,9 @@ final class TransactionAssembler(
 object TransactionAssembler {
 
   /**
-   * How many numbers the rows of a change take in its transaction: two, for a pre-image and a
-   * post-image, or at least as many as a Truncate names tables.
+   * The number of ordinals that a change takes in its transaction. It is two, for a pre-image and a
+   * post-image, or at least the number of tables of a Truncate.
    */
   def ordinals(message: Array[Byte]): Long =
-    if (message(0) == 'T') math.max(2L, message.length.toLong / 4) else 2L
+    if (message(0) == Tag.Truncate) math.max(2L, message.length.toLong / 4) else 2L
 }

@@ -1,22 +1,22 @@
 package io.sparkpgoutput.changes.transactions
 
-/** What is done with the transactions of a stream, as [[TransactionAssembler]] comes upon them. */
+/** Handles the transactions of a stream, in the order in which [[TransactionAssembler]] finds them. */
 trait TransactionHandler {
 
-  /** A transaction begins; a part of it may have been sent before, which then was dropped. */
+  /** A transaction begins. If a part of it was sent before, that part was dropped. */
   def begin(transaction: Transaction): Unit
 
   /**
-   * A message with changes of a transaction: Insert, Update, Delete or Truncate, not yet decoded.
+   * A transaction has a change: an Insert, Update, Delete or Truncate message, not yet decoded.
    *
    * @param context
-   *   one of [[io.sparkpgoutput.protocol.StreamContext]], never UNKNOWN
+   *   a [[io.sparkpgoutput.protocol.StreamContext]] other than UNKNOWN
    */
   def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int): Unit
 
-  /** A transaction is over: its changes count. */
+  /** A transaction is committed. */
   def commit(transaction: Transaction, commit: Commit): Unit
 
-  /** A transaction is over: its changes do not count, or were given out before. */
+  /** A transaction is rolled back, or its changes were returned before. */
   def drop(transaction: Transaction): Unit
 }

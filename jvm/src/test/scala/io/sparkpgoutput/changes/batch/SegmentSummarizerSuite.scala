@@ -15,9 +15,9 @@ class SegmentSummarizerSuite extends AnyFunSuite {
 
   /** The events, in a word each: a message by its tag. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
-    case SummaryEvent.Single(position, message)       => s"${message(0).toChar}$position"
-    case SummaryEvent.Changes(position, _, number, _) => s"$number from $position"
-    case SummaryEvent.Transactions(commits) =>
+    case SummaryEvent.MessageEvent(position, message)      => s"${message(0).toChar}$position"
+    case SummaryEvent.ChangesEvent(position, _, number, _) => s"$number from $position"
+    case SummaryEvent.TransactionsEvent(commits) =>
       commits.iterator.map(commit => s"${commit.xid}@${commit.lsn}").mkString(" ")
   }
 
