@@ -124,7 +124,9 @@ def rows_of(frame: DataFrame) -> list[str]:
 def plan_of(frame: DataFrame) -> list[str]:
     """Return the columns of the table changes in the plan, and which tables and types are kept."""
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
-    found = re.findall(r"TableChanges \[(.*?)\](?:, ((?:tables|types) .*))?\n", plan)
+    found = re.findall(
+        r"TableChanges \[(.*?)\](?:, [a-z]+=[^ ]+)*(?:, ((?:tables|types) .*))?\n", plan
+    )
     return [
         " ".join(re.sub(r"#\d+L?,?", "", columns).split()) + (f", {rest}" if rest else "")
         for columns, rest in found
