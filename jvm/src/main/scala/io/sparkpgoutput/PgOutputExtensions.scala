@@ -1,7 +1,6 @@
 package io.sparkpgoutput
 
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -12,8 +11,7 @@ import io.sparkpgoutput.changes.sql.{ChangesOptions, ChangesStrategy, TableFunct
 import io.sparkpgoutput.decode.sql.{DecodeFunctions, LsnFunctions}
 import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
 import io.sparkpgoutput.options.{DecodeOptions, OptionList, RowOptions}
-import io.sparkpgoutput.rows.sql.{PgOutputSchema, RowFunctions}
-import io.sparkpgoutput.sql.{PositionalArguments, SqlFunction}
+import io.sparkpgoutput.rows.sql.{RowFunctions, SchemaFunction}
 
 /**
  * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds this
@@ -35,8 +33,8 @@ object PgOutputExtensions {
   type Function = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
 
   val functions: Seq[Function] =
-    (DecodeFunctions.all ++ RowFunctions.all).map(registered) ++
-      Seq(schemaFunction) ++ LsnFunctions.all.map(registered)
+    (DecodeFunctions.all ++ RowFunctions.all ++ Seq(SchemaFunction.schema) ++ LsnFunctions.all)
+      .map(function => (function.identifier, function.info, function.call))
 
   val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
 
@@ -52,17 +50,4 @@ object PgOutputExtensions {
 
   /** The options of a function as a table in Markdown, for the documentation and its tests. */
   def optionsTable(function: String): String = optionLists(function).markdown
-
-  private def registered(function: SqlFunction): Function =
-    (function.identifier, function.info, function.call)
-
-  private def schemaFunction: Function = {
-    val name = "pgoutput_schema"
-    val (info, build) = FunctionRegistryBase.build[PgOutputSchema](name, since = None)
-    val call = (arguments: Seq[Expression]) => {
-      PositionalArguments.check(name, arguments)
-      build(arguments)
-    }
-    (FunctionIdentifier(name), info, call)
-  }
 }

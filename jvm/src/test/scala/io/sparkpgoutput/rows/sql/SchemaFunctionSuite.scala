@@ -1,7 +1,7 @@
 package io.sparkpgoutput.rows.sql
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
@@ -10,7 +10,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.sparkpgoutput.decode.sql.MessageFunctionTests
 import io.sparkpgoutput.protocol.{MessageSchema, RelationSchema}
 
-class PgOutputSchemaSuite extends MessageFunctionTests {
+class SchemaFunctionSuite extends MessageFunctionTests {
+  private def schema(arguments: Expression*): Expression = SchemaFunction.schema.call(arguments)
+
   private val relation = BoundReference(0, RelationSchema.schema, nullable = true)
 
   /** public.orders: id int8, amount numeric(12,2), state of a type with oid 16402. */
@@ -27,28 +29,27 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
 
   test("the DDL has the columns' names and types, and PostgreSQL's types as comments") {
     val unknown = s"${known}STRING COMMENT 'type with oid 16402'"
-    checkEvaluation(new PgOutputSchema(relation), unknown, input)
-    checkEvaluation(PgOutputSchema(relation, Literal(null)), unknown, input)
-    checkEvaluation(PgOutputSchema(relation, options()), unknown, input)
+    checkEvaluation(schema(relation), unknown, input)
+    checkEvaluation(schema(relation, Literal(null)), unknown, input)
+    checkEvaluation(schema(relation, options()), unknown, input)
   }
 
   test("an option names the type behind an oid") {
     checkEvaluation(
-      PgOutputSchema(relation, options("type.16402" -> "int4")),
+      schema(relation, options("type.16402" -> "int4")),
       s"${known}INT COMMENT 'int4'",
       input
     )
     checkEvaluation(
-      PgOutputSchema(relation, options("type.16402" -> "array:enum")),
+      schema(relation, options("type.16402" -> "array:enum")),
       s"${known}ARRAY<STRING> COMMENT 'enum[]'",
       input
     )
   }
 
   test("a NULL relation gives NULL") {
-    checkEvaluation(new PgOutputSchema(relation), null, InternalRow(null))
-    checkEvaluation(new PgOutputSchema(Literal(null)), null, InternalRow())
-    assert(new PgOutputSchema(Literal(null)).checkInputDataTypes() == TypeCheckSuccess)
+    checkEvaluation(schema(relation), null, InternalRow(null))
+    checkEvaluation(schema(Literal(null)), null, InternalRow())
   }
 
   test("NULL if the columns are NULL, or a column or its name is") {
@@ -56,22 +57,22 @@ class PgOutputSchemaSuite extends MessageFunctionTests {
     Seq(null, new GenericArrayData(Seq(null)), new GenericArrayData(Seq(column))).foreach {
       columns =>
         val relation = InternalRow(UTF8String.fromString("public"), null, null, columns)
-        checkEvaluation(new PgOutputSchema(this.relation), null, InternalRow(relation))
+        checkEvaluation(schema(this.relation), null, InternalRow(relation))
     }
   }
 
-  private def refused(function: PgOutputSchema)(texts: String*): Unit =
-    function.checkInputDataTypes() match {
-      case TypeCheckFailure(text) => texts.foreach(part => assert(text.contains(part)))
-      case other                  => fail(other.toString)
-    }
+  private def refused(arguments: Expression*)(texts: String*): Unit = {
+    val error = intercept[AnalysisException](schema(arguments: _*))
+    assert(error.getCondition.startsWith("DATATYPE_MISMATCH."))
+    texts.foreach(part => assert(error.getMessage.contains(part)))
+  }
 
   test("wrong arguments are refused") {
-    refused(new PgOutputSchema(Literal("orders")))("relation", "STRING")
-    refused(PgOutputSchema(relation, Literal("mode")))("map of strings", "STRING")
-    refused(PgOutputSchema(relation, options("modus" -> "x")))("There is no option 'modus'")
-    refused(
-      PgOutputSchema(relation, BoundReference(1, MapType(StringType, StringType), nullable = true))
-    )("must be constant")
+    refused(Literal("orders"))("relation", "STRING")
+    refused(relation, Literal("mode"))("map of strings", "STRING")
+    refused(relation, options("modus" -> "x"))("There is no option 'modus'")
+    refused(relation, BoundReference(1, MapType(StringType, StringType), nullable = true))(
+      "must be a constant map"
+    )
   }
 }
