@@ -20,10 +20,10 @@ class FoldersSuite extends AnyFunSuite {
     "decode" -> Set("errors", "protocol"),
     "types" -> Set("protocol"),
     "rows" -> Set("errors", "protocol", "decode", "types", "types.registry"),
-    "options" -> Set("protocol", "types", "types.registry", "types.datetime"),
+    "options" -> Set("protocol", "types", "types.registry"),
     "sql" -> Set("errors", "options"),
     "decode.sql" -> Set("errors", "protocol", "decode", "options", "sql"),
-    "rows.sql" -> Set("protocol", "decode", "decode.sql", "rows", "options", "sql"),
+    "rows.sql" -> Set("protocol", "decode", "decode.sql", "types", "rows", "options", "sql"),
     "changes" -> Set("errors", "protocol", "decode", "types"),
     "changes.transactions" -> Set("errors", "protocol", "decode", "changes"),
     "changes.rows" -> Set(

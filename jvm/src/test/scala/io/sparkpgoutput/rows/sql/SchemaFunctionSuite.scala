@@ -72,7 +72,7 @@ class SchemaFunctionSuite extends MessageFunctionTests {
     refused(relation, Literal("mode"))("map of strings", "STRING")
     refused(relation, options("modus" -> "x"))("There is no option 'modus'")
     refused(relation, BoundReference(1, MapType(StringType, StringType), nullable = true))(
-      "must be a constant map"
+      "must be constant"
     )
   }
 }
