@@ -35,7 +35,7 @@ class IncompleteTransaction(Refused):
 
 
 class CommitWentBack(Refused):
-    """A commit is not after all commits before it, and is none of them."""
+    """A commit has a lower LSN than an earlier commit, and does not repeat one."""
 
     condition = "PGOUTPUT_COMMIT_WENT_BACK"
 
@@ -188,7 +188,7 @@ class Source:
                 self.boundary(position, kind, fields, begun)
 
     def leave(self) -> Transaction | None:
-        """Leave the transaction or block. The caller decides what becomes of a begun transaction;
+        """Leave the transaction or block. The caller keeps or drops a begun transaction;
         a streamed one waits for its end.
         """
         begun = self.begun

@@ -20,10 +20,10 @@ abstract class FieldDecoder(
 
   final protected var tag = 0
 
-  /** Whether the filter keeps the message, as far as it has been read. */
+  /** True if the filter keeps the message, as far as it has been read. */
   final protected var kept = false
 
-  /** Whether the stream context is not known, and this reading is one of two that are tried. */
+  /** True if the stream context is not known, so that this reading is one of two attempts. */
   final protected var inferringContext = false
 
   final protected def xid(field: Int): Unit = row.setLong(field, in.uint32(field))
@@ -90,7 +90,7 @@ abstract class FieldDecoder(
     in.skip(size + 1)
   }
 
-  /** Whether the text that is left of the message is known to be the same in UTF-8. */
+  /** Returns whether the rest of the message needs no conversion to UTF-8 and no check. */
   final protected def textIsCopied: Boolean = isUtf8 && in.restIsAscii
 
   /**

@@ -11,13 +11,13 @@ import io.sparkpgoutput.protocol.MessageSchema
 sealed abstract class FieldSelection {
   import FieldSelection._
 
-  /** What both use together. */
+  /** Returns the parts that at least one of both selects. */
   def and(other: FieldSelection): FieldSelection
 
   /** The part of a member, which is used. */
   def of(member: String): FieldSelection
 
-  /** Whether this is all of a value of the type. Only structs and tuples' texts have parts. */
+  /** Returns whether this selects all of a value. Only structs and tuples' texts have parts. */
   def isAll(dataType: DataType): Boolean
 
   /**
@@ -120,7 +120,7 @@ object FieldSelection {
       All.members(struct)
   }
 
-  /** Whether it is NULL, and nothing else. */
+  /** Selects only whether the value is NULL. */
   val Presence: Fields = Fields(Map.empty)
 
   /** The cells of a tuple as they stand in the message. */

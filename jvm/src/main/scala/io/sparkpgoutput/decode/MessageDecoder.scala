@@ -70,7 +70,7 @@ final class MessageDecoder(
   def cells(field: Int, cells: EncodedTuple): Boolean =
     layouts.cells(field, cells)
 
-  /** What is wrong with the message; null if nothing is. */
+  /** Returns what is wrong with the message, or null. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {
     val failure = if (message.length == 0) null else read(message, context)
     if (failure == null) null else UTF8String.fromString(failure.describe(message))

@@ -23,11 +23,11 @@ final case class MessageFilter(types: Option[Set[String]], relationIds: Option[S
   }
   private val sortedIds: Array[Long] = relationIds.map(_.toArray.sorted).orNull
 
-  /** Whether to keep a message that has no `relation_id`. */
+  /** Returns whether to keep a message that has no `relation_id`. */
   def keeps(tag: Int): Boolean =
     sortedIds == null && keepsTag(tag)
 
-  /** Whether to keep a message that has one. */
+  /** Returns whether to keep a message that has this `relation_id`. */
   def keeps(tag: Int, relationId: Long): Boolean =
     keepsTag(tag) &&
       (sortedIds == null || Arrays.binarySearch(sortedIds, relationId) >= 0)

@@ -61,14 +61,14 @@ final class MessageLayouts(
     in.failure
   }
 
-  /** What is wrong with a message that begins with a byte that is not a tag. */
+  /** Returns what is wrong with a message that begins with a byte that is not a tag. */
   def unknown(message: Array[Byte]): DecodeFailure = {
     in.start(message)
     in.fail(TYPE, null, "unknown message tag %x" + hint(message), message(0) & 0xffL, position = 0)
     in.failure
   }
 
-  /** What users often pass instead of a message. */
+  /** Recognizes the bytes that users often pass instead of a message. */
   private def hint(message: Array[Byte]): String =
     if (message(0) == 'w' && message.length >= XLogDataHeader) {
       s"; if this is an XLogData message, remove its header of $XLogDataHeader bytes"
@@ -276,7 +276,7 @@ private object MessageLayouts {
   /** The tag, three 64-bit integers: see "Streaming Replication Protocol". */
   final private val XLogDataHeader = 25
 
-  /** Whether all bytes are hexadecimal digits, maybe after the `\\x` of PostgreSQL's bytea text. */
+  /** Returns whether all bytes are hexadecimal digits, maybe after the `\\x` of bytea text. */
   private def isHexadecimal(message: Array[Byte]): Boolean = {
     val digits = if (message.startsWith("\\x".getBytes)) message.drop(2) else message
     digits.length % 2 == 0 && digits.forall(byte => Character.digit(byte.toChar, 16) >= 0)

@@ -64,9 +64,9 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
 
 object StructLayout {
 
-  /** What is written to this slot is not wanted. */
+  /** The slot of a member that is not selected. The writer writes nothing there. */
   final val Absent = -1
 
-  /** Where the slots begin, after the null bits. */
+  /** The offset of the first slot, which follows the null bits. */
   def firstSlot(members: Int): Int = ((members + 63) >> 6) << 3
 }

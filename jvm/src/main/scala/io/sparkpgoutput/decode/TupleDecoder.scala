@@ -187,7 +187,7 @@ object TupleDecoder {
   final private val NoTuple = -1
   private val Unwanted = new StructLayout(TupleSchema.schema, FieldSelection.Nothing)
 
-  /** Whether all that is written of a tuple can be found after its cells have been checked. */
+  /** Returns whether the selected members can be written after all cells have been checked. */
   private def isChecked(members: StructLayout) =
     members.slot(0, KINDS) < 0 && members.slot(0, BINARY) < 0 &&
       (members.slot(0, TEXT) < 0 || members.elements(TEXT) != null)

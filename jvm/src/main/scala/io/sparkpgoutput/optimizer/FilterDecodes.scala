@@ -25,7 +25,7 @@ object FilterDecodes {
       Filter(condition, Project(marked, child))
   }
 
-  /** Whether the column decodes something that the condition uses. */
+  /** Returns whether the column decodes something that the condition uses. */
   private def decoded(column: NamedExpression, condition: Expression): Boolean =
     column.exists(_.isInstanceOf[DecodeMessage]) &&
       condition.references.contains(column.toAttribute)

@@ -72,7 +72,7 @@ object PruneDecodes {
     case _ => None
   }
 
-  /** A decode is narrowed once; in a plan that Spark optimizes again it stays as it is. */
+  /** The rule narrows a decode once. It does not change it if Spark optimizes the plan again. */
   private def isPrunable(decode: DecodeMessage): Boolean = decode.selection == All
 
   /** Columns are told apart by name. */

@@ -47,7 +47,7 @@ final class UsageAnalysis(
     case _                                     => false
   }
 
-  /** What a column holds is used where the column is used. */
+  /** A query uses the value of a column if it uses the column. */
   private def addProjected(expression: NamedExpression): Unit = expression match {
     case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addArguments(row)
     case Alias(_: GetStructField, _) if columns.contains(expression.exprId) =>

@@ -37,14 +37,14 @@ final case class OptionSpec[T](
     case end => entry.name.regionMatches(true, 0, name, 0, end)
   }
 
-  /** The same option for a class that holds a `T` among others. */
+  /** Returns this option for a class that has a `T` as a part. */
   def within[S](get: S => T)(put: (S, T) => S): OptionSpec[S] =
     OptionSpec[S](name, values, default, description)((options, entry) =>
       set(get(options), entry).map(put(options, _))
     )
 }
 
-/** What a user gives for an option; the value is not null. */
+/** The name and the value that a user gives. The value is not null. */
 final case class OptionEntry(name: String, value: String) {
 
   /** The sentence that says which values are valid. */

@@ -66,7 +66,7 @@ final class MessageReader {
       limit = at
     }
 
-  /** Whether so many bytes are left. */
+  /** Returns whether so many bytes are left. */
   private def has(size: Long, field: Int, part: String): Boolean = {
     val enough = size <= limit - at
     if (!enough) {
@@ -129,7 +129,7 @@ final class MessageReader {
    */
   def lookAhead(): Unit = if (!ascii) ascii = isAscii(bytes, at, limit)
 
-  /** Whether `lookAhead` found only ASCII; false if it was not called. */
+  /** Returns whether `lookAhead` found only ASCII. It is false if `lookAhead` was not called. */
   def restIsAscii: Boolean = ascii
 
   def skip(size: Int): Unit = if (ok) at += size

@@ -25,7 +25,7 @@ final class MessageType private (
   val nameBytes: Array[Byte] = name.getBytes("US-ASCII")
 }
 
-/** What a message is about. */
+/** The kinds of messages, by their subject. */
 sealed abstract class MessageKind
 
 object MessageKind {

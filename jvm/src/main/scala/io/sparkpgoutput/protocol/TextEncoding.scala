@@ -48,7 +48,7 @@ object TextEncoding {
 
   private val EucJp = "x-eucJP-Open"
 
-  /** Where Java follows JIS X 0208, PostgreSQL has what Microsoft's code page 932 has. */
+  /** Characters for which Java follows JIS X 0208, and PostgreSQL Microsoft's code page 932. */
   private val EucJpCorrections: Map[Char, Char] = Map(
     '\u2014' -> '\u2015', // dash
     '\u2016' -> '\u2225', // double vertical line
@@ -123,7 +123,7 @@ object TextEncoding {
     Option.when(isCharset(charset))(new TextEncoding(Charset.forName(charset)))
   }
 
-  /** As PostgreSQL compares the names of encodings: letters and digits alone, in any case. */
+  /** Keeps letters and digits, in lower case: PostgreSQL compares names of encodings so. */
   private def clean(name: String): String =
     name.filter(_.isLetterOrDigit).toLowerCase(Locale.ROOT)
 

@@ -70,7 +70,7 @@ final class DecodedTuple extends TupleCells {
   )
 
   private def setText(value: UTF8String): Unit = value.getBaseObject match {
-    case array: Array[Byte] => // as it is, without a copy
+    case array: Array[Byte] => // no copy is needed
       bytes = array
       from = (value.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
       to = from + value.numBytes

@@ -3,7 +3,7 @@ package io.sparkpgoutput.sql
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
 
 /**
- * What `DESCRIBE FUNCTION EXTENDED` shows of a function; `_FUNC_` stands for its name. Lines after
+ * The text of a function in `DESCRIBE FUNCTION EXTENDED`. `_FUNC_` stands for its name. Lines after
  * the first are indented by the margin before `|`.
  *
  * @param arguments

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.types
 
-/** Reads values as STRING: text as it is, binary values as the server prints them. */
+/** Reads values as STRING. It copies text, and prints binary values as the server does. */
 final class StringConversion(printer: Printer) extends Conversion {
   private val text = new TextBuffer
 

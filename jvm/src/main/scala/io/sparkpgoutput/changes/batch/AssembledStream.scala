@@ -16,7 +16,7 @@ final case class AssembledStream(
   def source: Any = segments.head.source
   def messages: Long = segments.map(_.summary.fingerprint.messages).sum
 
-  /** What the second pass has to know of each segment. */
+  /** Returns what the second pass has to know about each segment. */
   def reads: Map[StreamSegment.Key, SegmentRead] = segments
     .zip(transactions.starts)
     .map { case (segment, start) =>

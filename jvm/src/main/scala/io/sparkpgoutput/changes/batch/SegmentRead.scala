@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes.batch
 
 /**
- * What the second pass has to know of a segment.
+ * The facts about a segment that the second pass needs.
  *
  * @param fingerprint
  *   the fingerprint of the messages in the first pass

@@ -3,7 +3,7 @@ package io.sparkpgoutput.changes.batch
 import io.sparkpgoutput.changes.transactions.{AssemblerState, Commit}
 
 /**
- * What is known before the first message of a segment.
+ * The state of a stream before the first message of a segment.
  *
  * @param commits
  *   the commit of each transaction that the segment has messages of, by the transaction's first

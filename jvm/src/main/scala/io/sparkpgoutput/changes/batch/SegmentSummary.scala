@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes.batch
 
 /**
- * What a segment of a stream means for the segments after it, without its changes.
+ * The facts about a segment of a stream that matter to later segments. It has no changes.
  *
  * @param first
  *   the position of its first message

@@ -35,7 +35,7 @@ final class ColumnsWriter(
     named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
       throw new SchemaMismatchException(
         s"position $position: table $table has two columns '${twice.name}', which Spark cannot tell " +
-          "apart: set spark.sql.caseSensitive, or use 'row' in place of a schema."
+          "apart. Set spark.sql.caseSensitive, or use the option 'row' instead of a schema."
       )
     }
     val filled = relation.columns.indices.flatMap { index =>
@@ -80,9 +80,9 @@ final class ColumnsWriter(
   private def table = relation.name.toString
 
   private def evolved(column: RelationColumn, problem: String) = new SchemaEvolutionException(
-    s"position $position: table $table has a column '${column.name}', $problem; use a schema that " +
-      "takes it, or the option schemaEvolution 'ignore'; where this is another table than the " +
-      "schema's, name the schema's in the option 'tables'."
+    s"position $position: table $table has a column '${column.name}', $problem. Use a schema that " +
+      "takes it, or set the option schemaEvolution to 'ignore'. If the schema is another table's, " +
+      "name that table in the option 'tables'."
   )
 
   override def writeNulls(): Unit = writers.foreach(_.setNull())

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{DataType, StringType}
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.protocol.TextEncoding
 
-/** What is wrong with a message, NULL if nothing is: evaluates `pgoutput_error`. */
+/** Evaluates `pgoutput_error`: the text of what is wrong with a message, or NULL. */
 case class DecodeError(data: Expression, inStream: Expression, encoding: TextEncoding)
     extends MessageEvaluator {
 

@@ -32,10 +32,10 @@ case class DecodeMessage(
 
   override def dataType: DataType = selection.prune(MessageSchema.schema)
 
-  /** Whether the optimizer has not narrowed it. */
+  /** Returns whether the optimizer has not narrowed this decode. */
   def isWhole: Boolean = selection == FieldSelection.All && filter == MessageFilter.all
 
-  /** Whether the text of tuples is as it stands in the message. */
+  /** Returns whether the decoder copies the text of tuples without a conversion. */
   def isUtf8: Boolean = options.encoding.isUtf8
 
   override type Decoder = MessageDecoder

@@ -17,7 +17,7 @@ abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes 
   def data: Expression
   def inStream: Expression
 
-  /** What reads messages. */
+  /** The class that reads messages. */
   type Decoder <: AnyRef
   protected def decoderClass: Class[_ <: AnyRef]
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.{DataFrame, Encoders, Row, SparkSession, classic}
  */
 object PlannedRows {
 
-  /** Whether a table or view is read as a stream. */
+  /** Returns whether a table or view is a stream. */
   def isStream(table: String): Boolean =
     active.catalog.tableExists(table) && active.table(table).isStreaming
 
