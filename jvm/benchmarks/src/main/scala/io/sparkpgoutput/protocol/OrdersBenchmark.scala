@@ -49,6 +49,7 @@ object OrdersBenchmark {
 
   private def selection(fields: String): FieldSelection = fields match {
     case "all" => FieldSelection.All
-    case path  => path.split('.').foldRight[FieldSelection](FieldSelection.All)(FieldSelection.member)
+    case path =>
+      path.split('.').foldRight[FieldSelection](FieldSelection.All)(FieldSelection.member)
   }
 }
