@@ -73,6 +73,7 @@ def test_wrong_arguments_of_lsn_functions_are_refused_at_analysis(spark: SparkSe
     for call, condition in [
         ("pg_lsn_format(true)", TYPE),
         ("pg_lsn_format(X'16')", TYPE),
+        ("pg_lsn_format('16/1A')", HINT),
         ("pg_lsn_parse(array('0/0'))", TYPE),
         ("try_pg_lsn_parse(map())", TYPE),
         ("pg_lsn_format()", NUMBER),

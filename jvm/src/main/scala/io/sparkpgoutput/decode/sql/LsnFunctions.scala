@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.errors.InvalidLsnException
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.sql.{FunctionDescription, SqlFunction}
+import io.sparkpgoutput.sql.{CallArguments, FunctionDescription, SqlFunction}
 
 /** The functions of LSNs: `pg_lsn_format`, `pg_lsn_parse` and `try_pg_lsn_parse`. */
 object LsnFunctions {
@@ -68,15 +68,23 @@ object LsnFunctions {
       LsnFunctions.getClass,
       types._2,
       method,
-      call.arguments.map(argument => widened(argument)),
+      Seq(argument(call, types._1)),
       Seq(types._1)
     )
   )
 
   /** Spark does not cast the arguments of table functions, in which an INT literal may stand. */
-  private def widened(argument: Expression): Expression = argument.dataType match {
-    case ByteType | ShortType | IntegerType => Cast(argument, LongType)
-    case _                                  => argument
+  private def argument(call: CallArguments, wanted: DataType): Expression = {
+    val argument = call.arguments.head
+    argument.dataType match {
+      case ByteType | ShortType | IntegerType => Cast(argument, LongType)
+      case _: StringType if wanted == LongType =>
+        throw call.refused(
+          "The argument must be the 64 bits of an LSN as a BIGINT, and not STRING. To write the text " +
+            "of an LSN as PostgreSQL does, use pg_lsn_format(pg_lsn_parse(…))."
+        )
+      case _ => argument
+    }
   }
 
   // The methods that the functions call.

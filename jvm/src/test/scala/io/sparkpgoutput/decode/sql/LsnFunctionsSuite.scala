@@ -1,6 +1,7 @@
 package io.sparkpgoutput.decode.sql
 
 import org.apache.spark.SparkFunSuite
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionEvalHelper, Literal}
 import org.apache.spark.sql.types.{LongType, StringType}
 
@@ -31,6 +32,12 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
       checkEvaluation(call(function, "00000000/00000000"), 0L)
       checkEvaluation(call(function, "FFFFFFFF/FFFFFFFF"), -1L)
     }
+  }
+
+  test("the text of an LSN is not formatted, with a hint") {
+    val error = intercept[AnalysisException](call(format, "16/1A"))
+    assert(error.getMessage.contains("not STRING"))
+    assert(error.getMessage.contains("pg_lsn_format(pg_lsn_parse(…))"))
   }
 
   test("NULL gives NULL") {
