@@ -93,7 +93,7 @@ object ChangesError {
       table: String,
       sources: Seq[String]
   ): PgOutputException = new MessageOrderException(
-    s"the sources ${sources.mkString(" and ")} both have the commit ${Lsn.format(lsn)} of xid $xid, " +
+    s"the sources ${sources.take(2).mkString(" and ")} both have the commit ${Lsn.format(lsn)} of xid $xid, " +
       s"with changes of table $table. A second read of a slot is not a source: its changes would be " +
       "returned twice. Give all reads of a slot the same source, and put a later read behind the " +
       "earlier ones, for example with the order read * 1000000000 + seq."
