@@ -1,11 +1,12 @@
 # make demo         decode a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and the newest Spark, and build the JAR
-# make test         run the tests (about 5 minutes)
+# make test         run the tests (6 to 8 minutes)
 # make test-sparks  run a smoke test on each Spark between the oldest and the newest
 # make test-all     run everything on each Spark, with all captures and mutations (takes hours)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
+# make bench-compare OLD=old.jar  compare the speed of a JAR with that of this folder
 # make dist         build the wheel and the source distribution
 # make clean        remove what the other targets made
 #
@@ -30,7 +31,7 @@ OLDER_SPARKS := 4.0.5 4.1.4 4.2.1
 SMOKE_TEST := tests/test_every_spark.py
 
 .PHONY: demo build test test-jvm test-python test-sparks test-all check-jvm lint lint-jvm \
-  lint-python format bench bench-decoder bench-queries dist clean sparks requirements
+  lint-python format bench bench-decoder bench-queries bench-compare dist clean sparks requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -42,8 +43,9 @@ test: build test-jvm test-python
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
+# test_connect.py asks a Connect server of the newest Spark more than the smoke test does.
 test-python: build
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) --deselect $(SMOKE_TEST)::test_spark_connect
 
 test-sparks: $(OLDER_SPARKS:%=test-spark-%)
 
@@ -84,6 +86,9 @@ bench-decoder: $(VENV)/installed
 
 bench-queries: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks $(BENCH_OPTIONS)
+
+bench-compare: build
+	$(BIN)/python -m benchmarks.compare $(OLD) $(JAR) $(COMPARE_OPTIONS)
 
 dist: build
 	$(BIN)/python -m build

@@ -89,6 +89,7 @@ def test_table_changes_in_a_stream(answers: Answers, spark: SparkSession) -> Non
     assert answers["table_changes_in_a_stream"] == [str(in_order(batch, "*")), "True"]
 
 
+@pytest.mark.exhaustive
 def test_a_server_without_the_jar_is_refused(tmp_path: Path) -> None:
     """So is a builder of this process from then on, because its JVM runs the server."""
     script = """

@@ -136,8 +136,9 @@ def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[obj
     ("sign", "ending", "status"),
     [
         ("PostgreSQL 18 is running", signal.SIGKILL, -9),
-        ("From PostgreSQL to Spark", signal.SIGTERM, 143),
+        ("PostgreSQL 18 is running", signal.SIGTERM, 143),
         pytest.param("PostgreSQL 18 is running", signal.SIGINT, 130, marks=pytest.mark.exhaustive),
+        pytest.param("From PostgreSQL to Spark", signal.SIGTERM, 143, marks=pytest.mark.exhaustive),
     ],
 )
 def test_ends_its_processes_when_interrupted(

@@ -31,6 +31,7 @@ def dummy_jar(folder: Path, name: str) -> str:
     return str(path)
 
 
+@pytest.mark.exhaustive
 def test_configure_adds_the_jar_to_the_named_ones(tmp_path: Path) -> None:
     """Spark-submit alone would take only some of them. A second session needs no other JVM."""
     names = ["builder", "option", "joined", "conf", "joined-conf", "short"]
