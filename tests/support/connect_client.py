@@ -87,7 +87,8 @@ def table_changes(spark: SparkSession) -> Iterator[object]:
 
 
 def table_changes_in_a_stream(spark: SparkSession) -> Iterator[object]:
-    with tempfile.TemporaryDirectory() as folder:
+    # A query that failed may still write while the folder is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         stream = Stream(spark, Path(folder))
         half = len(HISTORY) // 2
         stream.add_messages(HISTORY[:half])
