@@ -42,6 +42,7 @@ lazy val jvm = (project in file("jvm")).settings(
   name := "spark-pgoutput",
   libraryDependencies ++= Seq(
     "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+    "org.postgresql" % "postgresql" % "42.7.14" excludeAll ExclusionRule("org.checkerframework"),
     "org.apache.spark" %% "spark-core" % sparkVersion % Test classifier "tests",
     "org.apache.spark" %% "spark-catalyst" % sparkVersion % Test classifier "tests",
     "org.scalatest" %% "scalatest" % "3.2.19" % Test,

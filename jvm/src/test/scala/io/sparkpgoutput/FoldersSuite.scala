@@ -53,6 +53,8 @@ class FoldersSuite extends AnyFunSuite {
       "changes.batch",
       "changes.streaming"
     ),
+    "source" -> Set("errors"),
+    "source.connection" -> Set("protocol"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set("options", "sql", "decode.sql", "rows.sql", "changes.sql", "optimizer")
   )

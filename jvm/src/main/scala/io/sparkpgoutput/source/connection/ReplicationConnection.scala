@@ -1,0 +1,33 @@
+package io.sparkpgoutput.source.connection
+
+import java.sql.Connection
+
+import org.postgresql.PGConnection
+import org.postgresql.copy.CopyDual
+
+import io.sparkpgoutput.protocol.Lsn
+
+/**
+ * A connection that speaks the replication protocol, and SQL too.
+ *
+ * @see
+ *   PostgreSQL documentation, "Streaming Replication Protocol"
+ */
+final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
+
+  /**
+   * Starts to read a slot. From then on the connection runs no other statement.
+   *
+   * It is pgjdbc's `CopyDual` and not its `PGReplicationStream`, because the latter repeats the
+   * confirmed LSN in each status update, which makes a fast shutdown of the server wait for ever.
+   *
+   * @param options
+   *   the options of pgoutput
+   */
+  def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
+    val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }
+    connection.unwrap(classOf[PGConnection]).getCopyAPI.copyDual(
+      s"START_REPLICATION SLOT $slot LOGICAL ${Lsn.format(lsn)} (${written.mkString(", ")})"
+    )
+  }
+}

@@ -1,0 +1,32 @@
+package io.sparkpgoutput.source.connection
+
+import java.sql.{Connection, ResultSet}
+
+import scala.collection.mutable
+import scala.util.Using
+
+/** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
+class ServerConnection(protected val connection: Connection) extends AutoCloseable {
+
+  /** Runs a query and reads all of its rows. */
+  def query[T](sql: String, parameters: Any*)(read: ResultSet => T): Seq[T] =
+    Using.resource(connection.prepareStatement(sql)) { statement =>
+      parameters.zipWithIndex.foreach { case (value, index) =>
+        statement.setObject(index + 1, value)
+      }
+      Using.resource(statement.executeQuery()) { rows =>
+        val found = mutable.ArrayBuffer.empty[T]
+        while (rows.next()) found += read(rows)
+        found.toSeq
+      }
+    }
+
+  /** Runs a statement. */
+  def execute(sql: String): Unit =
+    Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
+
+  /** Ends the connection without waiting for the server. */
+  def abort(): Unit = connection.abort(_.run())
+
+  override def close(): Unit = connection.close()
+}
