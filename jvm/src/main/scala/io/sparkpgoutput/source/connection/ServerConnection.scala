@@ -5,6 +5,8 @@ import java.sql.{Connection, ResultSet}
 import scala.collection.mutable
 import scala.util.Using
 
+import org.postgresql.PGConnection
+
 /** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
 
@@ -24,6 +26,12 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   /** Runs a statement. */
   def execute(sql: String): Unit =
     Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
+
+  /** The server's process of this connection. */
+  def pid: Int = connection.unwrap(classOf[PGConnection]).getBackendPID
+
+  /** Asks the server to cancel the statement that runs now. Any thread can call it. */
+  def cancel(): Unit = connection.unwrap(classOf[PGConnection]).cancelQuery()
 
   /** Ends the connection without waiting for the server. */
   def abort(): Unit = connection.abort(_.run())

@@ -1,0 +1,101 @@
+package io.sparkpgoutput.source.slot
+
+import java.sql.SQLException
+import java.util.concurrent.TimeUnit.SECONDS
+import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException}
+
+import scala.util.Try
+
+import org.slf4j.LoggerFactory
+
+import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerConnection}
+
+/**
+ * Makes a slot. A new slot begins where no transaction is open, so the server waits for the end of
+ * all transactions that are open then.
+ */
+object SlotCreation {
+  private val ApplicationName = "spark-pgoutput"
+  private val FirstVersionWithFailover = 17
+  private val DuplicateObject = "42710"
+  private val SecondsBetweenWarnings = 10L
+  private val SecondsToCancel = 10L
+  private val log = LoggerFactory.getLogger(getClass)
+
+  /**
+   * Makes a slot, and waits until it is ready. It does nothing if the slot exists. An interrupt of the
+   * thread ends the wait, and the server removes the slot that is not ready.
+   *
+   * @param failover
+   *   whether the server's standbys keep a copy of the slot, which PostgreSQL 17 and later can do
+   */
+  def create(address: ServerAddress, slot: String, failover: Boolean): Unit = {
+    val connection = Connections.open(address, ApplicationName)
+    val creation = new FutureTask[Unit](() => create(connection, slot, failover))
+    val thread = new Thread(creation, s"spark-pgoutput makes the slot $slot")
+    thread.setDaemon(true)
+    thread.start()
+    try await(creation, address, slot, connection.pid)
+    catch {
+      case interrupted: InterruptedException =>
+        // To close the connection is not enough: the server looks at it only after the wait.
+        Try(connection.cancel())
+        Try(creation.get(SecondsToCancel, SECONDS))
+        throw interrupted
+    } finally connection.abort()
+  }
+
+  private def create(connection: ServerConnection, slot: String, failover: Boolean): Unit = {
+    val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
+    if (failover && version < FirstVersionWithFailover)
+      throw SlotError.noFailover(version, FirstVersionWithFailover)
+    val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"
+    try connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
+    catch {
+      case error: SQLException if error.getSQLState == DuplicateObject => ()
+      case error: SQLException => throw SlotError.notCreated(slot, error)
+    }
+  }
+
+  private def await(
+      creation: FutureTask[Unit],
+      address: ServerAddress,
+      slot: String,
+      pid: Int
+  ): Unit =
+    try {
+      while (!isDone(creation)) warn(address, slot, pid)
+      creation.get()
+    } catch {
+      case failed: ExecutionException => throw failed.getCause
+    }
+
+  private def isDone(creation: FutureTask[Unit]): Boolean =
+    try {
+      creation.get(SecondsBetweenWarnings, SECONDS)
+      true
+    } catch {
+      case _: TimeoutException => false
+    }
+
+  /** Names the transactions that the server waits for. The creation goes on if this fails. */
+  private def warn(address: ServerAddress, slot: String, pid: Int): Unit = Try {
+    val watcher = Connections.open(address, ApplicationName)
+    try {
+      val blocking = watcher.query("SELECT unnest(pg_blocking_pids(?))", pid)(_.getInt(1)).distinct
+      if (blocking.nonEmpty) log.warn(waiting(slot, blocking))
+    } finally watcher.abort()
+  }.failed.foreach(error => log.debug(s"Nothing is known of the wait for the slot '$slot'", error))
+
+  /** The process of a prepared transaction is 0 (`pg_blocking_pids`). */
+  private[slot] def waiting(slot: String, blocking: Seq[Int]): String = {
+    val (prepared, processes) = blocking.partition(_ == 0)
+    val named = Seq(
+      Option.when(processes.nonEmpty)(
+        s"the transactions of the processes ${processes.mkString(", ")} (see pg_stat_activity)"
+      ),
+      Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)")
+    ).flatten
+    s"The server makes the slot '$slot', but waits for the end of ${named.mkString(" and of ")}."
+  }
+}

@@ -1,0 +1,158 @@
+package io.sparkpgoutput.source.slot
+
+import java.sql.SQLException
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.SourceException
+
+/** The errors of slots, servers and publications. Each says what is lost, if anything, and what to do. */
+private[source] object SlotError {
+  private val Again =
+    "Copy the tables again, make a new slot, and start the query with a new checkpoint."
+
+  def serverVersion(server: Server, oldest: Int): SourceException = new SourceException(
+    "PGOUTPUT_SERVER_VERSION",
+    "0A000",
+    s"The server has PostgreSQL ${server.majorVersion}. Reading a slot needs PostgreSQL $oldest or later."
+  )
+
+  def notFound(slot: String, server: Server): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_NOT_FOUND",
+    "42704",
+    s"The server has no slot '$slot'. Set the option createSlot to true, or run in the database " +
+      s"'${server.database}': SELECT pg_create_logical_replication_slot('${literal(slot)}', 'pgoutput')."
+  )
+
+  def gone(kept: SourceIdentity, start: Long): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_NOT_FOUND",
+    "42704",
+    s"The server has no slot '${kept.slot}' any more. The query has all transactions below the LSN " +
+      s"${Lsn.format(start)}. The server does not keep the changes after it, so they are lost. $Again"
+  )
+
+  def invalidated(state: SlotState): SourceException = {
+    val reason = state.invalidationReason.fold("")(reason => s" ($reason)")
+    new SourceException(
+      "PGOUTPUT_SLOT_INVALIDATED",
+      "55000",
+      s"The server has invalidated the slot '${state.name}'$reason and has removed WAL that the slot " +
+        s"needs, so changes are lost. $Again Before, set max_slot_wal_keep_size to a greater value."
+    )
+  }
+
+  def moved(slot: String, start: Long, confirmed: Long): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_MOVED",
+    "55000",
+    s"The slot '$slot' begins at the LSN ${Lsn.format(confirmed)}, but the query has read only up to " +
+      s"${Lsn.format(start)}. Somebody else has read or moved the slot, or has made it again, or the " +
+      "checkpoint is an old copy. The transactions between the two are missing, and the slot cannot " +
+      s"give them any more. $Again"
+  )
+
+  def serverBehind(slot: String, start: Long, flush: Long): SourceException = new SourceException(
+    "PGOUTPUT_SERVER_BEHIND",
+    "55000",
+    s"The query has read the slot '$slot' up to the LSN ${Lsn.format(start)}, but the WAL of the server " +
+      s"ends at ${Lsn.format(flush)}. The server was restored from a backup, or is a standby that lacks " +
+      "the end of the WAL. The query has changes that the server does not have. Connect to the right " +
+      "server. If this is the right one, copy the tables again and start the query with a new checkpoint."
+  )
+
+  def plugin(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_PLUGIN",
+    "55000",
+    s"The slot '${state.name}' is " +
+      state.plugin.fold("a physical slot")(plugin => s"of the output plugin $plugin") +
+      ". Name a logical slot of the plugin pgoutput."
+  )
+
+  def database(state: SlotState, server: Server): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_DATABASE",
+    "55000",
+    s"The slot '${state.name}' belongs to the database '${state.database.getOrElse("")}', but the URL " +
+      s"names '${server.database}'. Name the slot's database in the URL, or another slot."
+  )
+
+  def temporary(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_TEMPORARY",
+    "55000",
+    s"The slot '${state.name}' is temporary, so only the session that made it can read it. Name a " +
+      "slot that is not temporary."
+  )
+
+  def twoPhase(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_TWO_PHASE",
+    "55000",
+    s"The slot '${state.name}' sends a prepared transaction at PREPARE TRANSACTION, before its commit, " +
+      "because its two_phase is true. Make a slot without two_phase."
+  )
+
+  def otherServer(kept: SourceIdentity, server: Server): SourceException = new SourceException(
+    "PGOUTPUT_OTHER_SERVER",
+    "55000",
+    s"The checkpoint is of the server with the system identifier ${kept.systemIdentifier}, but the URL " +
+      s"leads to ${server.systemIdentifier}. Their LSNs have nothing in common. Connect to the server " +
+      "of the checkpoint, or start with a new checkpoint."
+  )
+
+  def otherDatabase(kept: SourceIdentity, server: Server): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_DATABASE",
+    "55000",
+    s"The checkpoint is of the database '${kept.database}', but the URL names '${server.database}'. " +
+      "Use the URL of before, or start with a new checkpoint."
+  )
+
+  def otherSlot(kept: SourceIdentity, slot: String): SourceException = new SourceException(
+    "PGOUTPUT_OTHER_SLOT",
+    "55000",
+    s"The checkpoint is of the slot '${kept.slot}', but the option slot is '$slot'. Each slot has its " +
+      "own position. Name the slot of the checkpoint, or start with a new checkpoint."
+  )
+
+  def timeline(
+      kept: SourceIdentity,
+      timeline: Int,
+      switch: Option[Long],
+      start: Long
+  ): SourceException = {
+    val last = kept.timelines.last
+    val branch =
+      switch.fold(s"does not descend from timeline $last, which the query read last")(lsn =>
+        s"branched off from timeline $last at the LSN ${Lsn.format(lsn)}"
+      )
+    new SourceException(
+      "PGOUTPUT_TIMELINE",
+      "55000",
+      s"The server is on timeline $timeline, which $branch. The query has read up to the LSN " +
+        s"${Lsn.format(start)} on timeline $last, so it can have changes that this server lost in a " +
+        "failover. Copy the tables again, and start the query with a new checkpoint."
+    )
+  }
+
+  def publicationsNotFound(names: Seq[String]): SourceException = new SourceException(
+    "PGOUTPUT_PUBLICATION_NOT_FOUND",
+    "42704",
+    (if (names.length == 1) s"The publication '${names.head}' does not exist. "
+     else s"The publications ${names.map(name => s"'$name'").mkString(", ")} do not exist. ") +
+      s"Make it before the first change that you want to read: CREATE PUBLICATION " +
+      s"${identifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
+  )
+
+  def noFailover(version: Int, first: Int): SourceException = new SourceException(
+    "PGOUTPUT_SERVER_VERSION",
+    "0A000",
+    s"The option failover needs PostgreSQL $first or later, and the server has PostgreSQL $version. " +
+      "Leave the option out."
+  )
+
+  def notCreated(slot: String, error: SQLException): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_NOT_CREATED",
+    Option(error.getSQLState).getOrElse("55000"),
+    s"The server did not make the slot '$slot': ${error.getMessage}"
+  )
+
+  private def literal(text: String) = text.replace("'", "''")
+
+  private def identifier(name: String) =
+    if (name.matches("[a-z_][a-z0-9_$]*")) name else s""""${name.replace("\"", "\"\"")}""""
+}

@@ -1,0 +1,92 @@
+package io.sparkpgoutput.source.slot
+
+import io.sparkpgoutput.protocol.Lsn
+
+/** What a slot costs its server, for the metrics and the log of a query. */
+object SlotHealth {
+
+  /** A slot is in danger if it has less than this part of max_slot_wal_keep_size left. */
+  private val LeastSafePart = 0.1
+  private val LongTransactionMinutes = 60L
+  private val StandbyWait = "WaitForStandbyConfirmation"
+
+  /**
+   * A warning.
+   *
+   * @param cause
+   *   what is wrong, without numbers that change all the time
+   */
+  final case class Warning(cause: String, text: String)
+
+  /**
+   * Returns the metrics of a slot for `lastProgress`.
+   *
+   * @param position
+   *   the LSN up to which the query has read
+   */
+  def metrics(state: SlotState, position: Long): Map[String, String] = Map(
+    "bytesBehindLatest" -> Some(math.max(0, state.flushLsn - position).toString),
+    "confirmedFlushLsn" -> state.confirmedFlush.map(Lsn.format),
+    "restartLsn" -> state.restartLsn.map(Lsn.format),
+    "retainedWalBytes" -> state.retainedWal.map(_.toString),
+    "walStatus" -> state.walStatus,
+    "safeWalSize" -> state.safeWalSize.map(_.toString)
+  ).collect { case (name, Some(value)) => name -> value }
+
+  /** Returns what is wrong with a slot. */
+  def warnings(state: SlotState): Seq[Warning] =
+    Seq(walStatus(state), safeWalSize(state), oldestTransaction(state), standby(state)).flatten
+
+  private def walStatus(state: SlotState) =
+    state.walStatus.filterNot(Set("reserved", "extended")).map { status =>
+      Warning(
+        s"wal_status $status",
+        s"The slot '${state.name}' has the wal_status $status: the server can remove WAL that the slot " +
+          "needs at its next checkpoint. Read faster, or set max_slot_wal_keep_size to a greater value."
+      )
+    }
+
+  private def safeWalSize(state: SlotState) = for {
+    safe <- state.safeWalSize
+    limit <- state.maxSlotWalKeepSize
+    if safe < limit * LeastSafePart
+  } yield Warning(
+    "safe_wal_size",
+    s"The server invalidates the slot '${state.name}' after $safe more bytes of WAL: that is less than " +
+      s"10 % of max_slot_wal_keep_size, $limit bytes. Read faster, or set it to a greater value."
+  )
+
+  private def oldestTransaction(state: SlotState) =
+    state.oldestTransaction.filter(_.age.toMinutes >= LongTransactionMinutes).map { oldest =>
+      Warning(
+        s"open transaction of ${oldest.process}",
+        s"A transaction of ${oldest.process} is open for ${oldest.age.toMinutes} minutes. The server " +
+          s"keeps all WAL since its begin for the slot '${state.name}'" +
+          state.retainedWal.fold("")(bytes => s", $bytes bytes now") +
+          ". End the transaction if nobody needs it."
+      )
+    }
+
+  private def standby(state: SlotState) =
+    state.holder.flatMap(_.waitEvent).filter(_ == StandbyWait).map { _ =>
+      val slots = state.standbySlots.getOrElse("")
+      Warning(
+        s"standby slots $slots",
+        s"The server holds back the changes of the slot '${state.name}' until the standbys of " +
+          s"synchronized_standby_slots ($slots) have them. If a standby is gone, take its slot out of " +
+          "that setting."
+      )
+    }
+}
+
+/** Remembers the warnings of a slot, so that each is logged once until it changes. */
+final class SlotWarnings(log: String => Unit) {
+  private var before = Set.empty[String]
+
+  /** Logs what is wrong with a slot now and was not before. */
+  def update(state: SlotState): Unit = synchronized {
+    val now = SlotHealth.warnings(state)
+    now.filterNot(warning => before(warning.cause)).foreach(warning => log(warning.text))
+    before = now.map(_.cause).toSet
+  }
+}

@@ -1,0 +1,147 @@
+package io.sparkpgoutput.source.slot
+
+import java.sql.ResultSet
+import java.time.Duration
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerConnection
+
+/**
+ * What the server says of a slot, at one moment.
+ *
+ * @param plugin
+ *   None for a physical slot, as is the database
+ * @param restartLsn
+ *   the oldest WAL that the slot needs; None if the slot is invalidated
+ * @param confirmedFlush
+ *   the server sends no transaction with a lower commit LSN any more
+ * @param walStatus
+ *   reserved, extended, unreserved or lost
+ * @param safeWalSize
+ *   the bytes of WAL that can still be written before the slot is lost; None without a limit
+ * @param invalidationReason
+ *   why the slot is lost, from PostgreSQL 17 on
+ * @param holder
+ *   the walsender that has the slot in use
+ * @param flushLsn
+ *   the end of the server's WAL, as in [[Server.flushLsn]]
+ * @param maxSlotWalKeepSize
+ *   the bytes that a slot can hold back; None without a limit
+ * @param oldestTransaction
+ *   the process and the age of the oldest open transaction that writes. The server tells it only to a
+ *   role with the rights of `pg_read_all_stats`, except for the role's own transactions.
+ * @param standbySlots
+ *   `synchronized_standby_slots`, from PostgreSQL 17 on
+ */
+final case class SlotState(
+    name: String,
+    plugin: Option[String],
+    database: Option[String],
+    temporary: Boolean,
+    twoPhase: Boolean,
+    failover: Boolean,
+    restartLsn: Option[Long],
+    confirmedFlush: Option[Long],
+    walStatus: Option[String],
+    safeWalSize: Option[Long],
+    invalidationReason: Option[String],
+    holder: Option[SlotHolder],
+    flushLsn: Long,
+    maxSlotWalKeepSize: Option[Long],
+    oldestTransaction: Option[OldestTransaction],
+    standbySlots: Option[String]
+) {
+
+  /** The bytes of WAL that the server keeps for the slot. */
+  def retainedWal: Option[Long] = restartLsn.map(flushLsn - _)
+
+  /** Tells whether the server has removed WAL that the slot needs. */
+  def isInvalidated: Boolean = walStatus.contains("lost") || invalidationReason.isDefined
+}
+
+/**
+ * The oldest open transaction that writes.
+ *
+ * @param process
+ *   its process, or the name of a prepared transaction, as a text for people
+ */
+final case class OldestTransaction(process: String, age: Duration)
+
+object SlotState {
+
+  /** The columns of `pg_replication_slots` differ from version to version, so they are read as JSON. */
+  private val Query =
+    s"""SELECT slot.j->>'plugin' AS plugin,
+       |  slot.j->>'database' AS database,
+       |  (slot.j->>'temporary')::bool AS temporary,
+       |  (slot.j->>'two_phase')::bool AS two_phase,
+       |  coalesce((slot.j->>'failover')::bool, false) AS failover,
+       |  slot.j->>'restart_lsn' AS restart_lsn,
+       |  slot.j->>'confirmed_flush_lsn' AS confirmed_flush_lsn,
+       |  slot.j->>'wal_status' AS wal_status,
+       |  slot.j->>'safe_wal_size' AS safe_wal_size,
+       |  coalesce(
+       |    slot.j->>'invalidation_reason',
+       |    CASE WHEN (slot.j->>'conflicting')::bool THEN 'a conflict with recovery' END
+       |  ) AS invalidation_reason,
+       |  slot.j->>'active_pid' AS active_pid,
+       |  coalesce(holder.application_name, '') AS application_name,
+       |  extract(epoch FROM holder.backend_start)::text AS backend_start,
+       |  holder.wait_event AS wait_event,
+       |  walsender.replay_lsn::text AS apply_lsn,
+       |  (${Server.FlushLsn})::text AS flush_lsn,
+       |  nullif(pg_size_bytes(current_setting('max_slot_wal_keep_size')), -1)::text AS keep_size,
+       |  oldest.process AS oldest_process,
+       |  extract(epoch FROM clock_timestamp() - oldest.start)::bigint::text AS oldest_age,
+       |  nullif(current_setting('synchronized_standby_slots', true), '') AS standby_slots
+       |FROM (SELECT to_jsonb(s) AS j FROM pg_replication_slots s WHERE s.slot_name = ?) AS slot
+       |LEFT JOIN pg_stat_activity holder ON holder.pid = (slot.j->>'active_pid')::int
+       |LEFT JOIN pg_stat_replication walsender ON walsender.pid = (slot.j->>'active_pid')::int
+       |LEFT JOIN (
+       |  SELECT 'the process ' || pid AS process, xact_start AS start
+       |  FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL
+       |  UNION ALL
+       |  SELECT 'the prepared transaction ' || quote_literal(gid), prepared FROM pg_prepared_xacts
+       |  ORDER BY start LIMIT 1
+       |) AS oldest ON true""".stripMargin
+
+  /** Asks for a slot, in one round trip. None if there is no such slot. */
+  def read(connection: ServerConnection, slot: String): Option[SlotState] =
+    connection.query(Query, slot) { row =>
+      SlotState(
+        name = slot,
+        plugin = text(row, "plugin"),
+        database = text(row, "database"),
+        temporary = row.getBoolean("temporary"),
+        twoPhase = row.getBoolean("two_phase"),
+        failover = row.getBoolean("failover"),
+        restartLsn = text(row, "restart_lsn").map(lsn),
+        confirmedFlush = text(row, "confirmed_flush_lsn").map(lsn),
+        walStatus = text(row, "wal_status"),
+        safeWalSize = text(row, "safe_wal_size").map(_.toLong),
+        invalidationReason = text(row, "invalidation_reason"),
+        holder = text(row, "active_pid").map(pid => holder(row, pid.toInt)),
+        flushLsn = lsn(row.getString("flush_lsn")),
+        maxSlotWalKeepSize = text(row, "keep_size").map(_.toLong),
+        oldestTransaction = text(row, "oldest_process").map { process =>
+          OldestTransaction(process, Duration.ofSeconds(row.getString("oldest_age").toLong))
+        },
+        standbySlots = text(row, "standby_slots")
+      )
+    }.headOption
+
+  private def holder(row: ResultSet, pid: Int) = SlotHolder(
+    pid,
+    row.getString("application_name"),
+    text(row, "backend_start").map { seconds =>
+      java.time.Instant.ofEpochMilli((BigDecimal(seconds) * 1000).toLong)
+    },
+    text(row, "apply_lsn").map(lsn),
+    text(row, "wait_event")
+  )
+
+  private def text(row: ResultSet, column: String): Option[String] = Option(row.getString(column))
+
+  private[slot] def lsn(text: String): Long =
+    Lsn.parse(text).getOrElse(throw new IllegalStateException(s"'$text' is not an LSN"))
+}
