@@ -55,20 +55,39 @@ lazy val jvm = (project in file("jvm")).settings(
     ScalacOptions.warnValueDiscard
   ),
   // The JAR is part of the Python package: one file, always the same name, so that none goes stale.
-  Compile / packageBin / artifactPath :=
+  Compile / Keys.`package` := assembly.value,
+  assembly / assemblyOutputPath :=
     (ThisBuild / baseDirectory).value / "python" / "spark_pgoutput" / "jars" / "spark-pgoutput.jar",
+  // Our classes come as the JAR of packageBin, because it also has the struct below.
+  assembly / fullClasspath := (Runtime / fullClasspathAsJars).value,
+  assembly / assemblyOption ~= (_.withIncludeScala(false)),
+  Compile / mainClass := None,
+  // The JAR has pgjdbc under another name, so that it can stand beside any other version.
+  assembly / assemblyShadeRules :=
+    Seq(ShadeRule.rename("org.postgresql.**" -> "io.sparkpgoutput.shaded.postgresql.@1").inAll),
+  assembly / assemblyMergeStrategy := {
+    // pgjdbc must not register as a driver, because `format("jdbc")` is to find its own.
+    case PathList("META-INF", "services", "java.sql.Driver") => MergeStrategy.discard
+    case PathList("META-INF", "LICENSE") =>
+      CustomMergeStrategy.rename(_ => "META-INF/licenses/org.postgresql/LICENSE")
+    // OSGi, and two classes of pgjdbc that exist for Java 8 too.
+    case PathList("META-INF", "versions" | "MANIFEST.MF", _*) => MergeStrategy.discard
+    case PathList("io", "sparkpgoutput", "shaded", "postgresql", "osgi", _*) =>
+      MergeStrategy.discard
+    case _ => MergeStrategy.deduplicate
+  },
   // The JAR has the struct of a decoded message, which Python reads without a JVM.
   Compile / packageBin / mappings += {
     val file = target.value / "message-schema.json"
     val classpath = (Compile / fullClasspath).value.files
-    (Compile / run / runner).value
-      .run(
-        "io.sparkpgoutput.protocol.MessageSchemaFile",
-        classpath,
-        Seq(file.getPath),
-        streams.value.log
-      )
-      .get
+    val log = streams.value.log
+    val scala = (Compile / run / runner).value
+    val write = FileFunction.cached(streams.value.cacheDirectory / "message-schema") { _ =>
+      val main = "io.sparkpgoutput.protocol.MessageSchemaFile"
+      scala.run(main, classpath, Seq(file.getPath), log).get
+      Set(file)
+    }
+    write(((Compile / classDirectory).value ** "*.class").get().toSet)
     file -> "io/sparkpgoutput/message-schema.json"
   },
   Test / fork := true,

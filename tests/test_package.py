@@ -36,10 +36,28 @@ def test_wheel_has_one_jar_and_no_spark(wheel: zipfile.ZipFile) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"spark_pgoutput"}
     assert "spark_pgoutput/py.typed" in names
     with wheel.open(jars[0]) as file, zipfile.ZipFile(file) as jar:
-        classes = [name for name in jar.namelist() if name.endswith(".class")]
-        ours = ("io/sparkpgoutput/", "org/apache/spark/sql/pgoutput/")
-        assert classes
-        assert all(name.startswith(ours) for name in classes)
+        files = [name for name in jar.namelist() if not name.endswith("/")]
+    ours = ("io/sparkpgoutput/", "org/apache/spark/sql/pgoutput/", "META-INF/")
+    assert all(name.startswith(ours) for name in files)
+    assert not [name for name in files if name.endswith("module-info.class")]
+    assert "io/sparkpgoutput/message-schema.json" in files
+
+
+def test_jar_has_pgjdbc_under_another_name_with_its_licences() -> None:
+    with zipfile.ZipFile(REPOSITORY / "python/spark_pgoutput/jars/spark-pgoutput.jar") as jar:
+        files = {name for name in jar.namelist() if not name.endswith("/")}
+        contents = {name: jar.read(name) for name in files}
+    assert "io/sparkpgoutput/shaded/postgresql/Driver.class" in files
+    # It has no file java.sql.Driver, because Spark's JDBC source is to find its own driver.
+    services = {Path(name).name for name in files if name.startswith("META-INF/services/")}
+    sources = REPOSITORY / "jvm/src/main/resources/META-INF/services"
+    assert services == {path.name for path in sources.iterdir()}
+    licences = {name.split("/")[2] for name in files if name.startswith("META-INF/licenses/")}
+    assert licences == {"com.ongres.scram", "com.ongres.stringprep", "org.postgresql"}
+    # A class can name another one in a string too. A space before the name is that of a log's text.
+    for name, content in contents.items():
+        if name.endswith(".class"):
+            assert not re.search(rb"(?<! )org[./]postgresql[./]", content), name
 
 
 def test_wheel_needs_nothing_and_offers_extras(wheel: zipfile.ZipFile) -> None:
