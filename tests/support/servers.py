@@ -1,0 +1,235 @@
+"""PostgreSQL servers of each version that a test stops, kills, starts again and replaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from spark_pgoutput.demo.server import PostgresServer
+from support.postgres_binaries import NEWEST, binaries
+from support.processes import free_port
+
+Connection = psycopg.Connection[Any]
+
+TIMEOUT = 60.0
+
+
+class Server(PostgresServer):
+    """A server that ends and starts again while its data stays.
+
+    Parameters
+    ----------
+    version : int
+        The major version of PostgreSQL.
+    settings : mapping of str to str, optional
+        Settings of the server, in addition to the settings that logical decoding needs.
+    """
+
+    _data = "data"
+
+    def __init__(self, version: int = NEWEST, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(settings, binaries(version))
+        self.version = version
+
+    def __enter__(self) -> Server:
+        super().__enter__()
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder of everything that belongs to the server."""
+        assert self._folder, "the server is not started"
+        return self._folder
+
+    @property
+    def log(self) -> str:
+        """What the server has written to its log."""
+        return (self.folder / f"log-{self._data}").read_text(errors="replace")
+
+    @property
+    def postmaster(self) -> int:
+        """The process id of the server's first process."""
+        return int((self.folder / self._data / "postmaster.pid").read_text().split("\n")[0])
+
+    def connect(self, database: str = PostgresServer.database) -> Connection:
+        """Connect to a database. Each statement is a transaction unless a test begins one."""
+        return psycopg.connect(self.conninfo, dbname=database, autocommit=True)
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Execute statements on a connection of their own, and return the rows of the last one."""
+        with self.connect() as connection:
+            cursor = connection.execute(statement.encode())
+            while cursor.nextset():
+                pass
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, query: str) -> Any:  # noqa: ANN401 - a value of any type
+        """Return the one value of a query."""
+        ((value,),) = self.execute(query)
+        return value
+
+    def configure(self, **settings: str) -> None:
+        """Change settings that need no restart. New and old sessions have them at the return."""
+        with self.connect() as connection:
+            loaded = "SELECT pg_conf_load_time()"
+            before = connection.execute(loaded).fetchone()
+            for name, value in settings.items():
+                parts = sql.Identifier(name), sql.Literal(value)
+                connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(*parts))
+            connection.execute("SELECT pg_reload_conf()")
+            wait_until(lambda: connection.execute(loaded).fetchone() != before)
+
+    def stop_fast(self, timeout: float = TIMEOUT) -> None:
+        """Stop the server as administrators do: it first sends all WAL to its walsenders."""
+        self._pg_ctl("stop", "-w", "-t", str(int(timeout)), "-m", "fast")
+
+    def stop_immediately(self) -> None:
+        """Stop the server without a checkpoint, so that it recovers when it starts again."""
+        self._pg_ctl("stop", "-w", "-m", "immediate")
+
+    def kill(self) -> None:
+        """Kill the postmaster with SIGKILL, and wait until its other processes have ended too."""
+        postmaster = psutil.Process(self.postmaster)
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        postmaster.kill()
+        _, alive = psutil.wait_procs(processes, timeout=TIMEOUT)
+        assert not alive, alive
+
+    def crash(self, process: int) -> None:
+        """Kill a backend with SIGKILL: the server ends all others, recovers and goes on."""
+        with self.connect() as other:
+            os.kill(process, signal.SIGKILL)
+            wait_until(lambda: _is_broken(other))
+        wait_until(self.accepts)
+
+    def start_again(self) -> None:
+        """Start the server on the data that it has."""
+        log = self.folder / f"log-{self._data}"
+        self._pg_ctl("start", "-w", "-t", str(int(TIMEOUT)), "-l", str(log))
+
+    def accepts(self) -> bool:
+        """Tell whether the server accepts connections."""
+        try:
+            self.connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @contextmanager
+    def standby(self) -> Iterator[Standby]:
+        """Give a standby that streams from this server and, from 17 on, synchronizes slots."""
+        standby = Standby(self)
+        standby.start()
+        try:
+            yield standby
+        finally:
+            standby.stop()
+
+    def _pg_ctl(self, *arguments: str) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        ended = subprocess.run(
+            [self.bin / "pg_ctl", *arguments, "-D", self.folder / self._data],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # the postmaster would keep a pipe open
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder,
+            env=environment,
+            user=self._account.pw_uid if self._account else None,
+            group=self._account.pw_gid if self._account else None,
+            extra_groups=[] if self._account else None,
+            start_new_session=True,
+            check=False,
+        )
+        assert ended.returncode == 0, f"pg_ctl {' '.join(arguments)} failed"
+
+
+class Standby(Server):
+    """A standby whose data is a base backup in the folder of its primary."""
+
+    _data = "data-standby"
+
+    def __init__(self, primary: Server) -> None:
+        super().__init__(primary.version)
+        self.password = primary.password
+        self.bin = primary.bin
+        self._primary = primary
+
+    def start(self) -> None:
+        """Take a base backup, and start to stream from the primary."""
+        self._folder = self._primary.folder
+        self.port = free_port()
+        data = self._folder / self._data
+        # Only the demo's version has pg_basebackup, which serves older servers too.
+        backup: Sequence[str | Path] = [
+            *(PostgresServer().bin / "pg_basebackup", "--pgdata", data, "--checkpoint=fast"),
+            *("--create-slot", "--slot=standby", "--no-sync", "--dbname", self._primary.conninfo),
+        ]
+        taken = subprocess.run(backup, capture_output=True, text=True, check=False)
+        assert taken.returncode == 0, taken.stderr
+        (data / "standby.signal").touch()
+        settings = {
+            "port": str(self.port),
+            "primary_conninfo": self._primary.conninfo,
+            "primary_slot_name": "standby",
+            "hot_standby_feedback": "on",
+        }
+        if self.version >= 17:
+            settings["sync_replication_slots"] = "on"
+        with (data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        if self._account:
+            owner = f"{self._account.pw_uid}:{self._account.pw_gid}"
+            subprocess.run(["chown", "-R", owner, data], check=True)
+        self.start_again()
+
+    def stop(self) -> None:
+        """Stop the standby and remove its data."""
+        if self._folder:
+            if (self._folder / self._data / "postmaster.pid").exists():
+                self.stop_immediately()
+            shutil.rmtree(self._folder / self._data, ignore_errors=True)
+            self._folder = None
+
+    def catch_up(self) -> None:
+        """Wait until the standby has all WAL of its primary."""
+        lsn = self._primary.value("SELECT pg_current_wal_flush_lsn()")
+        wait_until(lambda: self.value(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'"))
+
+    def wait_for_slot(self, slot: str, moved: Callable[[], object]) -> None:
+        """Wait until a slot is synchronized. The function moves the slot of the primary."""
+        synchronized = (
+            "SELECT count(*) FROM pg_replication_slots"
+            f" WHERE slot_name = '{slot}' AND synced AND NOT temporary"
+        )
+        wait_until(lambda: (moved(), self.value(synchronized))[1], pause=0.5)
+
+    def promote(self) -> None:
+        """Make the standby a primary, on a new timeline."""
+        self._pg_ctl("promote", "-w")
+
+
+def wait_until(holds: Callable[[], object], timeout: float = TIMEOUT, pause: float = 0.05) -> None:
+    """Wait until a function returns true."""
+    deadline = time.monotonic() + timeout
+    while not holds():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(pause)
+
+
+def _is_broken(connection: Connection) -> bool:
+    try:
+        connection.execute("SELECT")
+    except psycopg.OperationalError:
+        return True
+    return False
