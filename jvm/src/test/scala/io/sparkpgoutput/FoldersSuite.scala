@@ -55,6 +55,7 @@ class FoldersSuite extends AnyFunSuite {
     ),
     "source" -> Set("errors"),
     "source.connection" -> Set("protocol"),
+    "source.table" -> Set("types", "types.registry", "changes", "source", "source.connection"),
     "source.slot" -> Set("protocol", "source", "source.connection"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set("options", "sql", "decode.sql", "rows.sql", "changes.sql", "optimizer")

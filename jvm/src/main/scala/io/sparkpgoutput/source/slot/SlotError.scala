@@ -3,7 +3,7 @@ package io.sparkpgoutput.source.slot
 import java.sql.SQLException
 
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.SourceException
+import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 
 /** The errors of slots, servers and publications. Each says what is lost, if anything, and what to do. */
 private[source] object SlotError {
@@ -135,7 +135,7 @@ private[source] object SlotError {
     (if (names.length == 1) s"The publication '${names.head}' does not exist. "
      else s"The publications ${names.map(name => s"'$name'").mkString(", ")} do not exist. ") +
       s"Make it before the first change that you want to read: CREATE PUBLICATION " +
-      s"${identifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
+      s"${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
   )
 
   def noFailover(version: Int, first: Int): SourceException = new SourceException(
@@ -152,7 +152,4 @@ private[source] object SlotError {
   )
 
   private def literal(text: String) = text.replace("'", "''")
-
-  private def identifier(name: String) =
-    if (name.matches("[a-z_][a-z0-9_$]*")) name else s""""${name.replace("\"", "\"\"")}""""
 }

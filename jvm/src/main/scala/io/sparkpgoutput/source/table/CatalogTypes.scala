@@ -1,0 +1,122 @@
+package io.sparkpgoutput.source.table
+
+import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.types.PgType
+import io.sparkpgoutput.types.registry.{BuiltInTypes, TypeRegistry}
+
+/**
+ * The types of a server that columns have, and the types that those consist of.
+ *
+ * @param declared
+ *   the types that the user has declared; the catalog does not change them
+ */
+final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: TypeRegistry) {
+  import CatalogTypes._
+
+  /** All types whose oids PostgreSQL does not fix, as far as their binary format is known. */
+  lazy val registry: TypeRegistry = {
+    val found = for {
+      oid <- types.keys if !BuiltInTypes.byOid.contains(oid)
+      declaration <- declaration(oid)
+      if declared.declared(declaration).isDefined
+    } yield oid -> declaration
+    TypeRegistry(found.toMap ++ declared.declarations)
+  }
+
+  def byOid(oid: Long): PgType = registry.byOid(oid)
+
+  /** The modifier of a column. A column of a domain has none, because the domain has it. */
+  def modifier(oid: Long, ofColumn: Int): Int =
+    if (ofColumn >= 0) ofColumn
+    else {
+      types.get(oid).fold(ofColumn) {
+        case Domain(_, base, modifier) => this.modifier(base, modifier)
+        case Array(_, element)         => this.modifier(element, ofColumn)
+        case _                         => ofColumn
+      }
+    }
+
+  /** A column's type and its modifier, as people write them. */
+  def describe(oid: Long, modifier: Int): String = types.get(oid) match {
+    case _ if BuiltInTypes.byOid.contains(oid) => byOid(oid).describe(modifier)
+    case Some(Domain(name, base, ofBase))      => s"$name, a domain of ${describe(base, ofBase)}"
+    case Some(Array(_, element))               => s"${describe(element, modifier)}[]"
+    case Some(other)                           => other.name
+    case None                                  => byOid(oid).describe(modifier)
+  }
+
+  /** What the option `type.<oid>` would say. */
+  private def declaration(oid: Long): Option[String] =
+    declared.declarations.get(oid).orElse(types.get(oid).flatMap {
+      case found if BuiltInTypes.byOid.contains(oid) => Some(found.name)
+      case Domain(_, base, _)                        => declaration(base)
+      case Array(_, element)                         => declaration(element).map("array:" + _)
+      case Range(_, subtype)                         => declaration(subtype).map("range:" + _)
+      case Multirange(_, subtype)                    => declaration(subtype).map("multirange:" + _)
+      case Composite(_)                              => Some("composite")
+      case Enum(_)                                   => Some("enum")
+      case Base("hstore", _)                         => Some("hstore")
+      case Base(_, send) if TextSend(send)           => Some("text")
+      case _                                         => None
+    })
+}
+
+object CatalogTypes {
+
+  /** A type of the catalog. */
+  sealed trait CatalogType { def name: String }
+  final case class Base(name: String, send: String) extends CatalogType
+  final case class Array(name: String, element: Long) extends CatalogType
+  final case class Composite(name: String) extends CatalogType
+  final case class Domain(name: String, base: Long, modifier: Int) extends CatalogType
+  final case class Enum(name: String) extends CatalogType
+  final case class Range(name: String, subtype: Long) extends CatalogType
+  final case class Multirange(name: String, subtype: Long) extends CatalogType
+
+  /** The functions that send the text of a value as its binary value, as that of citext does. */
+  private val TextSend = Set("textsend", "varcharsend", "bpcharsend")
+
+  private val Query =
+    """WITH RECURSIVE used (oid) AS (
+      |  SELECT unnest(?::oid[])
+      |  UNION
+      |  SELECT part.oid
+      |  FROM used JOIN pg_type t ON t.oid = used.oid CROSS JOIN LATERAL (
+      |    SELECT t.typbasetype WHERE t.typtype = 'd'
+      |    UNION ALL SELECT t.typelem WHERE t.typelem <> 0
+      |    UNION ALL
+      |    SELECT atttypid FROM pg_attribute
+      |    WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
+      |    UNION ALL SELECT rngsubtype FROM pg_range WHERE t.oid IN (rngtypid, rngmultitypid)
+      |  ) AS part (oid)
+      |)
+      |SELECT t.oid::bigint AS oid, t.typname, t.typtype, t.typbasetype::bigint AS base,
+      |  t.typtypmod, t.typelem::bigint AS element,
+      |  t.typsubscript = 'pg_catalog.array_subscript_handler'::regproc AS is_array,
+      |  (SELECT rngsubtype::bigint FROM pg_range
+      |   WHERE t.oid IN (rngtypid, rngmultitypid)) AS subtype,
+      |  (SELECT prosrc FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+      |   WHERE p.oid = t.typsend AND l.lanname = 'internal') AS send
+      |FROM used JOIN pg_type t ON t.oid = used.oid""".stripMargin
+
+  /** Asks for types by their oids. */
+  def read(connection: ServerConnection, oids: Seq[Long], declared: TypeRegistry): CatalogTypes =
+    new CatalogTypes(
+      connection
+        .query(Query, oids.mkString("{", ",", "}")) { row =>
+          val name = row.getString("typname")
+          val found = row.getString("typtype") match {
+            case "c" => Composite(name)
+            case "d" => Domain(name, row.getLong("base"), row.getInt("typtypmod"))
+            case "e" => Enum(name)
+            case "r" => Range(name, row.getLong("subtype"))
+            case "m" => Multirange(name, row.getLong("subtype"))
+            case _ if row.getBoolean("is_array") => Array(name, row.getLong("element"))
+            case _ => Base(name, Option(row.getString("send")).getOrElse(""))
+          }
+          row.getLong("oid") -> found
+        }
+        .toMap,
+      declared
+    )
+}

@@ -1,0 +1,65 @@
+package io.sparkpgoutput.source.table
+
+import org.apache.spark.sql.types.{StructField, StructType}
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+/**
+ * A table as the publications send it.
+ *
+ * @param schema
+ *   the columns that the publications send, with the types that PostgreSQL's have by default in Spark
+ * @param types
+ *   the declarations of the types that PostgreSQL does not fix, as the option `type.<oid>` has them
+ */
+final case class PublishedTable(name: TableName, schema: StructType, types: TypeRegistry)
+
+object PublishedTable {
+
+  /** From 18 on, publications can send generated columns too. */
+  private val FirstWithGeneratedColumns = 18
+  private val FirstWithColumnLists = 15
+
+  /**
+   * Asks the catalog for a table. Fails if no publication sends changes under this name.
+   *
+   * @param version
+   *   the major version of the server
+   * @param types
+   *   the types that the user has declared
+   */
+  def find(
+      connection: ServerConnection,
+      publications: Seq[String],
+      table: TableName,
+      version: Int,
+      types: TypeRegistry
+  ): PublishedTable = {
+    val oid = PublishedName.check(connection, publications, table)
+    val columns = connection.query(columnsQuery(version), oid, publications.toArray) { row =>
+      (row.getString("attname"), row.getLong("type"), row.getInt("atttypmod"))
+    }
+    val found = CatalogTypes.read(connection, columns.map(_._2).distinct, types)
+    val fields = columns.map { case (name, typeOid, ofColumn) =>
+      val modifier = found.modifier(typeOid, ofColumn)
+      StructField(name, found.byOid(typeOid).sparkType(modifier))
+        .withComment(found.describe(typeOid, modifier))
+    }
+    PublishedTable(table, StructType(fields), found.registry)
+  }
+
+  private def columnsQuery(version: Int): String = {
+    val ordinary = if (version < FirstWithGeneratedColumns) "AND a.attgenerated = ''" else ""
+    val sent = if (version < FirstWithColumnLists) "" else "AND a.attname = ANY (t.attnames)"
+    s"""SELECT a.attname, a.atttypid::bigint AS type, a.atttypmod
+       |FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+       |JOIN pg_namespace n ON n.oid = c.relnamespace
+       |WHERE a.attrelid = ?::oid AND a.attnum > 0 AND NOT a.attisdropped $ordinary AND EXISTS (
+       |  SELECT FROM pg_publication_tables t
+       |  WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname $sent
+       |)
+       |ORDER BY a.attnum""".stripMargin
+  }
+}
