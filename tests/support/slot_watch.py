@@ -1,0 +1,74 @@
+"""A watch over what a slot confirms: never more than Spark has committed."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+import psycopg
+
+from support.servers import Server
+from support.slot_history import SLOT
+from support.slot_stream import SlotStream
+
+_CONFIRMED = f"""
+SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{SLOT}'
+"""
+
+
+class SlotWatch:
+    """Samples the slot's confirmed LSN during a block. It compares each one with the checkpoint.
+
+    Attributes
+    ----------
+    samples : int
+        How often the slot was looked at.
+    moves : int
+        How often the slot had moved.
+    """
+
+    def __init__(self, server: Server, stream: SlotStream, interval: float = 0.05) -> None:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.samples = self.moves = 0
+        self._server = server
+        self._stream = stream
+        self._interval = interval
+        self._first = self._last = int(server.value(_CONFIRMED))
+        self._mistakes: list[str] = []
+        self._ended = threading.Event()
+
+    def _run(self) -> None:
+        """Look at the slot again and again. The server may be down in between."""
+        while not self._ended.is_set():
+            try:
+                with self._server.connect() as connection:
+                    while not self._ended.wait(self._interval):
+                        found = connection.execute(_CONFIRMED.encode()).fetchone()
+                        if found:
+                            self._compare(int(found[0]))
+            except psycopg.OperationalError:
+                self._ended.wait(self._interval)
+
+    def _compare(self, confirmed: int) -> None:
+        self.samples += 1
+        self.moves += confirmed > self._last
+        self._last = max(self._last, confirmed)
+        # What Spark has committed meanwhile counts too, because this is read after the slot.
+        committed = max(self._stream.committed_lsn(), self._first)
+        if confirmed > committed:
+            self._mistakes.append(f"confirmed {confirmed:X}, committed {committed:X}")
+
+    def __enter__(self) -> SlotWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        if kind is None:
+            assert not self._mistakes, self._mistakes[:3]
