@@ -78,24 +78,27 @@ object SlotCreation {
       case _: TimeoutException => false
     }
 
-  /** Names the transactions that the server waits for. The creation goes on if this fails. */
+  /** Logs what the server waits for. The creation goes on if this fails. */
   private def warn(address: ServerAddress, slot: String, pid: Int): Unit = Try {
     val watcher = Connections.open(address, ApplicationName)
-    try {
-      val blocking = watcher.query("SELECT unnest(pg_blocking_pids(?))", pid)(_.getInt(1)).distinct
-      if (blocking.nonEmpty) log.warn(waiting(slot, blocking))
-    } finally watcher.abort()
+    try
+      waitsFor(watcher, pid).foreach { blocking =>
+        log.warn(s"The server makes the slot '$slot', but waits for the end of $blocking.")
+      }
+    finally watcher.abort()
   }.failed.foreach(error => log.debug(s"Nothing is known of the wait for the slot '$slot'", error))
 
-  /** The process of a prepared transaction is 0 (`pg_blocking_pids`). */
-  private[slot] def waiting(slot: String, blocking: Seq[Int]): String = {
+  /** Names the transactions that a process waits for. */
+  def waitsFor(connection: ServerConnection, pid: Int): Option[String] = {
+    val blocking = connection.query("SELECT unnest(pg_blocking_pids(?))", pid)(_.getInt(1)).distinct
+    // A prepared transaction has no process: pg_blocking_pids gives 0 for it.
     val (prepared, processes) = blocking.partition(_ == 0)
     val named = Seq(
       Option.when(processes.nonEmpty)(
-        s"the transactions of the processes ${processes.mkString(", ")} (see pg_stat_activity)"
+        s"the transactions of these processes: ${processes.mkString(", ")} (see pg_stat_activity)"
       ),
       Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)")
     ).flatten
-    s"The server makes the slot '$slot', but waits for the end of ${named.mkString(" and of ")}."
+    Option.when(named.nonEmpty)(named.mkString(" and of "))
   }
 }

@@ -1,0 +1,293 @@
+"""What a server says of a slot, on real servers, and the errors for a slot that cannot be read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.postgres_binaries import NEWEST, VERSIONS
+from support.replication import ReplicationSession
+from support.servers import Server, wait_until
+from support.source import SourceClient, fails, source_client
+
+OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
+
+PGOUTPUT = {"proto_version": "1", "publication_names": "everything"}
+
+LATER = 2**40  # more bytes than a server writes in a test
+
+
+@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    settings = {"max_replication_slots": "30", "max_wal_senders": "30"}
+    with Server(request.param, settings) as server:
+        server.execute("CREATE TABLE t (k int)")
+        server.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
+        server.execute("CREATE DATABASE other")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+    with source_client(spark, server) as client:
+        yield client
+
+
+def make_slot(server: Server, name: str, arguments: str = "") -> None:
+    server.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput'{arguments})")
+
+
+def state(client: SourceClient, slot: str) -> Any:  # noqa: ANN401 - an object of the JVM
+    return client.java("slot.SlotState").read(client.sql, slot)
+
+
+def flush_lsn(client: SourceClient) -> int:
+    return int(client.java("slot.Server").flushLsn(client.sql))
+
+
+def identity(client: SourceClient, slot: str, **changed: Any) -> Any:  # noqa: ANN401
+    """Return what a checkpoint would keep, with some values changed."""
+    values = {
+        "id": "2f0c7f7e-0b3c-4c43-8d8c-0c3a4a4f9a35",
+        "system_identifier": client.server.systemIdentifier(),
+        "timelines": client.seq([1]),
+        "database": client.server.database(),
+        "slot": slot,
+        "publications": client.seq(["everything"]),
+        "first_lsn": 0,
+        "schema": client.jvm.org.apache.spark.sql.types.StructType(),
+        **changed,
+    }
+    return client.java("slot.SourceIdentity")(*values.values())
+
+
+def check(client: SourceClient, slot: str, start: int, **changed: Any) -> None:  # noqa: ANN401
+    kept = identity(client, slot, **changed)
+    client.java("slot.SlotChecks").beforeReading(state(client, slot), client.server, kept, start)
+
+
+def test_a_server_describes_itself(server: Server, client: SourceClient) -> None:
+    found = client.server
+    known = server.value("SELECT system_identifier FROM pg_control_system()")
+    assert found.systemIdentifier() == str(known)
+    assert (found.timeline(), found.database(), found.walBlockSize()) == (1, "postgres", 8192)
+    assert found.majorVersion() == server.version
+    assert not found.inRecovery()
+    assert flush_lsn(client) > 0
+
+
+def test_a_slot_is_read_with_all_that_belongs_to_it(server: Server, client: SourceClient) -> None:
+    make_slot(server, "plain")
+    found = state(client, "plain").get()
+    query = "SELECT confirmed_flush_lsn - '0/0', restart_lsn - '0/0' FROM pg_replication_slots"
+    (lsns,) = server.execute(f"{query} WHERE slot_name = 'plain'")
+    confirmed, restart = map(int, lsns)
+    assert found.confirmedFlush().get() == confirmed
+    assert found.restartLsn().get() == restart
+    assert found.flushLsn() >= confirmed
+    assert found.retainedWal().get() == found.flushLsn() - restart
+    assert found.walStatus().get() == "reserved"
+    assert found.holder().isEmpty()
+    assert found.safeWalSize().isEmpty()  # max_slot_wal_keep_size is not set
+    check(client, "plain", confirmed)
+    metrics = client.java("slot.SlotHealth").metrics(found, confirmed)
+    assert metrics.apply("walStatus") == "reserved"
+    assert int(metrics.apply("bytesBehindLatest")) == found.flushLsn() - confirmed
+    assert client.java("slot.SlotHealth").warnings(found).isEmpty()
+
+
+def test_the_holder_of_a_slot_is_known(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    make_slot(server, "held")
+    with (
+        ReplicationSession(server.conninfo, "held", PGOUTPUT) as session,
+        source_client(spark, server, user="reader", password="secret") as reader,
+    ):
+        session.confirm(1)
+        wait_until(lambda: state(client, "held").get().holder().get().applyLsn().isDefined())
+        holder = state(client, "held").get().holder().get()
+        assert holder.pid() == session.server_process
+        assert (holder.applyLsn().get(), holder.backendStart().isDefined()) == (1, True)
+        # The server tells another role only the process and the application_name.
+        holder = state(reader, "held").get().holder().get()
+        assert (holder.pid(), holder.applyLsn().isEmpty()) == (session.server_process, True)
+
+
+def test_a_slot_that_does_not_exist(client: SourceClient) -> None:
+    checks = client.java("slot.SlotChecks")
+    with fails("PGOUTPUT_SLOT_NOT_FOUND", "'none'", "createSlot"):
+        checks.readable(state(client, "none"), client.server, "none")
+    with fails("PGOUTPUT_SLOT_NOT_FOUND", "below the LSN 0/64.", "are lost"):
+        check(client, "none", 100)
+
+
+def test_a_slot_of_another_kind(server: Server, client: SourceClient) -> None:
+    server.execute("SELECT pg_create_physical_replication_slot('physical')")
+    make_slot(server, "prepared", ", false, true")
+    with server.connect("other") as other:
+        other.execute("SELECT pg_create_logical_replication_slot('elsewhere', 'pgoutput')")
+        other.execute("SELECT pg_create_logical_replication_slot('brief', 'pgoutput', true)")
+        with fails("PGOUTPUT_SLOT_PLUGIN", "'physical' is a physical slot"):
+            check(client, "physical", LATER)
+        with fails("PGOUTPUT_SLOT_TWO_PHASE", "'prepared'", "PREPARE TRANSACTION"):
+            check(client, "prepared", LATER)
+        with fails("PGOUTPUT_SLOT_DATABASE", "'elsewhere'", "'other'", "'postgres'"):
+            check(client, "elsewhere", LATER)
+    with server.connect() as connection:
+        connection.execute("SELECT pg_create_logical_replication_slot('brief', 'pgoutput', true)")
+        with fails("PGOUTPUT_SLOT_TEMPORARY", "'brief'"):
+            check(client, "brief", LATER)
+
+
+def test_a_slot_that_somebody_moved_or_made_again(server: Server, client: SourceClient) -> None:
+    make_slot(server, "moved")
+    start = state(client, "moved").get().confirmedFlush().get()
+    server.execute("INSERT INTO t VALUES (1)")
+    server.execute("SELECT pg_replication_slot_advance('moved', pg_current_wal_flush_lsn())")
+    moved = server.value(
+        "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'moved'"
+    )
+    check(client, "moved", state(client, "moved").get().confirmedFlush().get())
+    with fails("PGOUTPUT_SLOT_MOVED", f"begins at the LSN {moved}", "missing", "made it again"):
+        check(client, "moved", start)
+    server.execute("SELECT pg_drop_replication_slot('moved')")
+    make_slot(server, "moved")
+    with fails("PGOUTPUT_SLOT_MOVED"):
+        check(client, "moved", start)
+
+
+def test_a_server_that_is_another_one_or_lacks_wal(server: Server, client: SourceClient) -> None:
+    make_slot(server, "here")
+    with fails("PGOUTPUT_SERVER_BEHIND", "100/0", "backup"):
+        check(client, "here", LATER)
+    with fails("PGOUTPUT_OTHER_SERVER", "identifier 17,"):
+        check(client, "here", 0, system_identifier="17")
+    with fails("PGOUTPUT_SLOT_DATABASE", "the database 'shop'", "'postgres'"):
+        check(client, "here", 0, database="shop")
+    kept = identity(client, "here")
+    with fails("PGOUTPUT_OTHER_SLOT", "'here'", "'there'"):
+        kept.check(client.server, "there", client.seq(["everything"]))
+    assert kept.check(client.server, "here", client.seq(["everything"])).isEmpty()
+    assert "everything" in kept.check(client.server, "here", client.seq(["part"])).get()
+
+
+def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
+    make_slot(server, "lost")
+    start = state(client, "lost").get().confirmedFlush().get()
+    server.configure(max_slot_wal_keep_size="1MB")
+    try:
+        assert state(client, "lost").get().maxSlotWalKeepSize().get() == 2**20
+        for _ in range(3):
+            server.execute("INSERT INTO t VALUES (1); SELECT pg_switch_wal()")
+        warnings = client.java("slot.SlotHealth").warnings(state(client, "lost").get())
+        assert "wal_status" in warnings.head().text()
+        server.execute("CHECKPOINT")
+        with fails("PGOUTPUT_SLOT_INVALIDATED", "'lost'", "Copy the tables again"):
+            check(client, "lost", start)
+    finally:
+        server.configure(max_slot_wal_keep_size="-1")
+
+
+def test_publications_that_do_not_exist(client: SourceClient) -> None:
+    checks = client.java("slot.SlotChecks")
+    checks.publications(client.sql, client.seq(["everything"]))
+    statement = 'CREATE PUBLICATION "Shop" FOR TABLE'
+    with fails("PGOUTPUT_PUBLICATION_NOT_FOUND", "'Shop' does not exist", statement):
+        checks.publications(client.sql, client.seq(["everything", "Shop"]))
+
+
+def test_a_slot_is_made_once(spark: SparkSession, server: Server, client: SourceClient) -> None:
+    creation = client.java("slot.SlotCreation")
+    creation.create(client.address, "made", False)
+    confirmed = state(client, "made").get().confirmedFlush().get()
+    creation.create(client.address, "made", False)
+    assert state(client, "made").get().confirmedFlush().get() == confirmed
+    assert not state(client, "made").get().failover()
+    if server.version >= 17:
+        creation.create(client.address, "followed", True)
+        assert state(client, "followed").get().failover()
+    else:
+        with fails("PGOUTPUT_SERVER_VERSION", "failover", f"PostgreSQL {server.version}"):
+            creation.create(client.address, "followed", True)
+    with fails("PGOUTPUT_SLOT_NOT_CREATED", "No slot", "invalid character"):
+        creation.create(client.address, "No slot", False)
+
+
+def test_an_interrupt_ends_the_wait_for_a_new_slot(server: Server, client: SourceClient) -> None:
+    creation = client.java("slot.SlotCreation")
+    failures = []
+
+    def create() -> None:
+        try:
+            creation.create(client.address, "never", False)
+        except Exception as error:
+            failures.append(error)
+
+    with server.connect() as writer:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO t VALUES (1)")
+        creating = threading.Thread(target=create)
+        creating.start()
+        waiting = "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_create_logical'"
+        waiting += f" AND pg_blocking_pids(pid) = '{{{writer.info.backend_pid}}}'"
+        wait_until(lambda: server.execute(waiting))
+        found = creation.waitsFor(client.sql, server.value(waiting)).get()
+        assert str(writer.info.backend_pid) in found
+        interrupt(client, "io.sparkpgoutput.source.slot.SlotCreation")
+        creating.join(10)
+        assert not creating.is_alive()
+        writer.execute("ROLLBACK")
+    assert "InterruptedException" in str(failures[0])
+    assert state(client, "never").isEmpty()
+
+
+def interrupt(client: SourceClient, name: str) -> None:
+    """Interrupt the thread that waits in a class."""
+    for thread, frames in client.jvm.java.lang.Thread.getAllStackTraces().items():
+        if any(frame.getClassName().startswith(name) for frame in frames):
+            if thread.getName().startswith("spark-pgoutput"):
+                continue
+            thread.interrupt()
+
+
+def test_a_standby_that_holds_a_slot_back(server: Server, client: SourceClient) -> None:
+    if server.version < 17:
+        pytest.skip("synchronized_standby_slots is new in 17")
+    make_slot(server, "synchronized", ", failover => true")
+    server.execute("SELECT pg_create_physical_replication_slot('dead_standby', true)")
+    server.configure(synchronized_standby_slots="dead_standby")
+    try:
+        with ReplicationSession(server.conninfo, "synchronized", PGOUTPUT):
+            server.execute("INSERT INTO t VALUES (1)")
+            health = client.java("slot.SlotHealth")
+            wait_until(lambda: not health.warnings(state(client, "synchronized").get()).isEmpty())
+            warning = health.warnings(state(client, "synchronized").get()).head().text()
+            assert "synchronized_standby_slots (dead_standby)" in warning
+    finally:
+        server.configure(synchronized_standby_slots="")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [16, NEWEST])
+def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
+    with Server(version) as server, server.standby() as standby:
+        standby.catch_up()
+        with source_client(spark, standby) as follower:
+            assert follower.server.inRecovery()
+            assert flush_lsn(follower) > 0
+        server.stop_immediately()
+        standby.promote()
+        with source_client(spark, standby) as promoted:
+            assert promoted.server.timeline() == 2
+            timeline = promoted.java("slot.SlotChecks").timeline
+            kept = identity(promoted, "s")
+            seen = timeline(promoted.replication, promoted.server, kept, 100)
+            assert seen.mkString(" ") == "1 2"
+            with fails("PGOUTPUT_TIMELINE", "branched off from timeline 1"):
+                timeline(promoted.replication, promoted.server, kept, LATER)
