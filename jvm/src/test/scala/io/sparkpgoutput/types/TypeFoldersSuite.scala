@@ -46,7 +46,12 @@ class TypeFoldersSuite extends AnyFunSuite {
 
   test("only options, rows, changes and source know the registry of types") {
     val users = files(Sources).filter(imports(_).contains("types.registry")).map(folder).toSet
-    assert(users.map(_.takeWhile(_ != '.')) -- Set("options", "rows", "changes", "source") == Set.empty)
+    assert(users.map(_.takeWhile(_ != '.')) -- Set(
+      "options",
+      "rows",
+      "changes",
+      "source"
+    ) == Set.empty)
   }
 
   test("no folder of types has many more than 20 files") {

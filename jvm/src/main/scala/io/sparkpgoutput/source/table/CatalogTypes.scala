@@ -36,11 +36,17 @@ final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: T
       }
     }
 
-  /** A column's type and its modifier, as people write them. */
-  def describe(oid: Long, modifier: Int): String = types.get(oid) match {
+  /** A column's type and its modifier, as people write them, with the base type of a domain. */
+  def describe(oid: Long, modifier: Int): String = {
+    val declared = describe(oid, modifier, ofBase = false)
+    val base = describe(oid, modifier, ofBase = true)
+    if (declared == base) base else s"$declared ($base)"
+  }
+
+  private def describe(oid: Long, modifier: Int, ofBase: Boolean): String = types.get(oid) match {
     case _ if BuiltInTypes.byOid.contains(oid) => byOid(oid).describe(modifier)
-    case Some(Domain(name, base, ofBase))      => s"$name, a domain of ${describe(base, ofBase)}"
-    case Some(Array(_, element))               => s"${describe(element, modifier)}[]"
+    case Some(Domain(_, base, _)) if ofBase    => describe(base, modifier, ofBase)
+    case Some(Array(_, element))               => s"${describe(element, modifier, ofBase)}[]"
     case Some(other)                           => other.name
     case None                                  => byOid(oid).describe(modifier)
   }

@@ -1,0 +1,246 @@
+"""The columns of a published table, as the catalog of a real server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from support.postgres_binaries import NEWEST, VERSIONS
+from support.servers import Server
+from support.source import SourceClient, fails, source_client
+
+OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
+
+TABLES = """
+CREATE SCHEMA "My";
+CREATE TYPE mood AS ENUM ('sad', 'it''s fine');
+CREATE TYPE part AS (label text, size mood, at timestamptz);
+CREATE DOMAIN price AS numeric(10, 2) CHECK (VALUE >= 0);
+CREATE DOMAIN cheap AS price CHECK (VALUE < 10);
+CREATE DOMAIN labels AS text[];
+CREATE TYPE pricerange AS RANGE (subtype = price, multirange_type_name = prices);
+CREATE TABLE "My"."Types" (
+    k bigint PRIMARY KEY,
+    dropped int,
+    amount numeric(12, 3),
+    name varchar(20),
+    cost cheap,
+    costs cheap[],
+    words labels,
+    feeling mood,
+    feelings mood[],
+    piece part,
+    pieces part[],
+    span pricerange,
+    spans prices,
+    seen timestamptz,
+    double_k bigint GENERATED ALWAYS AS (k * 2) STORED
+);
+ALTER TABLE "My"."Types" DROP COLUMN dropped;
+CREATE TABLE plain (k int, secret text, v int);
+CREATE TABLE unpublished (k int);
+CREATE TABLE root (k int, v text) PARTITION BY RANGE (k);
+CREATE TABLE low (v text, k int);
+ALTER TABLE root ATTACH PARTITION low FOR VALUES FROM (0) TO (10);
+CREATE TABLE high PARTITION OF root FOR VALUES FROM (10) TO (20);
+CREATE PUBLICATION types FOR TABLE "My"."Types", plain;
+CREATE PUBLICATION leaves FOR TABLE root;
+CREATE PUBLICATION roots FOR TABLE root WITH (publish_via_partition_root);
+CREATE PUBLICATION nothing;
+INSERT INTO "My"."Types" VALUES (
+    1, 1.5, 'one', 9.99, '{1,NULL,2.5}', '{a,"b c"}', 'it''s fine', '{sad,NULL}',
+    '("x y",sad,2020-01-01 00:00+00)', '{"(z,,)"}', '[1,2.5)', '{[1,2),[3,4)}',
+    '2020-01-01 00:00+00'
+)
+"""
+
+# What the server prints, as each column is read by its type.
+TYPES = {
+    "k": "bigint",
+    "amount": "decimal(12,3)",
+    "name": "string",
+    "cost": "decimal(10,2)",
+    "costs": "array<decimal(10,2)>",
+    "words": "array<string>",
+    "feeling": "string",
+    "feelings": "array<string>",
+    "piece": "string",
+    "pieces": "array<string>",
+    "span": "string",
+    "spans": "string",
+    "seen": "timestamp",
+}
+
+COMMENTS = {
+    "amount": "numeric(12,3)",
+    "name": "varchar(20)",
+    "cost": "cheap (numeric(10,2))",
+    "costs": "cheap[] (numeric(10,2)[])",
+    "words": "labels (text[])",
+    "feelings": "mood[]",
+    "piece": "part",
+    "spans": "prices",
+}
+
+
+@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(request.param) as server:
+        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.execute(TABLES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+    with source_client(spark, server) as client:
+        yield client
+
+
+def find(
+    client: SourceClient,
+    publications: list[str],
+    name: str,
+    namespace: str = "public",
+    declared: dict[int, str] | None = None,
+) -> Any:  # noqa: ANN401 - an object of the JVM
+    registry = client.jvm.io.sparkpgoutput.types.registry.TypeRegistry
+    types = registry(getattr(registry, "apply$default$1")())
+    for declaration in (declared or {}).items():
+        types = getattr(types, "$plus")(client.jvm.scala.Tuple2(*declaration))
+    return client.java("table.PublishedTable").find(
+        client.sql,
+        client.seq(publications),
+        client.jvm.io.sparkpgoutput.changes.TableName(namespace, name),
+        client.server.majorVersion(),
+        types,
+    )
+
+
+def types_of(found: Any) -> dict[str, str]:  # noqa: ANN401 - an object of the JVM
+    return {field.name(): field.dataType().simpleString() for field in found.schema().fields()}
+
+
+def options_of(found: Any) -> dict[str, str]:  # noqa: ANN401 - an object of the JVM
+    """Return the declarations as options of pgoutput_changes."""
+    declarations = found.types().declarations().iterator()
+    options = {}
+    while declarations.hasNext():
+        declaration = declarations.next()
+        options[f"type.{declaration._1()}"] = declaration._2()
+    return options
+
+
+def test_each_type_is_that_of_the_catalog(client: SourceClient) -> None:
+    found = find(client, ["types"], "Types", "My")
+    assert types_of(found) == TYPES
+    fields = {field.name(): field for field in found.schema().fields()}
+    assert {name: fields[name].getComment().get() for name in COMMENTS} == COMMENTS
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_row_is_read_with_the_types_of_the_catalog(
+    spark: SparkSession, server: Server, client: SourceClient, binary: bool
+) -> None:
+    found = find(client, ["types"], "Types", "My")
+    peek = (
+        "SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL,"
+        f" 'proto_version', '1', 'publication_names', 'types', 'binary', '{binary}')"
+    )
+    data = [message for (message,) in server.execute(peek)]
+    messages = spark.createDataFrame(pa.table({"seq": range(len(data)), "data": data}))
+    read = spark_pgoutput.changes(
+        messages,
+        tables='"My"."Types"',
+        schema=found.schema().toDDL(),
+        options=options_of(found),
+    )
+    (row,) = read.selectExpr(*(f"string({name}) AS {name}" for name in TYPES)).collect()
+    assert row.asDict() == {
+        "k": "1",
+        "amount": "1.500",
+        "name": "one",
+        "cost": "9.99",
+        "costs": "[1.00, null, 2.50]",
+        "words": "[a, b c]",
+        "feeling": "it's fine",
+        "feelings": "[sad, null]",
+        "piece": '("x y",sad,"2020-01-01 00:00:00+00")',
+        "pieces": "[(z,,)]",
+        "span": "[1.00,2.50)",
+        "spans": "{[1.00,2.00),[3.00,4.00)}",
+        "seen": "2020-01-01 00:00:00",
+    }
+
+
+def test_a_type_that_the_user_declares_stays(server: Server, client: SourceClient) -> None:
+    oid = server.value("SELECT 'mood'::regtype::oid::int")
+    found = find(client, ["types"], "Types", "My", {oid: "text"})
+    assert options_of(found)[f"type.{oid}"] == "text"
+
+
+def test_types_of_extensions(server: Server, client: SourceClient) -> None:
+    extensions = {"citext": "string", "hstore": "map<string,string>", "vector": "string"}
+    known = {name for (name,) in server.execute("SELECT name FROM pg_available_extensions")}
+    expected = {name: kind for name, kind in extensions.items() if name in known}
+    assert expected
+    for name in expected:
+        server.execute(f"CREATE EXTENSION {name}")
+    columns = ", ".join(f"{name} {name}, {name}s {name}[]" for name in expected)
+    server.execute(f"CREATE TABLE extended ({columns})")
+    server.execute("ALTER PUBLICATION types ADD TABLE extended")
+    found = find(client, ["types"], "extended")
+    types = types_of(found)
+    assert {name: types[name] for name in expected} == expected
+    # The binary format of a vector is not known, so its arrays are not read either.
+    arrays = {"citext": "array<string>", "hstore": "array<map<string,string>>", "vector": "string"}
+    assert {name: types[f"{name}s"] for name in expected} == {n: arrays[n] for n in expected}
+
+
+def test_a_column_list(server: Server, client: SourceClient) -> None:
+    assert types_of(find(client, ["types"], "plain")) == {
+        "k": "int",
+        "secret": "string",
+        "v": "int",
+    }
+    if server.version >= 15:
+        server.execute("CREATE PUBLICATION open FOR TABLE plain (v, k)")
+        assert types_of(find(client, ["open"], "plain")) == {"k": "int", "v": "int"}
+
+
+def test_generated_columns(server: Server, client: SourceClient) -> None:
+    if server.version < 18:
+        pytest.skip("publish_generated_columns is new in 18")
+    server.execute(
+        'CREATE PUBLICATION generated FOR TABLE "My"."Types" '
+        "WITH (publish_generated_columns = stored)"
+    )
+    assert types_of(find(client, ["generated"], "Types", "My")) == {**TYPES, "double_k": "bigint"}
+
+
+def test_partitions(client: SourceClient) -> None:
+    condition = "PGOUTPUT_TABLE_NOT_PUBLISHED"
+    assert list(types_of(find(client, ["roots"], "root"))) == ["k", "v"]
+    assert list(types_of(find(client, ["leaves"], "low"))) == ["v", "k"]
+    # If one of two publications sends a partition as its root, both do.
+    assert list(types_of(find(client, ["leaves", "roots"], "root"))) == ["k", "v"]
+    with fails(condition, "public.low is a partition", "those of public.root"):
+        find(client, ["leaves", "roots"], "low")
+    with fails(condition, "public.root is partitioned", "names: public.high, public.low."):
+        find(client, ["leaves"], "root")
+
+
+def test_a_table_that_is_not_published(client: SourceClient) -> None:
+    condition = "PGOUTPUT_TABLE_NOT_PUBLISHED"
+    with fails(condition, "no table public.types", '"My"."Types"', "public.plain", "upper case"):
+        find(client, ["types"], "types")
+    statement = "ALTER PUBLICATION types ADD TABLE public.unpublished"
+    with fails(condition, "changes of the table public.unpublished", statement):
+        find(client, ["types"], "unpublished")
+    with fails(condition, "have no tables"):
+        find(client, ["nothing"], "unpublished")
