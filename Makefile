@@ -2,6 +2,8 @@
 # make build        set up .venv with the package and the newest Spark, and build the JAR
 # make test         run the tests (6 to 8 minutes)
 # make test-sparks  run a smoke test on each Spark between the oldest and the newest
+# make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
+# make soak SECONDS=300 SEED=1  kill a stream of a slot again and again, for an hour if not told
 # make test-all     run everything on each Spark, with all captures and mutations (takes hours)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
@@ -35,7 +37,7 @@ POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-all check-jvm lint lint-jvm \
+.PHONY: demo build test test-jvm test-python test-sparks test-slot soak test-all check-jvm lint lint-jvm \
   lint-python format bench bench-decoder bench-queries bench-compare dist clean sparks requirements
 
 demo: build
@@ -59,6 +61,17 @@ test-spark-%: build .spark-%/installed
 
 test-all: build $(POSTGRES:%=.postgres/%) test-jvm $(OLDER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive
+
+# All versions of PostgreSQL, and all ways to kill a stream of a slot.
+test-slot: build $(POSTGRES:%=.postgres/%)
+	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
+
+SECONDS ?= 3600
+SEED ?= $(shell date +%s)
+
+# One stream, which is killed again and again.
+soak: build
+	$(BIN)/pytest --capture=no --soak $(SECONDS) --seed $(SEED) tests/test_source_soak.py
 
 test-all-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --exhaustive

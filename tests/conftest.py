@@ -45,14 +45,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run what takes long: all captures in each query, and ten times the mutations",
     )
+    parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
+    parser.addoption("--soak", type=int, default=0, help="kill streams for so many seconds")
+    parser.addoption("--seed", default="1", help="the seed of --soak")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--exhaustive"):
-        skipped = pytest.mark.skip(reason="only in an exhaustive run: make test-all")
-        for item in items:
-            if item.get_closest_marker("exhaustive"):
-                item.add_marker(skipped)
+    long_tests = {"exhaustive": "test-all", "slot": "test-slot", "soak": "soak"}
+    for mark, target in long_tests.items():
+        if not config.getoption(f"--{mark}"):
+            skipped = pytest.mark.skip(reason=f"takes long: make {target}")
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(skipped)
 
 
 @pytest.fixture(scope="session")

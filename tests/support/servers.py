@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import psycopg
@@ -21,6 +21,8 @@ from support.postgres_binaries import NEWEST, binaries
 from support.processes import free_port
 
 Connection = psycopg.Connection[Any]
+
+Held = TypeVar("Held")
 
 TIMEOUT = 60.0
 
@@ -219,12 +221,13 @@ class Standby(Server):
         self._pg_ctl("promote", "-w")
 
 
-def wait_until(holds: Callable[[], object], timeout: float = TIMEOUT, pause: float = 0.05) -> None:
-    """Wait until a function returns true."""
+def wait_until(holds: Callable[[], Held], timeout: float = TIMEOUT, pause: float = 0.05) -> Held:
+    """Wait until a function returns something true, and return it."""
     deadline = time.monotonic() + timeout
-    while not holds():
+    while not (held := holds()):
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(pause)
+    return held
 
 
 def _is_broken(connection: Connection) -> bool:

@@ -39,8 +39,10 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "1000000",
 }
 
-CONTINUOUSLY = {"processingTime": "0 seconds"}
-AVAILABLE_NOW = {"availableNow": True}
+Trigger = Mapping[str, str | bool]
+
+CONTINUOUSLY: Trigger = {"processingTime": "0 seconds"}
+AVAILABLE_NOW: Trigger = {"availableNow": True}
 
 _LSN = re.compile(r'"lsn"\s*:\s*"([0-9A-F]+)/([0-9A-F]+)"')
 
@@ -75,7 +77,7 @@ class SlotStream:
     def running(
         self,
         *,
-        trigger: Mapping[str, str | bool] = CONTINUOUSLY,
+        trigger: Trigger = CONTINUOUSLY,
         master: str = "local[2]",
         milliseconds_a_row: int = 0,
         settings: Mapping[str, str] | None = None,
@@ -105,7 +107,7 @@ class SlotStream:
 
     def committed_batch(self) -> int:
         """Return the number of the last micro-batch that Spark has committed, or -1."""
-        return max(_numbers(self.checkpoint / "commits"), default=-1)
+        return max(numbers(self.checkpoint / "commits"), default=-1)
 
     def committed_lsn(self) -> int:
         """Return the end of the last micro-batch that Spark has committed, or 0."""
@@ -119,10 +121,14 @@ class SlotStream:
         assert found, text
         return int(found[1], 16) << 32 | int(found[2], 16)
 
+    def files(self) -> set[str]:
+        """Return the names of the sink's files, also of those that its log does not name."""
+        return {file.name for file in self.output.glob("part-*")}
+
     def batches(self) -> dict[int, list[Change]]:
         """Return the changes of each micro-batch that the log of the sink has."""
         log = self.output / "_spark_metadata"
-        return {number: list(_changes(log / str(number))) for number in sorted(_numbers(log))}
+        return {number: list(_changes(log / str(number))) for number in sorted(numbers(log))}
 
 
 class StreamProcess:
@@ -131,6 +137,7 @@ class StreamProcess:
     def __init__(self, process: subprocess.Popen[str], stream: SlotStream) -> None:
         self._process = process
         self._stream = stream
+        self.older_files = stream.files()
 
     def wait_until(self, holds: Callable[[], object], pause: float = 0.05) -> None:
         """Wait until a function returns true. The query must still run."""
@@ -141,7 +148,7 @@ class StreamProcess:
 
         wait_until(holds_while_running, TIMEOUT, pause)
 
-    def wait_for_batches(self, number: int) -> None:
+    def wait_for_batches(self, number: int = 3) -> None:
         """Wait until Spark has committed more micro-batches than now."""
         last = self._stream.committed_batch() + number
         self.wait_until(lambda: self._stream.committed_batch() >= last)
@@ -149,6 +156,15 @@ class StreamProcess:
     def wait_for_lsn(self, lsn: int) -> None:
         """Wait until Spark has committed everything below an LSN."""
         self.wait_until(lambda: self._stream.committed_lsn() >= lsn)
+
+    def survives(self, batches: int = 3) -> bool:
+        """Wait for some micro-batches, and tell whether the query is still there then."""
+        last = self._stream.committed_batch() + batches
+        wait_until(
+            lambda: self._process.poll() is not None or self._stream.committed_batch() >= last,
+            TIMEOUT,
+        )
+        return self._process.poll() is None
 
     def kill(self) -> None:
         """Kill all processes with SIGKILL."""
@@ -185,7 +201,7 @@ class StreamProcess:
         return f"The query ended.\n{output[-5000:]}\n{errors_of(self._stream.folder)[-5000:]}"
 
 
-def _numbers(folder: Path) -> list[int]:
+def numbers(folder: Path) -> list[int]:
     """Return the numbers of the files of one of Spark's logs."""
     if not folder.exists():
         return []

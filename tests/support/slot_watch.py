@@ -21,19 +21,16 @@ class SlotWatch:
 
     Attributes
     ----------
-    samples : int
-        How often the slot was looked at.
-    moves : int
-        How often the slot had moved.
+    confirmed : int
+        The last confirmed LSN.
     """
 
     def __init__(self, server: Server, stream: SlotStream, interval: float = 0.05) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.samples = self.moves = 0
         self._server = server
         self._stream = stream
         self._interval = interval
-        self._first = self._last = int(server.value(_CONFIRMED))
+        self._first = self.confirmed = int(server.value(_CONFIRMED))
         self._mistakes: list[str] = []
         self._ended = threading.Event()
 
@@ -50,9 +47,9 @@ class SlotWatch:
                 self._ended.wait(self._interval)
 
     def _compare(self, confirmed: int) -> None:
-        self.samples += 1
-        self.moves += confirmed > self._last
-        self._last = max(self._last, confirmed)
+        if confirmed < self.confirmed:
+            self._mistakes.append(f"the slot went back from {self.confirmed:X} to {confirmed:X}")
+        self.confirmed = confirmed
         # What Spark has committed meanwhile counts too, because this is read after the slot.
         committed = max(self._stream.committed_lsn(), self._first)
         if confirmed > committed:
@@ -71,4 +68,5 @@ class SlotWatch:
         self._ended.set()
         self._thread.join()
         if kind is None:
+            self._compare(int(self._server.value(_CONFIRMED)))
             assert not self._mistakes, self._mistakes[:3]

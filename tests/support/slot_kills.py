@@ -1,0 +1,53 @@
+"""What ends the session of a slot's reader from the side of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.servers import Server, wait_until
+from support.slot_history import SLOT
+
+Kill = Callable[[Server], None]
+
+
+def walsender(server: Server) -> int:
+    """Wait for a reader of the slot, and return the process of the server that serves it."""
+    active = f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
+    return int(wait_until(lambda: server.value(active)))
+
+
+def end_walsender(server: Server) -> None:
+    """End the session as an administrator does."""
+    server.execute(f"SELECT pg_terminate_backend({walsender(server)})")
+
+
+def kill_walsender(server: Server) -> None:
+    """Kill the walsender with SIGKILL: the server ends all sessions and recovers."""
+    server.crash(walsender(server))
+
+
+def kill_postmaster(server: Server) -> None:
+    """Kill the postmaster with SIGKILL, and start the server again."""
+    server.kill()
+    server.start_again()
+
+
+def restart(server: Server) -> None:
+    """Stop the server as an administrator does, and start it again."""
+    server.stop_fast(timeout=15)
+    server.start_again()
+
+
+def restart_immediately(server: Server) -> None:
+    """Stop the server without a checkpoint, and start it again."""
+    server.stop_immediately()
+    server.start_again()
+
+
+KILLS: tuple[Kill, ...] = (
+    end_walsender,
+    kill_walsender,
+    kill_postmaster,
+    restart,
+    restart_immediately,
+)

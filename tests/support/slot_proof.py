@@ -1,0 +1,58 @@
+"""A server under random load and a stream of its slot, which in the end must have every change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.postgres_binaries import NEWEST
+from support.servers import Server
+from support.slot_history import prepare, writers
+from support.slot_judge import assert_right, history
+from support.slot_stream import SlotStream
+from support.slot_watch import SlotWatch
+
+
+@contextmanager
+def proven(
+    folder: Path,
+    version: int = NEWEST,
+    *,
+    options: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    seed: object = 1,
+    pause: float = 0.05,
+) -> Iterator[tuple[Server, SlotStream]]:
+    """Give a server on which clients write, and a stream that the block runs and kills.
+
+    After the block, the stream reads the rest. Then it must have every change once and in order,
+    and the slot must never have moved further than Spark had committed.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the stream.
+    version : int
+        The major version of PostgreSQL.
+    options : mapping of str to str, optional
+        Options of the source.
+    settings : mapping of str to str, optional
+        Settings of the server.
+    seed : object
+        The seed of the writers.
+    pause : float
+        The mean time between two transactions of a writer in seconds.
+    """
+    with Server(version, settings) as server:
+        prepare(server)
+        stream = SlotStream(folder, server, **(options or {}))
+        with SlotWatch(server, stream) as watch:
+            with writers(server, seed, pause):
+                yield server, stream
+            stream.options.pop("maxBytesPerTrigger", None)  # so that the rest is read soon
+            assert stream.run() == "ended"
+        expected = history(server)
+        assert_right(expected, stream.batches())
+        assert watch.confirmed == stream.committed_lsn(), "the end did not confirm what it read"
+        assert stream.committed_lsn() > expected[-1].commit_version

@@ -1,0 +1,155 @@
+"""A stream of a slot has every change once and in order, whatever is killed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from support.postgres_binaries import NEWEST, VERSIONS
+from support.slot_kills import KILLS, Kill, end_walsender, walsender
+from support.slot_points import POINTS, Progress, kill_at
+from support.slot_proof import proven
+
+pytestmark = pytest.mark.slot
+
+CLUSTER = "local-cluster[2,1,512]"
+CLUSTER_SETTINGS = {"spark.executor.memory": "512m"}
+
+# Each micro-batch has few transactions, and many of them end in the middle of one.
+SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_driver_is_killed_again_and_again(tmp_path: Path, version: int) -> None:
+    dice = random.Random(f"driver {version}")
+    with proven(tmp_path, version, options=SMALL_BATCHES, seed="driver") as (_, stream):
+        for _ in range(4):
+            with stream.running() as process:
+                process.wait_for_batches(dice.randint(1, 5))
+                time.sleep(dice.random() / 2)
+                process.kill()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_driver_is_killed_between_two_steps(tmp_path: Path, version: int) -> None:
+    with proven(tmp_path, version, options=SMALL_BATCHES, seed="steps") as (_, stream):
+        for point in POINTS:
+            with stream.running() as process:
+                kill_at(process, stream, point)
+
+
+@pytest.mark.parametrize("kill", KILLS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_server_ends(tmp_path: Path, version: int, kill: Kill) -> None:
+    with proven(tmp_path, version, options=SMALL_BATCHES, seed=kill.__name__) as (server, stream):
+        for _ in range(2):
+            with stream.running() as process:
+                process.wait_for_batches(3)
+                kill(server)
+                assert process.survives() or kill is not end_walsender
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
+def test_executor_is_killed(tmp_path: Path, version: int) -> None:
+    with (
+        proven(tmp_path, version, options=SMALL_BATCHES, seed="executor") as (_, stream),
+        stream.running(master=CLUSTER, settings=CLUSTER_SETTINGS) as process,
+    ):
+        for _ in range(3):
+            process.wait_for_batches(3)
+            for executor in process.executors():
+                executor.kill()
+                process.wait_for_batches(2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_client_is_suspended(tmp_path: Path, version: int) -> None:
+    """The server gives up the client, which then goes on where it was."""
+    settings = {"wal_sender_timeout": "1s"}
+    with (
+        proven(tmp_path, version, settings=settings, seed="suspended") as (_, stream),
+        stream.running() as process,
+    ):
+        process.wait_for_batches(3)
+        process.suspend()
+        time.sleep(4)
+        process.resume()
+        process.survives()
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
+def test_sink_is_slower_than_the_timeout_of_the_server(tmp_path: Path, version: int) -> None:
+    """The source keeps the connection alive while the sink sleeps in the middle of a batch."""
+    settings = {"wal_sender_timeout": "1s"}
+    with (
+        proven(tmp_path, version, settings=settings, seed="slow") as (server, stream),
+        stream.running(milliseconds_a_row=20) as process,
+    ):
+        process.wait_until(lambda: Progress(stream, process).planned >= 0)
+        first = walsender(server)
+        for _ in range(20):
+            time.sleep(0.5)
+            assert walsender(server) == first
+        assert process.survives(batches=0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fast_shutdown_does_not_wait_for_a_sleeping_sink(tmp_path: Path, version: int) -> None:
+    with proven(tmp_path, version, seed="shutdown") as (server, stream):
+        with stream.running(milliseconds_a_row=1000) as process:
+            process.wait_until(lambda: Progress(stream, process).planned >= 0)
+            insert = "INSERT INTO journal SELECT 9, i, repeat('x', 1000) FROM generate_series"
+            server.execute(f"{insert}(1, 50000) AS i")
+            time.sleep(1)
+            began = time.monotonic()
+            server.stop_fast()
+            assert time.monotonic() - began < 15
+        server.start_again()
+
+
+def test_speculation(tmp_path: Path) -> None:
+    settings = {
+        **CLUSTER_SETTINGS,
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.task.duration.threshold": "1s",
+    }
+    with (
+        proven(tmp_path, seed="speculation") as (_, stream),
+        stream.running(master=CLUSTER, settings=settings, milliseconds_a_row=20) as process,
+    ):
+        process.wait_for_batches(4)
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
+def test_batches_end_in_the_middle_of_records(tmp_path: Path, version: int) -> None:
+    options = {"maxBytesPerTrigger": "300", "idleInterval": "10ms"}
+    with (
+        proven(tmp_path, version, options=options, seed="split", pause=0.5) as (_, stream),
+        stream.running() as process,
+    ):
+        process.wait_for_batches(60)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_checkpoint_of_yesterday(tmp_path: Path, version: int) -> None:
+    """The slot has moved past it, so some changes are lost for it."""
+    yesterday = tmp_path / "yesterday"
+    with proven(tmp_path, version, seed="yesterday") as (_, stream):
+        time.sleep(1)
+        assert stream.run() == "ended"
+        shutil.copytree(stream.checkpoint, yesterday)
+        early = stream.batches()
+        time.sleep(1)
+        assert stream.run() == "ended"
+        late = stream.batches()
+        today = stream.checkpoint.rename(tmp_path / "today")
+        yesterday.rename(stream.checkpoint)
+        assert "PGOUTPUT_" in stream.run()
+        assert stream.batches() == late != early
+        shutil.rmtree(stream.checkpoint)
+        today.rename(stream.checkpoint)
