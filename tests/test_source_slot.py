@@ -239,6 +239,8 @@ def test_an_interrupt_ends_the_wait_for_a_new_slot(server: Server, client: Sourc
         wait_until(lambda: server.execute(waiting))
         found = creation.waitsFor(client.sql, server.value(waiting)).get()
         assert str(writer.info.backend_pid) in found
+        with fails("PGOUTPUT_SLOT_NOT_READY", "'never' is being made by the process"):
+            check(client, "never", LATER)
         interrupt(client, "io.sparkpgoutput.source.slot.SlotCreation")
         creating.join(10)
         assert not creating.is_alive()
@@ -274,7 +276,7 @@ def test_a_standby_that_holds_a_slot_back(server: Server, client: SourceClient) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("version", [16, NEWEST])
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
 def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
     with Server(version) as server, server.standby() as standby:
         standby.catch_up()

@@ -17,4 +17,10 @@ object Lsn {
       Some(java.lang.Long.parseLong(high, 16) << 32 | java.lang.Long.parseLong(low, 16))
     case _ => None
   }
+
+  /** Tells if the first LSN is below the second. */
+  def isBelow(lsn: Long, other: Long): Boolean = java.lang.Long.compareUnsigned(lsn, other) < 0
+
+  def min(lsn: Long, other: Long): Long = if (isBelow(lsn, other)) lsn else other
+  def max(lsn: Long, other: Long): Long = if (isBelow(lsn, other)) other else lsn
 }

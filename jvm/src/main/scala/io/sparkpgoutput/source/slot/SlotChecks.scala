@@ -1,5 +1,6 @@
 package io.sparkpgoutput.source.slot
 
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
 /**
@@ -34,9 +35,9 @@ object SlotChecks {
     val found = state.getOrElse(throw SlotError.gone(kept, start))
     checkKind(found, server)
     found.confirmedFlush
-      .filter(java.lang.Long.compareUnsigned(_, start) > 0)
+      .filter(Lsn.isBelow(start, _))
       .foreach(confirmed => throw SlotError.moved(kept.slot, start, confirmed))
-    if (java.lang.Long.compareUnsigned(start, found.flushLsn) > 0)
+    if (Lsn.isBelow(found.flushLsn, start))
       throw SlotError.serverBehind(kept.slot, start, found.flushLsn)
     found
   }
@@ -47,6 +48,7 @@ object SlotChecks {
     if (state.isInvalidated) throw SlotError.invalidated(state)
     if (state.temporary) throw SlotError.temporary(state)
     if (state.twoPhase) throw SlotError.twoPhase(state)
+    if (state.confirmedFlush.isEmpty) throw SlotError.notReady(state)
   }
 
   /**
@@ -77,15 +79,24 @@ object SlotChecks {
       start: Long
   ): Seq[Int] =
     history.switches.get(kept.timelines.last) match {
-      case Some(switch) if java.lang.Long.compareUnsigned(start, switch) <= 0 =>
-        kept.timelines :+ timeline
+      case Some(switch) if !Lsn.isBelow(switch, start) => kept.timelines :+ timeline
       case switch => throw SlotError.timeline(kept, timeline, switch, start)
     }
 
-  /** Checks that the publications exist. PostgreSQL 18 skips a missing one without an error. */
-  def publications(connection: ServerConnection, names: Seq[String]): Unit = {
-    val existing = connection.query("SELECT pubname FROM pg_publication")(_.getString(1)).toSet
-    val missing = names.filterNot(existing)
+  /**
+   * Checks that the publications exist. PostgreSQL 18 skips a missing one without an error.
+   *
+   * @return
+   *   the oids of the publications: a publication that was dropped and made again has another one
+   */
+  def publications(connection: ServerConnection, names: Seq[String]): Map[String, Long] = {
+    val existing = connection
+      .query("SELECT pubname, oid::bigint FROM pg_publication")(row =>
+        row.getString(1) -> row.getLong(2)
+      )
+      .toMap
+    val missing = names.filterNot(existing.contains)
     if (missing.nonEmpty) throw SlotError.publicationsNotFound(missing)
+    names.map(name => name -> existing(name)).toMap
   }
 }

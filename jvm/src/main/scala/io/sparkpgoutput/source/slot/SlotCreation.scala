@@ -6,7 +6,7 @@ import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException}
 
 import scala.util.Try
 
-import org.slf4j.LoggerFactory
+import org.apache.spark.internal.Logging
 
 import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerConnection}
 
@@ -14,13 +14,12 @@ import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerCon
  * Makes a slot. A new slot begins where no transaction is open, so the server waits for the end of
  * all transactions that are open then.
  */
-object SlotCreation {
+object SlotCreation extends Logging {
   private val ApplicationName = "spark-pgoutput"
   private val FirstVersionWithFailover = 17
   private val DuplicateObject = "42710"
   private val SecondsBetweenWarnings = 10L
   private val SecondsToCancel = 10L
-  private val log = LoggerFactory.getLogger(getClass)
 
   /**
    * Makes a slot, and waits until it is ready. It does nothing if the slot exists. An interrupt of the
@@ -83,21 +82,26 @@ object SlotCreation {
     val watcher = Connections.open(address, ApplicationName)
     try
       waitsFor(watcher, pid).foreach { blocking =>
-        log.warn(s"The server makes the slot '$slot', but waits for the end of $blocking.")
+        logWarning(s"The server makes the slot '$slot', but waits for the end of $blocking.")
       }
     finally watcher.abort()
-  }.failed.foreach(error => log.debug(s"Nothing is known of the wait for the slot '$slot'", error))
+  }.failed.foreach(error => logDebug(s"The wait for the slot '$slot' has no known reason", error))
 
   /** Names the transactions that a process waits for. */
   def waitsFor(connection: ServerConnection, pid: Int): Option[String] = {
     val blocking = connection.query("SELECT unnest(pg_blocking_pids(?))", pid)(_.getInt(1)).distinct
     // A prepared transaction has no process: pg_blocking_pids gives 0 for it.
     val (prepared, processes) = blocking.partition(_ == 0)
+    val isStandby = connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
     val named = Seq(
       Option.when(processes.nonEmpty)(
         s"the transactions of these processes: ${processes.mkString(", ")} (see pg_stat_activity)"
       ),
-      Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)")
+      Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)"),
+      Option.when(isStandby)(
+        "the transactions that are open on the primary server, which tells them by " +
+          "SELECT pg_log_standby_snapshot()"
+      )
     ).flatten
     Option.when(named.nonEmpty)(named.mkString(" and of "))
   }

@@ -30,14 +30,31 @@ private[source] object SlotError {
       s"${Lsn.format(start)}. The server does not keep the changes after it, so they are lost. $Again"
   )
 
-  def invalidated(state: SlotState): SourceException = {
-    val reason = state.invalidationReason.fold("")(reason => s" ($reason)")
-    new SourceException(
-      "PGOUTPUT_SLOT_INVALIDATED",
-      "55000",
-      s"The server has invalidated the slot '${state.name}'$reason and has removed WAL that the slot " +
-        s"needs, so changes are lost. $Again Before, set max_slot_wal_keep_size to a greater value."
-    )
+  def notReady(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_NOT_READY",
+    "55000",
+    s"The slot '${state.name}' is being made" +
+      state.holder.fold("")(holder => s" by the process ${holder.pid} of the server") +
+      ", which waits for the end of all transactions that are open. Try again when it is ready."
+  )
+
+  def invalidated(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_INVALIDATED",
+    "55000",
+    s"The server has invalidated the slot '${state.name}'" +
+      state.invalidationReason.fold("")(reason => s" ($reason)") +
+      state.confirmedFlush.fold("")(lsn =>
+        s". Its changes after the LSN ${Lsn.format(lsn)} are lost"
+      ) +
+      s". ${preventive(state)} $Again"
+  )
+
+  /** The setting that keeps the server from invalidating the slot again. */
+  private def preventive(state: SlotState) = state.invalidationReason match {
+    case Some("idle_timeout")           => "Set idle_replication_slot_timeout to a greater value."
+    case Some("wal_level_insufficient") => "Set wal_level to logical on the primary server."
+    case Some("rows_removed")           => "Set hot_standby_feedback to on."
+    case _                              => "Set max_slot_wal_keep_size to a greater value."
   }
 
   def moved(slot: String, start: Long, confirmed: Long): SourceException = new SourceException(
@@ -129,14 +146,27 @@ private[source] object SlotError {
     )
   }
 
-  def publicationsNotFound(names: Seq[String]): SourceException = new SourceException(
-    "PGOUTPUT_PUBLICATION_NOT_FOUND",
-    "42704",
+  def publicationsNotFound(names: Seq[String]): SourceException = publicationNotFound(
     (if (names.length == 1) s"The publication '${names.head}' does not exist. "
-     else s"The publications ${names.map(name => s"'$name'").mkString(", ")} do not exist. ") +
-      s"Make it before the first change that you want to read: CREATE PUBLICATION " +
-      s"${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
+     else s"The publications ${quoted(names)} do not exist. ") +
+      "The server would leave out the changes of their tables. Before you start the query, run: " +
+      s"CREATE PUBLICATION ${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
   )
+
+  /**
+   * PostgreSQL 14 to 17 look up the publications as of each change, and fail if one did not exist
+   * then. To make it again does not help.
+   */
+  def publicationNotThere(publications: Seq[String], error: SQLException): SourceException =
+    publicationNotFound(
+      s"One of the publications ${quoted(publications)} did not exist when a table was changed, so the " +
+        s"server cannot send the change: ${text(error)}. If the publication was made after the slot, " +
+        "make a new slot and start the query with a new checkpoint. If it was dropped since, its " +
+        s"changes are lost. $Again"
+    )
+
+  private def publicationNotFound(text: String) =
+    new SourceException("PGOUTPUT_PUBLICATION_NOT_FOUND", "42704", text)
 
   def noFailover(version: Int, first: Int): SourceException = new SourceException(
     "PGOUTPUT_SERVER_VERSION",
@@ -148,8 +178,13 @@ private[source] object SlotError {
   def notCreated(slot: String, error: SQLException): SourceException = new SourceException(
     "PGOUTPUT_SLOT_NOT_CREATED",
     Option(error.getSQLState).getOrElse("55000"),
-    s"The server did not make the slot '$slot': ${error.getMessage}"
+    s"The server did not make the slot '$slot': ${text(error)}"
   )
+
+  private def quoted(names: Seq[String]) = names.map(name => s"'$name'").mkString(", ")
+
+  /** The server's text and its hint on one line. */
+  private def text(error: SQLException) = error.getMessage.replaceAll("\\s*\n\\s*", " ")
 
   private def literal(text: String) = text.replace("'", "''")
 }
