@@ -57,6 +57,55 @@ class FoldersSuite extends AnyFunSuite {
     "source.connection" -> Set("protocol"),
     "source.table" -> Set("types", "types.registry", "changes", "source", "source.connection"),
     "source.slot" -> Set("protocol", "source", "source.connection"),
+    "source.table" -> Set(
+      "protocol",
+      "types",
+      "types.registry",
+      "changes",
+      "source",
+      "source.connection"
+    ),
+    "source.output" -> Set(
+      "errors",
+      "protocol",
+      "changes.transactions",
+      "changes.rows",
+      "changes.batch"
+    ),
+    "source.session" ->
+      Set("protocol", "source", "source.connection", "source.slot", "source.output"),
+    "source.reader" -> Set("protocol", "source.output", "source.session"),
+    "source.options" -> Set("options", "changes", "changes.sql", "source", "source.connection"),
+    "source.stream" -> Set(
+      "errors",
+      "protocol",
+      "source",
+      "source.connection",
+      "source.slot",
+      "source.output",
+      "source.session",
+      "source.reader",
+      "source.options"
+    ),
+    "source.batch" -> Set(
+      "source.connection",
+      "source.slot",
+      "source.output",
+      "source.session",
+      "source.reader",
+      "source.options"
+    ),
+    "source.sql" -> Set(
+      "changes",
+      "changes.rows",
+      "source.connection",
+      "source.output",
+      "source.table",
+      "source.options",
+      "source.reader",
+      "source.batch",
+      "source.stream"
+    ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set("options", "sql", "decode.sql", "rows.sql", "changes.sql", "optimizer")
   )

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source
 
+import org.apache.spark.sql.types.StructType
+
 import io.sparkpgoutput.errors.PgOutputException
 
 /** A slot cannot be read, or not without a gap. */
@@ -8,6 +10,36 @@ final class SourceException(condition: String, sqlState: String, text: String)
 
 /** The errors of reading a slot. Each says what is lost, if anything, and what to do. */
 object SourceError {
+
+  def option(problem: String): SourceException =
+    new SourceException("PGOUTPUT_SOURCE_OPTION", "22023", problem)
+
+  def unknownOffset(json: String): SourceException = new SourceException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The checkpoint has the offset $json, which is not one of this source. Use the checkpoint of this " +
+      "query, or start with a new checkpoint."
+  )
+
+  def noIdentity(folder: String): SourceException = new SourceException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The checkpoint lacks the files of this source in $folder, so nothing says which slot it is of. " +
+      "Restore the folder, or start with a new checkpoint."
+  )
+
+  def schemaChanged(kept: StructType, now: StructType): SourceException = new SourceException(
+    "PGOUTPUT_SCHEMA_CHANGED",
+    "42804",
+    s"The columns differ from those that the query started with. Then: ${kept.toDDL}. Now: ${now.toDDL}. " +
+      "To go on with the columns of then, set the options 'tables' and 'schema' in place of 'table'. To " +
+      "have the new columns, start with a new checkpoint."
+  )
+
+  def asyncProgress: SourceException = option(
+    "Asynchronous progress tracking is not supported: the server would forget changes that Spark has " +
+      "not committed. Remove the option asyncProgressTrackingEnabled."
+  )
 
   def slotInUse(slot: String, pid: Int, applicationName: String): SourceException =
     new SourceException(

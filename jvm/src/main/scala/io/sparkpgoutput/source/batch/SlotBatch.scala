@@ -1,0 +1,55 @@
+package io.sparkpgoutput.source.batch
+
+import java.util.UUID
+
+import scala.util.Using
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.read.{
+  Batch,
+  InputPartition,
+  PartitionReader,
+  PartitionReaderFactory
+}
+
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
+
+/** What a slot holds up to now. The slot stays as it is. */
+final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch {
+  override def planInputPartitions(): Array[InputPartition] =
+    Using.resource(new ServerClient(options.address, options.applicationName)) { server =>
+      val identity = server.replication(Server.of)
+      val state = server.query { sql =>
+        SlotChecks.publications(sql, options.publications)
+        SlotState.read(sql, options.slot)
+      }
+      val end = SlotChecks.readable(state, identity, options.slot).flushLsn
+      server.writeWal()
+      Array(CopiedSlotPartition(settings, end, output))
+    }
+
+  private def settings = SessionSettings(
+    options.address,
+    options.slot,
+    UUID.randomUUID().toString,
+    options.slot,
+    options.publications,
+    options.binary
+  )
+
+  override def createReaderFactory(): PartitionReaderFactory = CopiedSlotReaderFactory
+}
+
+/** All of a slot up to an LSN. */
+final case class CopiedSlotPartition(settings: SessionSettings, end: Long, output: SlotOutput)
+    extends InputPartition
+
+/** Makes the reader on an executor. */
+object CopiedSlotReaderFactory extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
+}

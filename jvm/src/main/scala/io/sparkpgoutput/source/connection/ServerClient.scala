@@ -1,0 +1,47 @@
+package io.sparkpgoutput.source.connection
+
+import java.sql.SQLException
+
+import scala.util.Using
+
+/** The driver's connections to a server. The ordinary one stays, and is opened again if it is lost. */
+final class ServerClient(address: ServerAddress, applicationName: String) extends AutoCloseable {
+  private var connection: Option[ServerConnection] = None
+
+  /** Runs a query, a second time on a new connection if the old one is lost. */
+  def query[T](run: ServerConnection => T): T =
+    try run(connection.getOrElse(open()))
+    catch {
+      case error: SQLException if connection.isDefined && isLost(error) =>
+        close()
+        run(open())
+    }
+
+  /** Runs commands on a replication connection of their own. */
+  def replication[T](run: ReplicationConnection => T): T =
+    Using.resource(Connections.openReplication(address, applicationName))(run)
+
+  /**
+   * Writes WAL, so that the present end of the WAL, which can lie inside a record, is passed soon. A
+   * standby cannot write. There, the primary's next record does it.
+   */
+  def writeWal(): Unit =
+    query(_.query("SELECT CASE WHEN NOT pg_is_in_recovery() THEN txid_current() END")(_ =>
+      ()
+    )): Unit
+
+  /** Connection exceptions, and the ends of sessions by the administrator or by a crash. */
+  private def isLost(error: SQLException) =
+    Option(error.getSQLState).exists(state => state.startsWith("08") || state.startsWith("57P"))
+
+  private def open() = {
+    val made = Connections.open(address, applicationName)
+    connection = Some(made)
+    made
+  }
+
+  override def close(): Unit = {
+    connection.foreach(_.abort())
+    connection = None
+  }
+}

@@ -1,0 +1,221 @@
+package io.sparkpgoutput.source.options
+
+import java.time.Duration
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+import io.sparkpgoutput.changes.sql.ChangesOptions
+import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
+import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.source.connection.ServerAddress
+
+/**
+ * The options of `format("pgoutput")`.
+ *
+ * @param asMessages
+ *   true returns the messages; false returns the changes of tables
+ * @param maxBytesPerTrigger
+ *   the greatest size of a batch, in bytes of WAL
+ * @param idleInterval
+ *   the time from a batch without rows to the next one
+ * @param table
+ *   the one table whose columns are those of the source, as the server's catalog has them
+ * @param changes
+ *   the options that `pgoutput_changes` has too
+ */
+final case class SourceOptions(
+    url: String = "",
+    user: Option[String] = None,
+    password: Option[String] = None,
+    slot: String = "",
+    publications: Seq[String] = Nil,
+    asMessages: Boolean = false,
+    binary: Boolean = false,
+    maxBytesPerTrigger: Long = 1L << 30,
+    idleInterval: Duration = Duration.ofSeconds(1),
+    createSlot: Boolean = false,
+    failover: Boolean = false,
+    table: Option[TableName] = None,
+    changes: ChangesOptions = ChangesOptions()
+) {
+  def address: ServerAddress = ServerAddress(url, user, password)
+
+  /** What `pg_stat_activity` shows of the connections that read the catalog. */
+  def applicationName: String = s"spark-pgoutput (slot $slot)"
+
+  override def toString: String = s"slot $slot at ${address.shown}"
+}
+
+object SourceOptions {
+  private val list: OptionList[SourceOptions] = new OptionList(
+    SourceOptions(),
+    Seq(
+      required("url", "a URL of PostgreSQL's JDBC driver", "Where the server is.")((options, url) =>
+        options.copy(url = url)
+      ),
+      OptionSpec.text[SourceOptions]("user", "a role", "the URL's", "The role that connects.")(
+        (options, user) => options.copy(user = Some(user))
+      ),
+      OptionSpec.text[SourceOptions](
+        "password",
+        "a text",
+        "the URL's, or that of a pgpass file",
+        "The password of the role."
+      )((options, password) => options.copy(password = Some(password))),
+      required(
+        "slot",
+        "the name of a slot",
+        "The logical replication slot with the plugin pgoutput."
+      )((options, slot) => options.copy(slot = slot)),
+      OptionSpec.parsed[SourceOptions, Seq[String]](
+        "publication",
+        "names, with commas between them",
+        Required,
+        "The publications whose tables are read."
+      )(names)((options, publications) => options.copy(publications = publications)),
+      OptionSpec.choice[SourceOptions, Boolean](
+        "output",
+        "changes",
+        "What the source returns: the changes of tables, or the messages of pgoutput."
+      )("changes" -> false, "messages" -> true)((options, asMessages) =>
+        options.copy(asMessages = asMessages)
+      ),
+      flag("binary", "Asks the server for binary values.")((options, binary) =>
+        options.copy(binary = binary)
+      ),
+      OptionSpec.parsed[SourceOptions, Long](
+        "maxBytesPerTrigger",
+        "a size such as 512m or 2g, at least 1 byte",
+        "1g",
+        "The greatest size of a batch, in bytes of WAL. A transaction is never split."
+      )(text => Try(JavaUtils.byteStringAsBytes(text)).toOption.filter(_ > 0))((options, bytes) =>
+        options.copy(maxBytesPerTrigger = bytes)
+      ),
+      OptionSpec.parsed[SourceOptions, Duration](
+        "idleInterval",
+        "a time such as 500ms or 10s",
+        "1s",
+        "The time from a batch without rows to the next batch."
+      )(text =>
+        Try(Duration.ofMillis(JavaUtils.timeStringAsMs(text))).toOption.filterNot(_.isNegative)
+      )((options, interval) => options.copy(idleInterval = interval)),
+      flag(
+        "createSlot",
+        "Makes the slot when a stream starts for the first time, if there is none."
+      )((options, createSlot) => options.copy(createSlot = createSlot)),
+      flag(
+        "failover",
+        "Makes a slot that is synchronized to standbys. It needs PostgreSQL 17 and createSlot."
+      )((options, failover) => options.copy(failover = failover)),
+      OptionSpec[SourceOptions](
+        "table",
+        "one name such as public.orders or \"My\".\"Table\"",
+        "none: the option schema or row applies",
+        "The one table whose changes are wanted, with the columns that its publications send."
+      )(parseTable)
+    ) ++ ofChanges
+  )
+
+  /** The options as a table in Markdown, for the documentation and its tests. */
+  def markdown: String = list.markdown
+
+  final private val Required = "required"
+
+  /** Options that somebody could expect, and why there are none. */
+  private val refused: Map[String, String] = Map(
+    "encoding" -> "the server sends UTF-8 to this source.",
+    "datestyle" -> "the server sends dates in the style ISO to this source.",
+    "streaming" -> "the server sends whole transactions to this source.",
+    "twophase" -> "a prepared transaction comes when it is committed.",
+    "messages" -> "the messages of pg_logical_emit_message are not requested.",
+    "protoversion" -> "all versions of the protocol send the same to this source.",
+    "startingoffsets" -> "a stream begins where the slot is, or where its checkpoint is.",
+    "startingoffset" -> "a stream begins where the slot is, or where its checkpoint is.",
+    "driver" -> "the source has its own PostgreSQL driver.",
+    "dbtable" -> "set 'table' or 'tables'.",
+    "path" -> "set 'url' and 'slot'."
+  )
+
+  /**
+   * Reads the options.
+   *
+   * @throws SourceException
+   *   if one is missing, unknown or wrong
+   */
+  def parse(options: CaseInsensitiveStringMap): SourceOptions = {
+    val entries = options.asCaseSensitiveMap.asScala.toSeq.sortBy(_._1)
+    entries.map(_._1).foreach { name =>
+      refused.get(name.toLowerCase(Locale.ROOT).replace("_", "")).foreach { reason =>
+        throw SourceError.option(s"There is no option '$name': $reason")
+      }
+    }
+    list.parse(entries).flatMap(check).fold(problem => throw SourceError.option(problem), identity)
+  }
+
+  private def check(options: SourceOptions): Either[String, SourceOptions] = {
+    import options._
+    def excluded(one: String, other: String) =
+      s"The options '$one' and '$other' exclude each other."
+    val row = changes.asVariant.isDefined
+    Seq(
+      url.isEmpty -> "The option 'url' is missing: set it to the server's JDBC URL.",
+      slot.isEmpty -> "The option 'slot' is missing: set it to the name of a replication slot.",
+      publications.isEmpty ->
+        "The option 'publication' is missing: set it to the names of the publications.",
+      (table.isDefined && changes.schema.isDefined) -> excluded("table", "schema"),
+      (table.isDefined && row) -> excluded("table", "row"),
+      (table.isDefined && changes.tables.isDefined) -> excluded("table", "tables"),
+      (changes.schema.isDefined && row) -> excluded("schema", "row"),
+      (changes.schema.isDefined && changes.tables.isEmpty) ->
+        "The option 'schema' needs the option 'tables', with the table that has this schema.",
+      (asMessages && (table.isDefined || row || changes != ChangesOptions())) ->
+        "With output 'messages', the options for tables, columns and values have no effect: leave them out.",
+      (failover && !createSlot) -> "The option 'failover' needs the option 'createSlot'."
+    ).collectFirst { case (true, problem) => problem }.toLeft(options)
+  }
+
+  /** The options of `pgoutput_changes`, but for those that say which messages to read. */
+  private def ofChanges: Seq[OptionSpec[SourceOptions]] = ChangesOptions.list.specs
+    .filterNot(spec => aboutMessages.contains(spec.name))
+    .map(_.within[SourceOptions](_.changes)((options, changes) => options.copy(changes = changes)))
+
+  private def aboutMessages = Set(
+    "data",
+    "source",
+    "after",
+    "relations",
+    "incomplete",
+    "abandon",
+    "encoding",
+    "dateStyle"
+  )
+
+  private def required(name: String, values: String, description: String)(
+      set: (SourceOptions, String) => SourceOptions
+  ) = OptionSpec.text[SourceOptions](name, values, Required, description)(set)
+
+  private def flag(name: String, description: String)(
+      set: (SourceOptions, Boolean) => SourceOptions
+  ) = OptionSpec.choice[SourceOptions, Boolean](name, "false", description)(
+    "true" -> true,
+    "false" -> false
+  )(set)
+
+  private def names(list: String): Option[Seq[String]] = {
+    val names = list.split(",", -1).map(_.trim).toSeq
+    Option.when(names.forall(_.nonEmpty) && names.distinct == names)(names)
+  }
+
+  private def parseTable(options: SourceOptions, entry: OptionEntry) =
+    TablePattern.parse(entry.value) match {
+      case Right(Seq(TablePattern(namespace, Some(name)))) =>
+        Right(options.copy(table = Some(TableName(namespace, name))))
+      case _ => Left(entry.invalid("one name such as public.orders or \"My\".\"Table\""))
+    }
+}

@@ -1,0 +1,145 @@
+package io.sparkpgoutput.source.output
+
+import java.util.Arrays
+
+import scala.annotation.switch
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+
+import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{BigEndian, TextEncoding}
+
+/**
+ * Makes a row of each message. The server describes a table and its types once a session. In the rows,
+ * each batch has a table's Relation message, and the Type messages of its columns, before the first
+ * change of the table, and again only where they differ. So a batch can be read by itself, and a
+ * message has the same ordinal whenever the batch is read.
+ *
+ * @param fields
+ *   the ordinals of the fields of [[MessageFields]] that rows have
+ */
+final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[InternalRow] {
+  import MessageRows._
+
+  private val decoder = new RelationDecoder(TextEncoding.Utf8)
+  private val relations = mutable.LongMap.empty[Definition]
+  private val types = mutable.LongMap.empty[Array[Byte]]
+
+  /** The types that this batch has. */
+  private val writtenTypes = mutable.LongMap.empty[Array[Byte]]
+  private var batch = 0
+  private var lsn = 0L
+  private var xid = 0L
+  private var ordinal = 0L
+  private val pending = mutable.ArrayDeque.empty[Array[Byte]]
+
+  override def startBatch(): Unit = {
+    batch += 1
+    writtenTypes.clear()
+  }
+
+  override def message(message: Array[Byte]): Iterator[InternalRow] = {
+    try read(message)
+    catch { case _: IndexOutOfBoundsException => throw malformed(message) }
+    this
+  }
+
+  private def read(message: Array[Byte]): Unit = (message(0).toChar: @switch) match {
+    case Tag.Begin    => begin(message)
+    case Tag.Relation => relation(message)
+    case Tag.Type     => types.update(oid(message, 1), message)
+    case Tag.Insert | Tag.Update | Tag.Delete =>
+      define(oid(message, 1))
+      pending.append(message)
+    case Tag.Truncate =>
+      // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
+      (0 until BigEndian.int32(message, 1)).foreach(index => define(oid(message, 6 + 4 * index)))
+      pending.append(message)
+    // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
+    case Tag.StreamAbort => ()
+    case _               => pending.append(message)
+  }
+
+  /** Begin: Int64 LSN of the commit; Int64 timestamp of the commit; Int32 xid. */
+  private def begin(message: Array[Byte]): Unit = {
+    lsn = BigEndian.int64(message, 1)
+    xid = BigEndian.int32(message, 1 + 2 * 8) & 0xffffffffL
+    ordinal = 0
+    pending.append(message)
+  }
+
+  private def relation(message: Array[Byte]): Unit = {
+    val id = oid(message, 1)
+    val columns = decoder.relation(SchemaMessage(id, 0, message, inStream = false)).columns
+    val used = columns.map(_.typeId).distinct.flatMap(oid => types.get(oid).map(oid -> _))
+    val sent = new Definition(message, used)
+    if (!relations.get(id).exists(_.isSame(sent))) relations.update(id, sent)
+  }
+
+  /** Puts the messages that describe a table in front of its first change in the batch. */
+  private def define(oid: Long): Unit = {
+    val definition = relations.getOrNull(oid)
+    // A change without a Relation message is an error of the reader of the messages.
+    if (definition != null && definition.batch != batch) {
+      definition.batch = batch
+      definition.types.foreach { case (typeId, message) =>
+        if (!writtenTypes.get(typeId).exists(Arrays.equals(_, message))) {
+          writtenTypes.update(typeId, message)
+          pending.append(message)
+        }
+      }
+      pending.append(definition.message)
+    }
+  }
+
+  override def hasNext: Boolean = pending.nonEmpty
+
+  override def next(): InternalRow = {
+    val row = new GenericInternalRow(fields.length)
+    val data = pending.removeHead()
+    var index = 0
+    while (index < fields.length) {
+      row.update(index, value(fields(index), data))
+      index += 1
+    }
+    ordinal += 1
+    row
+  }
+
+  private def value(field: Int, data: Array[Byte]): Any = field match {
+    case MessageFields.LSN     => lsn
+    case MessageFields.ORDINAL => ordinal
+    case MessageFields.XID     => xid
+    case _                     => data
+  }
+
+  private def malformed(message: Array[Byte]) = new MalformedMessageException(
+    s"a message of ${message.length} bytes in the transaction with xid $xid is too short."
+  )
+}
+
+private object MessageRows {
+  private def oid(message: Array[Byte], at: Int) = BigEndian.int32(message, at) & 0xffffffffL
+
+  /**
+   * A Relation message, and the Type messages of its columns.
+   *
+   * @param batch
+   *   the number of the last batch that has the definition
+   */
+  final private class Definition(
+      val message: Array[Byte],
+      val types: Seq[(Long, Array[Byte])]
+  ) {
+    var batch = 0
+
+    def isSame(other: Definition): Boolean =
+      Arrays.equals(message, other.message) && types.length == other.types.length &&
+        types.zip(other.types).forall { case ((_, one), (_, two)) => Arrays.equals(one, two) }
+  }
+}

@@ -1,0 +1,81 @@
+package io.sparkpgoutput.source.session
+
+import java.util.concurrent.TimeUnit
+
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.{Connections, ServerConnection}
+import io.sparkpgoutput.source.slot.SlotState
+
+/** Ends the session of a source at the end of a query. */
+object SessionEnd extends Logging {
+  private val Limit = TimeUnit.SECONDS.toMillis(10)
+  final private val PauseMillis = 20L
+
+  /**
+   * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. It
+   * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
+   *
+   * @param committed
+   *   the LSN below which all is committed in Spark; 0 if that is not known
+   */
+  def end(settings: SessionSettings, committed: Long): Unit = {
+    val ending =
+      new Thread(() => endNow(settings, committed), s"end of ${settings.applicationName}")
+    ending.setDaemon(true)
+    ending.start()
+    try ending.join(Limit)
+    catch { case _: InterruptedException => Thread.currentThread().interrupt() }
+  }
+
+  private def endNow(settings: SessionSettings, committed: Long): Unit =
+    try {
+      SlotSessions.close(settings.id)
+      Using.resource(Connections.open(settings.address, s"${settings.applicationName} (end)")) {
+        sql =>
+          val state = freeSlot(sql, settings)
+          state.foreach { slot =>
+            val confirmed = slot.confirmedFlush.getOrElse(0L)
+            if (Lsn.isBelow(confirmed, committed) && !Lsn.isBelow(slot.flushLsn, committed))
+              confirm(sql, settings, committed)
+          }
+      }
+    } catch {
+      case NonFatal(error) =>
+        logWarning(s"The slot ${settings.slot} was not told what is committed: ${error.getMessage}")
+    }
+
+  /** Ends the session that has the slot, if it is of this source. None if it is somebody else's. */
+  private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
+    var state = SlotState.read(sql, settings.slot)
+    while (state.flatMap(_.holder).exists(_.applicationName == settings.applicationName)) {
+      state.flatMap(_.holder).foreach { holder =>
+        sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ())
+      }
+      Thread.sleep(PauseMillis)
+      state = SlotState.read(sql, settings.slot)
+    }
+    state.filter(_.holder.isEmpty)
+  }
+
+  private def confirm(sql: ServerConnection, settings: SessionSettings, committed: Long): Unit = {
+    val connection = Connections.openReplication(settings.address, settings.applicationName)
+    try {
+      val copy = connection.start(settings.slot, committed, settings.pluginOptions)
+      val update = ReplicationProtocol.statusUpdate(committed, committed, 0, askReply = false)
+      copy.writeToCopy(update, 0, update.length)
+      copy.flushCopy()
+      while (
+        SlotState.read(sql, settings.slot).flatMap(_.confirmedFlush).exists(Lsn.isBelow(
+          _,
+          committed
+        ))
+      )
+        Thread.sleep(PauseMillis)
+    } finally connection.abort()
+  }
+}

@@ -1,0 +1,39 @@
+package io.sparkpgoutput.source.session
+
+import io.sparkpgoutput.source.connection.ServerAddress
+
+/**
+ * What a session reads.
+ *
+ * @param id
+ *   the UUID of the source, which its checkpoint keeps
+ * @param run
+ *   the UUID of this start of the query
+ * @param binary
+ *   true asks the server for binary values
+ */
+final case class SessionSettings(
+    address: ServerAddress,
+    id: String,
+    run: String,
+    slot: String,
+    publications: Seq[String],
+    binary: Boolean
+) {
+
+  /** What `pg_stat_activity` shows. It tells others whose session holds the slot. */
+  def applicationName: String = SessionSettings.ApplicationName + id
+
+  /** The options of pgoutput. Transactions come whole, because `streaming` is not given. */
+  def pluginOptions: Seq[(String, String)] = Seq(
+    "proto_version" -> "1",
+    "publication_names" -> publications.map(SessionSettings.quoted).mkString(",")
+  ) ++ Option.when(binary)("binary" -> "true")
+}
+
+object SessionSettings {
+  final val ApplicationName = "spark-pgoutput "
+
+  /** An identifier in a list that PostgreSQL splits (`SplitIdentifierString`). */
+  private def quoted(name: String) = "\"" + name.replace("\"", "\"\"") + "\""
+}

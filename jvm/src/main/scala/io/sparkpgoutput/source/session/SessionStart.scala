@@ -1,0 +1,127 @@
+package io.sparkpgoutput.source.session
+
+import java.sql.SQLException
+import java.util.concurrent.TimeUnit
+
+import scala.annotation.tailrec
+import scala.util.Using
+
+import org.apache.spark.{TaskContext, TaskKilledException}
+
+import org.postgresql.copy.CopyDual
+
+import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.source.connection.{Connections, ReplicationConnection, ServerConnection}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState}
+
+/** Starts a session at the start of a batch, after all checks. */
+final class SessionStart private (read: BatchRead, sql: ServerConnection) {
+  import SessionStart._
+  import read.settings
+
+  private def start(patience: Long): KeptSession = {
+    val connection = Connections.openReplication(settings.address, settings.applicationName)
+    try {
+      val server = Server.of(connection)
+      SlotChecks.timeline(connection, server, read.identity, read.start)
+      SlotChecks.publications(sql, settings.publications)
+      checkSlot(server)
+      val copy = startReplication(connection, System.nanoTime() + patience)
+      // Nobody can move the slot from here on.
+      checkSlot(server)
+      val session =
+        new SlotSession(connection, copy, name(read), () => isShuttingDown, statusInterval)
+      session.start()
+      new KeptSession(session, read.output.rows(), read, read.start)
+    } catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
+  }
+
+  private def checkSlot(server: Server) =
+    SlotChecks.beforeReading(SlotState.read(sql, settings.slot), server, read.identity, read.start)
+
+  /** Waits for the slot if an earlier session of this source has it. */
+  @tailrec
+  private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual =
+    SlotState.read(sql, settings.slot).flatMap(_.holder) match {
+      case Some(holder) =>
+        if (holder.applicationName == settings.applicationName) endIfParked(holder)
+        else if (System.nanoTime() > deadline)
+          throw SourceError.slotInUse(settings.slot, holder.pid, holder.applicationName)
+        pause()
+        startReplication(connection, deadline)
+      case None =>
+        tryToStart(connection) match {
+          case Some(copy) => copy
+          case None =>
+            pause()
+            startReplication(connection, deadline)
+        }
+    }
+
+  /** None if the slot is in use: after a session has ended, it can be for some 30 ms. */
+  private def tryToStart(connection: ReplicationConnection): Option[CopyDual] =
+    try Some(connection.start(settings.slot, read.start, settings.pluginOptions))
+    catch { case error: SQLException if error.getSQLState == ObjectInUse => None }
+
+  /**
+   * Ends another session of this source, which is on another executor, unless a task reads from it.
+   * The server tells that only to a role with the rights of `pg_read_all_stats`. Without them, the
+   * first attempt of a task knows that the batch before is done, and a later attempt waits until the
+   * earlier one ends.
+   */
+  private def endIfParked(holder: SlotHolder): Unit = {
+    val isParked = holder.applyLsn match {
+      case Some(state) => state == SlotSession.Parked
+      case None        => Option(TaskContext.get()).forall(_.attemptNumber() == 0)
+    }
+    if (isParked) sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ()): Unit
+  }
+
+  /**
+   * The time between two status updates in nanoseconds. The server ends a session whose client has
+   * been silent for `wal_sender_timeout`.
+   */
+  private def statusInterval: Long = {
+    val timeout = sql
+      .query("SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'")(
+        _.getLong(1)
+      )
+      .head
+    if (timeout == 0) LongestStatusInterval
+    else TimeUnit.MILLISECONDS.toNanos(timeout / 4).min(LongestStatusInterval)
+  }
+
+  /** Asks on a connection of its own. A server that is shutting down refuses it. */
+  private def isShuttingDown: Boolean =
+    try Using.resource(Connections.open(settings.address, name(read)))(_ => false)
+    catch { case error: SQLException => error.getSQLState == CannotConnectNow }
+}
+
+object SessionStart {
+  final private val ObjectInUse = "55006"
+  final private val CannotConnectNow = "57P03"
+  private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
+  final private val PauseMillis = 20L
+
+  /**
+   * Starts a session.
+   *
+   * @param patience
+   *   the time in nanoseconds to wait for a slot that somebody else uses
+   */
+  def start(read: BatchRead, patience: Long): KeptSession =
+    Using.resource(Connections.open(read.settings.address, s"${name(read)} (checks)")) { sql =>
+      new SessionStart(read, sql).start(patience)
+    }
+
+  private def name(read: BatchRead) = s"spark-pgoutput slot ${read.settings.slot}"
+
+  private def pause(): Unit = {
+    Thread.sleep(PauseMillis)
+    if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
+  }
+}

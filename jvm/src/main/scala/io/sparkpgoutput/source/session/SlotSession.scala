@@ -1,0 +1,250 @@
+package io.sparkpgoutput.source.session
+
+import java.sql.SQLException
+import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.locks.LockSupport
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.apache.spark.{TaskContext, TaskKilledException}
+
+import org.postgresql.copy.CopyDual
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ReplicationConnection
+
+/**
+ * A replication session that reads one slot, for one batch after the other.
+ *
+ * A thread of its own owns the connection. The thread reads messages into a bounded queue, also while
+ * no task reads, and tells the server that the client lives, also while the queue is full. A task
+ * takes the messages. Only one task may use a session at a time.
+ *
+ * @param shutsDown
+ *   asks the server whether it is shutting down
+ * @param statusInterval
+ *   the time between two status updates in nanoseconds, well below `wal_sender_timeout`
+ */
+final class SlotSession(
+    connection: ReplicationConnection,
+    copy: CopyDual,
+    name: String,
+    shutsDown: () => Boolean,
+    statusInterval: Long
+) extends AutoCloseable {
+  import ReplicationProtocol._
+  import SlotSession._
+
+  private val queue = new LinkedBlockingQueue[MessageChunk]
+  private val queuedBytes = new AtomicLong
+
+  /** The end of the batch that a task reads; 0 while the session is parked. */
+  @volatile private var wanted = 0L
+
+  /** The LSN to confirm to the server; 0 if there is none. */
+  private val confirmation = new AtomicLong
+  @volatile private var closing = false
+  @volatile private var failure: Throwable = _
+  @volatile private var parkedSince = System.nanoTime()
+
+  /** The thread's chunk that is being filled. */
+  private val filling = mutable.ArrayBuffer.empty[Array[Byte]]
+  private var fillingBytes = 0L
+
+  /** An LSN below which the server has sent all commits. */
+  private var reached = 0L
+
+  /** What the task was told of `reached`. */
+  private var told = 0L
+  private var lastStatus = System.nanoTime()
+  private var lastQuestion = 0L
+
+  /** The state that the server was told last. */
+  private var announced = 0L
+
+  private val thread = new Thread(() => run(), name)
+  thread.setDaemon(true)
+
+  /** The task's chunk, and the messages of it that are taken. */
+  private var chunk = new MessageChunk(Array.empty, 0, 0)
+  private var taken = 0
+
+  /** Begins to read. */
+  def start(): Unit = thread.start()
+
+  /** Tells if the session can be used. */
+  def isOpen: Boolean = !closing && failure == null
+
+  /** Tells if somebody has ended the session with `pg_terminate_backend`. */
+  def wasTerminated: Boolean = failure match {
+    case error: SQLException => error.getSQLState == AdminShutdown
+    case _                   => false
+  }
+
+  /** Begins with a batch. */
+  def startBatch(end: Long): Unit = {
+    wanted = end
+    LockSupport.unpark(thread)
+  }
+
+  /** Ends a batch. The next one can go on. */
+  def park(): Unit = {
+    parkedSince = System.nanoTime()
+    wanted = 0
+  }
+
+  /** Tells the server that all below an LSN is safe, as soon as the server has sent all of it. */
+  def confirm(lsn: Long): Unit = confirmation.set(lsn)
+
+  /**
+   * Returns the next message of the batch, or null at its end. A Begin message at or above the end
+   * stays for the next batch.
+   */
+  def next(end: Long): Array[Byte] = {
+    while (taken == chunk.messages.length && Lsn.isBelow(chunk.reached, end)) take()
+    val message = if (taken < chunk.messages.length) chunk.messages(taken) else null
+    if (message == null || (isBegin(message) && !Lsn.isBelow(commitLsn(message), end))) null
+    else {
+      taken += 1
+      message
+    }
+  }
+
+  /** Waits for a chunk. A task that is killed is interrupted. */
+  private def take(): Unit = {
+    var next = queue.poll()
+    while (next == null) {
+      if (failure != null) throw failure
+      if (closing) throw new InterruptedException("The session was closed.")
+      if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
+      next = queue.poll(100, TimeUnit.MILLISECONDS)
+    }
+    queuedBytes.addAndGet(-next.bytes)
+    chunk = next
+    taken = 0
+  }
+
+  /** Ends the session at once. The slot is free some milliseconds later. */
+  override def close(): Unit = {
+    closing = true
+    LockSupport.unpark(thread)
+    abort()
+  }
+
+  private def abort(): Unit =
+    try connection.abort()
+    catch { case NonFatal(_) => () } // it is gone already
+
+  private def run(): Unit =
+    try while (!closing) step()
+    catch { case NonFatal(error) => failure = error }
+    finally abort()
+
+  private def step(): Unit = {
+    if (queuedBytes.get < QueueBytes) {
+      val message = copy.readFromCopy(false)
+      if (message == null) idle() else received(message)
+    } else full()
+    status()
+  }
+
+  private def received(message: Array[Byte]): Unit = message(0).toChar match {
+    case XLogData =>
+      val data = walData(message)
+      filling += data
+      fillingBytes += data.length + MessageOverhead
+      if (fillingBytes >= ChunkBytes) handOver()
+    case Keepalive =>
+      reached = Lsn.max(reached, keepaliveLsn(message))
+      if (wantsReply(message)) send(askReply = false)
+    case other =>
+      throw new IllegalStateException(s"the server sent a replication message '$other'.")
+  }
+
+  private def handOver(): Unit = {
+    queuedBytes.addAndGet(fillingBytes)
+    queue.put(new MessageChunk(filling.toArray, fillingBytes, reached))
+    filling.clear()
+    fillingBytes = 0
+    told = reached
+  }
+
+  /** The server has sent all that it has for now. */
+  private def idle(): Unit = {
+    if (!copy.isActive) throw new IllegalStateException("the server ended the replication.")
+    val end = wanted
+    if (filling.nonEmpty || (end != 0 && told != reached && !Lsn.isBelow(reached, end))) handOver()
+    if (end == 0) {
+      if (System.nanoTime() - parkedSince > LongestParking) close()
+      LockSupport.parkNanos(ParkedPause)
+    } else if (Lsn.isBelow(reached, end) && System.nanoTime() - lastQuestion > QuestionInterval) {
+      lastQuestion = System.nanoTime()
+      send(askReply = true)
+    }
+  }
+
+  /**
+   * Waits until the task takes messages. A client that leaves data unread makes a fast shutdown of
+   * the server wait for ever (`WalSndDone` runs when all is sent), so the session ends if the server
+   * is about to stop.
+   */
+  private def full(): Unit = {
+    val since = System.nanoTime()
+    var asked = since
+    while (!closing && queuedBytes.get >= QueueBytes) {
+      status()
+      if (System.nanoTime() - asked > ShutdownQuestionInterval) {
+        if (shutsDown()) throw new IllegalStateException("the server is shutting down.")
+        asked = System.nanoTime()
+      }
+      LockSupport.parkNanos(ParkedPause)
+    }
+  }
+
+  private def status(): Unit = {
+    val now = System.nanoTime()
+    val isConfirming = confirmation.get != 0 && !Lsn.isBelow(reached, confirmation.get)
+    if (isConfirming || now - lastStatus > statusInterval || announced != state)
+      send(askReply = wanted != 0 && announced != state)
+  }
+
+  private def state = if (wanted == 0) Parked else Reading
+
+  /**
+   * Sends a status update. A confirmed LSN is sent once: a client that repeats one below what was
+   * sent makes a fast shutdown of the server wait for ever.
+   */
+  private def send(askReply: Boolean): Unit = {
+    val confirmed = confirmation.get
+    val flushed = if (Lsn.isBelow(reached, confirmed)) 0 else confirmed
+    announced = state
+    val update = statusUpdate(reached, flushed, announced, askReply)
+    copy.writeToCopy(update, 0, update.length)
+    copy.flushCopy()
+    if (flushed != 0) confirmation.compareAndSet(flushed, 0)
+    lastStatus = System.nanoTime()
+  }
+}
+
+object SlotSession {
+
+  /**
+   * The applied LSN of status updates, which `pg_stat_replication` shows, says whether a task reads
+   * from the session. The server does nothing else with it.
+   */
+  final val Parked = 1L
+  final val Reading = 2L
+
+  final private val AdminShutdown = "57P01"
+  final private val QueueBytes = 16L << 20
+  final private val ChunkBytes = 128L << 10
+
+  /** What a message takes in memory besides its bytes. */
+  final private val MessageOverhead = 24
+  private val ParkedPause = TimeUnit.MILLISECONDS.toNanos(10)
+  private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
+  private val ShutdownQuestionInterval = TimeUnit.SECONDS.toNanos(5)
+  private val LongestParking = TimeUnit.MINUTES.toNanos(10)
+}

@@ -1,0 +1,42 @@
+package io.sparkpgoutput.source.sql
+
+import org.apache.spark.sql.connector.metric.CustomMetric
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
+import org.apache.spark.sql.connector.read.{
+  Batch,
+  Scan,
+  ScanBuilder,
+  SupportsPushDownRequiredColumns
+}
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.source.batch.SlotBatch
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.reader.ReadMetrics
+import io.sparkpgoutput.source.stream.SlotStream
+
+/** Narrows a batch read to the columns that a query needs. */
+final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
+    extends ScanBuilder
+    with SupportsPushDownRequiredColumns {
+
+  override def pruneColumns(required: StructType): Unit =
+    output = output.select(required.fieldNames.toSet)
+
+  override def build(): Scan = new SlotScan(options, output)
+}
+
+/** A read of a slot. */
+final class SlotScan(options: SourceOptions, output: SlotOutput) extends Scan {
+  override def readSchema(): StructType = output.schema
+  override def description(): String = s"pgoutput $options"
+  override def toBatch: Batch = new SlotBatch(options, output)
+
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+    new SlotStream(options, output, checkpoint)
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.all
+  override def columnarSupportMode(): Scan.ColumnarSupportMode =
+    Scan.ColumnarSupportMode.UNSUPPORTED
+}

@@ -1,0 +1,62 @@
+package io.sparkpgoutput.source.sql
+
+import java.util
+
+import scala.util.Using
+
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+import io.sparkpgoutput.changes.TablePattern
+import io.sparkpgoutput.changes.rows.ChangeSchema
+import io.sparkpgoutput.source.connection.Connections
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.table.PublishedTable
+
+/** A slot, as a table that Spark reads. */
+final class SlotTable(options: SourceOptions, output: SlotOutput) extends Table with SupportsRead {
+  override def name(): String = s"pgoutput $options"
+  override def schema(): StructType = output.schema
+
+  override def capabilities(): util.Set[TableCapability] =
+    util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ)
+
+  override def newScanBuilder(ignored: CaseInsensitiveStringMap): ScanBuilder =
+    new SlotScanBuilder(options, output)
+}
+
+object SlotTable {
+
+  /** Finds the columns. With the option `table`, it asks the server's catalog for them. */
+  def apply(options: SourceOptions): SlotTable = new SlotTable(
+    options,
+    if (options.asMessages) SlotOutput.Messages() else SlotOutput.Changes(format(options))
+  )
+
+  private def format(options: SourceOptions) = {
+    val all = withColumns(options).changes.format(SQLConf.get)
+    all.copy(requiredFields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION))
+  }
+
+  private def withColumns(options: SourceOptions): SourceOptions = options.table match {
+    case None => options
+    case Some(name) =>
+      import options.changes
+      val found =
+        Using.resource(Connections.open(options.address, options.applicationName)) { connection =>
+          val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
+          PublishedTable.find(connection, options.publications, name, version, changes.row.types)
+        }
+      options.copy(changes =
+        changes.copy(
+          tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
+          schema = Some(found.schema),
+          row = changes.row.copy(types = found.types)
+        )
+      )
+  }
+}

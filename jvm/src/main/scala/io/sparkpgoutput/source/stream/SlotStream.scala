@@ -1,0 +1,159 @@
+package io.sparkpgoutput.source.stream
+
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+import java.util
+import java.util.{Optional, UUID}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
+import org.apache.spark.sql.{SparkSession, classic}
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
+import io.sparkpgoutput.source.session.{BatchRead, SessionEnd, SessionSettings}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHealth, SlotState, SlotWarnings}
+
+/**
+ * A slot as a stream. A batch has the transactions whose commit LSN is at or above one LSN and below
+ * another, whole. The driver only says which LSNs. A task reads the transactions.
+ */
+final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: String)
+    extends MicroBatchStream
+    with SupportsAdmissionControl
+    with SupportsTriggerAvailableNow
+    with ReportsSourceMetrics
+    with Logging {
+  private val spark = SparkSession.active.asInstanceOf[classic.SparkSession]
+  private val server = new ServerClient(options.address, options.applicationName)
+  private val start = new StreamStart(
+    options,
+    output.schema,
+    server,
+    new SourceLog(checkpoint, spark.sessionState.newHadoopConf())
+  )
+  private val run = UUID.randomUUID().toString
+  private val reports = new ReadReports
+  spark.sparkContext.register(reports)
+
+  private val pace = new BatchPace(options.idleInterval)
+  private val warnings = new SlotWarnings(text => logWarning(text))
+
+  /** The LSN below which all is committed in Spark; 0 if that is not known. */
+  private var committed = 0L
+
+  /** The end of the stream for the trigger availableNow. */
+  private var target: Option[Long] = None
+
+  /** What the server said last. */
+  private var state: Option[SlotState] = None
+
+  override def initialOffset(): Offset = SlotOffset(start.firstLsn())
+  override def deserializeOffset(json: String): Offset = SlotOffset.of(json)
+  override def getDefaultReadLimit: ReadLimit = ReadLimit.maxBytes(options.maxBytesPerTrigger)
+
+  override def prepareForTriggerAvailableNow(): Unit = {
+    target = Some(server.query(Server.flushLsn))
+    server.writeWal()
+  }
+
+  override def latestOffset(): Offset =
+    throw new UnsupportedOperationException("latestOffset(start, limit) is called instead.")
+
+  /** Spark has committed all below the start, because it asks for the next batch only then. */
+  override def latestOffset(from: Offset, limit: ReadLimit): Offset = {
+    val begin = lsn(from)
+    start.check(begin)
+    committed = Lsn.max(committed, begin)
+    val last = reports.value
+    if (target.isEmpty && !pace.isDue(hadRows = last.end == begin && last.rows > 0)) from
+    else {
+      val now = askServer(begin)
+      val end = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
+      pace.asked(isBehind = Lsn.isBelow(end, now.flushLsn) && end != begin)
+      SlotOffset(end)
+    }
+  }
+
+  private def askServer(begin: Long): SlotState = {
+    val found = SlotChecks.beforeReading(
+      server.query(SlotState.read(_, options.slot)),
+      start.server,
+      start.source,
+      begin
+    )
+    state = Some(found)
+    warnings.update(found)
+    found
+  }
+
+  /**
+   * The end of what there is to read. A flush LSN on a page boundary mostly lies inside a record, which
+   * can stay unfinished for 10 seconds, so such an LSN is left out.
+   */
+  private def available(state: SlotState, begin: Long): Long = target.getOrElse(
+    if (state.flushLsn % start.server.walBlockSize == 0) begin else state.flushLsn
+  )
+
+  private def limited(begin: Long, limit: ReadLimit): Long = limit match {
+    case _: ReadAllAvailable => -1L // the greatest LSN
+    case limit: ReadMaxBytes => begin + limit.maxBytes
+    case _                   => begin + options.maxBytesPerTrigger
+  }
+
+  override def planInputPartitions(from: Offset, to: Offset): Array[InputPartition] = {
+    start.check(lsn(from))
+    val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
+    Array(SlotPartition(read, reports.value.location))
+  }
+
+  private def settings = SessionSettings(
+    options.address,
+    start.source.id,
+    run,
+    options.slot,
+    options.publications,
+    options.binary
+  )
+
+  override def createReaderFactory(): PartitionReaderFactory = SlotReaderFactory(reports)
+
+  override def commit(end: Offset): Unit = committed = Lsn.max(committed, lsn(end))
+
+  override def metrics(consumed: Optional[Offset]): util.Map[String, String] =
+    state.fold(Map.empty[String, String]) { found =>
+      val position = if (consumed.isPresent) lsn(consumed.get) else committed
+      SlotHealth.metrics(
+        found,
+        position
+      ) + ("secondsBehindLatest" -> secondsBehind(found, position))
+    }.asJava
+
+  /** The age of the last commit that was read, if there is more to read. */
+  private def secondsBehind(state: SlotState, position: Long): String = {
+    val lastCommit = reports.value.lastCommit
+    val isBehind = Lsn.isBelow(position, state.flushLsn) && lastCommit != 0
+    val micros =
+      if (isBehind) ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - lastCommit else 0L
+    f"${math.max(0, micros) / 1e6}%.3f"
+  }
+
+  /** Ends the session wherever it is, and tells the server what is committed. */
+  override def stop(): Unit = {
+    if (start.isChecked) SessionEnd.end(settings, committed)
+    server.close()
+  }
+
+  private def lsn(offset: Offset): Long = offset match {
+    case SlotOffset(lsn) => lsn
+    case other           => SlotOffset.of(other.json).lsn
+  }
+
+  override def toString: String = s"pgoutput $options"
+}

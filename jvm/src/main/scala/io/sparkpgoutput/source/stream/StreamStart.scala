@@ -1,0 +1,83 @@
+package io.sparkpgoutput.source.stream
+
+import java.util.UUID
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState, SourceIdentity}
+
+/** The start of a stream: where it begins the first time, and the checks of each start. */
+final class StreamStart(
+    options: SourceOptions,
+    schema: StructType,
+    connection: ServerClient,
+    log: SourceLog
+) extends Logging {
+  private var checked: Option[(SourceIdentity, Server)] = None
+
+  /** Tells if this start was checked. */
+  def isChecked: Boolean = checked.isDefined
+
+  /** What the checkpoint keeps, after the check. */
+  def source: SourceIdentity = checked.get._1
+
+  /** The server, after the check. */
+  def server: Server = checked.get._2
+
+  /** Returns where the stream begins the first time: at the slot's confirmed LSN of then. */
+  def firstLsn(): Long = log.read().getOrElse(begin()).firstLsn
+
+  private def begin(): SourceIdentity = {
+    val server = connection.replication(Server.of)
+    connection.query(SlotChecks.publications(_, options.publications))
+    val found = SlotChecks.readable(findSlot(), server, options.slot)
+    val identity = SourceIdentity(
+      UUID.randomUUID().toString,
+      server.systemIdentifier,
+      Seq(server.timeline),
+      server.database,
+      options.slot,
+      options.publications,
+      found.confirmedFlush.get,
+      schema
+    )
+    log.write(identity)
+    identity
+  }
+
+  private def findSlot(): Option[SlotState] = {
+    val found = connection.query(SlotState.read(_, options.slot))
+    if (found.isEmpty && options.createSlot) {
+      SlotCreation.create(options.address, options.slot, options.failover)
+      connection.query(SlotState.read(_, options.slot))
+    } else found
+  }
+
+  /**
+   * Checks that the stream can go on without a gap. Only the first call does it.
+   *
+   * @param begin
+   *   the LSN below which all is done
+   */
+  def check(begin: Long): Unit = if (checked.isEmpty) {
+    AsyncProgress.refuse()
+    val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
+    checked = Some(connection.replication { replication =>
+      val server = Server.of(replication)
+      kept.check(server, options.slot, options.publications).foreach(text => logWarning(text))
+      if (kept.schema != schema) throw SourceError.schemaChanged(kept.schema, schema)
+      val timelines = SlotChecks.timeline(replication, server, kept, begin)
+      connection.query { sql =>
+        SlotChecks.publications(sql, options.publications)
+        SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
+      }
+      val now = kept.copy(timelines = timelines, publications = options.publications)
+      if (now != kept) log.write(now)
+      (now, server)
+    })
+  }
+}
