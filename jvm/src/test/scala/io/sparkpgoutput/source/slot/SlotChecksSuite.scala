@@ -1,0 +1,97 @@
+package io.sparkpgoutput.source.slot
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import Slots.{failure, lsn}
+
+class SlotChecksSuite extends AnyFunSuite {
+  private val Start = lsn("16/B2000000")
+
+  private def check(
+      state: Option[SlotState] = Some(Slots.slot),
+      server: Server = Slots.server,
+      start: Long = Start
+  ): Option[String] =
+    failure(SlotChecks.beforeReading(state, server, Slots.source, start)).map(_._1)
+
+  test("a slot that has all transactions from the start on can be read") {
+    assert(check().isEmpty)
+    assert(check(start = Slots.slot.confirmedFlush.get).isEmpty)
+    assert(check(start = Slots.slot.flushLsn).isEmpty)
+  }
+
+  test("each reason why a slot cannot be read is a condition of its own") {
+    val slot = Slots.slot
+    val reasons = Seq(
+      None -> "PGOUTPUT_SLOT_NOT_FOUND",
+      Some(slot.copy(plugin = Some("test_decoding"))) -> "PGOUTPUT_SLOT_PLUGIN",
+      Some(slot.copy(plugin = None, database = None)) -> "PGOUTPUT_SLOT_PLUGIN",
+      Some(slot.copy(database = Some("other"))) -> "PGOUTPUT_SLOT_DATABASE",
+      Some(slot.copy(walStatus = Some("lost"))) -> "PGOUTPUT_SLOT_INVALIDATED",
+      Some(slot.copy(invalidationReason = Some("idle_timeout"))) -> "PGOUTPUT_SLOT_INVALIDATED",
+      Some(slot.copy(temporary = true)) -> "PGOUTPUT_SLOT_TEMPORARY",
+      Some(slot.copy(twoPhase = true)) -> "PGOUTPUT_SLOT_TWO_PHASE",
+      Some(slot.copy(confirmedFlush = None)) -> "PGOUTPUT_SLOT_NOT_READY",
+      Some(slot.copy(confirmedFlush = Some(Start + 1))) -> "PGOUTPUT_SLOT_MOVED",
+      Some(slot.copy(flushLsn = Start - 1)) -> "PGOUTPUT_SERVER_BEHIND"
+    )
+    reasons.foreach { case (state, condition) =>
+      assert(check(state).contains(condition), state)
+    }
+    assert(check(server =
+      Slots.server.copy(systemIdentifier = "17")
+    ).contains("PGOUTPUT_OTHER_SERVER"))
+    assert(check(server = Slots.server.copy(database = "x")).contains("PGOUTPUT_SLOT_DATABASE"))
+  }
+
+  test("a query without a checkpoint can read each slot whose transactions are whole") {
+    def readable(state: Option[SlotState]) =
+      failure(SlotChecks.readable(state, Slots.server, "lake")).map(_._1)
+    assert(readable(Some(Slots.slot)).isEmpty)
+    assert(readable(None).contains("PGOUTPUT_SLOT_NOT_FOUND"))
+    assert(readable(Some(Slots.slot.copy(twoPhase = true))).contains("PGOUTPUT_SLOT_TWO_PHASE"))
+  }
+
+  test("LSNs are compared without a sign") {
+    val high = Slots.slot.copy(
+      confirmedFlush = Some(lsn("7FFFFFFF/0")),
+      flushLsn = lsn("80000000/10")
+    )
+    assert(check(Some(high), start = lsn("80000000/0")).isEmpty)
+    assert(check(Some(high), start = lsn("80000000/20")).contains("PGOUTPUT_SERVER_BEHIND"))
+    val moved = high.copy(confirmedFlush = Some(lsn("80000000/1")))
+    assert(check(Some(moved), start = lsn("7FFFFFFF/0")).contains("PGOUTPUT_SLOT_MOVED"))
+  }
+
+  test("an invalidated slot names the setting that keeps this from happening again") {
+    val settings = Map(
+      "wal_removed" -> "max_slot_wal_keep_size",
+      "rows_removed" -> "hot_standby_feedback",
+      "wal_level_insufficient" -> "wal_level",
+      "idle_timeout" -> "idle_replication_slot_timeout"
+    )
+    settings.foreach { case (reason, setting) =>
+      val state = Slots.slot.copy(invalidationReason = Some(reason))
+      val text = failure(SlotChecks.readable(Some(state), Slots.server, "lake")).get._2
+      assert(text.contains(s"($reason)") && text.contains(setting), text)
+      assert(text.contains("after the LSN 16/B1000000 are lost"), text)
+    }
+  }
+
+  test("a source is that of its checkpoint only with the same server, database and slot") {
+    val source = Slots.source
+    def check(server: Server, slot: String) = failure(source.check(server, slot, Nil)).map(_._1)
+    assert(check(Slots.server, "other").contains("PGOUTPUT_OTHER_SLOT"))
+    assert(check(Slots.server.copy(database = "x"), "lake").contains("PGOUTPUT_SLOT_DATABASE"))
+    assert(check(
+      Slots.server.copy(systemIdentifier = "1"),
+      "lake"
+    ).contains("PGOUTPUT_OTHER_SERVER"))
+  }
+
+  test("other publications than before are a warning, in another order they are not") {
+    val source = Slots.source
+    assert(source.check(Slots.server, "lake", Seq("items", "orders")).isEmpty)
+    assert(source.check(Slots.server, "lake", Seq("items")).exists(_.contains("now reads items.")))
+  }
+}

@@ -1,0 +1,81 @@
+package io.sparkpgoutput.source.slot
+
+import java.time.Duration
+
+import scala.collection.mutable
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import Slots.lsn
+
+class SlotHealthSuite extends AnyFunSuite {
+  private val slot = Slots.slot
+
+  private def warnings(state: SlotState) = SlotHealth.warnings(state).map(_.text)
+
+  private def openFor(minutes: Long, process: Int = 7) = slot.copy(oldestTransaction =
+    Some(OldestTransaction(s"the process $process", Duration.ofMinutes(minutes)))
+  )
+
+  test("the metrics have what the server says") {
+    assert(
+      SlotHealth.metrics(slot.copy(safeWalSize = Some(5)), lsn("16/B2000000")) == Map(
+        "bytesBehindLatest" -> "16777216",
+        "confirmedFlushLsn" -> "16/B1000000",
+        "restartLsn" -> "16/B0000000",
+        "retainedWalBytes" -> "50331648",
+        "walStatus" -> "reserved",
+        "safeWalSize" -> "5"
+      )
+    )
+  }
+
+  test("a metric that the server does not have is left out, and a lag is never negative") {
+    val lost = slot.copy(restartLsn = None, walStatus = None)
+    assert(
+      SlotHealth.metrics(lost, slot.flushLsn + 1) ==
+        Map("bytesBehindLatest" -> "0", "confirmedFlushLsn" -> "16/B1000000")
+    )
+  }
+
+  test("a healthy slot gives no warning") {
+    assert(warnings(slot).isEmpty)
+    assert(warnings(slot.copy(walStatus = Some("extended"))).isEmpty)
+    assert(warnings(openFor(59)).isEmpty)
+    assert(warnings(slot.copy(safeWalSize = Some(100), maxSlotWalKeepSize = Some(1000))).isEmpty)
+  }
+
+  test("each danger gives a warning that names it") {
+    val standby = slot.copy(
+      holder = Some(SlotHolder(7, "", None, None, Some("WaitForStandbyConfirmation"))),
+      standbySlots = Some("near, far")
+    )
+    val dangers = Seq(
+      slot.copy(walStatus = Some("unreserved")) -> "wal_status unreserved",
+      slot.copy(safeWalSize = Some(99), maxSlotWalKeepSize = Some(1000)) -> "after 99 more bytes",
+      openFor(61) -> "of the process 7 is open for 61 minutes",
+      standby -> "synchronized_standby_slots (near, far)"
+    )
+    dangers.foreach { case (state, part) =>
+      val found = warnings(state)
+      assert(found.length == 1 && found.head.contains(part), found)
+    }
+  }
+
+  test("a warning is logged once until it changes") {
+    val logged = mutable.ArrayBuffer.empty[String]
+    val log = new SlotWarnings(logged += _)
+    def loggedBy(state: SlotState) = {
+      logged.clear()
+      log.update(state)
+      logged.length
+    }
+    assert(loggedBy(slot) == 0)
+    assert(loggedBy(openFor(61)) == 1)
+    assert(loggedBy(openFor(62)) == 0)
+    assert(loggedBy(openFor(63, process = 8)) == 1)
+    assert(loggedBy(openFor(64, process = 8).copy(walStatus = Some("unreserved"))) == 1)
+    assert(loggedBy(slot) == 0)
+    assert(loggedBy(openFor(65, process = 8)) == 1)
+  }
+}

@@ -1,0 +1,76 @@
+package io.sparkpgoutput.source.table
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+import CatalogTypes._
+
+class CatalogTypesSuite extends AnyFunSuite {
+  private val Numeric = 1700L
+  private val TwoDigits = (10 << 16 | 2) + 4 // numeric(10,2)
+
+  private val types = Map[Long, CatalogType](
+    Numeric -> Base("numeric", "numeric_send"),
+    20000L -> Domain("price", Numeric, TwoDigits),
+    20001L -> Domain("cheap", 20000, -1),
+    20002L -> Array("_cheap", 20001),
+    20003L -> Domain("cheaps", 20002, -1),
+    20004L -> Array("_cheaps", 20003),
+    20010L -> Range("pricerange", 20000),
+    20011L -> Multirange("prices", 20000),
+    20020L -> Enum("mood"),
+    20030L -> Composite("part"),
+    20040L -> Base("citext", "textsend"),
+    20041L -> Base("vector", ""),
+    20042L -> Array("_vector", 20041),
+    20043L -> Base("hstore", "")
+  )
+
+  private def catalog(declared: TypeRegistry = TypeRegistry()) = new CatalogTypes(types, declared)
+
+  test("each type is declared by what it consists of") {
+    assert(
+      catalog().registry.declarations == Map(
+        20000L -> "numeric",
+        20001L -> "numeric",
+        20002L -> "array:numeric",
+        20003L -> "array:numeric",
+        20010L -> "range:numeric",
+        20011L -> "multirange:numeric",
+        20020L -> "enum",
+        20030L -> "composite",
+        20040L -> "text",
+        20043L -> "hstore"
+      )
+    )
+  }
+
+  test("a type whose binary format is not known is read as text only") {
+    // Arrays of arrays, which only domains make possible, are among them.
+    Seq(20004L, 20041L, 20042L).foreach(oid => assert(!catalog().byOid(oid).isKnown, oid))
+  }
+
+  test("what the user declares stays, also in the types that consist of it") {
+    val found =
+      catalog(TypeRegistry(Map(20041L -> "text", 20020L -> "bytea"))).registry.declarations
+    assert(found(20041) == "text" && found(20042) == "array:text" && found(20020) == "bytea")
+  }
+
+  test("the modifier of a domain is that of its base") {
+    Seq(20000L, 20001L, 20002L, 20003L).foreach(oid =>
+      assert(catalog().modifier(oid, -1) == TwoDigits, oid)
+    )
+    assert(catalog().modifier(Numeric, -1) == -1)
+    assert(catalog().modifier(Numeric, 7) == 7)
+  }
+
+  test("a description names the type, and the base of a domain") {
+    def described(oid: Long) = catalog().describe(oid, catalog().modifier(oid, -1))
+    assert(described(20001) == "cheap (numeric(10,2))")
+    assert(described(20002) == "cheap[] (numeric(10,2)[])")
+    assert(described(20003) == "cheaps (numeric(10,2)[])")
+    assert(described(20042) == "vector[]")
+    assert(described(Numeric) == "numeric")
+  }
+}
