@@ -177,7 +177,7 @@ private[source] object SlotError {
 
   def notCreated(slot: String, error: SQLException): SourceException = new SourceException(
     "PGOUTPUT_SLOT_NOT_CREATED",
-    Option(error.getSQLState).getOrElse("55000"),
+    "55000",
     s"The server did not make the slot '$slot': ${text(error)}"
   )
 
