@@ -12,6 +12,8 @@ import io.sparkpgoutput.decode.sql.{DecodeFunctions, LsnFunctions}
 import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
 import io.sparkpgoutput.options.{DecodeOptions, OptionList, RowOptions}
 import io.sparkpgoutput.rows.sql.{RowFunctions, SchemaFunction}
+import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.source.sql.OneReadOfSlot
 
 /**
  * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds this
@@ -36,7 +38,7 @@ object PgOutputExtensions {
     (DecodeFunctions.all ++ RowFunctions.all ++ Seq(SchemaFunction.schema) ++ LsnFunctions.all)
       .map(function => (function.identifier, function.info, function.call))
 
-  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges)
+  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges, OneReadOfSlot)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
 
@@ -45,9 +47,10 @@ object PgOutputExtensions {
     "try_pgoutput_decode" -> DecodeOptions.tryDecode,
     "pgoutput_row" -> RowOptions.row,
     "try_pgoutput_row" -> RowOptions.tryRow,
-    "pgoutput_changes" -> ChangesOptions.list
+    "pgoutput_changes" -> ChangesOptions.list,
+    "pgoutput" -> SourceOptions.list
   )
 
-  /** The options of a function as a table in Markdown, for the documentation and its tests. */
-  def optionsTable(function: String): String = optionLists(function).markdown
+  /** The options of a function, or of the source `pgoutput`, as a table in Markdown, for the documentation and its tests. */
+  def optionsTable(name: String): String = optionLists(name).markdown
 }

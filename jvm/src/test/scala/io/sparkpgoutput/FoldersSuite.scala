@@ -96,6 +96,7 @@ class FoldersSuite extends AnyFunSuite {
       "source.options"
     ),
     "source.sql" -> Set(
+      "source",
       "changes",
       "changes.rows",
       "source.connection",
@@ -107,7 +108,16 @@ class FoldersSuite extends AnyFunSuite {
       "source.stream"
     ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
-    "" -> Set("options", "sql", "decode.sql", "rows.sql", "changes.sql", "optimizer")
+    "" -> Set(
+      "options",
+      "sql",
+      "decode.sql",
+      "rows.sql",
+      "changes.sql",
+      "optimizer",
+      "source.options",
+      "source.sql"
+    )
   )
 
   private val files: Seq[Path] = {

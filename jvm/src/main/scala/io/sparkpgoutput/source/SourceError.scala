@@ -14,6 +14,14 @@ object SourceError {
   def option(problem: String): SourceException =
     new SourceException("PGOUTPUT_SOURCE_OPTION", "22023", problem)
 
+  /** @param slot the slot and its server */
+  def readTwice(slot: String): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_IN_USE",
+    "55006",
+    s"The query reads the $slot twice, and a slot serves one read. Read it once, and use the rows of a " +
+      "batch several times in foreachBatch."
+  )
+
   def unknownOffset(json: String): SourceException = new SourceException(
     "PGOUTPUT_CHECKPOINT_VERSION",
     "0A000",

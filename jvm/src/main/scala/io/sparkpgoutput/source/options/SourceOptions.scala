@@ -53,7 +53,8 @@ final case class SourceOptions(
 }
 
 object SourceOptions {
-  private val list: OptionList[SourceOptions] = new OptionList(
+  /** All options. */
+  val list: OptionList[SourceOptions] = new OptionList(
     SourceOptions(),
     Seq(
       required("url", "a URL of PostgreSQL's JDBC driver", "Where the server is.")((options, url) =>
@@ -121,9 +122,6 @@ object SourceOptions {
       )(parseTable)
     ) ++ ofChanges
   )
-
-  /** The options as a table in Markdown, for the documentation and its tests. */
-  def markdown: String = list.markdown
 
   final private val Required = "required"
 

@@ -28,7 +28,7 @@ final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
 }
 
 /** A read of a slot. */
-final class SlotScan(options: SourceOptions, output: SlotOutput) extends Scan {
+final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Scan {
   override def readSchema(): StructType = output.schema
   override def description(): String = s"pgoutput $options"
   override def toBatch: Batch = new SlotBatch(options, output)
