@@ -1,15 +1,6 @@
 package io.sparkpgoutput.changes
 
-import io.sparkpgoutput.errors.{
-  CommitWentBackException,
-  IncompleteTransactionException,
-  InputChangedException,
-  InvalidValueException,
-  MalformedMessageException,
-  MessageOrderException,
-  PgOutputException,
-  UnknownRelationException
-}
+import io.sparkpgoutput.errors._
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.InvalidValue
 
@@ -66,6 +57,11 @@ object ChangesError {
       s"position $position: the message is NULL. If NULL stands for no message, as a Kafka tombstone " +
         "does, read the messages WHERE data IS NOT NULL."
     )
+
+  def nullPosition: PgOutputException = new MessageOrderException(
+    "The position of a message is NULL, so the message cannot be put in order. Leave out such rows, " +
+      "or give each message a position."
+  )
 
   def duplicatePosition(position: Long): PgOutputException = new MessageOrderException(
     s"position $position: two messages have it. The column that orders the messages must be unique " +

@@ -3,8 +3,6 @@ package io.sparkpgoutput.changes
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.errors.MessageOrderException
-
 /** The columns of the messages as the operators read them. The source column is optional. */
 object MessageColumns {
   final val Position = 0
@@ -14,7 +12,7 @@ object MessageColumns {
 
   /** Returns the position of a message, or throws an error if it is NULL. */
   def position(row: InternalRow): Long =
-    if (row.isNullAt(Position)) throw MessageOrderException.nullPosition else row.getLong(Position)
+    if (row.isNullAt(Position)) throw ChangesError.nullPosition else row.getLong(Position)
 
   /** Returns the bytes of a message, or throws an error if it is NULL. */
   def message(row: InternalRow, position: Long): Array[Byte] =

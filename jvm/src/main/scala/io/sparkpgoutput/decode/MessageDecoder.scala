@@ -4,13 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.errors.MalformedMessageException
-import io.sparkpgoutput.protocol.{
-  DecodeFailure,
-  EncodedTuple,
-  MessageType,
-  StreamContext,
-  TextEncoding
-}
+import io.sparkpgoutput.protocol._
 
 /**
  * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or a part of it, in one pass

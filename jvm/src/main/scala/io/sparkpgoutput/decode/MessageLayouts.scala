@@ -4,15 +4,7 @@ import scala.annotation.switch
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.sparkpgoutput.protocol.{
-  DecodeFailure,
-  MessageSchema,
-  MessageType,
-  PgTypeSchema,
-  RelationColumnSchema,
-  RelationSchema,
-  TextEncoding
-}
+import io.sparkpgoutput.protocol._
 
 import MessageSchema._
 import MessageType.Tag

@@ -21,3 +21,54 @@ abstract class PgOutputException(condition: String, sqlState: String, text: Stri
   override def getSqlState: String = sqlState
   override def isInternalError: Boolean = false
 }
+
+/** pgoutput cannot have written the message. 08P01 is PostgreSQL's protocol_violation. */
+final class MalformedMessageException(text: String)
+    extends PgOutputException("PGOUTPUT_MALFORMED_MESSAGE", "08P01", text)
+
+/** The order of the messages is not known. 22023 is PostgreSQL's invalid_parameter_value. */
+final class MessageOrderException(text: String)
+    extends PgOutputException("PGOUTPUT_MESSAGE_ORDER", "22023", text)
+
+/** A change belongs to a table that no Relation message has described. */
+final class UnknownRelationException(text: String)
+    extends PgOutputException("PGOUTPUT_UNKNOWN_RELATION", "08P01", text)
+
+/** A committed change belongs to a transaction that began before the first message. */
+final class IncompleteTransactionException(text: String)
+    extends PgOutputException("PGOUTPUT_INCOMPLETE_TRANSACTION", "08P01", text)
+
+/** A commit has a lower LSN than an earlier one, and it is not a resend. */
+final class CommitWentBackException(text: String)
+    extends PgOutputException("PGOUTPUT_COMMIT_WENT_BACK", "08P01", text)
+
+/** The input returned other messages when it was read again. */
+final class InputChangedException(text: String)
+    extends PgOutputException("PGOUTPUT_INPUT_CHANGED", "55000", text)
+
+/** A value does not fit the type that it is read as. 22018 is also the SQLSTATE of Spark's casts. */
+final class InvalidValueException(text: String)
+    extends PgOutputException("PGOUTPUT_INVALID_VALUE", "22018", text)
+
+/** Columns, types and schema do not match. 42804 is PostgreSQL's datatype_mismatch. */
+final class SchemaMismatchException(text: String)
+    extends PgOutputException("PGOUTPUT_SCHEMA_MISMATCH", "42804", text)
+
+/** A table has columns that do not fit the schema that the user asked for. */
+final class SchemaEvolutionException(text: String)
+    extends PgOutputException("PGOUTPUT_SCHEMA_EVOLUTION", "42804", text)
+
+/** The text is not an LSN. 22P02 is PostgreSQL's invalid_text_representation. */
+final class InvalidLsnException(text: String)
+    extends PgOutputException("PGOUTPUT_INVALID_LSN", "22P02", text)
+
+/** A checkpoint has the streaming state of version 0.1.0. */
+final class OldCheckpointException(text: String)
+    extends PgOutputException("PGOUTPUT_OLD_CHECKPOINT", "0A000", text)
+
+/**
+ * A checkpoint has streaming state in a version that this library does not know. 0A000 is
+ * PostgreSQL's feature_not_supported.
+ */
+final class CheckpointVersionException(text: String)
+    extends PgOutputException("PGOUTPUT_CHECKPOINT_VERSION", "0A000", text)

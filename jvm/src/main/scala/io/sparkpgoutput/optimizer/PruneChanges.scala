@@ -4,13 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 
-import io.sparkpgoutput.changes.sql.{
-  ArgumentColumn,
-  ChangesOperator,
-  MessagesOperator,
-  OpenTransactions,
-  TableChanges
-}
+import io.sparkpgoutput.changes.sql._
 
 /**
  * Narrows table changes to the columns that the query uses, and lets them leave out the tables and

@@ -7,15 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.sparkpgoutput.decode.FieldSelection
-import io.sparkpgoutput.decode.FieldSelection.{
-  All,
-  Cells,
-  CellsName,
-  Elements,
-  Presence,
-  member,
-  structOf
-}
+import io.sparkpgoutput.decode.FieldSelection._
 import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.protocol.MessageSchema
 import io.sparkpgoutput.rows.sql.{ReadTuple, TypedRow}

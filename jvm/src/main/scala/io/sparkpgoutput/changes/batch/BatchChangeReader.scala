@@ -3,13 +3,7 @@ package io.sparkpgoutput.changes.batch
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  CheckedCommits,
-  Commit,
-  Transaction,
-  TransactionHandler
-}
+import io.sparkpgoutput.changes.transactions._
 
 /** Reads the committed changes of a segment in the second pass. Not thread-safe. */
 final class BatchChangeReader(

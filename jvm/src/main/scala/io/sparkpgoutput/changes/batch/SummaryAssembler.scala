@@ -2,15 +2,7 @@ package io.sparkpgoutput.changes.batch
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  AssemblerState,
-  Commit,
-  CommitList,
-  RememberedCommits,
-  Transaction,
-  TransactionHandler
-}
+import io.sparkpgoutput.changes.transactions._
 
 /**
  * Assembles the transactions of one stream from the summaries of its segments, and finds out what

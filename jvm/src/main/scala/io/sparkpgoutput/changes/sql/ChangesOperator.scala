@@ -11,6 +11,8 @@ trait ChangesOperator extends MessagesOperator {
   /** The format of rows with all columns. */
   def format: ChangeFormat
 
+  override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
+
   protected def withFormat(format: ChangeFormat): ChangesOperator
   override protected def withOutput(
       columns: Seq[Attribute],

@@ -10,6 +10,7 @@ import io.sparkpgoutput.changes.rows.ChangeSchema
 
 /** A logical operator that turns messages into rows with columns of its own. */
 trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
+  def options: ChangesOptions
 
   /** The columns of the rows without `_source`. */
   def columns: Seq[Attribute]
@@ -30,6 +31,7 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
     sourceId.map(AttributeReference(ChangeSchema.Source, sourceType)(_))
 
   override def output: Seq[Attribute] = columns ++ source
+  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
   final override def producedAttributes: AttributeSet = AttributeSet(output)
 
   /** The operator reads every column of its children, so Spark must not prune any. */

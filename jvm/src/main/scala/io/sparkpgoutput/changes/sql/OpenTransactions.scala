@@ -11,7 +11,6 @@ case class OpenTransactions(
     sourceId: Option[ExprId]
 ) extends MessagesOperator {
   override def output: Seq[Attribute] = source.toSeq ++ columns
-  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
 
   override protected def withOutput(
       columns: Seq[Attribute],

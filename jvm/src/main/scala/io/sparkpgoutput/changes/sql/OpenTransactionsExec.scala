@@ -14,8 +14,6 @@ case class OpenTransactionsExec(
     output: Seq[Attribute],
     val options: ChangesOptions
 ) extends TwoPassExec {
-  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
-
   override protected def doExecute(): RDD[InternalRow] = {
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
     val rows = for {

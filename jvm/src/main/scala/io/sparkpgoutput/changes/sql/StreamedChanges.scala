@@ -16,8 +16,6 @@ case class StreamedChanges(
 ) extends ChangesOperator {
   override def children: Seq[LogicalPlan] = Seq(child)
   override protected def sourceOrdinal: Int = CommittedMessage.SOURCE
-  override protected def stringArgs: Iterator[Any] =
-    Iterator(output) ++ (options.shown ++ format.filter.shown)
   override protected def withFormat(format: ChangeFormat): ChangesOperator = copy(format = format)
 
   override protected def withOutput(

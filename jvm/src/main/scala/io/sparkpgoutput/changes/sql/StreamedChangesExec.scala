@@ -16,8 +16,7 @@ case class StreamedChangesExec(
     val format: ChangeFormat
 ) extends UnaryExecNode
     with MessagesExec {
-  override protected def stringArgs: Iterator[Any] =
-    Iterator(output) ++ (options.shown ++ format.filter.shown)
+  override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val format = this.format

@@ -19,8 +19,6 @@ case class TableChanges(
     columns: Seq[Attribute],
     sourceId: Option[ExprId]
 ) extends ChangesOperator {
-  override protected def stringArgs: Iterator[Any] =
-    Iterator(output) ++ (options.shown ++ format.filter.shown)
   override protected def withFormat(format: ChangeFormat): ChangesOperator = copy(format = format)
 
   override protected def withOutput(

@@ -8,13 +8,7 @@ import org.apache.spark.sql.execution.metric.SQLMetrics
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.changes.ChangesError
-import io.sparkpgoutput.changes.batch.{
-  AssembledStream,
-  SegmentRead,
-  SharedCommits,
-  SummarizedStreams,
-  TableChangesRDD
-}
+import io.sparkpgoutput.changes.batch._
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema}
 
 /** Executes [[TableChanges]]. */
@@ -24,8 +18,7 @@ case class TableChangesExec(
     val options: ChangesOptions,
     val format: ChangeFormat
 ) extends TwoPassExec {
-  override protected def stringArgs: Iterator[Any] =
-    Iterator(output) ++ (options.shown ++ format.filter.shown)
+  override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val streams = summarized()

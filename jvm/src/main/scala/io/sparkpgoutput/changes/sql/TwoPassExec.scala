@@ -16,8 +16,6 @@ import io.sparkpgoutput.protocol.Lsn
  * the transactions from the summaries, so that the second pass can read all partitions in parallel.
  */
 abstract class TwoPassExec extends MessagesExec {
-  def options: ChangesOptions
-
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "numMessages" -> SQLMetrics.createMetric(sparkContext, "number of messages"),

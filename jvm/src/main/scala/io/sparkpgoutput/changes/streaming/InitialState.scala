@@ -7,7 +7,6 @@ import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 import io.sparkpgoutput.changes.transactions.{AssemblerState, LastSchemaMessages}
 import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
-import io.sparkpgoutput.errors.MessageOrderException
 import io.sparkpgoutput.protocol.TextEncoding
 
 import MessageColumns.{Message, Position, Source}
@@ -54,7 +53,7 @@ object InitialState {
   }
 
   private def add(found: LastSchemaMessages, row: Row): Unit = {
-    if (row.isNullAt(Position)) throw MessageOrderException.nullPosition
+    if (row.isNullAt(Position)) throw ChangesError.nullPosition
     val position = row.getLong(Position)
     if (row.isNullAt(Message)) throw ChangesError.nullMessage(position)
     found.add(position, row.getAs[Array[Byte]](Message))

@@ -8,14 +8,7 @@ import org.apache.spark.sql.Row
 
 import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.changes.rows.ChangeMessageDecoder
-import io.sparkpgoutput.changes.transactions.{
-  AssemblerOptions,
-  AssemblerState,
-  Commit,
-  StreamPhase,
-  Transaction,
-  TransactionHandler
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
 

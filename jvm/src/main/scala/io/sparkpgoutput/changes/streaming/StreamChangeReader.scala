@@ -7,13 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
 import io.sparkpgoutput.changes.streaming.CommittedMessage._
-import io.sparkpgoutput.changes.transactions.{
-  Commit,
-  ControlMessageDecoder,
-  KnownRelations,
-  SchemaMessage,
-  Transaction
-}
+import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
 

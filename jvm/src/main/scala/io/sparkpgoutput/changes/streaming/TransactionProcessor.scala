@@ -3,8 +3,8 @@ package io.sparkpgoutput.changes.streaming
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming._
 
+import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
-import io.sparkpgoutput.errors.MessageOrderException
 
 /**
  * Returns the changes of committed transactions in the order of the commits, for each source. It
@@ -39,5 +39,5 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
   }
 
   private def position(row: Row): Long =
-    if (row.isNullAt(0)) throw MessageOrderException.nullPosition else row.getLong(0)
+    if (row.isNullAt(0)) throw ChangesError.nullPosition else row.getLong(0)
 }

@@ -4,13 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.sparkpgoutput.changes.PositionedDecoder
 import io.sparkpgoutput.decode.FieldSelection
-import io.sparkpgoutput.protocol.{
-  MessageSchema,
-  MessageType,
-  PgTypeSchema,
-  StreamContext,
-  TextEncoding
-}
+import io.sparkpgoutput.protocol._
 
 /** Decodes the messages without tuples. Not thread-safe. */
 final class ControlMessageDecoder(encoding: TextEncoding) {

@@ -10,13 +10,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.options.{OptionList, RowOptions}
 import io.sparkpgoutput.protocol.TupleSchema
 import io.sparkpgoutput.rows.RowSchema
-import io.sparkpgoutput.sql.{
-  CallArguments,
-  ConstantArgument,
-  FunctionDescription,
-  SchemaArgument,
-  SqlFunction
-}
+import io.sparkpgoutput.sql._
 
 /** The functions that read tuples as typed rows: `pgoutput_row` and `try_pgoutput_row`. */
 object RowFunctions {
