@@ -1,0 +1,30 @@
+"""A stream of a slot has every change once and in order, also if it or the server is killed.
+
+These are the short tests. `make test-slot` runs the long ones on all versions of PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from support.postgres_binaries import VERSIONS
+from support.slot_kills import end_walsender
+from support.slot_proof import proven
+
+SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
+
+
+def test_oldest_server(tmp_path: Path) -> None:
+    with proven(tmp_path, VERSIONS[0], seed="oldest"):
+        time.sleep(3)
+
+
+def test_driver_and_walsender_are_killed(tmp_path: Path) -> None:
+    with proven(tmp_path, options=SMALL_BATCHES, seed="two kills") as (server, stream):
+        with stream.running() as process:
+            process.wait_for_batches(3)
+            end_walsender(server)
+            process.wait_for_batches(3)
+            process.kill()
+        time.sleep(1)
