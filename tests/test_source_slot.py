@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from support.postgres_binaries import NEWEST, VERSIONS
@@ -50,6 +52,10 @@ def flush_lsn(client: SourceClient) -> int:
     return int(client.java("slot.Server").flushLsn(client.sql))
 
 
+def publications(client: SourceClient, *names: str) -> Any:  # noqa: ANN401
+    return client.java("slot.SlotChecks").publications(client.sql, client.seq(names))
+
+
 def identity(client: SourceClient, slot: str, **changed: Any) -> Any:  # noqa: ANN401
     """Return what a checkpoint would keep, with some values changed."""
     values = {
@@ -58,7 +64,7 @@ def identity(client: SourceClient, slot: str, **changed: Any) -> Any:  # noqa: A
         "timelines": client.seq([1]),
         "database": client.server.database(),
         "slot": slot,
-        "publications": client.seq(["everything"]),
+        "publications": publications(client, "everything"),
         "first_lsn": 0,
         "schema": client.jvm.org.apache.spark.sql.types.StructType(),
         **changed,
@@ -172,9 +178,8 @@ def test_a_server_that_is_another_one_or_lacks_wal(server: Server, client: Sourc
         check(client, "here", 0, database="shop")
     kept = identity(client, "here")
     with fails("PGOUTPUT_OTHER_SLOT", "'here'", "'there'"):
-        kept.check(client.server, "there", client.seq(["everything"]))
-    assert kept.check(client.server, "here", client.seq(["everything"])).isEmpty()
-    assert "everything" in kept.check(client.server, "here", client.seq(["part"])).get()
+        kept.check(client.server, "there", publications(client, "everything"))
+    assert kept.check(client.server, "here", publications(client, "everything")).isEmpty()
 
 
 def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
@@ -195,11 +200,52 @@ def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
 
 
 def test_publications_that_do_not_exist(client: SourceClient) -> None:
-    checks = client.java("slot.SlotChecks")
-    checks.publications(client.sql, client.seq(["everything"]))
     statement = 'CREATE PUBLICATION "Shop" FOR TABLE'
     with fails("PGOUTPUT_PUBLICATION_NOT_FOUND", "'Shop' does not exist", statement):
-        checks.publications(client.sql, client.seq(["everything", "Shop"]))
+        publications(client, "everything", "Shop")
+
+
+def test_a_publication_that_was_made_again(server: Server, client: SourceClient) -> None:
+    make = "CREATE PUBLICATION again FOR TABLE t"
+    server.execute(make)
+    kept = identity(client, "s", publications=publications(client, "again"))
+    kept.checkPublications(publications(client, "again"))
+    assert "now reads everything" in (
+        kept.check(client.server, "s", publications(client, "everything")).get()
+    )
+    server.execute(f"DROP PUBLICATION again; {make}")
+    with fails("PGOUTPUT_PUBLICATION_MADE_AGAIN", "'again' was dropped and made again"):
+        kept.checkPublications(publications(client, "again"))
+
+
+def test_a_stream_notices_that_a_publication_was_away(
+    spark: SparkSession, server: Server, client: SourceClient, tmp_path: Path
+) -> None:
+    make = "CREATE PUBLICATION away FOR TABLE t"
+    server.execute(make)
+    make_slot(server, "away")
+
+    def read() -> None:
+        changes = spark.readStream.format("pgoutput").options(
+            url=server.jdbc_url,
+            user=server.user,
+            password=server.password,
+            slot="away",
+            publication="away",
+        )
+        writer = changes.load().writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination()
+
+    server.execute("INSERT INTO t VALUES (1)")
+    read()
+    server.execute("DROP PUBLICATION away")
+    server.execute("INSERT INTO t VALUES (2)")
+    with pytest.raises(StreamingQueryException, match="PGOUTPUT_PUBLICATION_NOT_FOUND"):
+        read()
+    server.execute(make)
+    with pytest.raises(StreamingQueryException, match="PGOUTPUT_PUBLICATION_MADE_AGAIN"):
+        read()
 
 
 def test_a_slot_is_made_once(spark: SparkSession, server: Server, client: SourceClient) -> None:
@@ -279,6 +325,7 @@ def test_a_standby_that_holds_a_slot_back(server: Server, client: SourceClient) 
 @pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
 def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
     with Server(version) as server, server.standby() as standby:
+        server.execute("CREATE PUBLICATION everything FOR ALL TABLES")
         standby.catch_up()
         with source_client(spark, standby) as follower:
             assert follower.server.inRecovery()

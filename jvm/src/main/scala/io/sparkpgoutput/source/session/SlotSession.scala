@@ -14,6 +14,7 @@ import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ReplicationConnection
+import io.sparkpgoutput.source.slot.SlotError
 
 /**
  * A replication session that reads one slot, for one batch after the other.
@@ -139,7 +140,7 @@ final class SlotSession(
 
   private def run(): Unit =
     try while (!closing) step()
-    catch { case NonFatal(error) => failure = error }
+    catch { case NonFatal(error) => failure = SlotError.whileReading(error) }
     finally abort()
 
   private def step(): Unit = {

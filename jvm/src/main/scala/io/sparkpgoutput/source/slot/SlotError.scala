@@ -10,6 +10,8 @@ private[source] object SlotError {
   private val Again =
     "Copy the tables again, make a new slot, and start the query with a new checkpoint."
 
+  final private val UndefinedObject = "42704"
+
   def serverVersion(server: Server, oldest: Int): SourceException = new SourceException(
     "PGOUTPUT_SERVER_VERSION",
     "0A000",
@@ -153,17 +155,27 @@ private[source] object SlotError {
       s"CREATE PUBLICATION ${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
   )
 
+  def publicationMadeAgain(slot: String, name: String): SourceException = new SourceException(
+    "PGOUTPUT_PUBLICATION_MADE_AGAIN",
+    "55000",
+    s"The publication '$name' was dropped and made again since the query began to read the slot " +
+      s"'$slot'. The server does not send the changes in between, so they are lost. $Again If you do " +
+      "not need them, make a publication with another name, and set the option publication to it."
+  )
+
   /**
-   * PostgreSQL 14 to 17 look up the publications as of each change, and fail if one did not exist
-   * then. To make it again does not help.
+   * Explains an error of the server while it sends changes. PostgreSQL 14 to 17 look up the
+   * publications as of each change. To make a publication again does not help.
    */
-  def publicationNotThere(publications: Seq[String], error: SQLException): SourceException =
-    publicationNotFound(
-      s"One of the publications ${quoted(publications)} did not exist when a table was changed, so the " +
-        s"server cannot send the change: ${text(error)}. If the publication was made after the slot, " +
-        "make a new slot and start the query with a new checkpoint. If it was dropped since, its " +
-        s"changes are lost. $Again"
-    )
+  def whileReading(error: Throwable): Throwable = error match {
+    case missing: SQLException if missing.getSQLState == UndefinedObject =>
+      publicationNotFound(
+        s"A publication did not exist when a table was changed, so the server cannot send the change: " +
+          s"${text(missing)}. If the publication was made after the slot, make a new slot and start the " +
+          s"query with a new checkpoint. If it was dropped since, its changes are lost. $Again"
+      )
+    case other => other
+  }
 
   private def publicationNotFound(text: String) =
     new SourceException("PGOUTPUT_PUBLICATION_NOT_FOUND", "42704", text)

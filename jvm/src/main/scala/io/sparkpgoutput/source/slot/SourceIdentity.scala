@@ -9,6 +9,8 @@ import org.apache.spark.sql.types.StructType
  *   a UUID, by which the sessions of the source know each other
  * @param timelines
  *   the timelines that were accepted, in order; the last is the one that was read
+ * @param publications
+ *   the names of the publications, with their oids
  * @param firstLsn
  *   the start of the first batch
  */
@@ -18,7 +20,7 @@ final case class SourceIdentity(
     timelines: Seq[Int],
     database: String,
     slot: String,
-    publications: Seq[String],
+    publications: Map[String, Long],
     firstLsn: Long,
     schema: StructType
 ) {
@@ -30,17 +32,32 @@ final case class SourceIdentity(
    * ordinary operation, like ALTER PUBLICATION, which no reader can notice. A batch that runs again
    * after it, though, is read by the new list.
    *
+   * @param publications
+   *   what [[SlotChecks.publications]] returns
    * @return
    *   a warning, if the publications are others than before
    */
-  def check(server: Server, slot: String, publications: Seq[String]): Option[String] = {
+  def check(server: Server, slot: String, publications: Map[String, Long]): Option[String] = {
     checkServer(server)
     if (slot != this.slot) throw SlotError.otherSlot(this, slot)
-    Option.when(publications.toSet != this.publications.toSet)(
-      s"The query read the publications ${this.publications.mkString(", ")} of the slot '$slot' " +
-        s"before, and now reads ${publications.mkString(", ")}. Changes of tables that only the new " +
-        "list has come from now on; their earlier changes are not in the stream."
+    checkPublications(publications)
+    Option.when(publications != this.publications)(
+      s"The query read the publications ${names(this.publications)} of the slot '$slot' before, and " +
+        s"now reads ${names(publications)}. Changes of tables that only the new list has come from " +
+        "now on; their earlier changes are not in the stream."
     )
+  }
+
+  private def names(publications: Map[String, Long]) = publications.keys.toSeq.sorted.mkString(", ")
+
+  /**
+   * Checks that no publication was dropped and made again, which only its oid shows. PostgreSQL 18
+   * leaves out the changes in between without an error. Ask for the publications after the LSN up to
+   * which the slot is read: then they were there all the time.
+   */
+  def checkPublications(now: Map[String, Long]): Unit = {
+    val others = publications.collect { case (name, oid) if now.get(name).exists(_ != oid) => name }
+    others.minOption.foreach(name => throw SlotError.publicationMadeAgain(slot, name))
   }
 
   /** Checks that a server is the one that the checkpoint is of, or a copy of it. */

@@ -82,12 +82,9 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   }
 
   private def askServer(begin: Long): SlotState = {
-    val found = SlotChecks.beforeReading(
-      server.query(SlotState.read(_, options.slot)),
-      start.server,
-      start.source,
-      begin
-    )
+    val slot = server.query(SlotState.read(_, options.slot))
+    val found = SlotChecks.beforeReading(slot, start.server, start.source, begin)
+    start.source.checkPublications(server.query(SlotChecks.publications(_, options.publications)))
     state = Some(found)
     warnings.update(found)
     found

@@ -65,7 +65,7 @@ object SourceLog {
       "timelines" -> identity.timelines.asJava,
       "database" -> identity.database,
       "slot" -> identity.slot,
-      "publications" -> identity.publications.asJava,
+      "publications" -> ListMap(identity.publications.toSeq.sorted: _*).asJava,
       "firstLsn" -> Lsn.format(identity.firstLsn),
       "schema" -> mapper.readTree(identity.schema.json)
     )
@@ -87,7 +87,12 @@ object SourceLog {
       timelines = elements("timelines").map(_.asInt),
       database = json.required("database").asText,
       slot = json.required("slot").asText,
-      publications = elements("publications").map(_.asText),
+      publications = json
+        .required("publications")
+        .fields
+        .asScala
+        .map(publication => publication.getKey -> publication.getValue.asLong)
+        .toMap,
       firstLsn = Lsn.parse(json.required("firstLsn").asText).get,
       schema = DataType.fromJson(json.required("schema").toString).asInstanceOf[StructType]
     )

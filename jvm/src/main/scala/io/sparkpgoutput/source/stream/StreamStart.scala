@@ -33,7 +33,7 @@ final class StreamStart(
 
   private def begin(): SourceIdentity = {
     val server = connection.replication(Server.of)
-    connection.query(SlotChecks.publications(_, options.publications))
+    val publications = connection.query(SlotChecks.publications(_, options.publications))
     val found = SlotChecks.readable(findSlot(), server, options.slot)
     val identity = SourceIdentity(
       UUID.randomUUID().toString,
@@ -41,7 +41,7 @@ final class StreamStart(
       Seq(server.timeline),
       server.database,
       options.slot,
-      options.publications,
+      publications,
       found.confirmedFlush.get,
       schema
     )
@@ -68,14 +68,14 @@ final class StreamStart(
     val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
     checked = Some(connection.replication { replication =>
       val server = Server.of(replication)
-      kept.check(server, options.slot, options.publications).foreach(text => logWarning(text))
+      val publications = connection.query(SlotChecks.publications(_, options.publications))
+      kept.check(server, options.slot, publications).foreach(text => logWarning(text))
       if (kept.schema != schema) throw SourceError.schemaChanged(kept.schema, schema)
       val timelines = SlotChecks.timeline(replication, server, kept, begin)
       connection.query { sql =>
-        SlotChecks.publications(sql, options.publications)
         SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
       }
-      val now = kept.copy(timelines = timelines, publications = options.publications)
+      val now = kept.copy(timelines = timelines, publications = publications)
       if (now != kept) log.write(now)
       (now, server)
     })

@@ -80,7 +80,8 @@ class SlotChecksSuite extends AnyFunSuite {
 
   test("a source is that of its checkpoint only with the same server, database and slot") {
     val source = Slots.source
-    def check(server: Server, slot: String) = failure(source.check(server, slot, Nil)).map(_._1)
+    def check(server: Server, slot: String) =
+      failure(source.check(server, slot, Map.empty)).map(_._1)
     assert(check(Slots.server, "other").contains("PGOUTPUT_OTHER_SLOT"))
     assert(check(Slots.server.copy(database = "x"), "lake").contains("PGOUTPUT_SLOT_DATABASE"))
     assert(check(
@@ -89,9 +90,17 @@ class SlotChecksSuite extends AnyFunSuite {
     ).contains("PGOUTPUT_OTHER_SERVER"))
   }
 
-  test("other publications than before are a warning, in another order they are not") {
+  test("other publications than before are a warning") {
     val source = Slots.source
-    assert(source.check(Slots.server, "lake", Seq("items", "orders")).isEmpty)
-    assert(source.check(Slots.server, "lake", Seq("items")).exists(_.contains("now reads items.")))
+    assert(source.check(Slots.server, "lake", source.publications).isEmpty)
+    val warning = source.check(Slots.server, "lake", Map("new" -> 17L, "items" -> 16403L))
+    assert(warning.exists(_.contains("publications items, orders of")))
+    assert(warning.exists(_.contains("now reads items, new.")))
+  }
+
+  test("a publication that was dropped and made again is an error") {
+    val again = failure(Slots.source.checkPublications(Map("items" -> 16403L, "orders" -> 17L)))
+    assert(again.map(_._1).contains("PGOUTPUT_PUBLICATION_MADE_AGAIN"))
+    assert(again.exists(_._2.contains("'orders' was dropped and made again")))
   }
 }

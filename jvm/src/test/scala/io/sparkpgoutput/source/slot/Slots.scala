@@ -41,7 +41,7 @@ object Slots {
     timelines = Seq(1),
     database = "shop",
     slot = "lake",
-    publications = Seq("orders", "items"),
+    publications = Map("orders" -> 16402L, "items" -> 16403L),
     firstLsn = lsn("16/B0000000"),
     schema = new StructType
   )
