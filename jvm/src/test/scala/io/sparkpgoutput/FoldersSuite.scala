@@ -54,8 +54,7 @@ class FoldersSuite extends AnyFunSuite {
       "changes.streaming"
     ),
     "source" -> Set("errors"),
-    "source.connection" -> Set("protocol"),
-    "source.table" -> Set("types", "types.registry", "changes", "source", "source.connection"),
+    "source.connection" -> Set("protocol", "source"),
     "source.slot" -> Set("protocol", "source", "source.connection"),
     "source.table" -> Set(
       "protocol",

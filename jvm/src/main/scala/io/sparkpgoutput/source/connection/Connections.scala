@@ -1,17 +1,20 @@
 package io.sparkpgoutput.source.connection
 
+import java.sql.Connection
 import java.util.Properties
 
-import org.postgresql.Driver
+import org.postgresql.{Driver, PGProperty}
 
 /** Opens connections to a server with the pgjdbc that is in this JAR. */
 object Connections {
 
-  /** The parameters of a connection that a URL must not change. */
-  private val fixed = Map("assumeMinServerVersion" -> "14", "tcpKeepAlive" -> "true")
+  /** What the URL's parameters can change. */
+  private val defaults = Map(PGProperty.TCP_KEEP_ALIVE -> "true")
 
-  private val replication =
-    Map("replication" -> "database", "preferQueryMode" -> "simple", "socketTimeout" -> "0")
+  private val replication = Map(
+    PGProperty.REPLICATION -> "database",
+    PGProperty.PREFER_QUERY_MODE -> "simple" // the walsender knows no other
+  )
 
   private lazy val driver: Driver = {
     val made = new Driver
@@ -27,19 +30,49 @@ object Connections {
    *   what `pg_stat_activity` shows
    */
   def open(address: ServerAddress, applicationName: String): ServerConnection =
-    new ServerConnection(connect(address, fixed + ("ApplicationName" -> applicationName)))
+    open(address, applicationName, Map.empty)(new ServerConnection(_))
 
   /** Opens a connection for the replication protocol. */
   def openReplication(address: ServerAddress, applicationName: String): ReplicationConnection =
-    new ReplicationConnection(
-      connect(address, fixed ++ replication + ("ApplicationName" -> applicationName))
-    )
+    open(address, applicationName, replication) { made =>
+      val connection = new ReplicationConnection(made)
+      if (!connection.isWalsender) throw ConnectionError.noWalsender(address)
+      connection
+    }
 
-  private def connect(address: ServerAddress, parameters: Map[String, String]) = {
+  private def open[T <: ServerConnection](
+      address: ServerAddress,
+      applicationName: String,
+      parameters: Map[PGProperty, String]
+  )(made: Connection => T): T = ConnectionError.explaining(address) {
+    val connected = connect(address, applicationName, parameters)
+    try {
+      val connection = made(connected)
+      TextSettings.set(connection)
+      connection
+    } catch {
+      case error: Throwable =>
+        connected.abort(_.run())
+        throw error
+    }
+  }
+
+  private def connect(
+      address: ServerAddress,
+      applicationName: String,
+      parameters: Map[PGProperty, String]
+  ) = {
     val properties = new Properties
-    address.user.foreach(properties.setProperty("user", _))
-    address.password.foreach(properties.setProperty("password", _))
-    parameters.foreach { case (name, value) => properties.setProperty(name, value) }
-    driver.connect(address.url, properties)
+    def set(property: PGProperty, value: String) = properties.setProperty(property.getName, value)
+    defaults.foreach { case (property, value) => set(property, value) }
+    DriverParameters.of(address).foreach { case (name, value) =>
+      properties.setProperty(name, value)
+    }
+    address.user.foreach(set(PGProperty.USER, _))
+    address.password.foreach(set(PGProperty.PASSWORD, _))
+    parameters.foreach { case (property, value) => set(property, value) }
+    set(PGProperty.APPLICATION_NAME, applicationName)
+    set(PGProperty.ASSUME_MIN_SERVER_VERSION, "14")
+    driver.connect(DriverParameters.url(address), properties)
   }
 }

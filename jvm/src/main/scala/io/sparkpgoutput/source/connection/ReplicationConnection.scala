@@ -15,6 +15,11 @@ import io.sparkpgoutput.protocol.Lsn
  */
 final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
 
+  /** Tells whether the server has a walsender for it. A pooler can leave out the request for one. */
+  private[connection] def isWalsender: Boolean =
+    query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
+      .contains("walsender")
+
   /**
    * Starts to read a slot. From then on the connection runs no other statement.
    *

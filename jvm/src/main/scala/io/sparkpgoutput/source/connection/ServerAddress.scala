@@ -10,8 +10,25 @@ package io.sparkpgoutput.source.connection
  */
 final case class ServerAddress(url: String, user: Option[String], password: Option[String]) {
 
-  /** The URL without its query part. */
-  def shown: String = url.takeWhile(_ != '?')
+  /** The URL without its query part. If the rest is no proper URL, it can have secrets too. */
+  def shown: String = withoutParameters.getOrElse(s"${ServerAddress.Prefix}…")
+
+  /** The URL without its query part, if it has the form that pgjdbc reads. */
+  private[connection] def withoutParameters: Option[String] =
+    Some(url.takeWhile(_ != '?')).filter(ServerAddress.Form.matches)
+
+  /** The query part of the URL. */
+  private[connection] def parameters: String = url.dropWhile(_ != '?').drop(1)
 
   override def toString: String = shown
+}
+
+object ServerAddress {
+  private[connection] val Prefix = "jdbc:postgresql:"
+
+  /** Several hosts with their ports, and the database. There is no place for a user or a password. */
+  private val Form = {
+    val host = """(?:\[[^\[\]/@]*\]|[^\[\]:,/@]*)(?::\d{1,5})?"""
+    s"""$Prefix(?:[^/@]*|//|//$host(?:,$host)*/[^/@]*)""".r
+  }
 }

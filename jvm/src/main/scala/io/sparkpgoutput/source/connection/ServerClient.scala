@@ -9,17 +9,20 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   private var connection: Option[ServerConnection] = None
 
   /** Runs a query, a second time on a new connection if the old one is lost. */
-  def query[T](run: ServerConnection => T): T =
+  def query[T](run: ServerConnection => T): T = ConnectionError.explaining(address) {
     try run(connection.getOrElse(open()))
     catch {
       case error: SQLException if connection.isDefined && isLost(error) =>
         close()
         run(open())
     }
+  }
 
   /** Runs commands on a replication connection of their own. */
   def replication[T](run: ReplicationConnection => T): T =
-    Using.resource(Connections.openReplication(address, applicationName))(run)
+    ConnectionError.explaining(address) {
+      Using.resource(Connections.openReplication(address, applicationName))(run)
+    }
 
   /**
    * Writes WAL, so that the present end of the WAL, which can lie inside a record, is passed soon. A

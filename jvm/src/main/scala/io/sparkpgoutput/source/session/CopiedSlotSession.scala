@@ -3,7 +3,7 @@ package io.sparkpgoutput.source.session
 import java.util.UUID
 import java.util.concurrent.TimeUnit
 
-import io.sparkpgoutput.source.connection.Connections
+import io.sparkpgoutput.source.connection.{ConnectionError, Connections}
 import io.sparkpgoutput.source.slot.SlotState
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
@@ -12,24 +12,26 @@ object CopiedSlotSession {
 
   def start(settings: SessionSettings): SlotSession = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
-    try {
-      val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
-      connection.query(
-        "SELECT pg_copy_logical_replication_slot(?, ?, true)",
-        settings.slot,
-        copied
-      )(_ => ())
-      val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
-      val session = new SlotSession(
-        connection,
-        connection.start(copied, begin, settings.pluginOptions),
-        s"spark-pgoutput copy of slot ${settings.slot}",
-        () => false,
-        StatusInterval
-      )
-      session.start()
-      session
-    } catch {
+    try ConnectionError.explaining(settings.address) {
+        val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
+        connection.query(
+          "SELECT pg_copy_logical_replication_slot(?, ?, true)",
+          settings.slot,
+          copied
+        )(_ => ())
+        val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
+        val session = new SlotSession(
+          settings.address,
+          connection,
+          connection.start(copied, begin, settings.pluginOptions),
+          s"spark-pgoutput copy of slot ${settings.slot}",
+          () => false,
+          StatusInterval
+        )
+        session.start()
+        session
+      }
+    catch {
       case error: Throwable =>
         connection.abort()
         throw error

@@ -10,9 +10,14 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 
 import org.postgresql.copy.CopyDual
 
-import io.sparkpgoutput.source.SourceError
-import io.sparkpgoutput.source.connection.{Connections, ReplicationConnection, ServerConnection}
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  Connections,
+  ReplicationConnection,
+  ServerConnection
+}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState}
+import io.sparkpgoutput.source.{SourceError, SourceException}
 
 /** Starts a session at the start of a batch, after all checks. */
 final class SessionStart private (read: BatchRead, sql: ServerConnection) {
@@ -30,7 +35,14 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) {
       // Nobody can move the slot from here on.
       checkSlot(server)
       val session =
-        new SlotSession(connection, copy, name(read), () => isShuttingDown, statusInterval)
+        new SlotSession(
+          settings.address,
+          connection,
+          copy,
+          name(read),
+          () => isShuttingDown,
+          statusInterval
+        )
       session.start()
       new KeptSession(session, read.output.rows(), read, read.start)
     } catch {
@@ -98,7 +110,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) {
   /** Asks on a connection of its own. A server that is shutting down refuses it. */
   private def isShuttingDown: Boolean =
     try Using.resource(Connections.open(settings.address, name(read)))(_ => false)
-    catch { case error: SQLException => error.getSQLState == CannotConnectNow }
+    catch { case error: SourceException => error.getSqlState == CannotConnectNow }
 }
 
 object SessionStart {
@@ -114,8 +126,10 @@ object SessionStart {
    *   the time in nanoseconds to wait for a slot that somebody else uses
    */
   def start(read: BatchRead, patience: Long): KeptSession =
-    Using.resource(Connections.open(read.settings.address, s"${name(read)} (checks)")) { sql =>
-      new SessionStart(read, sql).start(patience)
+    ConnectionError.explaining(read.settings.address) {
+      Using.resource(Connections.open(read.settings.address, s"${name(read)} (checks)")) { sql =>
+        new SessionStart(read, sql).start(patience)
+      }
     }
 
   private def name(read: BatchRead) = s"spark-pgoutput slot ${read.settings.slot}"

@@ -13,7 +13,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.ReplicationConnection
+import io.sparkpgoutput.source.connection.{ConnectionError, ReplicationConnection, ServerAddress}
 import io.sparkpgoutput.source.slot.SlotError
 
 /**
@@ -29,6 +29,7 @@ import io.sparkpgoutput.source.slot.SlotError
  *   the time between two status updates in nanoseconds, well below `wal_sender_timeout`
  */
 final class SlotSession(
+    address: ServerAddress,
     connection: ReplicationConnection,
     copy: CopyDual,
     name: String,
@@ -117,7 +118,7 @@ final class SlotSession(
   private def take(): Unit = {
     var next = queue.poll()
     while (next == null) {
-      if (failure != null) throw failure
+      if (failure != null) ConnectionError.explaining(address)(throw failure)
       if (closing) throw new InterruptedException("The session was closed.")
       if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
       next = queue.poll(100, TimeUnit.MILLISECONDS)

@@ -8,7 +8,12 @@ import scala.util.Try
 
 import org.apache.spark.internal.Logging
 
-import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerConnection}
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  Connections,
+  ServerAddress,
+  ServerConnection
+}
 
 /**
  * Makes a slot. A new slot begins where no transaction is open, so the server waits for the end of
@@ -30,7 +35,7 @@ object SlotCreation extends Logging {
    */
   def create(address: ServerAddress, slot: String, failover: Boolean): Unit = {
     val connection = Connections.open(address, ApplicationName)
-    val creation = new FutureTask[Unit](() => create(connection, slot, failover))
+    val creation = new FutureTask[Unit](() => create(address, connection, slot, failover))
     val thread = new Thread(creation, s"spark-pgoutput makes the slot $slot")
     thread.setDaemon(true)
     thread.start()
@@ -44,7 +49,12 @@ object SlotCreation extends Logging {
     } finally connection.abort()
   }
 
-  private def create(connection: ServerConnection, slot: String, failover: Boolean): Unit = {
+  private def create(
+      address: ServerAddress,
+      connection: ServerConnection,
+      slot: String,
+      failover: Boolean
+  ): Unit = {
     val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
     if (failover && version < FirstVersionWithFailover)
       throw SlotError.noFailover(version, FirstVersionWithFailover)
@@ -52,7 +62,8 @@ object SlotCreation extends Logging {
     try connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
     catch {
       case error: SQLException if error.getSQLState == DuplicateObject => ()
-      case error: SQLException => throw SlotError.notCreated(slot, error)
+      case error: SQLException =>
+        throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
     }
   }
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.ChangeSchema
-import io.sparkpgoutput.source.connection.Connections
+import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.table.PublishedTable
@@ -47,10 +47,11 @@ object SlotTable {
     case Some(name) =>
       import options.changes
       val found =
-        Using.resource(Connections.open(options.address, options.applicationName)) { connection =>
-          val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
-          PublishedTable.find(connection, options.publications, name, version, changes.row.types)
-        }
+        Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
+          connection =>
+            val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
+            PublishedTable.find(connection, options.publications, name, version, changes.row.types)
+        })
       options.copy(changes =
         changes.copy(
           tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
