@@ -7,6 +7,10 @@ import scala.util.Using
 /** The driver's connections to a server. The ordinary one stays, and is opened again if it is lost. */
 final class ServerClient(address: ServerAddress, applicationName: String) extends AutoCloseable {
   private var connection: Option[ServerConnection] = None
+  private var openedConnections = 0
+
+  /** The number of ordinary connections so far. A new one can lead to another server. */
+  def connections: Int = openedConnections
 
   /** Runs a query, a second time on a new connection if the old one is lost. */
   def query[T](run: ServerConnection => T): T = ConnectionError.explaining(address) {
@@ -40,6 +44,7 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   private def open() = {
     val made = Connections.open(address, applicationName)
     connection = Some(made)
+    openedConnections += 1
     made
   }
 

@@ -30,7 +30,10 @@ final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
 /** A read of a slot. */
 final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Scan {
   override def readSchema(): StructType = output.schema
-  override def description(): String = s"pgoutput $options"
+  override def description(): String = {
+    val what = if (options.asMessages) "messages" else "changes"
+    s"$what of publication ${options.publications.mkString(", ")}"
+  }
   override def toBatch: Batch = new SlotBatch(options, output)
 
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =

@@ -14,10 +14,11 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState
 final class StreamStart(
     options: SourceOptions,
     schema: StructType,
-    connection: ServerClient,
+    client: ServerClient,
     log: SourceLog
 ) extends Logging {
   private var checked: Option[(SourceIdentity, Server)] = None
+  private var connections = 0
 
   /** Tells if this start was checked. */
   def isChecked: Boolean = checked.isDefined
@@ -32,8 +33,8 @@ final class StreamStart(
   def firstLsn(): Long = log.read().getOrElse(begin()).firstLsn
 
   private def begin(): SourceIdentity = {
-    val server = connection.replication(Server.of)
-    val publications = connection.query(SlotChecks.publications(_, options.publications))
+    val server = client.replication(Server.of)
+    val publications = client.query(SlotChecks.publications(_, options.publications))
     val found = SlotChecks.readable(findSlot(), server, options.slot)
     val identity = SourceIdentity(
       UUID.randomUUID().toString,
@@ -50,34 +51,37 @@ final class StreamStart(
   }
 
   private def findSlot(): Option[SlotState] = {
-    val found = connection.query(SlotState.read(_, options.slot))
+    val found = client.query(SlotState.read(_, options.slot))
     if (found.isEmpty && options.createSlot) {
       SlotCreation.create(options.address, options.slot, options.failover)
-      connection.query(SlotState.read(_, options.slot))
+      client.query(SlotState.read(_, options.slot))
     } else found
   }
 
   /**
-   * Checks that the stream can go on without a gap. Only the first call does it.
+   * Checks that the stream can go on without a gap: at the start, and when the connection was lost,
+   * because the new one can lead to a standby that was promoted.
    *
    * @param begin
    *   the LSN below which all is done
    */
-  def check(begin: Long): Unit = if (checked.isEmpty) {
+  def check(begin: Long): Unit = if (checked.isEmpty || client.connections != connections) {
     AsyncProgress.refuse()
     val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
-    checked = Some(connection.replication { replication =>
+    checked = Some(client.replication { replication =>
       val server = Server.of(replication)
-      val publications = connection.query(SlotChecks.publications(_, options.publications))
+      val publications = client.query(SlotChecks.publications(_, options.publications))
       kept.check(server, options.slot, publications).foreach(text => logWarning(text))
       if (kept.schema != schema) throw SourceError.schemaChanged(kept.schema, schema)
       val timelines = SlotChecks.timeline(replication, server, kept, begin)
-      connection.query { sql =>
+      client.query { sql =>
         SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
       }
       val now = kept.copy(timelines = timelines, publications = publications)
+      // A later start compares with the timeline that was read, so it is written before a batch is.
       if (now != kept) log.write(now)
       (now, server)
     })
+    connections = client.connections
   }
 }
