@@ -20,6 +20,9 @@ OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERS
 
 PGOUTPUT = {"proto_version": "1", "publication_names": "everything"}
 
+# The process that makes a slot.
+CREATING = "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_create_logical'"
+
 LATER = 2**40  # more bytes than a server writes in a test
 
 
@@ -280,8 +283,7 @@ def test_an_interrupt_ends_the_wait_for_a_new_slot(server: Server, client: Sourc
         writer.execute("INSERT INTO t VALUES (1)")
         creating = threading.Thread(target=create)
         creating.start()
-        waiting = "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_create_logical'"
-        waiting += f" AND pg_blocking_pids(pid) = '{{{writer.info.backend_pid}}}'"
+        waiting = f"{CREATING} AND pg_blocking_pids(pid) = '{{{writer.info.backend_pid}}}'"
         wait_until(lambda: server.execute(waiting))
         found = creation.waitsFor(client.sql, server.value(waiting)).get()
         assert str(writer.info.backend_pid) in found
@@ -340,3 +342,28 @@ def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
             assert seen.mkString(" ") == "1 2"
             with fails("PGOUTPUT_TIMELINE", "branched off from timeline 1"):
                 timeline(promoted.replication, promoted.server, kept, LATER)
+
+
+@pytest.mark.exhaustive
+def test_the_slots_of_a_standby(spark: SparkSession) -> None:
+    with Server() as server, server.standby() as standby:
+        make_slot(server, "copied", ", failover => true")
+        advance = "SELECT pg_replication_slot_advance('copied', pg_current_wal_flush_lsn())"
+        snapshot = "SELECT pg_log_standby_snapshot()"
+        server.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        standby.wait_for_slot("copied", moved=lambda: server.execute(f"{snapshot}; {advance}"))
+        with source_client(spark, standby) as client:
+            with fails("PGOUTPUT_SLOT_SYNCHRONIZED", "'copied'", "targetServerType=primary"):
+                check(client, "copied", LATER)
+            creation = client.java("slot.SlotCreation")
+            creating = threading.Thread(target=creation.create, args=(client.address, "own", False))
+            creating.start()
+            wait_until(lambda: standby.execute(CREATING))
+            assert "pg_log_standby_snapshot" in (
+                creation.waitsFor(client.sql, standby.value(CREATING)).get()
+            )
+            while creating.is_alive():
+                server.execute(snapshot)
+                creating.join(0.2)
+            confirmed = state(client, "own").get().confirmedFlush().get()
+            check(client, "own", confirmed)

@@ -53,6 +53,7 @@ final case class SourceOptions(
 }
 
 object SourceOptions {
+
   /** All options. */
   val list: OptionList[SourceOptions] = new OptionList(
     SourceOptions(),

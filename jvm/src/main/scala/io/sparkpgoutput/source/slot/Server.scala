@@ -1,5 +1,9 @@
 package io.sparkpgoutput.source.slot
 
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.apache.spark.internal.Logging
+
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
 /**
@@ -29,8 +33,10 @@ final case class Server(
   def majorVersion: Int = version / 10000
 }
 
-object Server {
+object Server extends Logging {
   private val OldestVersion = 14
+  private val NewestVersion = 18
+  private val hasWarned = new AtomicBoolean
 
   /** Asks the server. Fails if the server is older than PostgreSQL 14. */
   def of(connection: ReplicationConnection): Server = {
@@ -56,6 +62,11 @@ object Server {
       }
       .head
     if (server.majorVersion < OldestVersion) throw SlotError.serverVersion(server, OldestVersion)
+    if (server.majorVersion > NewestVersion && hasWarned.compareAndSet(false, true))
+      logWarning(
+        s"The server has PostgreSQL ${server.majorVersion}. This version of spark-pgoutput was tried " +
+          s"with PostgreSQL $OldestVersion to $NewestVersion."
+      )
     server
   }
 

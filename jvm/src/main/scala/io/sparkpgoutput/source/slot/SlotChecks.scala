@@ -46,6 +46,7 @@ object SlotChecks {
     if (!state.plugin.contains(Plugin)) throw SlotError.plugin(state)
     if (!state.database.contains(server.database)) throw SlotError.database(state, server)
     if (state.isInvalidated) throw SlotError.invalidated(state)
+    if (state.synced && server.inRecovery) throw SlotError.synchronized(state)
     if (state.temporary) throw SlotError.temporary(state)
     if (state.twoPhase) throw SlotError.twoPhase(state)
     if (state.confirmedFlush.isEmpty) throw SlotError.notReady(state)

@@ -92,6 +92,14 @@ private[source] object SlotError {
       s"names '${server.database}'. Name the slot's database in the URL, or another slot."
   )
 
+  def synchronized(state: SlotState): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_SYNCHRONIZED",
+    "55000",
+    s"The slot '${state.name}' is a copy that the standby keeps for a failover, so nobody can read it " +
+      "there. Connect to the primary server: with several hosts in the URL, add " +
+      "targetServerType=primary."
+  )
+
   def temporary(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_TEMPORARY",
     "55000",

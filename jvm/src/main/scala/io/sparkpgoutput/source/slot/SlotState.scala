@@ -11,6 +11,8 @@ import io.sparkpgoutput.source.connection.ServerConnection
  *
  * @param plugin
  *   None for a physical slot, as is the database
+ * @param synced
+ *   whether a standby copied the slot from its primary server, from PostgreSQL 17 on
  * @param restartLsn
  *   the oldest WAL that the slot needs; None if the slot is invalidated
  * @param confirmedFlush
@@ -40,6 +42,7 @@ final case class SlotState(
     temporary: Boolean,
     twoPhase: Boolean,
     failover: Boolean,
+    synced: Boolean,
     restartLsn: Option[Long],
     confirmedFlush: Option[Long],
     walStatus: Option[String],
@@ -76,6 +79,7 @@ object SlotState {
        |  (slot.j->>'temporary')::bool AS temporary,
        |  (slot.j->>'two_phase')::bool AS two_phase,
        |  coalesce((slot.j->>'failover')::bool, false) AS failover,
+       |  coalesce((slot.j->>'synced')::bool, false) AS synced,
        |  slot.j->>'restart_lsn' AS restart_lsn,
        |  slot.j->>'confirmed_flush_lsn' AS confirmed_flush_lsn,
        |  slot.j->>'wal_status' AS wal_status,
@@ -115,6 +119,7 @@ object SlotState {
         temporary = row.getBoolean("temporary"),
         twoPhase = row.getBoolean("two_phase"),
         failover = row.getBoolean("failover"),
+        synced = row.getBoolean("synced"),
         restartLsn = text(row, "restart_lsn").map(lsn),
         confirmedFlush = text(row, "confirmed_flush_lsn").map(lsn),
         walStatus = text(row, "wal_status"),

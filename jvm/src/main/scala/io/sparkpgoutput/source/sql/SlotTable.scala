@@ -18,7 +18,8 @@ import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.table.PublishedTable
 
 /** A slot, as a table that Spark reads. */
-final class SlotTable(val options: SourceOptions, output: SlotOutput) extends Table with SupportsRead {
+final class SlotTable(val options: SourceOptions, output: SlotOutput) extends Table
+    with SupportsRead {
   override def name(): String = s"pgoutput $options"
   override def schema(): StructType = output.schema
 

@@ -44,6 +44,13 @@ class SlotChecksSuite extends AnyFunSuite {
     assert(check(server = Slots.server.copy(database = "x")).contains("PGOUTPUT_SLOT_DATABASE"))
   }
 
+  test("a copy of a slot can be read only after its standby is promoted") {
+    val copy = Some(Slots.slot.copy(synced = true))
+    val standby = Slots.server.copy(inRecovery = true)
+    assert(check(copy, standby).contains("PGOUTPUT_SLOT_SYNCHRONIZED"))
+    assert(check(copy).isEmpty)
+  }
+
   test("a query without a checkpoint can read each slot whose transactions are whole") {
     def readable(state: Option[SlotState]) =
       failure(SlotChecks.readable(state, Slots.server, "lake")).map(_._1)

@@ -23,6 +23,7 @@ object Slots {
     temporary = false,
     twoPhase = false,
     failover = false,
+    synced = false,
     restartLsn = Some(lsn("16/B0000000")),
     confirmedFlush = Some(lsn("16/B1000000")),
     walStatus = Some("reserved"),
