@@ -18,7 +18,6 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 import spark_pgoutput
 from spark_pgoutput.cli import _parser
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.session import JDBC_DRIVER
 from support.documentation import (
     DOCS,
     OUTPUT,
@@ -36,9 +35,13 @@ from support.documentation import (
     table,
 )
 
-# The documentation's address of a server, and its folder for data.
+# The documentation's address of a server, a role's password there, and its folder for data.
 SERVER = "localhost:5432/shop"
+PASSWORD = "change-me"
 FOLDER = "/data/"
+
+# The driver in the JAR takes this property of a running JVM for what PGPASSFILE names.
+PGPASS_PROPERTY = "io.sparkpgoutput.shaded.postgresql.pgpassfile"
 
 SCALA = ROOT / "jvm/src/main/scala"
 FOLDERS = [ROOT, ROOT / "jvm/src/main/resources", SCALA, SCALA / "io/sparkpgoutput"]
@@ -61,8 +64,11 @@ def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
         if SERVER in page.read_text(encoding="utf-8"):
             server = stack.enter_context(PostgresServer())
             stack.enter_context(pytest.MonkeyPatch.context()).setenv("PGPASSWORD", server.password)
+            stack.enter_context(pgpass_file(spark, server, tmp_path / "pgpass"))
             replacements[SERVER] = f"{server.host}:{server.port}/{server.database}"
-            spark.sql(f"ADD JAR 'ivy://{JDBC_DRIVER}?transitive=false'")
+            replacements[PASSWORD] = server.password
+        if any('format("jdbc")' in block.text for block in blocks(page)):
+            spark.sql(f"ADD JAR 'ivy://{jdbc_driver()}?transitive=false'")
 
         def execute(code: str) -> None:
             assert server
@@ -78,6 +84,24 @@ def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
             spark.conf.unset(name)
         elif value != conf[name]:
             spark.conf.set(name, conf[name])
+
+
+@contextlib.contextmanager
+def pgpass_file(spark: SparkSession, server: PostgresServer, path: Path) -> Iterator[None]:
+    """Give the driver in the JAR the password of all roles that the documentation makes."""
+    path.write_text(f"{server.host}:{server.port}:*:*:{server.password}\n", encoding="utf-8")
+    path.chmod(0o600)
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty(PGPASS_PROPERTY, str(path))
+    yield
+    system.clearProperty(PGPASS_PROPERTY)
+
+
+def jdbc_driver() -> str:
+    """Return the JDBC driver that the documentation names, for Spark's source `jdbc`."""
+    named = re.search(r"--packages ([\w.:-]+)", (DOCS / "messages.md").read_text(encoding="utf-8"))
+    assert named
+    return named[1]
 
 
 def temporary_views(spark: SparkSession) -> set[str]:
@@ -229,6 +253,12 @@ def test_table_of_options(
     others = option_lines(spark, shared)[2:] if shared else []
     expected = "".join(line for line in lines if line not in others)
     assert_table(DOCS / page, f"options of {function}", expected)
+
+
+def test_table_of_the_sources_options(spark: SparkSession) -> None:
+    options: Any = spark._jvm.io.sparkpgoutput.source.options.SourceOptions  # type: ignore[union-attr]
+    expected = re.sub(r"(?<!`type\.)<", "&lt;", options.markdown())
+    assert_table(DOCS / "replication-slot.md", "options of the source", expected)
 
 
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
