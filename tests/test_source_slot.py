@@ -122,7 +122,7 @@ def test_the_holder_of_a_slot_is_known(
         wait_until(lambda: state(client, "held").get().holder().get().applyLsn().isDefined())
         holder = state(client, "held").get().holder().get()
         assert holder.pid() == session.server_process
-        assert (holder.applyLsn().get(), holder.backendStart().isDefined()) == (1, True)
+        assert holder.applyLsn().get() == 1
         # The server tells another role only the process and the application_name.
         holder = state(reader, "held").get().holder().get()
         assert (holder.pid(), holder.applyLsn().isEmpty()) == (session.server_process, True)
@@ -257,10 +257,10 @@ def test_a_slot_is_made_once(spark: SparkSession, server: Server, client: Source
     confirmed = state(client, "made").get().confirmedFlush().get()
     creation.create(client.address, "made", False)
     assert state(client, "made").get().confirmedFlush().get() == confirmed
-    assert not state(client, "made").get().failover()
     if server.version >= 17:
         creation.create(client.address, "followed", True)
-        assert state(client, "followed").get().failover()
+        failover = "SELECT failover FROM pg_replication_slots WHERE slot_name = 'followed'"
+        assert server.value(failover)
     else:
         with fails("PGOUTPUT_SERVER_VERSION", "failover", f"PostgreSQL {server.version}"):
             creation.create(client.address, "followed", True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import spark_pgoutput
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.servers import Server
 from support.source import SourceClient, fails, source_client
@@ -145,22 +143,18 @@ def test_each_type_is_that_of_the_catalog(client: SourceClient) -> None:
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_row_is_read_with_the_types_of_the_catalog(
-    spark: SparkSession, server: Server, client: SourceClient, binary: bool
+    spark: SparkSession, server: Server, binary: bool
 ) -> None:
-    found = find(client, ["types"], "Types", "My")
-    peek = (
-        "SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL,"
-        f" 'proto_version', '1', 'publication_names', 'types', 'binary', '{binary}')"
+    read = spark.read.format("pgoutput").options(
+        url=server.jdbc_url,
+        user=server.user,
+        password=server.password,
+        slot="s",
+        publication="types",
+        table='"My"."Types"',
+        binary=binary,
     )
-    data = [message for (message,) in server.execute(peek)]
-    messages = spark.createDataFrame(pa.table({"seq": range(len(data)), "data": data}))
-    read = spark_pgoutput.changes(
-        messages,
-        tables='"My"."Types"',
-        schema=found.schema().toDDL(),
-        options=options_of(found),
-    )
-    (row,) = read.selectExpr(*(f"string({name}) AS {name}" for name in TYPES)).collect()
+    (row,) = read.load().selectExpr(*(f"string({name}) AS {name}" for name in TYPES)).collect()
     assert row.asDict() == {
         "k": "1",
         "amount": "1.500",

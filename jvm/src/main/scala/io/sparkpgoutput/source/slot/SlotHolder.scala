@@ -1,12 +1,8 @@
 package io.sparkpgoutput.source.slot
 
-import java.time.Instant
-
 /**
  * The walsender that has a slot in use.
  *
- * @param backendStart
- *   when the process began; None if another role runs it
  * @param applyLsn
  *   `replay_lsn` of `pg_stat_replication`; None without the rights of `pg_read_all_stats`, or if the
  *   client has not sent one
@@ -16,7 +12,6 @@ import java.time.Instant
 final case class SlotHolder(
     pid: Int,
     applicationName: String,
-    backendStart: Option[Instant],
     applyLsn: Option[Long],
     waitEvent: Option[String]
 )

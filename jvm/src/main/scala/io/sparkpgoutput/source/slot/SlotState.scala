@@ -41,7 +41,6 @@ final case class SlotState(
     database: Option[String],
     temporary: Boolean,
     twoPhase: Boolean,
-    failover: Boolean,
     synced: Boolean,
     restartLsn: Option[Long],
     confirmedFlush: Option[Long],
@@ -78,7 +77,6 @@ object SlotState {
        |  slot.j->>'database' AS database,
        |  (slot.j->>'temporary')::bool AS temporary,
        |  (slot.j->>'two_phase')::bool AS two_phase,
-       |  coalesce((slot.j->>'failover')::bool, false) AS failover,
        |  coalesce((slot.j->>'synced')::bool, false) AS synced,
        |  slot.j->>'restart_lsn' AS restart_lsn,
        |  slot.j->>'confirmed_flush_lsn' AS confirmed_flush_lsn,
@@ -90,7 +88,6 @@ object SlotState {
        |  ) AS invalidation_reason,
        |  slot.j->>'active_pid' AS active_pid,
        |  coalesce(holder.application_name, '') AS application_name,
-       |  extract(epoch FROM holder.backend_start)::text AS backend_start,
        |  holder.wait_event AS wait_event,
        |  walsender.replay_lsn::text AS apply_lsn,
        |  (${Server.FlushLsn})::text AS flush_lsn,
@@ -118,7 +115,6 @@ object SlotState {
         database = text(row, "database"),
         temporary = row.getBoolean("temporary"),
         twoPhase = row.getBoolean("two_phase"),
-        failover = row.getBoolean("failover"),
         synced = row.getBoolean("synced"),
         restartLsn = text(row, "restart_lsn").map(lsn),
         confirmedFlush = text(row, "confirmed_flush_lsn").map(lsn),
@@ -138,9 +134,6 @@ object SlotState {
   private def holder(row: ResultSet, pid: Int) = SlotHolder(
     pid,
     row.getString("application_name"),
-    text(row, "backend_start").map { seconds =>
-      java.time.Instant.ofEpochMilli((BigDecimal(seconds) * 1000).toLong)
-    },
     text(row, "apply_lsn").map(lsn),
     text(row, "wait_event")
   )

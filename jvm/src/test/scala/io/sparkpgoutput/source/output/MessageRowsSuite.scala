@@ -35,7 +35,15 @@ class MessageRowsSuite extends AnyFunSuite {
     assert(batches.map(types) == Seq("BRIIC", "BRICBIC"))
     val ordinals = batches(1).map(row => (row.getLong(MessageFields.LSN), row.getLong(1)))
     assert(
-      ordinals == Seq(110L -> 0L, 110L -> 1L, 110L -> 2L, 110L -> 3L, 120L -> 0L, 120L -> 1L, 120L -> 2L)
+      ordinals == Seq(
+        110L -> 0L,
+        110L -> 1L,
+        110L -> 2L,
+        110L -> 3L,
+        120L -> 0L,
+        120L -> 1L,
+        120L -> 2L
+      )
     )
     assert(batches(1).map(_.getLong(MessageFields.XID)).distinct == Seq(8L, 9L))
   }
@@ -87,7 +95,8 @@ class MessageRowsSuite extends AnyFunSuite {
         .map(_.bytes)
         .foldLeft(Vector(Vector.empty[Array[Byte]])) { (found, message) =>
           val last = found.init :+ (found.last :+ message)
-          if (message.nonEmpty && message(0) == MessageType.Tag.Commit) last :+ Vector.empty else last
+          if (message.nonEmpty && message(0) == MessageType.Tag.Commit) last :+ Vector.empty
+          else last
         }
       def changes(batches: Seq[Seq[Array[Byte]]]) = batches.flatMap { messages =>
         val reader = new WholeTransactionReader(format)

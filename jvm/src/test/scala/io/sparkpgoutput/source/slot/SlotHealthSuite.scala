@@ -47,7 +47,7 @@ class SlotHealthSuite extends AnyFunSuite {
 
   test("each danger gives a warning that names it") {
     val standby = slot.copy(
-      holder = Some(SlotHolder(7, "", None, None, Some("WaitForStandbyConfirmation"))),
+      holder = Some(SlotHolder(7, "", None, Some("WaitForStandbyConfirmation"))),
       standbySlots = Some("near, far")
     )
     val dangers = Seq(

@@ -22,7 +22,6 @@ object Slots {
     database = Some("shop"),
     temporary = false,
     twoPhase = false,
-    failover = false,
     synced = false,
     restartLsn = Some(lsn("16/B0000000")),
     confirmedFlush = Some(lsn("16/B1000000")),

@@ -16,9 +16,10 @@ class SlotOffsetSuite extends AnyFunSuite {
   }
 
   test("an offset of another source is an error") {
-    Seq("{}", "7", """{"lsn":7}""", """{"lsn":"16"}""", """{"lsn":"1/2","seq":3}""").foreach { json =>
-      val error = intercept[SourceException](SlotOffset.of(json))
-      assert(error.getMessage.contains(json))
+    Seq("{}", "7", """{"lsn":7}""", """{"lsn":"16"}""", """{"lsn":"1/2","seq":3}""").foreach {
+      json =>
+        val error = intercept[SourceException](SlotOffset.of(json))
+        assert(error.getMessage.contains(json))
     }
   }
 }
