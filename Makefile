@@ -1,4 +1,4 @@
-# make demo         decode a replication slot of a real PostgreSQL server, step by step
+# make demo         read a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and the newest Spark, and build the JAR
 # make test         run the tests (6 to 8 minutes)
 # make test-sparks  run a smoke test on each Spark between the oldest and the newest

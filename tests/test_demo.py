@@ -18,19 +18,13 @@ from psycopg import sql
 
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.demo.slot import SlotState, literal, peek_query
-from spark_pgoutput.demo.workload import PUBLICATION, SLOT, run_workload
+from spark_pgoutput.demo.slot import Slot, source_errors
+from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.processes import accepts_connections
 
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 
-# fmt: off
-ALL_TYPES = [
-    "BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE",
-    "MESSAGE", "STREAM_START", "STREAM_STOP", "STREAM_COMMIT", "STREAM_ABORT", "BEGIN_PREPARE",
-    "PREPARE", "COMMIT_PREPARED", "ROLLBACK_PREPARED", "STREAM_PREPARE",
-]
-# fmt: on
+TYPES = ["BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE"]
 
 
 @pytest.fixture(autouse=True)
@@ -50,18 +44,17 @@ def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder: Path) -> None:
+def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder: Path) -> None:
     demo = subprocess.run(DEMO, capture_output=True, text=True, timeout=300, check=False)
     output = demo.stdout
     assert (demo.returncode, demo.stderr) == (0, "")
 
     counts = dict(re.findall(r"^ +([A-Z_]+) +(\d+) +\d+ +\d+ *$", output, flags=re.MULTILINE))
-    assert sorted(counts) == sorted(ALL_TYPES)
-    assert int(counts["INSERT"]) == 3010
-    assert counts["STREAM_ABORT"] == counts["ROLLBACK_PREPARED"] == "1"
+    assert sorted(counts) == sorted(TYPES)
+    assert int(counts["INSERT"]) == 2008
 
-    assert "pg_logical_slot_peek_binary_changes" in output
-    assert "pgoutput_decode(data, in_stream)" in output
+    assert '.options(**slot, output="messages")' in output
+    assert "pgoutput_decode(data, false)" in output
     assert "public.customers  d         id*, name, email, picture" in output
     assert "new: id=1, name=Ada, email=NULL," in output
     assert "picture=<unchanged TOAST>" in output
@@ -70,12 +63,16 @@ def test_shows_every_type_of_message_and_leaves_nothing_behind(temporary_folder:
     assert "DECIMAL(10,2) COMMENT 'numeric(10,2)'" in " ".join(output.split())
     assert "`placed_at` timestamp'" in output
     assert re.search(r"^ +\d+ +INSERT +1 +1 +new +12\.50 +20\d\d-", output, flags=re.MULTILINE)
+
+    written, written_later = re.findall(r"^It has written (\d+) changes\.", output, re.MULTILINE)
+    assert (written, written_later) == ("2018", "4")
+    confirmed = re.findall(r"confirmed up to (\w+/\w+)\.", output)
+    assert len(set(confirmed)) == 2
     assert re.search(r"^ public.customers +update_preimage +1 +1 *$", output, flags=re.MULTILINE)
     assert "missing: picture" in output
-    assert re.search(r"^ public.customers +2 +8 +8 +8 *$", output, flags=re.MULTILINE)
-    assert re.search(r"^ public.orders +2 +10 +10 +10 *$", output, flags=re.MULTILINE)
+    assert re.search(r"^ public.customers +1 +4 +4 +4 *$", output, flags=re.MULTILINE)
+    assert re.search(r"^ public.orders +3 +15 +15 +15 *$", output, flags=re.MULTILINE)
     assert "The rebuilt tables equal the server's tables." in output
-    assert "The slot is unchanged" in output
 
     assert "\x1b" not in output
     assert max(len(line.rstrip()) for line in output.splitlines()) <= 80
@@ -86,16 +83,16 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with PostgresServer() as server:
-        for _ in run_workload(server.conninfo):
+        for _ in run(CHANGES, server.conninfo):
             pass
         with psycopg.connect(server.conninfo, autocommit=True) as connection:
-            publication = 'It\'s, "odd"'
+            publication = 'It\'s "odd"'
             for statement in (
                 "CREATE ROLE reader LOGIN REPLICATION PASSWORD 'O''Neill'",
                 sql.SQL("CREATE PUBLICATION {} FOR TABLE customers").format(
                     sql.Identifier(publication)
                 ),
-                "SELECT pg_create_logical_replication_slot('one_phase', 'pgoutput')",
+                "SELECT pg_create_logical_replication_slot('reader', 'pgoutput')",
                 "INSERT INTO customers VALUES (5, E'\\x1b[31mBarbara', 'b', 'c')",
             ):
                 connection.execute(statement)
@@ -106,7 +103,7 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
                     *DEMO,
                     f"--url={server.jdbc_url}",
                     "--user=reader",
-                    "--slot=one_phase",
+                    "--slot=reader",
                     f"--publication={publication}",
                     f"--publication={PUBLICATION}",
                 ],
@@ -116,13 +113,13 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
                 check=False,
             )
             assert (demo.returncode, demo.stderr) == (0, "")
-            assert "two_phase'" not in demo.stdout
+            assert re.search(r"^ public.customers +insert +1 +1 *$", demo.stdout, re.MULTILINE)
             assert "new: id=5, name=\\x1b[31mBarbara, email=b," in demo.stdout
             assert "O'Neill" not in demo.stdout
             assert _slots(connection) == before
             left = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
             left += "'proto_version', '4', 'publication_names', %s)"
-            assert connection.execute(left, ("one_phase", PUBLICATION)).fetchone() == (4,)
+            assert connection.execute(left, ("reader", PUBLICATION)).fetchone() == (4,)
 
 
 def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[object, ...]]:
@@ -181,45 +178,25 @@ def test_a_server_that_does_not_start_says_why() -> None:
         pass
 
 
-def test_the_peek_asks_for_what_the_server_and_the_slot_have() -> None:
-    query = peek_query(SLOT, [PUBLICATION], _state(server_version=140012, two_phase=True), 10)
-    assert "'proto_version', '2'" in query
-    assert "two_phase" not in query
-    assert "'shop_slot', NULL, 10," in query
-    query = peek_query(SLOT, [PUBLICATION], _state(server_version=150000, two_phase=True), 10)
-    assert "'proto_version', '3'" in query
-    assert "'two_phase', 'true'" in query
-    assert "two_phase" not in peek_query(SLOT, [PUBLICATION], _state(two_phase=False), 10)
+def test_errors_of_the_source_are_those_of_the_demo() -> None:
+    with pytest.raises(DemoError) as raised, source_errors():
+        raise RuntimeError(
+            "[PGOUTPUT_SLOT_NOT_FOUND] The server has no slot. SQLSTATE: 42704\n\tat"
+        )
+    assert str(raised.value) == "The server has no slot."
+    with pytest.raises(ZeroDivisionError), source_errors():
+        _ = 1 / 0
 
 
-@pytest.mark.parametrize(
-    ("state", "complaint"),
-    [
-        ({"plugin": "test_decoding"}, "not pgoutput but test_decoding"),
-        ({"active_pid": 4711}, "in use by the server's process 4711"),
-        ({"publications": ["other"]}, r"no publication shop .*publications: other"),
-    ],
-)
-def test_a_slot_that_cannot_be_read_is_refused(state: dict[str, object], complaint: str) -> None:
-    with pytest.raises(DemoError, match=complaint):
-        peek_query(SLOT, [PUBLICATION], _state(**state), 10)
-
-
-def test_literals_are_quoted() -> None:
-    assert literal("it's") == "'it''s'"
-    assert literal("a\\'b") == " E'a\\\\''b'"
-
-
-def _state(**changes: object) -> SlotState:
-    fields: dict[str, object] = {
-        "server_version": 180000,
-        "plugin": "pgoutput",
-        "active_pid": None,
-        "two_phase": True,
-        "confirmed_flush_lsn": "0/1",
-        "publications": [PUBLICATION],
+def test_options_of_a_slot_lack_what_is_not_given() -> None:
+    slot = Slot("jdbc:postgresql://h/d", SLOT, [PUBLICATION, "other"], password="secret")
+    assert "secret" not in repr(slot)
+    assert slot.options == {
+        "url": "jdbc:postgresql://h/d",
+        "password": "secret",
+        "slot": SLOT,
+        "publication": "shop,other",
     }
-    return SlotState(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -51,11 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo = commands.add_parser(
         "demo",
-        help="read and decode a replication slot of a PostgreSQL server",
-        description="Read a logical replication slot with Spark and decode it, step by step. "
+        help="read a replication slot of a PostgreSQL server",
+        description="Read a logical replication slot with Spark, step by step. "
         "Without --url, the demo starts a temporary PostgreSQL server and stops it at the end. "
-        "With --url, it reads a slot of your own server. It only peeks at the slot and changes "
-        "nothing on the server.",
+        "With --url, it reads a slot of your own server, in a batch that leaves the slot as it is.",
     )
     demo.add_argument("--url", help="your server: jdbc:postgresql://host:port/database")
     demo.add_argument(
@@ -73,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--limit",
         type=int,
         default=100_000,
-        help="read about this many changes (default: %(default)s)",
+        help="read at most this many messages (default: %(default)s)",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""`spark-pgoutput demo`: Spark reads and decodes a slot of a PostgreSQL server, step by step."""
+"""`spark-pgoutput demo`: Spark reads a slot of a PostgreSQL server, step by step."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def run(
 ) -> int:
     """Run the demo on a temporary PostgreSQL server, or on a slot of your server.
 
-    The demo always stops and removes its temporary server. On your server it only peeks at the
-    slot, which keeps its changes and its position.
+    The demo always stops and removes its temporary server. On your server it reads the slot in a
+    batch, so the slot keeps its changes and its position.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def run(
     user : str, optional
         The role that connects to `url`: a superuser or a role with REPLICATION.
     slot : str, optional
-        The logical replication slot to peek at; required with `url`.
+        The logical replication slot; required with `url`.
     publications : sequence of str
         The publications whose changes you want; required with `url`.
     password : str, optional
         The role's password. By default, the demo takes it from PGPASSWORD, or asks for it if there
         is a terminal.
     limit : int
-        Read about this many changes. The server collects them all before it sends the first one.
+        Read at most this many messages.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The steps of the demo: Spark reads a slot, decodes its messages and shows the results."""
+"""The steps of the demo: Spark reads a slot, as messages and as a stream, and shows the results."""
 
 from __future__ import annotations
 
@@ -16,39 +16,60 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from rich.console import Console
 
-from spark_pgoutput.demo import report
+from spark_pgoutput.demo import report, workload
 from spark_pgoutput.demo.errors import DemoError
-from spark_pgoutput.demo.jdbc import Server, postgres_errors
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
-from spark_pgoutput.demo.slot import peek_query, slot_state, state_query
-from spark_pgoutput.demo.workload import PUBLICATION, SLOT, TABLES, run_workload
+from spark_pgoutput.demo.slot import Slot, source_errors
 
-_READ = """\
-# Spark sends the query each time it needs the rows, so write the rows to a
-# file. Only peek: a query that takes the changes out of the slot loses them if
-# Spark sends it twice.
-(spark.read.format("jdbc")
-    .option("url", "{url}")
-    .option("driver", "org.postgresql.Driver")
-    .option("fetchsize", 5000)
-    .option("query", query)  # and user, password
+_MESSAGES = """\
+# Read the messages that the slot holds now, at most {limit}. A batch read
+# copies the slot, and leaves it as it is.
+slot = {{
+    "url": "{url}",
+    "slot": "{slot}",
+    "publication": "{publications}",
+}}  # and user, password
+messages = (spark.read.format("pgoutput")
+    .options(**slot, output="messages")
     .load()
-    .write.parquet("messages"))
-spark.read.parquet("messages").createOrReplaceTempView("messages")"""
+    .limit({limit}))
+messages.write.parquet("messages")
+(spark.read.parquet("messages")
+    .selectExpr("row_number() OVER (ORDER BY lsn, ordinal) AS seq", "*")
+    .createOrReplaceTempView("messages"))"""
+
+_STREAM = """\
+# Read all changes up to now as a stream, and stop. The checkpoint has the
+# position, and the server is told what Spark has committed.
+query = (spark.readStream.format("pgoutput")
+    .options(**slot)
+    .load()
+    .writeStream
+    .option("checkpointLocation", "checkpoint")
+    .trigger(availableNow=True)
+    .start("changes"))
+query.awaitTermination()"""
+
+_AGAIN = """\
+# Start the same stream again. It goes on where it stopped."""
 
 
 def demonstrate_own_server(limit: int) -> None:
-    """Start a PostgreSQL server, make changes, and show what its slot has."""
+    """Start a PostgreSQL server, make changes, and read its slot as messages and as a stream."""
     console = _console()
     with ExitStack() as stack:
         with _step(console, "Starting PostgreSQL 18", "PostgreSQL 18 is running"):
             server = stack.enter_context(PostgresServer())
         console.rule("In PostgreSQL: tables, a publication, a slot and some changes")
-        for section in run_workload(server.conninfo):
-            report.print_code(console, section.text)
-        own = Server(server.jdbc_url, server.user, server.password)
-        _show(console, own, SLOT, [PUBLICATION], limit, TABLES)
+        _run(console, workload.CHANGES, server)
+        slot = Slot(
+            server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
+        )
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
+        spark = _start_spark(console, stack, folder)
+        _show_messages(console, spark, slot, limit, folder)
+        _show_stream(console, spark, slot, server, folder)
     console.print("The demo stopped the PostgreSQL server and removed its data.")
 
 
@@ -67,50 +88,54 @@ def demonstrate_server(
         password = (
             getpass.getpass(f"Password of {user or 'the user'} (press Enter for none): ") or None
         )
-    _show(_console(), Server(url, user, password), slot, publications, limit)
+    console = _console()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
+        spark = _start_spark(console, stack, folder)
+        if _show_messages(
+            console, spark, Slot(url, slot, publications, user, password), limit, folder
+        ):
+            console.rule("Changes of tables")
+            report.print_code(console, report.COMMITTED)
+            spark.sql(report.COMMITTED)
+            _show_changes(console, spark)
+    console.print("The slot is as it was.")
 
 
-def _show(
-    console: Console,
-    server: Server,
-    slot: str,
-    publications: Sequence[str],
-    limit: int,
-    tables: str | None = None,
-) -> None:
-    """Show what a slot has.
+def _start_spark(console: Console, stack: ExitStack, folder: Path) -> SparkSession:
+    with _step(console, "Starting Spark", "Spark is running"):
+        return stack.enter_context(spark_session(folder / "spark.log"))
 
-    With `tables`, a query for the cells of all tables on the server, also show that the changes
-    lead to the same cells.
-    """
-    with TemporaryDirectory(prefix="spark-pgoutput-demo-") as folder, ExitStack() as stack:
-        with _step(console, "Starting Spark and fetching the JDBC driver", "Spark is running"):
-            spark = stack.enter_context(spark_session(Path(folder, "spark.log")))
-        console.rule("From PostgreSQL to Spark")
-        report.print_code(console, state_query(slot))
-        before = slot_state(spark, server, slot)
-        _read(console, spark, server, peek_query(slot, publications, before, limit), folder)
-        console.rule("In Spark SQL")
-        for statement in (report.DECODED, report.CELLS):
-            report.print_code(console, statement)
-            spark.sql(statement)
-        if not report.print_result(console, spark, report.TYPES):
-            console.print("The slot has no changes of these publications.")
-            return
-        for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
-            report.print_result(console, spark, query)
-        _show_typed_rows(console, spark)
-        _show_changes(console, spark)
-        if tables is not None:
-            _show_rebuilt_tables(console, spark, server, tables)
-        after = slot_state(spark, server, slot)
-        if after == before:
-            console.print(
-                f"The slot is unchanged (confirmed_flush_lsn {after.confirmed_flush_lsn}, "
-                f"two_phase {str(after.two_phase).lower()})."
-            )
-        else:
-            console.print("Another reader used or changed the slot during the demo.")
+
+def _show_messages(
+    console: Console, spark: SparkSession, slot: Slot, limit: int, folder: Path
+) -> bool:
+    """Read the messages of a slot, and decode them. Return False if there are none."""
+    console.rule("From PostgreSQL to Spark: messages")
+    code = _MESSAGES.format(
+        url=slot.url.partition("?")[0],
+        slot=slot.name,
+        publications=",".join(slot.publications),
+        limit=limit,
+    )
+    report.print_code(console, code, "python")
+    console.print()
+    path = str(folder / "messages")
+    with _step(console, "Reading the slot", "Spark has read the slot"), source_errors():
+        slot.read_messages(spark).limit(limit).write.parquet(path)
+    numbered = "row_number() OVER (ORDER BY lsn, ordinal) AS seq"
+    spark.read.parquet(path).selectExpr(numbered, "*").createOrReplaceTempView("messages")
+    console.rule("In Spark SQL")
+    for statement in (report.DECODED, report.CELLS):
+        report.print_code(console, statement)
+        spark.sql(statement)
+    if not report.print_result(console, spark, report.TYPES):
+        console.print("The slot has no changes of these publications.")
+        return False
+    for query in (report.RELATIONS, report.CHANGES, report.TRANSACTIONS):
+        report.print_result(console, spark, query)
+    _show_typed_rows(console, spark)
+    return True
 
 
 def _show_typed_rows(console: Console, spark: SparkSession) -> None:
@@ -120,39 +145,61 @@ def _show_typed_rows(console: Console, spark: SparkSession) -> None:
         report.print_result(console, spark, report.typed_rows(relation_id, schema))
 
 
+def _show_stream(
+    console: Console, spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path
+) -> None:
+    """Copy the changes with a stream that stops and starts again, and rebuild the tables."""
+    console.rule("A stream of changes")
+    report.print_code(console, _STREAM, "python")
+    console.print()
+    _copy_changes(console, spark, slot, server, folder)
+    console.rule("In PostgreSQL: more changes")
+    _run(console, workload.LATER_CHANGES, server)
+    console.rule("The stream goes on")
+    report.print_code(console, _AGAIN, "python")
+    console.print()
+    _copy_changes(console, spark, slot, server, folder)
+    spark.read.parquet(str(folder / "changes")).createOrReplaceTempView("changes")
+    _show_changes(console, spark)
+    _show_rebuilt_tables(console, spark, server)
+
+
+def _copy_changes(
+    console: Console, spark: SparkSession, slot: Slot, server: PostgresServer, folder: Path
+) -> None:
+    """Run the stream once."""
+    with _step(console, "The stream is running", "The stream has stopped"), source_errors():
+        query = slot.copy_changes(spark, str(folder / "changes"), str(folder / "checkpoint"))
+    rows = sum(progress.numInputRows for progress in query.recentProgress)
+    ((confirmed,),) = workload.query(server.conninfo, workload.CONFIRMED)
+    console.print(f"It has written {rows} changes. The slot is confirmed up to {confirmed}.")
+
+
 def _show_changes(console: Console, spark: SparkSession) -> None:
-    """Show the committed changes."""
-    console.rule("Changes of tables")
-    report.print_code(console, report.COMMITTED)
-    spark.sql(report.COMMITTED)
+    """Show the view `changes`."""
     for query in (report.COMMITTED_COUNTS, report.COMMITTED_CHANGES):
         report.print_result(console, spark, query)
 
 
-def _show_rebuilt_tables(
-    console: Console, spark: SparkSession, server: Server, tables: str
-) -> None:
+def _show_rebuilt_tables(console: Console, spark: SparkSession, server: PostgresServer) -> None:
     """Apply the changes, and compare the result with the server's tables."""
     report.print_code(console, report.REBUILT)
     spark.sql(report.REBUILT)
-    report.print_code(console, tables)
-    with postgres_errors():
-        server.query(spark, tables).createOrReplaceTempView("server")
-        compared = report.print_result(console, spark, report.COMPARED)
+    report.print_code(console, workload.TABLES)
+    rows = workload.query(server.conninfo, workload.TABLES)
+    columns = "_table STRING, id STRING, column STRING, cell STRING"
+    spark.createDataFrame(rows, columns).createOrReplaceTempView("server")
+    compared = report.print_result(console, spark, report.COMPARED)
     if not compared or any(len({row.rebuilt, row.server, row.equal}) > 1 for row in compared):
         raise DemoError("The rebuilt tables differ from the server's tables.")
     console.print("The rebuilt tables equal the server's tables.", style="green")
 
 
-def _read(console: Console, spark: SparkSession, server: Server, peek: str, folder: str) -> None:
-    """Write the slot's messages to a file, with the view `messages` on it."""
-    report.print_code(console, peek)
-    report.print_code(console, _READ.format(url=server.url.partition("?")[0]), "python")
+def _run(console: Console, script: str, server: PostgresServer) -> None:
+    """Run a script on the demo's server."""
+    for section in workload.run(script, server.conninfo):
+        report.print_code(console, section.text)
     console.print()
-    path = str(Path(folder, "messages"))
-    with _step(console, "Reading the slot", "Spark has read the slot"), postgres_errors():
-        server.query(spark, peek).write.parquet(path)
-    spark.read.parquet(path).createOrReplaceTempView("messages")
 
 
 def _console() -> Console:

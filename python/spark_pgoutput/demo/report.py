@@ -14,24 +14,10 @@ from rich.table import Table
 # The demo prints each statement before it runs, with the comment that explains it.
 DECODED = """\
 -- Decode each message into a struct and turn the struct's fields into columns.
--- Messages between STREAM_START ('S') and STREAM_STOP ('E') have another field.
--- The argument in_stream says which messages these are. If you omit it, the
--- function infers it from each message.
+-- The source sends whole transactions, so no message is in_stream.
 CREATE TEMPORARY VIEW decoded AS
 SELECT seq, xid AS transaction, octet_length(data) AS bytes, message.*
-FROM (
-  SELECT *, pgoutput_decode(data, in_stream) AS message
-  FROM (
-    SELECT *, coalesce(
-        last_value(CASE substring(data, 1, 1)
-          WHEN X'53' THEN true
-          WHEN X'45' THEN false
-        END) IGNORE NULLS OVER (
-          ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ), false) AS in_stream
-    FROM messages
-  )
-)"""
+FROM (SELECT *, pgoutput_decode(data, false) AS message FROM messages)"""
 
 CELLS = """\
 -- Show a tuple as text. Its field kinds has one letter for each column: n means
@@ -67,8 +53,7 @@ ORDER BY relation LIMIT 20"""
 CHANGES = """\
 -- Show the first change of each shape. The column names come from the last
 -- RELATION before the change. In a key, n means that it lacks the column.
-SELECT seq, coalesce(xid, transaction) AS xid,
-       type || ' ' || described.name AS change,
+SELECT seq, transaction AS xid, type || ' ' || described.name AS change,
        concat_ws('\\n',
          'key: ' || cells(described.columns.name, key.kinds, key.text, NULL),
          'old: ' || cells(described.columns.name, old.kinds, old.text, 'NULL'),
@@ -76,8 +61,7 @@ SELECT seq, coalesce(xid, transaction) AS xid,
        ) AS tuples
 FROM (
   SELECT *, row_number() OVER (
-      PARTITION BY relation_id, type, xid IS NULL,
-                   key.kinds, old.kinds, new.kinds
+      PARTITION BY relation_id, type, key.kinds, old.kinds, new.kinds
       ORDER BY seq) AS nth
   FROM (
     SELECT *, last_value(relation) IGNORE NULLS OVER (
@@ -89,15 +73,11 @@ FROM (
 WHERE nth = 1 ORDER BY seq LIMIT 20"""
 
 TRANSACTIONS = """\
--- Show how the transactions ended, and the other messages without rows. A
--- STREAM_ABORT discards the changes whose xid is its subxid.
-SELECT seq, coalesce(xid, transaction) AS xid, type,
-       coalesce(gid, 'subxid ' || subxid, origin,
-                prefix || ': ' || CAST(content AS STRING)) AS detail,
-       pg_lsn_format(lsn) AS lsn, date_format(timestamp, 'HH:mm:ss.SSS') AS time
+-- Show the commits of the transactions, and the other messages without rows.
+SELECT seq, transaction AS xid, type, origin, pg_lsn_format(lsn) AS lsn,
+       date_format(timestamp, 'HH:mm:ss.SSS') AS time
 FROM decoded
-WHERE type NOT IN ('BEGIN', 'BEGIN_PREPARE', 'STREAM_START', 'STREAM_STOP',
-                   'RELATION', 'TYPE', 'INSERT', 'UPDATE', 'DELETE')
+WHERE type IN ('COMMIT', 'ORIGIN', 'TRUNCATE')
 ORDER BY seq LIMIT 30"""
 
 SCHEMA = """\
@@ -111,12 +91,9 @@ FROM (
 ORDER BY changes DESC LIMIT 1"""
 
 COMMITTED = """\
--- Turn the messages into committed changes. They include prepared transactions
--- that were committed, but nothing that was rolled back, in whole or to a
--- savepoint. The option 'incomplete' skips a transaction that began before the
--- slot's first message.
+-- Turn the messages into the committed changes of tables.
 CREATE TEMPORARY VIEW changes AS
-SELECT * FROM pgoutput_changes('messages', 'seq', map('incomplete', 'skip'))"""
+SELECT * FROM pgoutput_changes('messages', 'seq')"""
 
 COMMITTED_COUNTS = """\
 -- Count the changes of each table.

@@ -1,4 +1,4 @@
-"""The demo's Spark session: local and quiet, with the decoder and PostgreSQL's JDBC driver."""
+"""The demo's Spark session: local and quiet."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
-
-JDBC_DRIVER = "org.postgresql:postgresql:42.7.13"
 
 
 @contextmanager
@@ -32,7 +30,6 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
-        .config("spark.jars.packages", JDBC_DRIVER)
         # The session is too short for the optimizing compiler: half the time without it.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         # The rows are too few for generated code and for adaptive plans.
@@ -42,8 +39,6 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
-        # This gives connection errors the text from PostgreSQL.
-        .config("spark.sql.pyspark.jvmStacktrace.enabled", "true")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")

@@ -1,4 +1,4 @@
-"""The changes on the demo's own server, which give its slot every type of message."""
+"""The changes on the demo's own server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from importlib.resources import files
 
 SLOT = "shop_slot"
 PUBLICATION = "shop"
+
+# The scripts, in the order in which they must run.
+CHANGES = "changes.sql"
+LATER_CHANGES = "later_changes.sql"
+
+CONFIRMED = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots"
 
 TABLES = """\
 -- List all cells of the tables as text, one row for each cell.
@@ -26,7 +32,7 @@ FROM orders, unnest(
 
 @dataclass(frozen=True)
 class Section:
-    """A comment in workload.sql, with the statements below it."""
+    """A comment in a script, with the statements below it."""
 
     text: str
 
@@ -36,25 +42,35 @@ class Section:
         return re.findall(r"^[A-Z].*?;$", self.text, flags=re.DOTALL | re.MULTILINE)
 
 
-def sections() -> list[Section]:
-    """Return the sections of the workload in the order in which they must run."""
-    script = (files(__package__) / "workload.sql").read_text(encoding="utf-8")
-    return [Section(text) for text in script.strip().split("\n\n")]
+def sections(script: str) -> list[Section]:
+    """Return the sections of a script in the order in which they must run."""
+    text = (files(__package__) / script).read_text(encoding="utf-8")
+    return [Section(section) for section in text.strip().split("\n\n")]
 
 
-def run_workload(conninfo: str) -> Iterator[Section]:
-    """Run the workload, and yield each section before it runs.
+def run(script: str, conninfo: str) -> Iterator[Section]:
+    """Run a script, and yield each section before it runs.
 
     Parameters
     ----------
+    script : str
+        `CHANGES` or `LATER_CHANGES`.
     conninfo : str
-        A connection string of libpq for a superuser and a database without the workload's tables.
+        A connection string of libpq for a superuser and a database of the workload's own.
     """
     import psycopg
 
     # The script has its own BEGIN, and COMMIT PREPARED must run outside a transaction.
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        for section in sections():
+        for section in sections(script):
             yield section
             for statement in section.statements:
                 connection.execute(statement)
+
+
+def query(conninfo: str, sql: str) -> list[tuple[str | None, ...]]:
+    """Return the rows of a query whose columns are text."""
+    import psycopg
+
+    with psycopg.connect(conninfo) as connection:
+        return connection.execute(sql.encode()).fetchall()
