@@ -251,6 +251,23 @@ def test_a_stream_notices_that_a_publication_was_away(
         read()
 
 
+def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server: Server) -> None:
+    if server.version == NEWEST:
+        pytest.skip("PostgreSQL 18 leaves out such changes")
+    make_slot(server, "older")
+    server.execute("INSERT INTO t VALUES (1)")
+    server.execute("CREATE PUBLICATION younger FOR TABLE t")
+    read = spark.read.format("pgoutput").options(
+        url=server.jdbc_url,
+        user=server.user,
+        password=server.password,
+        slot="older",
+        publication="younger",
+    )
+    with pytest.raises(Exception, match=r"PGOUTPUT_PUBLICATION_NOT_FOUND.* when a table"):
+        read.load().collect()
+
+
 def test_a_slot_is_made_once(spark: SparkSession, server: Server, client: SourceClient) -> None:
     creation = client.java("slot.SlotCreation")
     creation.create(client.address, "made", False)

@@ -238,3 +238,5 @@ def test_a_table_that_is_not_published(client: SourceClient) -> None:
         find(client, ["types"], "unpublished")
     with fails(condition, "have no tables"):
         find(client, ["nothing"], "unpublished")
+    with fails("PGOUTPUT_PUBLICATION_NOT_FOUND", "'missing' does not exist"):
+        find(client, ["types", "missing"], "plain")

@@ -62,7 +62,8 @@ class FoldersSuite extends AnyFunSuite {
       "types.registry",
       "changes",
       "source",
-      "source.connection"
+      "source.connection",
+      "source.slot"
     ),
     "source.output" -> Set(
       "errors",

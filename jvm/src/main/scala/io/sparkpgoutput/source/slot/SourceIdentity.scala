@@ -60,6 +60,14 @@ final case class SourceIdentity(
     others.minOption.foreach(name => throw SlotError.publicationMadeAgain(slot, name))
   }
 
+  /**
+   * Tells if columns are those that the query started with. Their comments do not count: `varchar(9)`
+   * can become `varchar(10)`.
+   */
+  def hasColumns(now: StructType): Boolean =
+    now.map(column => column.name -> column.dataType) ==
+      schema.map(column => column.name -> column.dataType)
+
   /** Checks that a server is the one that the checkpoint is of, or a copy of it. */
   private[slot] def checkServer(server: Server): Unit = {
     if (server.systemIdentifier != systemIdentifier) throw SlotError.otherServer(this, server)

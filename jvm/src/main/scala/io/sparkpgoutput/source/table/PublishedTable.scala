@@ -4,6 +4,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.slot.SlotChecks
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -23,7 +24,8 @@ object PublishedTable {
   private val FirstWithColumnLists = 15
 
   /**
-   * Asks the catalog for a table. Fails if no publication sends changes under this name.
+   * Asks the catalog for a table. Fails if a publication does not exist, or no publication sends
+   * changes under this name.
    *
    * @param version
    *   the major version of the server
@@ -37,6 +39,7 @@ object PublishedTable {
       version: Int,
       types: TypeRegistry
   ): PublishedTable = {
+    SlotChecks.publications(connection, publications)
     val oid = PublishedName.check(connection, publications, table)
     val columns = connection.query(columnsQuery(version), oid, publications.toArray) { row =>
       (row.getString("attname"), row.getLong("type"), row.getInt("atttypmod"))

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source.slot
 
+import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import Slots.{failure, lsn}
@@ -103,6 +105,20 @@ class SlotChecksSuite extends AnyFunSuite {
     val warning = source.check(Slots.server, "lake", Map("new" -> 17L, "items" -> 16403L))
     assert(warning.exists(_.contains("publications items, orders of")))
     assert(warning.exists(_.contains("now reads items, new.")))
+  }
+
+  test("the columns of a source are their names and types, without their comments") {
+    val columns =
+      new StructType().add("id", IntegerType).add("name", StringType, true, "varchar(9)")
+    val source = Slots.source.copy(schema = columns)
+    assert(source.hasColumns(columns))
+    assert(source.hasColumns(columns.copy(Array(
+      columns(0),
+      columns(1).withComment("varchar(10)")
+    ))))
+    assert(!source.hasColumns(columns.copy(columns.fields.reverse)))
+    assert(!source.hasColumns(columns.add("more", StringType)))
+    assert(!source.hasColumns(new StructType().add("id", LongType).add("name", StringType)))
   }
 
   test("a publication that was dropped and made again is an error") {
