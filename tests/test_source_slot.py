@@ -196,7 +196,7 @@ def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
         warnings = client.java("slot.SlotHealth").warnings(state(client, "lost").get())
         assert "wal_status" in warnings.head().text()
         server.execute("CHECKPOINT")
-        with fails("PGOUTPUT_SLOT_INVALIDATED", "'lost'", "Copy the tables again"):
+        with fails("PGOUTPUT_SLOT_INVALIDATED", "'lost'", "copy the tables again"):
             check(client, "lost", start)
     finally:
         server.configure(max_slot_wal_keep_size="-1")

@@ -7,8 +7,10 @@ import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 
 /** The errors of slots, servers and publications. Each says what is lost, if anything, and what to do. */
 private[source] object SlotError {
+
+  /** The slot comes first: it keeps the changes that are made while the tables are copied. */
   private val Again =
-    "Copy the tables again, make a new slot, and start the query with a new checkpoint."
+    "Make a new slot, copy the tables again, and start the query with a new checkpoint."
 
   final private val UndefinedObject = "42704"
 
@@ -74,7 +76,7 @@ private[source] object SlotError {
     s"The query has read the slot '$slot' up to the LSN ${Lsn.format(start)}, but the WAL of the server " +
       s"ends at ${Lsn.format(flush)}. The server was restored from a backup, or is a standby that lacks " +
       "the end of the WAL. The query has changes that the server does not have. Connect to the right " +
-      "server. If this is the right one, copy the tables again and start the query with a new checkpoint."
+      s"server. If this is the right one: $Again"
   )
 
   def plugin(state: SlotState): SourceException = new SourceException(
@@ -152,15 +154,17 @@ private[source] object SlotError {
       "55000",
       s"The server is on timeline $timeline, which $branch. The query has read up to the LSN " +
         s"${Lsn.format(start)} on timeline $last, so it can have changes that this server lost in a " +
-        "failover. Copy the tables again, and start the query with a new checkpoint."
+        s"failover. Connect to the right server. If this is the right one: $Again"
     )
   }
 
   def publicationsNotFound(names: Seq[String]): SourceException = publicationNotFound(
     (if (names.length == 1) s"The publication '${names.head}' does not exist. "
      else s"The publications ${quoted(names)} do not exist. ") +
-      "The server would leave out the changes of their tables. Before you start the query, run: " +
-      s"CREATE PUBLICATION ${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES."
+      "The server would leave out the changes of its tables. Before the first change that you want to " +
+      s"read, run: CREATE PUBLICATION ${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES. If " +
+      "the query has read the publication before, the changes since it was dropped are lost, also if " +
+      "you make it again."
   )
 
   def publicationMadeAgain(slot: String, name: String): SourceException = new SourceException(
