@@ -14,7 +14,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_pgoutput import changes
@@ -26,6 +27,7 @@ from support.data_files import captures, golden
 from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
 from support.orders import HISTORY, in_order
 from support.processes import TESTS, connect_server_in_this_jvm, run
+from support.servers import Server
 from support.streams import Stream
 from support.table_changes import assert_equal, of_capture, of_one_source
 
@@ -160,3 +162,34 @@ def test_a_query_continues_from_a_checkpoint_of_spark_4_0(
 ) -> None:
     found = continue_from_file(spark, tmp_path)
     assert in_order(found, "_commit_version", "_xid", "_table", "row") == EXPECTED
+
+
+def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    with Server() as server:
+        server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.execute("INSERT INTO t SELECT generate_series(1, 10)")
+        account = {"url": server.jdbc_url, "user": server.user, "password": server.password}
+        options = {**account, "slot": "s", "publication": "p", "table": "t"}
+        expected = list(range(1, 11))
+        batch = spark.read.format("pgoutput").options(**options).load()
+        assert [row.id for row in batch.orderBy("_ordinal").collect()] == expected
+        found = spark.readStream.format("pgoutput").options(**options).load()
+        for _ in range(2):
+            writer = found.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            query = writer.trigger(availableNow=True).start(str(tmp_path / "output"))
+            query.awaitTermination()
+        written = spark.read.parquet(str(tmp_path / "output")).orderBy("_ordinal")
+        assert [row.id for row in written.collect()] == expected
+
+        def error(found: DataFrame, **more: str) -> str:
+            folder = str(tmp_path / f"error {len(more)}")
+            writer = found.writeStream.format("noop").options(checkpointLocation=folder, **more)
+            with pytest.raises(PySparkException) as caught:
+                writer.option(
+                    "checkpointLocation", str(tmp_path / "other")
+                ).start().awaitTermination()
+            return str(caught.value)
+
+        assert "twice" in error(found.union(found))
+        assert "not supported" in error(found, asyncProgressTrackingEnabled="true")

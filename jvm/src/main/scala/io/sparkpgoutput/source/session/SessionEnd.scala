@@ -28,8 +28,11 @@ object SessionEnd extends Logging {
       new Thread(() => endNow(settings, committed), s"end of ${settings.applicationName}")
     ending.setDaemon(true)
     ending.start()
+    // Spark interrupts the thread of a query that it stops.
+    val wasInterrupted = Thread.interrupted()
     try ending.join(Limit)
-    catch { case _: InterruptedException => Thread.currentThread().interrupt() }
+    finally if (wasInterrupted) Thread.currentThread().interrupt()
+    if (ending.isAlive) logWarning(s"The session of the slot ${settings.slot} did not end in time.")
   }
 
   private def endNow(settings: SessionSettings, committed: Long): Unit =

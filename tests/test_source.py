@@ -1,0 +1,259 @@
+"""What a user sees of `format("pgoutput")`: rows, plans, settings of a stream, and errors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_pgoutput import changes
+from support.servers import Server, wait_until
+
+SLOT, PUBLICATION = "lake", "shop"
+IGNORE = {"schemaEvolution": "ignore"}
+MARKER = "s3cret-marker"  # part of the password, which nothing may show
+CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
+        server.execute("CREATE TABLE other (id int)")
+        server.execute(f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders")
+        server.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'")
+        yield server
+
+
+@pytest.fixture
+def slot(server: Server) -> Iterator[str]:
+    server.execute("TRUNCATE orders")
+    server.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+    yield SLOT
+    server.execute(f"SELECT pg_drop_replication_slot('{SLOT}')")
+
+
+def options(server: Server, **more: str) -> dict[str, str]:
+    url = f"{server.jdbc_url}?loginTimeout=20&sslpassword={MARKER}"
+    account = {"user": "reader", "password": MARKER}
+    return {"url": url, **account, "slot": SLOT, "publication": PUBLICATION, **more}
+
+
+def batch(spark: SparkSession, server: Server, **more: str) -> DataFrame:
+    return spark.read.format("pgoutput").options(**options(server, **more)).load()
+
+
+def stream(spark: SparkSession, server: Server, **more: str) -> DataFrame:
+    return spark.readStream.format("pgoutput").options(**options(server, **more)).load()
+
+
+def started(found: DataFrame, folder: Path, available_now: bool = False) -> StreamingQuery:
+    writer = found.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    return writer.start(str(folder / "output"))
+
+
+def written(spark: SparkSession, folder: Path) -> list[Row]:
+    return (
+        spark.read.parquet(str(folder / "output")).orderBy("_commit_version", "_ordinal").collect()
+    )
+
+
+def confirmed(server: Server) -> int:
+    query = (
+        f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
+    )
+    return int(server.value(query))
+
+
+def walsender(server: Server) -> int | None:
+    pid: int | None = server.value(
+        f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
+    )
+    return pid
+
+
+def insert(server: Server, *ids: int) -> None:
+    for number in ids:
+        server.execute(f"INSERT INTO orders (id, note) VALUES ({number}, 'note {number}')")
+
+
+def error_of(query: StreamingQuery) -> str:
+    with pytest.raises(PySparkException) as caught:
+        query.awaitTermination(60)
+    return str(caught.value)
+
+
+def test_batch_stream_and_archive_give_the_same(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    insert(server, 1, 2, 3)
+    server.execute("UPDATE orders SET note = 'changed' WHERE id < 3")
+    server.execute("DELETE FROM orders WHERE id = 1; TRUNCATE orders")
+    before = confirmed(server)
+    typed = batch(spark, server, table="orders").orderBy("_commit_version", "_ordinal")
+    rows = typed.collect()
+    assert [row._change_type for row in rows] == [
+        *["insert"] * 3,
+        *["update_postimage"] * 2,
+        "delete",
+        "truncate",
+    ]
+    assert [row.id for row in rows] == [1, 2, 3, 1, 2, 1, None]
+
+    # As a map of texts, and from an archive of the messages.
+    maps = batch(spark, server).select(
+        "_change_type",
+        F.col("row.id").cast("int").alias("id"),
+        F.col("row.note").alias("note"),
+        "_commit_version",
+        "_ordinal",
+    )
+    assert sorted(maps.collect()) == sorted(typed.select(CHANGES).collect())
+    messages = batch(spark, server, output="messages")
+    archive = messages.selectExpr("row_number() OVER (ORDER BY lsn, ordinal) AS seq", "data")
+    schema = "id INT, note STRING"
+    again = changes(archive, tables="orders", schema=schema).select(CHANGES)
+    assert sorted(again.collect()) == sorted(typed.select(CHANGES).collect())
+    assert confirmed(server) == before  # a batch read leaves the slot as it is
+
+    # In a stream, with batches that end in the middle of records, stopped and started again.
+    small = stream(spark, server, table="orders", maxBytesPerTrigger="2k")
+    query = started(small, tmp_path)
+    wait_until(lambda: len(query.recentProgress) > 1)
+    query.stop()
+    query = started(small, tmp_path, available_now=True)
+    query.awaitTermination()
+    assert written(spark, tmp_path) == rows
+    # The server is told all that is committed, and the session is ended.
+    done = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    *_, end = (tmp_path / "checkpoint" / "offsets" / str(done)).read_text().splitlines()
+    assert confirmed(server) == server.value(f"SELECT '{json.loads(end)['lsn']}'::pg_lsn - '0/0'")
+    assert walsender(server) is None
+
+
+def test_the_session_stays_open_from_batch_to_batch(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    query = started(stream(spark, server, idleInterval="50ms"), tmp_path)
+    insert(server, 1)
+    wait_until(lambda: walsender(server) is not None)
+    session = walsender(server)
+    before = confirmed(server)
+    for number in range(2, 6):
+        insert(server, number)
+        time.sleep(0.2)
+    # A batch of the stream is read beside a batch read.
+    assert batch(spark, server).where("row.id = 5").count() == 1
+    wait_until(lambda: len(written(spark, tmp_path)) == 5)
+    # WAL that has no published change moves the slot too.
+    server.execute("INSERT INTO other SELECT generate_series(1, 1000)")
+    unpublished = int(server.value("SELECT pg_current_wal_lsn() - '0/0'"))
+    wait_until(
+        lambda: (server.execute("INSERT INTO other VALUES (1)"), confirmed(server) > before)[1]
+    )
+    wait_until(
+        lambda: (server.execute("INSERT INTO other VALUES (1)"), confirmed(server) >= unpublished)[
+            1
+        ]
+    )
+    assert walsender(server) == session
+    assert query.lastProgress
+    metrics = query.lastProgress["sources"][0]["metrics"]
+    assert metrics.keys() >= {
+        "bytesBehindLatest",
+        "secondsBehindLatest",
+        "confirmedFlushLsn",
+        "restartLsn",
+        "retainedWalBytes",
+        "walStatus",
+    }
+    begin = time.monotonic()
+    query.stop()
+    assert time.monotonic() - begin < 10
+    assert walsender(server) is None
+
+
+def test_a_batch_read_converts_only_the_columns_that_a_query_needs(
+    spark: SparkSession, server: Server, slot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert(server, 100_000)
+    wrong = batch(spark, server, tables="orders", schema="id SMALLINT, note STRING")
+    assert wrong.select("note", "_change_type").collect() == [
+        Row(note="note 100000", _change_type="insert")
+    ]
+    with pytest.raises(PySparkException, match="PGOUTPUT_INVALID_VALUE"):
+        wrong.select("id").collect()
+    assert batch(spark, server, output="messages").select("ordinal").count() == 4
+    wrong.explain("extended")
+    explained = capsys.readouterr().out
+    assert "BatchScan" in explained
+    assert MARKER not in explained
+
+
+def test_what_a_slot_cannot_do_is_an_error(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    found = stream(spark, server)
+    twice = started(found.union(found), tmp_path / "union")
+    assert "foreachBatch" in error_of(twice)
+    loaded_twice = found.join(stream(spark, server).alias("other"), "_xid")
+    assert "PGOUTPUT_SLOT_IN_USE" in error_of(started(loaded_twice, tmp_path / "join"))
+
+    writer = found.writeStream.format("noop").option("asyncProgressTrackingEnabled", True)
+    query = writer.option("checkpointLocation", str(tmp_path / "asynchronous")).start()
+    assert "Asynchronous progress tracking is not supported" in error_of(query)
+
+    with pytest.raises(PySparkException, match="does not support user-specified schema"):
+        spark.read.schema("id INT").format("pgoutput").options(**options(server)).load()
+
+
+def test_a_checkpoint_keeps_the_columns(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    insert(server, 1)
+    started(stream(spark, server, table="orders"), tmp_path, available_now=True).awaitTermination()
+    try:
+        server.execute("ALTER TABLE orders ADD price int")
+        changed = started(stream(spark, server, table="orders"), tmp_path, available_now=True)
+        error = error_of(changed)
+        assert "PGOUTPUT_SCHEMA_CHANGED" in error
+        assert "price" in error
+        # The way out that the error proposes.
+        kept = stream(spark, server, tables="orders", schema="id INT, note STRING", **IGNORE)
+        insert(server, 2)
+        started(kept, tmp_path, available_now=True).awaitTermination()
+        assert [row.id for row in written(spark, tmp_path)] == [1, 2]
+    finally:
+        server.execute("ALTER TABLE orders DROP price")
+
+
+def test_no_password_shows(
+    spark: SparkSession,
+    server: Server,
+    slot: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    insert(server, 1)
+    query = started(stream(spark, server), tmp_path, available_now=True)
+    query.awaitTermination()
+    shown = [query._jsq.explainInternal(True), str(query.recentProgress), batch(spark, server)]
+    shown += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    for wrong in ({"slot": "missing"}, {"publication": "missing"}, {"password": MARKER + "!"}):
+        with pytest.raises(PySparkException) as caught:
+            batch(spark, server, **wrong).collect()
+        shown.append(str(caught.value))
+    with pytest.raises(IllegalArgumentException) as refused:
+        batch(spark, server, unknown=MARKER[:3])
+    shown.append(str(refused.value))
+    output = capfd.readouterr()
+    assert MARKER not in "".join(map(str, [*shown, output.out, output.err]))
