@@ -243,6 +243,7 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
             "changes.sql.ChangesOptions.list",
             "options.RowOptions.row",
         ),
+        ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
     ],
 )
 def test_table_of_options(
@@ -253,12 +254,6 @@ def test_table_of_options(
     others = option_lines(spark, shared)[2:] if shared else []
     expected = "".join(line for line in lines if line not in others)
     assert_table(DOCS / page, f"options of {function}", expected)
-
-
-def test_table_of_the_sources_options(spark: SparkSession) -> None:
-    options: Any = spark._jvm.io.sparkpgoutput.source.options.SourceOptions  # type: ignore[union-attr]
-    expected = re.sub(r"(?<!`type\.)<", "&lt;", options.markdown())
-    assert_table(DOCS / "replication-slot.md", "options of the source", expected)
 
 
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
