@@ -12,6 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_pgoutput.demo import jdbc
 from spark_pgoutput.demo.session import JDBC_DRIVER
@@ -299,22 +300,44 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path
         yield server, folder
 
 
+def encrypted(folder: Path) -> dict[str, str]:
+    """Return URL parameters that trust the server, for each role."""
+    verified = f"sslmode=verify-ca&sslrootcert={folder}/ca.crt"
+    own = f"&sslcert={folder}/certified.crt&sslkey={folder}/certified.pk8"
+    return {
+        "lake": f"{verified}&channelBinding=require&requireAuth=scram-sha-256",
+        "certified": verified + own,
+    }
+
+
 @pytest.mark.parametrize("replication", [False, True])
 def test_tls(client: Client, tls: tuple[Server, Path], replication: bool) -> None:
     server, folder = tls
     query = "SELECT ssl, current_user FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
-
-    def ask(parameters: str, user: str = "lake") -> list[str]:
+    factory = "sslmode=require&sslfactory=org.postgresql.ssl.NonValidatingFactory"
+    for user, parameters in [*encrypted(folder).items(), ("lake", factory)]:
         address = client.address(f"{server.jdbc_url}?{parameters}", user)
-        return client.ask(address, query, replication)
+        assert client.ask(address, query, replication) == ["t", user]
 
-    verified = f"sslmode=verify-ca&sslrootcert={folder}/ca.crt"
-    assert ask(verified) == ["t", "lake"]
-    assert ask(f"{verified}&channelBinding=require&requireAuth=scram-sha-256") == ["t", "lake"]
-    factory = "sslfactory=org.postgresql.ssl.NonValidatingFactory"
-    assert ask(f"sslmode=require&{factory}") == ["t", "lake"]
-    own = f"&sslcert={folder}/certified.crt&sslkey={folder}/certified.pk8"
-    assert ask(verified + own, "certified") == ["t", "certified"]
+
+def test_slot_is_read_over_tls(spark: SparkSession, tls: tuple[Server, Path]) -> None:
+    server, folder = tls
+    server.execute("CREATE TABLE t (k int); CREATE PUBLICATION p FOR TABLE t")
+    server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    # More than one TLS record, and more than the queue of a session
+    server.execute("INSERT INTO t SELECT generate_series(1, 200000)")
+    for user, parameters in encrypted(folder).items():
+        options = {
+            "url": f"{server.jdbc_url}?{parameters}",
+            "user": user,
+            "password": SECRET,
+            "slot": "s",
+            "publication": "p",
+            "table": "t",
+        }
+        changes = spark.read.format("pgoutput").options(**options).load()
+        found = changes.agg(F.count("k"), F.sum("k")).first()
+        assert found == (200000, 200000 * 200001 // 2)
 
 
 def test_tls_that_is_not_trusted(client: Client, tls: tuple[Server, Path]) -> None:
