@@ -65,8 +65,9 @@ def test_wheel_needs_nothing_and_offers_extras(wheel: zipfile.ZipFile) -> None:
     metadata = HeaderParser().parsestr(wheel.read(name).decode())
     assert set(metadata.get_all("Provides-Extra", [])) == {"spark", "demo"}
     assert all("extra ==" in needed for needed in metadata.get_all("Requires-Dist", []))
-    assert metadata["License-Expression"] == "Apache-2.0"
-    assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+    assert metadata["License-Expression"] == "Apache-2.0 AND BSD-2-Clause"  # pgjdbc has the second
+    for file in ("LICENSE", "NOTICE"):
+        assert any(name.endswith(f"licenses/{file}") for name in wheel.namelist())
 
 
 @pytest.mark.parametrize("module", ["spark_pgoutput", "spark_pgoutput.cli"])

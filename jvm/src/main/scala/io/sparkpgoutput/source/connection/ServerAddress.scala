@@ -20,6 +20,12 @@ final case class ServerAddress(url: String, user: Option[String], password: Opti
   /** The query part of the URL. */
   private[connection] def parameters: String = url.dropWhile(_ != '?').drop(1)
 
+  /** Checks what the driver would not check, or not before it connects. */
+  def check(): Unit = {
+    DriverParameters.url(this)
+    DriverParameters.of(this)
+  }
+
   override def toString: String = shown
 }
 

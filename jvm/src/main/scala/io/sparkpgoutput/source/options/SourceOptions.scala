@@ -154,7 +154,13 @@ object SourceOptions {
         throw SourceError.option(s"There is no option '$name': $reason")
       }
     }
-    list.parse(entries).flatMap(check).fold(problem => throw SourceError.option(problem), identity)
+    val parsed =
+      list.parse(entries).flatMap(check).fold(
+        problem => throw SourceError.option(problem),
+        identity
+      )
+    parsed.address.check()
+    parsed
   }
 
   private def check(options: SourceOptions): Either[String, SourceOptions] = {
