@@ -27,7 +27,7 @@ def test_soak(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     ends = time.monotonic() + pytestconfig.getoption("--soak")
     print(f"\nseed {seed}")
     dice = random.Random(seed)
-    with proven(tmp_path, seed=seed, pause=0.3) as (server, stream):
+    with proven(tmp_path, seed=seed) as (server, stream):
         while time.monotonic() < ends:
             stream.options["maxBytesPerTrigger"] = dice.choice(SIZES)
             stream.options["idleInterval"] = dice.choice(["10ms", "1s"])

@@ -66,7 +66,7 @@ def prepare(server: Server, *, failover: bool = False) -> None:
 
 
 @contextmanager
-def writers(server: Server, seed: object, pause: float = 0.05) -> Iterator[None]:
+def writers(server: Server, seed: object, pause: float = 0.2) -> Iterator[None]:
     """Let clients write until the end of the block. They wait while the server is down."""
     ended = threading.Event()
     clients = [Writer(server, number, seed, pause, ended) for number in range(WRITERS)]
@@ -258,7 +258,8 @@ class Writer:
             connection.execute(insert)
 
     def _maintain(self, connection: Connection) -> None:
-        statement = self._dice.choice(["CHECKPOINT", "SELECT pg_switch_wal()", "VACUUM documents"])
+        statements = ["CHECKPOINT", "VACUUM documents", "SELECT pg_switch_wal()"]
+        (statement,) = self._dice.choices(statements, [4, 4, 1])
         connection.execute(statement.encode())
 
     def _idle(self, connection: Connection) -> None:

@@ -22,7 +22,7 @@ def proven(
     options: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     seed: object = 1,
-    pause: float = 0.05,
+    pause: float = 0.2,
 ) -> Iterator[tuple[Server, SlotStream]]:
     """Give a server on which clients write, and a stream that the block runs and kills.
 
