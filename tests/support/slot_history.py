@@ -117,8 +117,8 @@ class Writer:
                     while not self._ended.is_set():
                         self._write(connection)
                         time.sleep(self._dice.expovariate(1 / self._pause))
-            except psycopg.OperationalError:
-                time.sleep(0.2)  # the server is down
+            except (psycopg.OperationalError, psycopg.Rollback):
+                time.sleep(0.2)  # the server is down, perhaps since a rollback
 
     def _write(self, connection: Connection) -> None:
         actions = {

@@ -30,7 +30,7 @@ class SlotWatch:
         self._server = server
         self._stream = stream
         self._interval = interval
-        self._first = self.confirmed = int(server.value(_CONFIRMED))
+        self._committed = self.confirmed = int(server.value(_CONFIRMED))
         self._mistakes: list[str] = []
         self._ended = threading.Event()
 
@@ -43,15 +43,18 @@ class SlotWatch:
                         found = connection.execute(_CONFIRMED.encode()).fetchone()
                         if found:
                             self._compare(int(found[0]))
-            except psycopg.OperationalError:
+            except psycopg.OperationalError:  # the server is down
                 self._ended.wait(self._interval)
+            except Exception as error:
+                self._mistakes.append(repr(error))
+                raise
 
     def _compare(self, confirmed: int) -> None:
         self.confirmed = confirmed  # a crash of the server can bring back an earlier one
         # What Spark has committed meanwhile counts too, because this is read after the slot.
-        committed = max(self._stream.committed_lsn(), self._first)
-        if confirmed > committed:
-            self._mistakes.append(f"confirmed {confirmed:X}, committed {committed:X}")
+        self._committed = max(self._stream.committed_lsn(), self._committed)
+        if confirmed > self._committed:
+            self._mistakes.append(f"confirmed {confirmed:X}, committed {self._committed:X}")
 
     def __enter__(self) -> SlotWatch:
         self._thread.start()
