@@ -8,6 +8,7 @@
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
+# make bench-slot   measure how fast a replication slot is read
 # make bench-compare OLD=old.jar  compare the speed of a JAR with that of this folder
 # make dist         build the wheel and the source distribution
 # make clean        remove what the other targets made
@@ -38,7 +39,7 @@ POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
 .PHONY: demo build test test-jvm test-python test-sparks test-slot soak test-all check-jvm lint lint-jvm \
-  lint-python format bench bench-decoder bench-queries bench-compare dist clean sparks requirements
+  lint-python format bench bench-decoder bench-queries bench-slot bench-compare dist clean sparks requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -104,6 +105,9 @@ bench-decoder: $(VENV)/installed
 
 bench-queries: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks $(BENCH_OPTIONS)
+
+bench-slot: .venv-bench/installed $(JAR)
+	.venv-bench/bin/python -m benchmarks.slot $(BENCH_OPTIONS)
 
 bench-compare: build
 	$(BIN)/python -m benchmarks.compare $(OLD) $(JAR) $(COMPARE_OPTIONS)

@@ -24,7 +24,7 @@ _FULL_IDENTITY_EVERY = 3
 
 # The messages in data/orders-pg18.bin.gz come from this table, and have this share of inserts,
 # updates and deletes.
-_TABLE = """
+TABLE = """
 CREATE TABLE orders (
     id bigint PRIMARY KEY,
     customer_id integer,
@@ -137,7 +137,7 @@ def _read_slot() -> Generator[list[bytes], None, None]:
         PostgresServer() as server,
         psycopg.connect(server.conninfo, autocommit=True) as connection,
     ):
-        connection.execute(_TABLE)
+        connection.execute(TABLE)
         connection.execute(_SLOT)
         for batch in count():
             identity = "FULL" if batch % _FULL_IDENTITY_EVERY == 2 else "DEFAULT"

@@ -1,6 +1,9 @@
 package io.sparkpgoutput.source.reader
 
-import org.apache.spark.util.AccumulatorV2
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.util.CollectionAccumulator
 
 /**
  * What a task tells the driver of a batch.
@@ -12,27 +15,40 @@ import org.apache.spark.util.AccumulatorV2
  * @param location
  *   the executor that keeps the session, as a preferred location of Spark
  */
-final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String])
+final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String]) {
 
-/** Brings the last report to the driver. */
-final class ReadReports extends AccumulatorV2[ReadReport, ReadReport] {
-  import ReadReports.None
-
-  private var last = None
-
-  override def isZero: Boolean = last eq None
-  override def copy(): ReadReports = {
-    val made = new ReadReports
-    made.last = last
-    made
-  }
-  override def reset(): Unit = last = None
-  override def add(report: ReadReport): Unit = last = report
-  override def merge(other: AccumulatorV2[ReadReport, ReadReport]): Unit =
-    if (!other.isZero) last = other.value
-  override def value: ReadReport = last
+  /** The report as a text, which [[ReadReport.of]] reads. */
+  def text: String = s"$end $rows $lastCommit ${location.getOrElse("")}"
 }
 
-private object ReadReports {
-  private val None = ReadReport(0, 0, 0, Option.empty)
+object ReadReport {
+  def of(text: String): ReadReport = {
+    val Array(end, rows, lastCommit, location) = text.split(" ", 4)
+    ReadReport(
+      end.toLong,
+      rows.toLong,
+      lastCommit.toLong,
+      Option.when(location.nonEmpty)(location)
+    )
+  }
+}
+
+/**
+ * Brings the last report to the driver, as a text: Spark reads the results of tasks with a class loader
+ * that lacks a JAR that was added to a running session.
+ */
+final class ReadReports(context: SparkContext) {
+  private var report = ReadReport(0, 0, 0, None)
+
+  /** What a task adds its reports to. */
+  val accumulator: CollectionAccumulator[String] = context.collectionAccumulator[String]
+
+  /** The last report. */
+  def last: ReadReport = {
+    accumulator.value.asScala.lastOption.foreach { text =>
+      report = ReadReport.of(text)
+      accumulator.reset()
+    }
+    report
+  }
 }

@@ -2,6 +2,7 @@ package io.sparkpgoutput.source.reader
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
+import org.apache.spark.util.CollectionAccumulator
 
 import io.sparkpgoutput.source.session.BatchRead
 
@@ -11,7 +12,7 @@ final case class SlotPartition(read: BatchRead, location: Option[String]) extend
 }
 
 /** Makes the reader of a batch's partition on an executor. */
-final case class SlotReaderFactory(reports: ReadReports) extends PartitionReaderFactory {
+final case class SlotReaderFactory(reports: CollectionAccumulator[String]) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
     new SlotPartitionReader(partition.asInstanceOf[SlotPartition].read, reports)
 }

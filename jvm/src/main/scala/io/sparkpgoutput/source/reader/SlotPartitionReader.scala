@@ -4,11 +4,12 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.read.PartitionReader
+import org.apache.spark.util.CollectionAccumulator
 
 import io.sparkpgoutput.source.session.{BatchRead, SlotSessions}
 
 /** Reads a batch from the session of its source, and keeps the session for the next batch. */
-final class SlotPartitionReader(read: BatchRead, reports: ReadReports)
+final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
     extends PartitionReader[InternalRow] {
   private val kept = SlotSessions.take(read)
   private val rows = new TransactionRows(kept.rows, () => kept.session.next(read.end))
@@ -32,7 +33,8 @@ final class SlotPartitionReader(read: BatchRead, reports: ReadReports)
     isDone = true
     kept.position = read.end
     SlotSessions.park(kept)
-    reports.add(ReadReport(read.end, rows.count, rows.lastCommit, Some(SlotPartitionReader.here)))
+    val location = Some(SlotPartitionReader.here)
+    reports.add(ReadReport(read.end, rows.count, rows.lastCommit, location).text)
   }
 
   /** A batch that was not read to its end leaves the session in the middle of a transaction. */

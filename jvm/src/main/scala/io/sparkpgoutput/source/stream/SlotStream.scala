@@ -39,8 +39,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     new SourceLog(checkpoint, spark.sessionState.newHadoopConf())
   )
   private val run = UUID.randomUUID().toString
-  private val reports = new ReadReports
-  spark.sparkContext.register(reports)
+  private val reports = new ReadReports(spark.sparkContext)
 
   private val pace = new BatchPace(options.idleInterval)
   private val warnings = new SlotWarnings(text => logWarning(text))
@@ -71,7 +70,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     val begin = lsn(from)
     start.check(begin)
     committed = Lsn.max(committed, begin)
-    val last = reports.value
+    val last = reports.last
     if (target.isEmpty && !pace.isDue(hadRows = last.end == begin && last.rows > 0)) from
     else {
       val now = askServer(begin)
@@ -107,7 +106,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def planInputPartitions(from: Offset, to: Offset): Array[InputPartition] = {
     start.check(lsn(from))
     val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
-    Array(SlotPartition(read, reports.value.location))
+    Array(SlotPartition(read, reports.last.location))
   }
 
   private def settings = SessionSettings(
@@ -119,7 +118,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     options.binary
   )
 
-  override def createReaderFactory(): PartitionReaderFactory = SlotReaderFactory(reports)
+  override def createReaderFactory(): PartitionReaderFactory = SlotReaderFactory(reports.accumulator)
 
   override def commit(end: Offset): Unit = committed = Lsn.max(committed, lsn(end))
 
@@ -134,7 +133,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** The age of the last commit that was read, if there is more to read. */
   private def secondsBehind(state: SlotState, position: Long): String = {
-    val lastCommit = reports.value.lastCommit
+    val lastCommit = reports.last.lastCommit
     val isBehind = Lsn.isBelow(position, state.flushLsn) && lastCommit != 0
     val micros =
       if (isBehind) ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - lastCommit else 0L
