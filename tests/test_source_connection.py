@@ -14,8 +14,6 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_pgoutput.demo import jdbc
-from spark_pgoutput.demo.session import JDBC_DRIVER
 from support.pooler import pgbouncer, proxy
 from support.processes import free_port
 from support.servers import Server
@@ -38,6 +36,8 @@ OTHERS = {
     "extra_float_digits": "-2",
     "bytea_output": "escape",
 }
+
+OTHER_DRIVER = "org.postgresql:postgresql:42.7.13"
 
 TLS_VERSION = 14  # the binaries of the newest have no TLS
 
@@ -117,6 +117,13 @@ def test_text_of_values_depends_on_no_setting(
         server.execute("ALTER ROLE lake RESET ALL")
 
 
+def test_debug_log_of_the_driver_is_off(client: Client, server: Server) -> None:
+    """It can quote parameters of the URL, even if all other logs are on."""
+    client.open(client.address(server.jdbc_url), False).close()
+    logger = client.jvm.java.util.logging.Logger.getLogger("io.sparkpgoutput.shaded.postgresql")
+    assert logger.getLevel().getName() == "INFO"
+
+
 def test_setting_that_the_server_does_not_take(client: Client, server: Server) -> None:
     with proxy(server.port, then=lambda sent: sent.replace(b"'postgres'", b"'iso_8601'")) as port:
         error = client.fail(client.address(f"jdbc:postgresql://127.0.0.1:{port}/postgres"))
@@ -145,6 +152,17 @@ def test_parameters_of_the_url_work(client: Client, server: Server) -> None:
     assert client.ask(client.address(urls[-1]), sleep, True) == ["test"]
     in_url = f"{server.jdbc_url}?user=lake&password={SECRET}"
     assert client.ask(client.address(in_url, None, None), who) == ["lake", "postgres"]
+
+
+@pytest.mark.exhaustive
+def test_primary_among_several_hosts(client: Client, server: Server) -> None:
+    with server.standby() as standby:
+        hosts = f"{standby.host}:{standby.port},{server.host}:{server.port}"
+        for kind, in_recovery in (("primary", "f"), ("secondary", "t")):
+            address = client.address(f"jdbc:postgresql://{hosts}/postgres?targetServerType={kind}")
+            for replication in (False, True):
+                answer = client.ask(address, "SELECT pg_is_in_recovery()", replication)
+                assert answer == [in_recovery]
 
 
 def test_password_from_a_file(client: Client, server: Server, tmp_path: Path) -> None:
@@ -261,13 +279,16 @@ def test_pooler_in_between(client: Client, server: Server) -> None:
 
 def test_jdbc_finds_another_driver(spark: SparkSession, client: Client, server: Server) -> None:
     """Spark's JDBC source takes a registered driver, and must not get the one in the JAR."""
-    source = jdbc.Server(server.jdbc_url, server.user, server.password)
+    account = {"user": server.user, "password": server.password}
+    driver = {"driver": "org.postgresql.Driver"}
+    query = "SELECT current_setting('application_name') AS n"
 
     def name() -> str:
-        (row,) = source.query(spark, "SELECT current_setting('application_name') AS n").collect()
+        jdbc = spark.read.format("jdbc").options(**account, **driver)
+        (row,) = jdbc.option("url", server.jdbc_url).option("query", query).load().collect()
         return str(row.n)
 
-    spark.sql(f"ADD JAR 'ivy://{JDBC_DRIVER}?transitive=false'")
+    spark.sql(f"ADD JAR 'ivy://{OTHER_DRIVER}?transitive=false'")
     assert name() == "PostgreSQL JDBC Driver"
     assert client.ask(client.address(server.jdbc_url), "SELECT 1") == ["1"]
     assert not client.jvm.io.sparkpgoutput.shaded.postgresql.Driver.isRegistered()

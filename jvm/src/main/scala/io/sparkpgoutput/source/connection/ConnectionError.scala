@@ -113,6 +113,7 @@ private[source] object ConnectionError {
     case "53300" =>
       "A query needs one connection for replication and two others. Check max_connections, " +
         "max_wal_senders and the role's connection limit."
+    case "22023" => "Correct the parameter in the URL."
     case "57P03" => "Start the query again when the server accepts connections."
     case statement if isOfStatement(statement) => ""
     case _ => "Nothing is lost: a query that starts again goes on where it was."

@@ -2,6 +2,7 @@ package io.sparkpgoutput.source.connection
 
 import java.sql.Connection
 import java.util.Properties
+import java.util.logging.{Level, Logger}
 
 import org.postgresql.{Driver, PGProperty}
 
@@ -16,7 +17,12 @@ object Connections {
     PGProperty.PREFER_QUERY_MODE -> "simple" // the walsender knows no other
   )
 
+  /** The parent of the driver's loggers, which would be forgotten if nobody referred to it. */
+  private val log = Logger.getLogger(classOf[Driver].getPackageName)
+
   private lazy val driver: Driver = {
+    // The driver's debug log can quote the URL's parameters. Somebody who wants it sets its level.
+    if (log.getLevel == null) log.setLevel(Level.INFO)
     val made = new Driver
     // The class registers itself when it is loaded. `format("jdbc")` is to find its own driver.
     if (Driver.isRegistered) Driver.deregister()
