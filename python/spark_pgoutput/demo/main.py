@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import sys
 import time
@@ -26,9 +27,9 @@ _MESSAGES = """\
 # Read the messages that the slot holds now, at most {limit}. A batch read
 # copies the slot, and leaves it as it is.
 slot = {{
-    "url": "{url}",
-    "slot": "{slot}",
-    "publication": "{publications}",
+    "url": {url},
+    "slot": {slot},
+    "publication": {publications},
 }}  # and user, password
 messages = (spark.read.format("pgoutput")
     .options(**slot, output="messages")
@@ -113,9 +114,9 @@ def _show_messages(
     """Read the messages of a slot, and decode them. Return False if there are none."""
     console.rule("From PostgreSQL to Spark: messages")
     code = _MESSAGES.format(
-        url=slot.url.partition("?")[0],
-        slot=slot.name,
-        publications=",".join(slot.publications),
+        url=json.dumps(slot.url.partition("?")[0]),
+        slot=json.dumps(slot.name),
+        publications=json.dumps(",".join(slot.publications)),
         limit=limit,
     )
     report.print_code(console, code, "python")
