@@ -79,6 +79,7 @@ class FoldersSuite extends AnyFunSuite {
     "source.stream" -> Set(
       "errors",
       "protocol",
+      "changes.rows",
       "source",
       "source.connection",
       "source.slot",

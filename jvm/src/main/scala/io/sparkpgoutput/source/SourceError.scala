@@ -1,5 +1,6 @@
 package io.sparkpgoutput.source
 
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.errors.PgOutputException
@@ -39,10 +40,16 @@ object SourceError {
   def schemaChanged(kept: StructType, now: StructType): SourceException = new SourceException(
     "PGOUTPUT_SCHEMA_CHANGED",
     "42804",
-    s"The columns differ from those that the query started with. Then: ${kept.toDDL}. Now: ${now.toDDL}. " +
-      "To go on with the columns of then, set the options 'tables' and 'schema' in place of 'table'. To " +
+    "The columns differ from those that the query started with. " +
+      s"Then: ${columns(kept)}. Now: ${columns(now)}. To go on with the columns of then, set the options 'tables' and 'schema' in place of 'table'. To " +
       "have the new columns, start with a new checkpoint."
   )
+
+  /** A schema as DDL without comments, for the option `schema`. */
+  private def columns(schema: StructType) =
+    schema
+      .map(field => s"${QuotingUtils.quoteIfNeeded(field.name)} ${field.dataType.sql}")
+      .mkString(", ")
 
   def asyncProgress: SourceException = option(
     "Asynchronous progress tracking is not supported: the server would forget changes that Spark has " +

@@ -134,7 +134,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   /** The age of the last commit that was read, if there is more to read. */
   private def secondsBehind(state: SlotState, position: Long): String = {
     val lastCommit = reports.last.lastCommit
-    val isBehind = Lsn.isBelow(position, state.flushLsn) && lastCommit != 0
+    val end = target.getOrElse(state.flushLsn)
+    val isBehind = Lsn.isBelow(position, end) && lastCommit != 0
     val micros =
       if (isBehind) ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - lastCommit else 0L
     f"${math.max(0, micros) / 1e6}%.3f"

@@ -5,6 +5,7 @@ import java.util.UUID
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.types.StructType
 
+import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.options.SourceOptions
@@ -58,6 +59,10 @@ final class StreamStart(
     } else found
   }
 
+  /** The columns of the table, without those that all changes have. */
+  private def columns(schema: StructType) =
+    StructType(schema.filterNot(field => ChangeSchema.schema.fieldNames.contains(field.name)))
+
   /**
    * Checks that the stream can go on without a gap: at the start, and when the connection was lost,
    * because the new one can lead to a standby that was promoted.
@@ -72,7 +77,7 @@ final class StreamStart(
       val server = Server.of(replication)
       val publications = client.query(SlotChecks.publications(_, options.publications))
       kept.check(server, options.slot, publications).foreach(text => logWarning(text))
-      if (!kept.hasColumns(schema)) throw SourceError.schemaChanged(kept.schema, schema)
+      if (!kept.hasColumns(schema)) throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
       val timelines = SlotChecks.timeline(replication, server, kept, begin)
       client.query { sql =>
         SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
