@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput import changes
+from support.optimizer import without_rule
 from support.servers import Server, wait_until
 
 SLOT, PUBLICATION = "lake", "shop"
@@ -197,6 +198,22 @@ def test_a_batch_read_converts_only_the_columns_that_a_query_needs(
     explained = capsys.readouterr().out
     assert "BatchScan" in explained
     assert MARKER not in explained
+
+
+def test_a_stream_converts_only_the_columns_that_a_query_needs(
+    spark: SparkSession, server: Server, slot: str, tmp_path: Path
+) -> None:
+    insert(server, 1, 100_000)
+    wrong = stream(spark, server, tables="orders", schema="id SMALLINT, note STRING")
+    needed = wrong.where("_change_type = 'insert'").select("note", "_commit_version", "_ordinal")
+    query = started(needed, tmp_path / "narrow", available_now=True)
+    query.awaitTermination()
+    assert [row.note for row in written(spark, tmp_path / "narrow")] == ["note 1", "note 100000"]
+    assert sum(progress.numInputRows for progress in query.recentProgress) == 2
+    insert(server, 100_001)  # what was read is confirmed
+    assert "PGOUTPUT_INVALID_VALUE" in error_of(started(wrong, tmp_path / "all"))
+    with without_rule(spark, "io.sparkpgoutput.source.sql.PruneSlotStream"):
+        assert "PGOUTPUT_INVALID_VALUE" in error_of(started(needed, tmp_path / "without"))
 
 
 def test_what_a_slot_cannot_do_is_an_error(

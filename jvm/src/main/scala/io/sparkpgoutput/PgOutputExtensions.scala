@@ -13,7 +13,7 @@ import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
 import io.sparkpgoutput.options.{DecodeOptions, OptionList, RowOptions}
 import io.sparkpgoutput.rows.sql.{RowFunctions, SchemaFunction}
 import io.sparkpgoutput.source.options.SourceOptions
-import io.sparkpgoutput.source.sql.OneReadOfSlot
+import io.sparkpgoutput.source.sql.{OneReadOfSlot, PruneSlotStream}
 
 /**
  * Adds the functions, their optimizer rules and their operators to Spark sessions. Spark finds this
@@ -38,7 +38,7 @@ object PgOutputExtensions {
     (DecodeFunctions.all ++ RowFunctions.all ++ Seq(SchemaFunction.schema) ++ LsnFunctions.all)
       .map(function => (function.identifier, function.info, function.call))
 
-  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges, OneReadOfSlot)
+  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges, OneReadOfSlot, PruneSlotStream)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
 

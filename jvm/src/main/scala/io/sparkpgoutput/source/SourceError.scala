@@ -41,8 +41,9 @@ object SourceError {
     "PGOUTPUT_SCHEMA_CHANGED",
     "42804",
     "The columns differ from those that the query started with. " +
-      s"Then: ${columns(kept)}. Now: ${columns(now)}. To go on with the columns of then, set the options 'tables' and 'schema' in place of 'table'. To " +
-      "have the new columns, start with a new checkpoint."
+      s"Then: ${columns(kept)}. Now: ${columns(now)}. To go on with the columns of then, set the " +
+      "options 'tables' and 'schema' in place of 'table'. To have the new columns, start with a new " +
+      "checkpoint."
   )
 
   /** A schema as DDL without comments, for the option `schema`. */

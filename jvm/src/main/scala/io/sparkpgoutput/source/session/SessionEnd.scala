@@ -1,6 +1,6 @@
 package io.sparkpgoutput.source.session
 
-import java.util.concurrent.TimeUnit
+import java.time.Duration
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -13,7 +13,7 @@ import io.sparkpgoutput.source.slot.SlotState
 
 /** Ends the session of a source at the end of a query. */
 object SessionEnd extends Logging {
-  private val Limit = TimeUnit.SECONDS.toMillis(10)
+  private val Limit = Duration.ofSeconds(10)
   final private val PauseMillis = 20L
 
   /**
@@ -30,7 +30,7 @@ object SessionEnd extends Logging {
     ending.start()
     // Spark interrupts the thread of a query that it stops.
     val wasInterrupted = Thread.interrupted()
-    try ending.join(Limit)
+    try ending.join(Limit.toMillis)
     finally if (wasInterrupted) Thread.currentThread().interrupt()
     if (ending.isAlive) logWarning(s"The session of the slot ${settings.slot} did not end in time.")
   }
@@ -55,7 +55,11 @@ object SessionEnd extends Logging {
   /** Ends the session that has the slot, if it is of this source. None if it is somebody else's. */
   private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
     var state = SlotState.read(sql, settings.slot)
-    while (state.flatMap(_.holder).exists(_.applicationName == settings.applicationName)) {
+    val deadline = System.nanoTime() + Limit.toNanos
+    while (
+      state.flatMap(_.holder).exists(_.applicationName == settings.applicationName) &&
+      System.nanoTime() < deadline
+    ) {
       state.flatMap(_.holder).foreach { holder =>
         sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ())
       }
@@ -72,13 +76,12 @@ object SessionEnd extends Logging {
       val update = ReplicationProtocol.statusUpdate(committed, committed, 0, askReply = false)
       copy.writeToCopy(update, 0, update.length)
       copy.flushCopy()
-      while (
-        SlotState.read(sql, settings.slot).flatMap(_.confirmedFlush).exists(Lsn.isBelow(
-          _,
-          committed
-        ))
-      )
+      val deadline = System.nanoTime() + Limit.toNanos
+      while (isBehind(sql, settings, committed) && System.nanoTime() < deadline)
         Thread.sleep(PauseMillis)
     } finally connection.abort()
   }
+
+  private def isBehind(sql: ServerConnection, settings: SessionSettings, committed: Long) =
+    SlotState.read(sql, settings.slot).flatMap(_.confirmedFlush).exists(Lsn.isBelow(_, committed))
 }

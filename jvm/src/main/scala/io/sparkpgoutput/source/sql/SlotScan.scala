@@ -14,7 +14,7 @@ import io.sparkpgoutput.source.batch.SlotBatch
 import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.ReadMetrics
-import io.sparkpgoutput.source.stream.SlotStream
+import io.sparkpgoutput.source.stream.{NarrowedStream, SlotStream}
 
 /** Narrows a batch read to the columns that a query needs. */
 final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
@@ -29,6 +29,13 @@ final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
 
 /** A read of a slot. */
 final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Scan {
+
+  /** Returns a scan, and the stream of it, that have these columns only. */
+  def select(columns: Set[String], stream: SlotStream): (SlotScan, NarrowedStream) = {
+    val narrowed = output.select(columns)
+    (new SlotScan(options, narrowed), new NarrowedStream(stream, narrowed))
+  }
+
   override def readSchema(): StructType = output.schema
   override def description(): String = {
     val what = if (options.asMessages) "messages" else "changes"

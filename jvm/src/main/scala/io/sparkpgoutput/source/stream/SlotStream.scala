@@ -103,7 +103,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     case _                   => begin + options.maxBytesPerTrigger
   }
 
-  override def planInputPartitions(from: Offset, to: Offset): Array[InputPartition] = {
+  override def planInputPartitions(from: Offset, to: Offset): Array[InputPartition] =
+    plan(from, to, output)
+
+  private[stream] def plan(from: Offset, to: Offset, output: SlotOutput): Array[InputPartition] = {
     start.check(lsn(from))
     val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
     Array(SlotPartition(read, reports.last.location))
@@ -152,5 +155,11 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     case other           => SlotOffset.of(other.json).lsn
   }
 
+  override def equals(other: Any): Boolean = other match {
+    case narrowed: NarrowedStream => narrowed.stream eq this
+    case stream: AnyRef           => stream eq this
+    case _                        => false
+  }
+  override def hashCode: Int = System.identityHashCode(this)
   override def toString: String = s"pgoutput $options"
 }

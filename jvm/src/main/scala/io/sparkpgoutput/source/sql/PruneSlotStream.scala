@@ -1,0 +1,34 @@
+package io.sparkpgoutput.source.sql
+
+import org.apache.spark.sql.catalyst.expressions.AttributeSet
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+
+import io.sparkpgoutput.source.stream.SlotStream
+
+/**
+ * Narrows a stream of a slot to the columns that the query needs. Spark asks a source for that in batch
+ * only (`V2ScanRelationPushDown`).
+ */
+object PruneSlotStream extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    lazy val used = plan.outputSet ++ AttributeSet(plan.collect { case node => uses(node) }.flatten)
+    plan.transform { case relation: StreamingDataSourceV2ScanRelation => narrow(relation, used) }
+  }
+
+  private def narrow(relation: StreamingDataSourceV2ScanRelation, used: => AttributeSet) =
+    (relation.scan, relation.stream) match {
+      case (scan: SlotScan, stream: SlotStream) =>
+        val needed = relation.output.filter(used.contains)
+        val (narrowed, reading) = scan.select(needed.map(_.name).toSet, stream)
+        relation.copy(scan = narrowed, stream = reading, output = needed)
+      case _ => relation
+    }
+
+  /** The attributes that a node needs of its children. Only these nodes do not need all of them. */
+  private def uses(node: LogicalPlan) = node match {
+    case _: Project | _: Filter | _: Aggregate => node.references
+    case _                                     => AttributeSet(node.children.flatMap(_.output))
+  }
+}
