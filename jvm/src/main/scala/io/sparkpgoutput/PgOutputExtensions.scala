@@ -38,7 +38,8 @@ object PgOutputExtensions {
     (DecodeFunctions.all ++ RowFunctions.all ++ Seq(SchemaFunction.schema) ++ LsnFunctions.all)
       .map(function => (function.identifier, function.info, function.call))
 
-  val optimizerRules: Seq[Rule[LogicalPlan]] = Seq(OptimizeDecode, PruneChanges, OneReadOfSlot, PruneSlotStream)
+  val optimizerRules: Seq[Rule[LogicalPlan]] =
+    Seq(OptimizeDecode, PruneChanges, OneReadOfSlot, PruneSlotStream)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
 

@@ -12,7 +12,8 @@ final case class SlotPartition(read: BatchRead, location: Option[String]) extend
 }
 
 /** Makes the reader of a batch's partition on an executor. */
-final case class SlotReaderFactory(reports: CollectionAccumulator[String]) extends PartitionReaderFactory {
+final case class SlotReaderFactory(reports: CollectionAccumulator[String])
+    extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
     new SlotPartitionReader(partition.asInstanceOf[SlotPartition].read, reports)
 }

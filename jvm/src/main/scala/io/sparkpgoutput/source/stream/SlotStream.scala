@@ -121,7 +121,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     options.binary
   )
 
-  override def createReaderFactory(): PartitionReaderFactory = SlotReaderFactory(reports.accumulator)
+  override def createReaderFactory(): PartitionReaderFactory =
+    SlotReaderFactory(reports.accumulator)
 
   override def commit(end: Offset): Unit = committed = Lsn.max(committed, lsn(end))
 

@@ -77,7 +77,8 @@ final class StreamStart(
       val server = Server.of(replication)
       val publications = client.query(SlotChecks.publications(_, options.publications))
       kept.check(server, options.slot, publications).foreach(text => logWarning(text))
-      if (!kept.hasColumns(schema)) throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
+      if (!kept.hasColumns(schema))
+        throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
       val timelines = SlotChecks.timeline(replication, server, kept, begin)
       client.query { sql =>
         SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
