@@ -46,14 +46,16 @@ demo: build
 
 build: $(VENV)/installed $(JAR)
 
-test: build test-jvm test-python
+# Both at once, because neither keeps two cores busy all the time.
+test: build
+	$(MAKE) --jobs 2 test-jvm test-python
 
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
-# test_connect.py asks a Connect server of the newest Spark more than the smoke test does.
+# Other modules ask more of the newest Spark than these tests do.
 test-python: build .postgres/$(firstword $(POSTGRES))
-	$(BIN)/pytest $(PARALLEL) --deselect $(SMOKE_TEST)::test_spark_connect
+	$(BIN)/pytest $(PARALLEL) -m 'not older_sparks'
 
 test-sparks: $(OLDER_SPARKS:%=test-spark-%)
 
@@ -119,7 +121,7 @@ clean:
 	rm -rf .venv .venv-bench .spark-* .postgres benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
-	$(SBT) jvm/package
+	$(SBT) jvm/package jvm/Test/compile # make test would compile the tests with a cold compiler
 	@touch $@ # sbt does not write the JAR again if only comments changed
 
 # What starts sbt. It is ready long before Spark is unpacked.

@@ -15,8 +15,6 @@ ThisBuild / tpolecatDefaultOptionsMode := CiMode // warnings are errors
 ThisBuild / semanticdbEnabled := true // for scalafix
 ThisBuild / semanticdbVersion := scalafixSemanticdb.revision
 
-Global / concurrentRestrictions := Seq(Tags.limitAll(2), Tags.limit(Tags.ForkedTestGroup, 2))
-
 // What Spark's own launcher opens for Java 17: org.apache.spark.launcher.JavaModuleOptions.
 val javaModuleOptions = Seq(
   "java.lang",
@@ -94,15 +92,7 @@ lazy val jvm = (project in file("jvm")).settings(
   Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here
   Test / javaOptions ++= javaModuleOptions,
   // The tests are short: the optimizing compiler would cost more than it gives.
-  Test / javaOptions ++= Seq("-Xmx2g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-  // Two JVMs run the suites, because a suite may change the locale or the session of its JVM.
-  Test / testGrouping := {
-    val options = (Test / forkOptions).value
-    val suites = (Test / definedTests).value.sortBy(_.name)
-    suites.zipWithIndex.groupBy(_._2 % 2).toSeq.map { case (number, numbered) =>
-      Tests.Group(s"suites $number", numbered.map(_._1), Tests.SubProcess(options))
-    }
-  }
+  Test / javaOptions ++= Seq("-Xmx2g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 )
 
 // The decoder by itself; with the messages that the tests make.

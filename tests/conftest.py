@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import spark_pgoutput
 from support.data_files import captures, in_stream_flags
+from support.processes import SHORT_LIVED_JVM
 from support.streams import PROVIDER, ROCKS_DB
 
 # An ordinary run looks at these two where it need not look at each capture.
@@ -22,8 +23,7 @@ TWO_CAPTURES = ("pg14-v2-stream_on-text", "pg18-v4-stream_parallel-binary")
 
 SETTINGS = {
     "spark.driver.memory": "2g",
-    # The optimizing compiler and a parallel collector cost such small queries more than they give.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),  # Python workers import `support`

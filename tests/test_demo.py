@@ -20,7 +20,7 @@ from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
-from support.processes import accepts_connections
+from support.processes import SHORT_LIVED_JVM, accepts_connections
 
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 
@@ -29,7 +29,7 @@ TYPES = ["BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "D
 
 @pytest.fixture(autouse=True)
 def short_lived_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """What must work on each supported Spark.
 
 `make test-sparks` runs this module on the Spark versions between the oldest, on which the Scala
-tests run, and the newest, on which all pytest modules run.
+tests run, and the newest, on which all pytest modules run. `make test` leaves out the tests with
+the marker `older_sparks`, because other modules ask more of the newest Spark.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def test_functions_are_registered(spark: SparkSession) -> None:
         assert spark.catalog.functionExists(name)
 
 
+@pytest.mark.older_sparks
 def test_golden_messages_are_decoded(spark: SparkSession) -> None:
     rows = [(bytearray(message.data), message.in_stream) for message in golden()]
     frame = spark.createDataFrame(rows, "data BINARY, in_stream BOOLEAN").selectExpr(
@@ -67,6 +69,7 @@ def test_golden_messages_are_decoded(spark: SparkSession) -> None:
     assert compare(frame) == (len(rows), len(rows), [])
 
 
+@pytest.mark.older_sparks
 def test_typed_rows(spark: SparkSession) -> None:
     oids, cells, values = zip(*TYPES.values(), strict=True)
     frame = m.frame(spark, [m.insert(*cells)])
@@ -74,6 +77,7 @@ def test_typed_rows(spark: SparkSession) -> None:
     assert frame.select(row.alias("row")).collect() == [Row(row=values)]
 
 
+@pytest.mark.older_sparks
 @pytest.mark.parametrize(
     ("rule", "query"),
     [
@@ -106,11 +110,13 @@ def test_a_query_gives_the_same_without_the_rule(
     assert len(found) > 30
 
 
+@pytest.mark.older_sparks
 def test_table_changes_of_a_capture(spark: SparkSession) -> None:
     found = of_one_source(changes(spark.table("captured_messages")))
     assert_equal(found, of_capture(CAPTURE))
 
 
+@pytest.mark.older_sparks
 def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.add_messages(HISTORY)
@@ -118,6 +124,7 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
     assert in_order(found, "*") == in_order(changes(m.frame(spark, HISTORY)), "*")
 
 
+@pytest.mark.older_sparks
 def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.connect_client", connect_server_in_this_jvm(spark)]
     *_, printed = run(command, tmp_path, PYTHONPATH=TESTS)
@@ -128,7 +135,9 @@ def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     assert answers["optimizer_rule"] == ["True"]
 
 
-@pytest.mark.parametrize("source", [None, "'one'", "name"])
+@pytest.mark.parametrize(
+    "source", [None, pytest.param("'one'", marks=pytest.mark.exhaustive), "name"]
+)
 def test_a_stream_is_sorted_after_its_last_exchange(
     spark: SparkSession, tmp_path: Path, source: str | None
 ) -> None:

@@ -43,11 +43,11 @@ def test_stream_gives_the_same_as_a_batch(
     input_path, output = tmp_path / "input", tmp_path / "output"
     input_path.mkdir()
     stream = (
-        spark.readStream.schema(MESSAGES).option("maxFilesPerTrigger", 2).parquet(str(input_path))
+        spark.readStream.schema(MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(input_path))
     )
-    files = sorted(captures_path.glob("pg18-v[34]*.parquet"))
+    files = sorted(captures_path.glob("pg18-v[34]*.parquet"))[::2]
     batches = 0
-    for half in (files[:3], files[3:]):
+    for half in (files[:2], files[2:]):
         for file in half:
             copy(file, input_path)
         batches += len(run(stream, output).recentProgress)

@@ -24,7 +24,21 @@ TESTS = str(Path(__file__).parents[1])
 
 ERRORS = "errors.txt"
 
-SPARK_DEFAULTS = "spark.ui.enabled false\nspark.log.level ERROR\nspark.executor.memory 512m\n"
+# The tests ask many small queries. For these the optimizing compiler, a parallel collector and the
+# check of each class cost more than they give. The code of all queries does not fit into the 48 MB
+# that such a JVM has for it: it would throw code away and compile it again.
+SHORT_LIVED_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+
+# spark-sql takes long to set up Hive, which these tests do not need.
+SPARK_DEFAULTS = """
+spark.ui.enabled false
+spark.log.level ERROR
+spark.executor.memory 512m
+spark.sql.catalogImplementation in-memory
+"""
 
 # All functions. The arguments are not constant, so that Spark's executors evaluate them.
 QUERY = """
@@ -188,8 +202,7 @@ def _environment() -> dict[str, str]:
         **inherited,
         "PATH": f"{programs}{os.pathsep}{inherited['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # A short run is mostly the start of its JVM. These options halve its time.
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
     }
 
 

@@ -70,6 +70,10 @@ class Stream:
             while query.isActive and len(query.recentProgress) < stop_after:
                 time.sleep(0.05)
             query.stop()  # in the middle of the next micro-batch, perhaps
+        return self.found(found)
+
+    def found(self, found: DataFrame) -> DataFrame:
+        """Return the changes that the runs so far have given."""
         return self._spark.read.schema(found.schema).parquet(str(self._output / "changes"))
 
 
