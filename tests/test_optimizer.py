@@ -456,7 +456,7 @@ def answers(spark: SparkSession, queries: Mapping[str, str]) -> dict[str, object
             FROM (SELECT xxhash64(*) AS hash FROM ({query}))"""
         for name, query in queries.items()
     )
-    found = {row[0]: tuple(row[1:]) for row in spark.sql(every).collect()}
+    found: dict[str, object] = {row[0]: tuple(row[1:]) for row in spark.sql(every).collect()}
     assert len(found) == len(queries)
     return found
 
