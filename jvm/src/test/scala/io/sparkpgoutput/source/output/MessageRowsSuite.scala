@@ -1,6 +1,7 @@
 package io.sparkpgoutput.source.output
 
 import org.apache.spark.sql.catalyst.InternalRow
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.Captures

@@ -2,8 +2,9 @@ package io.sparkpgoutput.source.stream
 
 import java.nio.file.{Files, Path, Paths}
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.types.StructType
+
+import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.errors.CheckpointVersionException
