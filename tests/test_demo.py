@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -15,7 +16,9 @@ import psutil
 import psycopg
 import pytest
 from psycopg import sql
+from pyspark.sql import SparkSession
 
+from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.slot import Slot, source_errors
@@ -25,6 +28,14 @@ from support.processes import SHORT_LIVED_JVM, accepts_connections
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 
 TYPES = ["BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+
+
+# The session of the tests is not the demo's.
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +91,12 @@ def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder:
 
 
 def test_shows_a_slot_of_another_server_and_does_not_change_it(
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    own_session = spark.newSession()  # its views are its own
+    for name, value in FEW_ROWS.items():
+        own_session.conf.set(name, value)
+    monkeypatch.setattr(main, "spark_session", lambda log: contextlib.nullcontext(own_session))
     with PostgresServer() as server:
         for _ in run(CHANGES, server.conninfo):
             pass
@@ -98,24 +113,14 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
                 connection.execute(statement)
             before = _slots(connection)
             monkeypatch.setenv("PGPASSWORD", "O'Neill")
-            demo = subprocess.run(
-                [
-                    *DEMO,
-                    f"--url={server.jdbc_url}",
-                    "--user=reader",
-                    "--slot=reader",
-                    f"--publication={publication}",
-                    f"--publication={PUBLICATION}",
-                ],
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
+            publications = [publication, PUBLICATION]
+            main.demonstrate_server(
+                server.jdbc_url, "reader", None, "reader", publications, limit=1000
             )
-            assert (demo.returncode, demo.stderr) == (0, "")
-            assert re.search(r"^ public.customers +insert +1 +1 *$", demo.stdout, re.MULTILINE)
-            assert "new: id=5, name=\\x1b[31mBarbara, email=b," in demo.stdout
-            assert "O'Neill" not in demo.stdout
+            output = capsys.readouterr().out
+            assert re.search(r"^ public.customers +insert +1 +1 *$", output, re.MULTILINE)
+            assert "new: id=5, name=\\x1b[31mBarbara, email=b," in output
+            assert "O'Neill" not in output
             assert _slots(connection) == before
             left = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
             left += "'proto_version', '4', 'publication_names', %s)"
