@@ -24,6 +24,7 @@ from support.processes import (
     run,
     run_python,
 )
+from support.servers import small_slot
 
 SERVER_WITHOUT_JAR = (
     "The Spark Connect server does not have spark-pgoutput's functions, and a client cannot add "
@@ -43,7 +44,8 @@ def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
     url = connect_server_in_this_jvm(spark)
     command = [sys.executable, "-m", "support.connect_client", url]
     folder = tmp_path_factory.mktemp("client")
-    *_, printed = run(command, folder, PYTHONPATH=TESTS, **ONLY_A_CLIENT)
+    with small_slot() as slot:
+        *_, printed = run(command, folder, PYTHONPATH=TESTS, SLOT=slot, **ONLY_A_CLIENT)
     found: Answers = json.loads(printed)
     return found
 
@@ -87,6 +89,10 @@ def test_table_changes(answers: Answers, spark: SparkSession) -> None:
 def test_table_changes_in_a_stream(answers: Answers, spark: SparkSession) -> None:
     batch = changes(m.frame(spark, HISTORY), table="orders")
     assert answers["table_changes_in_a_stream"] == [str(in_order(batch, "*")), "True"]
+
+
+def test_replication_slot(answers: Answers) -> None:
+    assert answers["replication_slot"] == ["10", "10"]
 
 
 @pytest.mark.exhaustive

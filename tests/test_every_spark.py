@@ -28,7 +28,7 @@ from support.data_files import captures, golden
 from support.optimizer import CHANGES_RULE, DECODE_RULE, without_rule
 from support.orders import HISTORY, in_order
 from support.processes import TESTS, connect_server_in_this_jvm, run
-from support.servers import Server
+from support.servers import small_slot
 from support.streams import Stream
 from support.table_changes import assert_equal, of_capture, of_one_source
 
@@ -127,12 +127,14 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
 @pytest.mark.older_sparks
 def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.connect_client", connect_server_in_this_jvm(spark)]
-    *_, printed = run(command, tmp_path, PYTHONPATH=TESTS)
+    with small_slot() as slot:
+        *_, printed = run(command, tmp_path, PYTHONPATH=TESTS, SLOT=slot)
     answers = json.loads(printed)
     classic = in_order(changes(m.frame(spark, HISTORY), table="orders"), "*")
     assert answers["table_changes"][0] == str(classic)
     assert answers["table_changes_in_a_stream"][0] == str(classic)
     assert answers["optimizer_rule"] == ["True"]
+    assert answers["replication_slot"] == ["10", "10"]
 
 
 @pytest.mark.parametrize(
@@ -174,12 +176,8 @@ def test_a_query_continues_from_a_checkpoint_of_spark_4_0(
 
 
 def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    with Server() as server:
-        server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
-        server.execute("INSERT INTO t SELECT generate_series(1, 10)")
-        account = {"url": server.jdbc_url, "user": server.user, "password": server.password}
-        options = {**account, "slot": "s", "publication": "p", "table": "t"}
+    with small_slot() as slot:
+        options = {**json.loads(slot), "table": "t"}
         expected = list(range(1, 11))
         batch = spark.read.format("pgoutput").options(**options).load()
         assert [row.id for row in batch.orderBy("_ordinal").collect()] == expected
@@ -195,9 +193,7 @@ def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
             folder = str(tmp_path / f"error {len(more)}")
             writer = found.writeStream.format("noop").options(checkpointLocation=folder, **more)
             with pytest.raises(PySparkException) as caught:
-                writer.option(
-                    "checkpointLocation", str(tmp_path / "other")
-                ).start().awaitTermination()
+                writer.start().awaitTermination()
             return str(caught.value)
 
         assert "twice" in error(found.union(found))

@@ -21,7 +21,7 @@ from support.processes import (
     run,
     run_python,
 )
-from support.servers import Server
+from support.servers import small_slot
 
 STREAM = """
 import json
@@ -93,16 +93,12 @@ def test_configure_takes_a_jvm_that_has_the_jar() -> None:
 def test_configure_refuses_and_register_takes_a_jvm_without_the_jar(tmp_path: Path) -> None:
     """Its executor needs the JAR too, and the driver reads what the executor answers."""
     (tmp_path / "script.py").write_text(PRELUDE + REGISTER_RUNNING + STREAM)
-    with Server() as server:
-        server.execute("CREATE TABLE t (id int); CREATE PUBLICATION p FOR TABLE t")
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
-        server.execute("INSERT INTO t SELECT generate_series(1, 10)")
-        account = {"url": server.jdbc_url, "user": server.user, "password": server.password}
+    with small_slot() as slot:
         output = run(
             ["spark-submit", "script.py"],
             tmp_path,
             PYTHONPATH=copy_of_package(tmp_path),
-            SLOT=json.dumps({**account, "slot": "s", "publication": "p"}),
+            SLOT=slot,
         )
     assert output == [*REGISTERED_RUNNING, "10"]
 

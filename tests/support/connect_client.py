@@ -1,12 +1,14 @@
 """What the tests ask a Spark Connect server for, in one process that is a client of it.
 
 `python -m support.connect_client URL` prints a JSON object: by the name of each function below, the
-texts of the values that it yields.
+texts of the values that it yields. The environment variable `SLOT` has the options of a slot, as
+`support.servers.small_slot` gives them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -99,12 +101,23 @@ def table_changes_in_a_stream(spark: SparkSession) -> Iterator[object]:
         yield "PGOUTPUT_MESSAGE_ORDER" in error_of(stream, found)
 
 
+def replication_slot(spark: SparkSession) -> Iterator[object]:
+    options = json.loads(os.environ["SLOT"])
+    yield spark.read.format("pgoutput").options(**options).load().count()
+    found = spark.readStream.format("pgoutput").options(**options).load()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        writer = found.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+        writer.trigger(availableNow=True).start(f"{folder}/output").awaitTermination()
+        yield spark.read.parquet(f"{folder}/output").count()
+
+
 QUESTIONS: list[Callable[[SparkSession], Iterator[object]]] = [
     message_functions,
     optimizer_rule,
     typed_rows,
     table_changes,
     table_changes_in_a_stream,
+    replication_slot,
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -219,6 +220,17 @@ class Standby(Server):
     def promote(self) -> None:
         """Make the standby a primary, on a new timeline."""
         self._pg_ctl("promote", "-w")
+
+
+@contextmanager
+def small_slot() -> Iterator[str]:
+    """Give the options of a slot with ten inserts, as JSON, while its server runs."""
+    with Server() as server:
+        server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.execute("INSERT INTO t SELECT generate_series(1, 10)")
+        account = {"url": server.jdbc_url, "user": server.user, "password": server.password}
+        yield json.dumps({**account, "slot": "s", "publication": "p"})
 
 
 def wait_until(holds: Callable[[], Held], timeout: float = TIMEOUT, pause: float = 0.05) -> Held:
