@@ -121,10 +121,10 @@ def test_speculation(tmp_path: Path) -> None:
         **CLUSTER_SETTINGS,
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
-        "spark.speculation.task.duration.threshold": "1s",
+        "spark.speculation.task.duration.threshold": "500ms",
     }
     with (
-        proven(tmp_path, seed="speculation") as (_, stream),
+        proven(tmp_path, options=SMALL_BATCHES, seed="speculation") as (_, stream),
         stream.running(master=CLUSTER, settings=settings, milliseconds_a_row=20) as process,
     ):
         process.wait_for_batches(4)
