@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit
 import scala.annotation.tailrec
 import scala.util.Using
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.{TaskContext, TaskKilledException}
 
 import org.postgresql.copy.CopyDual
@@ -20,9 +21,11 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState}
 import io.sparkpgoutput.source.{SourceError, SourceException}
 
 /** Starts a session at the start of a batch, after all checks. */
-final class SessionStart private (read: BatchRead, sql: ServerConnection) {
+final class SessionStart private (read: BatchRead, sql: ServerConnection) extends Logging {
   import SessionStart._
   import read.settings
+
+  private var nextWarning = System.nanoTime() + WarningInterval
 
   private def start(patience: Long): KeptSession = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
@@ -91,6 +94,13 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) {
       case None        => Option(TaskContext.get()).forall(_.attemptNumber() == 0)
     }
     if (isParked) sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ()): Unit
+    else if (System.nanoTime() > nextWarning) {
+      logWarning(
+        s"The slot ${settings.slot} is in use by an earlier attempt of this batch, the process " +
+          s"${holder.pid} of the server. The attempt waits for its end."
+      )
+      nextWarning = System.nanoTime() + WarningInterval
+    }
   }
 
   /**
@@ -118,6 +128,7 @@ object SessionStart {
   final private val CannotConnectNow = "57P03"
   private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
   final private val PauseMillis = 20L
+  private val WarningInterval = TimeUnit.SECONDS.toNanos(10)
 
   /**
    * Starts a session.

@@ -6,13 +6,20 @@ import scala.collection.mutable
 
 import org.apache.spark.{TaskContext, TaskKilledException}
 
+import io.sparkpgoutput.source.SourceError
+
 /**
  * The sessions of this executor, by the UUID of their source. A session stays open from batch to batch,
  * because a new one makes the server decode its WAL again from the slot's restart LSN.
  */
 object SlotSessions {
   private val parked = mutable.Map.empty[String, KeptSession]
-  private val busy = mutable.Set.empty[String]
+
+  /** The attempts of tasks that read, by the UUID of their source. */
+  private val busy = mutable.Map.empty[String, Long]
+
+  /** The sources whose session somebody has ended while a task read. */
+  private val terminated = mutable.Set.empty[String]
 
   /**
    * Returns a session that stands at the start of a batch. A second attempt of a batch waits until the
@@ -20,11 +27,12 @@ object SlotSessions {
    */
   def take(read: BatchRead): KeptSession = {
     val id = read.settings.id
-    val found = awaitTurn(id)
+    val found = awaitTurn(read.settings)
     try
       found.filter(_.continues(read)).getOrElse {
         found.foreach(_.close())
-        SessionStart.start(read, if (found.exists(_.session.wasTerminated)) Patience else 0)
+        val wasTerminated = forgetTermination(id) || found.exists(_.session.wasTerminated)
+        SessionStart.start(read, if (wasTerminated) Patience else 0)
       }
     catch {
       case error: Throwable =>
@@ -33,14 +41,20 @@ object SlotSessions {
     }
   }
 
-  private def awaitTurn(id: String): Option[KeptSession] = synchronized {
-    while (busy.contains(id)) {
+  private def awaitTurn(settings: SessionSettings): Option[KeptSession] = synchronized {
+    val task = Option(TaskContext.get())
+    val attempt = task.fold(0L)(_.taskAttemptId())
+    while (busy.contains(settings.id)) {
+      // A task that reads the batch twice at a time would wait for itself.
+      if (busy(settings.id) == attempt) throw SourceError.readTwice(s"slot ${settings.slot}")
       wait(WaitMillis)
-      if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
+      if (task.exists(_.isInterrupted())) throw new TaskKilledException
     }
-    busy += id
-    parked.remove(id)
+    busy.update(settings.id, attempt)
+    parked.remove(settings.id)
   }
+
+  private def forgetTermination(id: String): Boolean = synchronized(terminated.remove(id))
 
   /** Keeps a session for the next batch. */
   def park(session: KeptSession): Unit = synchronized {
@@ -51,8 +65,10 @@ object SlotSessions {
 
   /** Ends a session after a batch that failed. */
   def discard(session: KeptSession): Unit = {
+    val id = session.read.settings.id
+    if (session.session.wasTerminated) synchronized(terminated += id): Unit
     session.close()
-    end(session.read.settings.id)
+    end(id)
   }
 
   /** Ends the parked session of a source, if this executor has it. */
