@@ -1,4 +1,4 @@
-"""Run Debezium's engine until it has handed on a number of changes.
+"""Run Debezium's engine until it has handed on a number of changes, and print the seconds it took.
 
 The properties come from the standard input as JSON. It is a process of its own, because JPype and
 PySpark each start a JVM.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sized
 
 from pydbzengine import BasePythonChangeHandler, DebeziumJsonEngine
@@ -19,10 +20,13 @@ class _Counter(BasePythonChangeHandler):  # type: ignore[misc]  # it has no type
 
     def __init__(self, changes: int) -> None:
         self._left = changes
+        self._begin: float | None = None
 
     def handleJsonBatch(self, records: Sized) -> None:  # noqa: N802 - the name is Debezium's
+        self._begin = self._begin or time.monotonic()
         self._left -= len(records)
         if self._left <= 0:
+            print(time.monotonic() - self._begin, flush=True)
             os._exit(0)  # the engine would wait for its other threads
 
 

@@ -83,6 +83,9 @@ class Slot:
         """Give a copy of the slot for a reader that moves it."""
         self.sql.execute("SELECT pg_copy_logical_replication_slot(%s, 'copied')", [_SLOT])
         yield "copied"
+        holder = "FROM pg_replication_slots WHERE slot_name = 'copied' AND active"
+        while self.sql.execute(f"SELECT pg_terminate_backend(active_pid) {holder}").fetchone():
+            time.sleep(0.1)
         self.sql.execute("SELECT pg_drop_replication_slot('copied')")
 
     def options(self, **more: str) -> dict[str, str]:
@@ -138,7 +141,8 @@ def _receive(slot: Slot) -> None:
         subprocess.run([*command, "--file", "/dev/null"], check=True, capture_output=True)
 
 
-def _debezium(slot: Slot, changes: int) -> None:
+def _debezium(slot: Slot, changes: int) -> float:
+    """Return the seconds from the first change to the last, without the start of the engine."""
     with slot.copy() as name, tempfile.TemporaryDirectory() as folder:
         server = slot.server
         properties = {
@@ -163,7 +167,10 @@ def _debezium(slot: Slot, changes: int) -> None:
             "schema.history.internal.file.filename": str(Path(folder) / "history"),
         }
         command = [sys.executable, "-m", "benchmarks.debezium_engine", str(changes)]
-        subprocess.run(command, input=json.dumps(properties), text=True, check=True)
+        engine = subprocess.run(
+            command, input=json.dumps(properties), text=True, check=True, capture_output=True
+        )
+        return float(engine.stdout.splitlines()[-1])
 
 
 def _source(spark: SparkSession, slot: Slot, **more: str) -> None:
@@ -179,7 +186,7 @@ def compare(spark: SparkSession, changes: int, rounds: int, debezium: bool) -> I
         options = slot.options()
         typed = spark.read.format("pgoutput").options(**options, table="orders").load()
         changes = typed.count()
-        readers: dict[str, Callable[[], None]] = {
+        readers: dict[str, Callable[[], float | None]] = {
             "pg_recvlogical": lambda: _receive(slot),
             "messages": lambda: _source(spark, slot, output="messages"),
             "row": lambda: _source(spark, slot),
@@ -193,8 +200,7 @@ def compare(spark: SparkSession, changes: int, rounds: int, debezium: bool) -> I
             for name, read in readers.items():
                 with WalsenderCores(slot) as walsender:
                     begin = time.monotonic()
-                    read()
-                    taken = time.monotonic() - begin
+                    taken = read() or time.monotonic() - begin
                 _log.info("round %d, %s: %.2f s", number + 1, name, taken)
                 if number >= 0:
                     seconds[name].append(taken)
