@@ -64,8 +64,8 @@ class Slot:
         self.sql.execute("TRUNCATE orders")
         self._make_slot(_SLOT)
         self.sql.execute(
-            "INSERT INTO orders SELECT id, id % 1000, 'new', id / 100.0, now(), now(), "
-            "'order note ' || md5(id::text), id % 3 = 0, sqrt(id) "
+            "INSERT INTO orders SELECT id, id %% 1000, 'new', id / 100.0, now(), now(), "
+            "'order note ' || md5(id::text), id %% 3 = 0, sqrt(id) "
             "FROM generate_series(1, %s) AS id",
             [rows],
         )
@@ -240,6 +240,8 @@ def latency(spark: SparkSession, commits: int) -> Iterator[str]:
             time.sleep(0.1)
         waits = [arrived[number] - at for number, at in committed.items()][3:]
         yield f"from COMMIT to the sink, trigger 1 s: median {statistics.median(waits):.2f} s"
+        query.stop()
+        query = found.writeStream.format("noop").option("checkpointLocation", folder).start()
         slot.sql.execute("CREATE TABLE unpublished (n int)")
         for number in range(commits):
             slot.sql.execute("INSERT INTO unpublished VALUES (%s)", [number])
