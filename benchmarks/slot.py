@@ -166,9 +166,14 @@ def _debezium(slot: Slot, changes: int) -> float:
             "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
             "schema.history.internal.file.filename": str(Path(folder) / "history"),
         }
-        command = [sys.executable, "-m", "benchmarks.debezium_engine", str(changes)]
+        command = [sys.executable, str(Path(__file__).with_name("debezium_engine.py"))]
         engine = subprocess.run(
-            command, input=json.dumps(properties), text=True, check=True, capture_output=True
+            [*command, str(changes)],
+            input=json.dumps(properties),
+            text=True,
+            check=True,
+            capture_output=True,
+            cwd=folder,  # it writes a log into its folder
         )
         return float(engine.stdout.splitlines()[-1])
 
