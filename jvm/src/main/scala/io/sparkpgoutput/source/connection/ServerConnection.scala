@@ -27,6 +27,12 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   def execute(sql: String): Unit =
     Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
 
+  /** The major version of the server, such as 18. */
+  def majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000
+
+  /** Ends the session that is a process of the server. */
+  def terminate(pid: Int): Unit = query("SELECT pg_terminate_backend(?)", pid)(_ => ()): Unit
+
   /** The server's process of this connection. */
   def pid: Int = connection.unwrap(classOf[PGConnection]).getBackendPID
 

@@ -61,7 +61,7 @@ object SessionEnd extends Logging {
       System.nanoTime() < deadline
     ) {
       state.flatMap(_.holder).foreach { holder =>
-        sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ())
+        sql.terminate(holder.pid)
       }
       Thread.sleep(PauseMillis)
       state = SlotState.read(sql, settings.slot)

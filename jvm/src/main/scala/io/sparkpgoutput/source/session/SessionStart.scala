@@ -7,7 +7,7 @@ import scala.annotation.tailrec
 import scala.util.Using
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.TaskContext
 
 import org.postgresql.copy.CopyDual
 
@@ -93,7 +93,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       case Some(state) => state == SlotSession.Parked
       case None        => Option(TaskContext.get()).forall(_.attemptNumber() == 0)
     }
-    if (isParked) sql.query("SELECT pg_terminate_backend(?)", holder.pid)(_ => ()): Unit
+    if (isParked) sql.terminate(holder.pid)
     else if (System.nanoTime() > nextWarning) {
       logWarning(
         s"The slot ${settings.slot} is in use by an earlier attempt of this batch, the process " +
@@ -147,6 +147,6 @@ object SessionStart {
 
   private def pause(): Unit = {
     Thread.sleep(PauseMillis)
-    if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
+    KilledTask.check()
   }
 }

@@ -8,8 +8,6 @@ import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import org.apache.spark.{TaskContext, TaskKilledException}
-
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.protocol.Lsn
@@ -120,7 +118,7 @@ final class SlotSession(
     while (next == null) {
       if (failure != null) ConnectionError.explaining(address)(throw failure)
       if (closing) throw new InterruptedException("The session was closed.")
-      if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
+      KilledTask.check()
       next = queue.poll(100, TimeUnit.MILLISECONDS)
     }
     queuedBytes.addAndGet(-next.bytes)

@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.TaskContext
 
 import io.sparkpgoutput.source.SourceError
 
@@ -42,13 +42,12 @@ object SlotSessions {
   }
 
   private def awaitTurn(settings: SessionSettings): Option[KeptSession] = synchronized {
-    val task = Option(TaskContext.get())
-    val attempt = task.fold(0L)(_.taskAttemptId())
+    val attempt = Option(TaskContext.get()).fold(0L)(_.taskAttemptId())
     while (busy.contains(settings.id)) {
       // A task that reads the batch twice at a time would wait for itself.
       if (busy(settings.id) == attempt) throw SourceError.readTwice(s"slot ${settings.slot}")
       wait(WaitMillis)
-      if (task.exists(_.isInterrupted())) throw new TaskKilledException
+      KilledTask.check()
     }
     busy.update(settings.id, attempt)
     parked.remove(settings.id)

@@ -55,7 +55,7 @@ object SlotCreation extends Logging {
       slot: String,
       failover: Boolean
   ): Unit = {
-    val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
+    val version = connection.majorVersion
     if (failover && version < FirstVersionWithFailover)
       throw SlotError.noFailover(version, FirstVersionWithFailover)
     val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"

@@ -50,7 +50,7 @@ object SlotTable {
       val found =
         Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
           connection =>
-            val version = connection.query("SHOW server_version_num")(_.getInt(1)).head / 10000
+            val version = connection.majorVersion
             PublishedTable.find(connection, options.publications, name, version, changes.row.types)
         })
       options.copy(changes =
