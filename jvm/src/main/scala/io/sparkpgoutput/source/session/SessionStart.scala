@@ -6,8 +6,8 @@ import java.util.concurrent.TimeUnit
 import scala.annotation.tailrec
 import scala.util.Using
 
-import org.apache.spark.internal.Logging
 import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
 
 import org.postgresql.copy.CopyDual
 
