@@ -108,6 +108,9 @@ class FoldersSuite extends AnyFunSuite {
       "source.batch",
       "source.stream"
     ),
+    "lake" -> Set("errors"),
+    "lake.table" -> Set("changes", "types.registry"),
+    "lake.target" -> Set("lake"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(
       "options",

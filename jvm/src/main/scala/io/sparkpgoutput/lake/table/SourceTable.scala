@@ -1,0 +1,67 @@
+package io.sparkpgoutput.lake.table
+
+import io.sparkpgoutput.changes.TableName
+
+/**
+ * A table as the publications send it, by the server's catalog.
+ *
+ * @param oid
+ *   the oid under which changes come, which is that of the root if `publish_via_partition_root` is true
+ * @param columns
+ *   the columns that are sent, in the order of their numbers
+ * @param key
+ *   the names of the columns that tell rows apart: those of the replica identity, or the primary key
+ *   if the replica identity is FULL. Empty if there is no such key.
+ * @param rowFilter
+ *   the row filter of the publications as an SQL condition
+ * @param fileNode
+ *   `relfilenode`, which a rewrite of the table changes. 0 for a partitioned table.
+ * @param leaves
+ *   the partitions that hold the rows. Empty if the table is not partitioned.
+ */
+final case class SourceTable(
+    oid: Long,
+    name: TableName,
+    columns: Seq[SourceColumn],
+    key: Seq[String],
+    identity: ReplicaIdentity,
+    rowFilter: Option[String],
+    fileNode: Long,
+    leaves: Seq[Leaf]
+)
+
+/**
+ * A column of a table.
+ *
+ * @param number
+ *   `attnum`, which stays when the column is renamed
+ * @param modifier
+ *   `atttypmod`
+ * @param version
+ *   the xmin of the column's row in `pg_attribute`, which each ALTER TABLE of the column changes
+ * @param hasMissing
+ *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message tells
+ */
+final case class SourceColumn(
+    number: Int,
+    name: String,
+    typeId: Long,
+    modifier: Int,
+    version: Long,
+    hasMissing: Boolean
+)
+
+/** A partition that holds rows. */
+final case class Leaf(oid: Long, name: TableName, fileNode: Long)
+
+/** What the server sends of an old row (`pg_class.relreplident`). */
+sealed abstract class ReplicaIdentity(val code: Char)
+
+object ReplicaIdentity {
+  case object Default extends ReplicaIdentity('d')
+  case object Index extends ReplicaIdentity('i')
+  case object Full extends ReplicaIdentity('f')
+  case object Nothing extends ReplicaIdentity('n')
+
+  val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, Nothing)
+}
