@@ -1,0 +1,108 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/**
+ * Where tables are kept equal: a namespace of a catalog, or a folder of Delta tables. Names of tables
+ * are those in the namespace, not quoted.
+ */
+trait Target {
+
+  /** What the names of formats are in SQL: `delta` or `iceberg`. */
+  def format: String
+
+  /** The name of a table in SQL, quoted. */
+  def sqlName(table: String): String
+
+  def exists(table: String): Boolean
+
+  /** The tables of the namespace. */
+  def tables(): Seq[String]
+
+  /** Returns the rows of a table, as it is now. */
+  def read(session: SparkSession, table: String): DataFrame
+
+  def properties(table: String): Map[String, String]
+
+  /**
+   * Makes an empty table.
+   *
+   * @param key
+   *   the columns by which rows are found, for clustering
+   */
+  def create(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      properties: Map[String, String]
+  ): Unit
+
+  /** Adds, renames or widens columns, in one commit each. */
+  def alter(table: String, changes: Seq[ColumnChange]): Unit
+
+  /** Reads the mark of a table; None if the table has none of this name. */
+  def mark(table: String, name: MarkName): Option[Long]
+
+  /**
+   * Writes in one atomic commit that has the mark `lsn`, and reads the mark back.
+   *
+   * @param session
+   *   a session of the caller's own, on which the rows are made too. The mark is one of its settings.
+   * @param expected
+   *   the mark that the table has. If it has another one when the commit is made, another job writes
+   *   the table, and this is an error.
+   */
+  def commit(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long
+  )(write: TargetWrite): Unit
+}
+
+/**
+ * What a mark is called. The mark is an LSN: all transactions with a lower commit LSN are in the table.
+ *
+ * @param job
+ *   the UUID of the job
+ * @param oid
+ *   the oid of the source table
+ * @param generation
+ *   a new copy of the table begins a new generation
+ */
+final case class MarkName(job: String, oid: Long, generation: Int) {
+  override def toString: String = s"spark-pgoutput-$job-$oid-$generation"
+}
+
+/** One way to change the rows of a table. */
+sealed trait TargetWrite
+
+object TargetWrite {
+
+  /** Appends rows. */
+  final case class Append(rows: DataFrame) extends TargetWrite
+
+  /** Replaces all rows. */
+  final case class Overwrite(rows: DataFrame) extends TargetWrite
+
+  /**
+   * Runs `MERGE INTO <table> AS t USING <rows> AS s ON <condition> <clauses>`.
+   *
+   * @param clauses
+   *   the WHEN clauses
+   */
+  final case class Merge(rows: DataFrame, condition: String, clauses: String) extends TargetWrite
+}
+
+/** A change of a table's columns that loses nothing. */
+sealed trait ColumnChange
+
+object ColumnChange {
+  final case class Add(name: String, dataType: org.apache.spark.sql.types.DataType)
+      extends ColumnChange
+  final case class Rename(from: String, to: String) extends ColumnChange
+  final case class Widen(name: String, dataType: org.apache.spark.sql.types.DataType)
+      extends ColumnChange
+}
