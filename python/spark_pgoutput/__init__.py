@@ -1,8 +1,9 @@
 """Decode PostgreSQL's logical replication messages (pgoutput) in Spark SQL.
 
 The module `spark_pgoutput.functions` has the functions for columns. `changes` and
-`open_transactions` turn messages into the committed changes of tables. A session has all of them
-if its builder went through `configure`, or after you call `register` with it.
+`open_transactions` turn messages into the committed changes of tables. `replicate` keeps tables of
+Delta or Iceberg equal to those of a server. A session has all of them if its builder went through
+`configure`, or after you call `register` with it.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ if TYPE_CHECKING:
     from spark_pgoutput.configuration import configure
     from spark_pgoutput.registration import register
     from spark_pgoutput.relation_schema import schema_of
+    from spark_pgoutput.replication import Replication, replicate
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
 
     __version__: str
 
 __all__ = [
+    "Replication",
     "changes",
     "configure",
     "jar_path",
     "message_schema",
     "open_transactions",
     "register",
+    "replicate",
     "schema_of",
 ]
 
@@ -36,10 +40,12 @@ __all__ = [
 # pip, there is no pyspark to import, and `spark-submit --jars $(spark-pgoutput jar-path)` still
 # works.
 _NEED_PYSPARK = {
+    "Replication": "spark_pgoutput.replication",
     "changes": "spark_pgoutput.table_changes",
     "configure": "spark_pgoutput.configuration",
     "open_transactions": "spark_pgoutput.table_changes",
     "register": "spark_pgoutput.registration",
+    "replicate": "spark_pgoutput.replication",
     "message_schema": "spark_pgoutput.schema",
     "schema_of": "spark_pgoutput.relation_schema",
 }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
+from spark_pgoutput import replicate_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,10 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit status of the process.
     """
-    options = _parser().parse_args(arguments)
+    options = parse(arguments)
     if options.command == "jar-path":
         print(spark_pgoutput.jar_path())
         return 0
+    if options.command == "replicate":
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        return replicate_command.run(options, given)
     from spark_pgoutput import demo
 
     return demo.run(
@@ -37,10 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
 
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command's arguments; by default, those of the process."""
+    return _parser().parse_args(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spark-pgoutput",
-        description="Decode PostgreSQL's logical replication messages (pgoutput) in Spark SQL.",
+        description="Read PostgreSQL's logical replication with Spark.",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {spark_pgoutput.__version__}"
@@ -73,6 +82,15 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=100_000,
         help="read at most this many messages (default: %(default)s)",
+    )
+    replicate_command.add_arguments(
+        commands.add_parser(
+            "replicate",
+            help="keep tables of Delta or Iceberg equal to those of a server",
+            description="Copy the tables of publications into Delta or Iceberg, and apply each "
+            "transaction. If you end the command at any point and start it again, it goes on. "
+            "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
+        )
     )
     return parser
 

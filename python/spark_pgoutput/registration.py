@@ -41,7 +41,7 @@ def register(spark: SparkSession) -> None:
     require_supported(spark.version)
     if has_functions(spark):
         return
-    if _is_connect(spark):
+    if is_connect(spark):
         raise RuntimeError(_SERVER_WITHOUT_JAR)
     jvm: Any = spark._jvm
     quoted = jar_path().replace("\\", "\\\\").replace("'", "\\'")
@@ -65,7 +65,7 @@ def has_functions(spark: SparkSession) -> bool:
 def require_functions(spark: SparkSession) -> None:
     """Raise an error that says how to register, if a session does not have the functions."""
     if not has_functions(spark):
-        raise RuntimeError(_SERVER_WITHOUT_JAR if _is_connect(spark) else _NOT_REGISTERED)
+        raise RuntimeError(_SERVER_WITHOUT_JAR if is_connect(spark) else _NOT_REGISTERED)
 
 
 def require_functions_in_any_session() -> None:
@@ -80,7 +80,8 @@ def require_functions_in_any_session() -> None:
             require_functions(spark)
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
+    """Tell whether a session is one of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

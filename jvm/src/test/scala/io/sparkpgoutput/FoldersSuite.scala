@@ -108,7 +108,25 @@ class FoldersSuite extends AnyFunSuite {
       "source.batch",
       "source.stream"
     ),
-    "lake" -> Set("errors"),
+    "lake" -> Set("errors", "protocol"),
+    "lake.state" -> Set(
+      "changes",
+      "protocol",
+      "types.registry",
+      "lake",
+      "lake.table",
+      "lake.target"
+    ),
+    "lake.job" -> Set(
+      "protocol",
+      "options",
+      "source.connection",
+      "source.slot",
+      "lake",
+      "lake.table",
+      "lake.target",
+      "lake.state"
+    ),
     "lake.table" -> Set("changes", "types.registry"),
     "lake.target" -> Set("lake"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake
 
 import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.protocol.Lsn
 
 /** Tables cannot be kept equal, or not without a gap. */
 final class LakeException(condition: String, sqlState: String, text: String)
@@ -11,4 +12,63 @@ object LakeError {
 
   def option(problem: String): LakeException =
     new LakeException("PGOUTPUT_REPLICATE_OPTION", "22023", problem)
+
+  def stateVersion(table: String, found: Int, known: Int): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The table $table has the version $found, and this version of spark-pgoutput reads version $known. " +
+      "Continue with the version that wrote it, or with a later one."
+  )
+
+  def twoJobs(one: String, another: String): LakeException = new LakeException(
+    "PGOUTPUT_OTHER_JOB",
+    "55006",
+    s"The target has tables of two jobs of this slot, $one and $another. Remove the tables of the job " +
+      "that no longer runs, or use another target."
+  )
+
+  def otherSource(kept: String, found: String): LakeException = new LakeException(
+    "PGOUTPUT_OTHER_JOB",
+    "55006",
+    s"The target belongs to a job that reads $kept, and this job reads $found, perhaps of another " +
+      "server. Use another target, or the options of that job."
+  )
+
+  def slotLost(slot: String): LakeException = new LakeException(
+    "PGOUTPUT_SLOT_NOT_FOUND",
+    "42704",
+    s"There is no $slot, which the job has read. The changes since then are lost. $CopyAgain"
+  )
+
+  def slotMoved(slot: String, has: Long, confirmed: Long): LakeException = new LakeException(
+    "PGOUTPUT_SLOT_MOVED",
+    "55000",
+    s"The checkpoint is missing, the tables have everything below ${Lsn.format(has)}, and the slot " +
+      s"'$slot' begins at ${Lsn.format(confirmed)}. Changes between the two, if any, are missing. " +
+      s"Restore the checkpoint, or copy again. $CopyAgain"
+  )
+
+  def onlyCheckpoint: LakeException = new LakeException(
+    "PGOUTPUT_MARK_LOST",
+    "55000",
+    "The checkpoint is of a job whose tables are gone from the target. " + CopyAgain
+  )
+
+  def markLost(table: String): LakeException = new LakeException(
+    "PGOUTPUT_MARK_LOST",
+    "55000",
+    s"The table $table of the target has lost its mark, or was removed, so nothing says what it has. " +
+      CopyAgain
+  )
+
+  def markWentBack(table: String, kept: Long, found: Long): LakeException = new LakeException(
+    "PGOUTPUT_MARK_LOST",
+    "55000",
+    s"The table $table of the target has the mark ${Lsn.format(found)} and had ${Lsn.format(kept)} " +
+      s"before. An older state of the table was restored. $CopyAgain"
+  )
+
+  private val CopyAgain =
+    "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +
+      "checkpoint and the slot, and start the job."
 }

@@ -44,13 +44,14 @@ class TypeFoldersSuite extends AnyFunSuite {
     }
   }
 
-  test("only options, rows, changes and source know the registry of types") {
+  test("only options, rows, changes, source and lake know the registry of types") {
     val users = files(Sources).filter(imports(_).contains("types.registry")).map(folder).toSet
     assert(users.map(_.takeWhile(_ != '.')) -- Set(
       "options",
       "rows",
       "changes",
-      "source"
+      "source",
+      "lake"
     ) == Set.empty)
   }
 

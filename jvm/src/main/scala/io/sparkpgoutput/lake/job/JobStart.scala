@@ -1,0 +1,148 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.UUID
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.{JobState, TableState}
+import io.sparkpgoutput.protocol.Lsn
+
+/**
+ * What is there when a job starts. Each part can be lost without the others.
+ *
+ * @param confirmed
+ *   the confirmed LSN of the slot; None if there is no slot
+ * @param kept
+ *   what the target's state table has
+ * @param marked
+ *   the tables in the target whose properties name this slot
+ */
+final case class FoundState(
+    source: SlotIdentity,
+    hasCheckpoint: Boolean,
+    confirmed: Option[Long],
+    kept: Option[(JobState, Seq[TableState])],
+    marked: Seq[MarkedTable]
+)
+
+/** A slot, among all servers. */
+final case class SlotIdentity(systemIdentifier: String, database: String, slot: String) {
+  override def toString: String = s"the slot $slot of the database $database"
+}
+
+/**
+ * A table that a job has made.
+ *
+ * @param mark
+ *   None if its first copy has not ended
+ */
+final case class MarkedTable(
+    target: String,
+    job: String,
+    oid: Long,
+    generation: Int,
+    mark: Option[Long]
+)
+
+/**
+ * How a job starts.
+ *
+ * @param needsSlot
+ *   true if the slot is to be made
+ * @param lostState
+ *   the tables whose states are to be found anew
+ */
+final case class JobStart(
+    job: JobState,
+    tables: Seq[TableState],
+    needsSlot: Boolean,
+    lostState: Seq[MarkedTable]
+)
+
+object JobStart {
+
+  /**
+   * Decides how a job starts. A job makes the slot only if nothing was applied yet. Otherwise the slot
+   * must still have everything that the tables lack.
+   */
+  def of(found: FoundState): JobStart = {
+    found.kept.foreach { case (job, tables) =>
+      checkJob(found, job)
+      tables.filter(_.isLive).foreach(checkLive(found, _))
+    }
+    found.marked.map(_.job).distinct match {
+      case one +: another +: _ => throw LakeError.twoJobs(one, another)
+      case _                   => ()
+    }
+    if (!found.hasCheckpoint && marks(found).isEmpty) begin(found) else goOn(found)
+  }
+
+  /** Nothing was applied. A slot that is there was made for this job, by the job or by its user. */
+  private def begin(found: FoundState): JobStart = {
+    val job = found.kept.map(_._1).getOrElse(
+      JobState(
+        found.marked.headOption.fold(UUID.randomUUID().toString)(_.job),
+        found.source.systemIdentifier,
+        found.source.database,
+        found.source.slot,
+        firstLsn = 0,
+        end = None
+      )
+    )
+    JobStart(
+      job.copy(firstLsn = found.confirmed.getOrElse(0L), end = None),
+      Nil,
+      needsSlot = found.confirmed.isEmpty,
+      lostState = Nil
+    )
+  }
+
+  private def goOn(found: FoundState): JobStart = {
+    val confirmed = found.confirmed.getOrElse(throw LakeError.slotLost(found.source.toString))
+    if (found.kept.isEmpty && found.marked.isEmpty) throw LakeError.onlyCheckpoint
+    if (!found.hasCheckpoint) checkConfirmed(found, confirmed)
+    found.kept match {
+      case Some((job, tables)) => JobStart(job, tables, needsSlot = false, Nil)
+      case None =>
+        val job = JobState(
+          found.marked.head.job,
+          found.source.systemIdentifier,
+          found.source.database,
+          found.source.slot,
+          firstLsn = confirmed,
+          end = Some(confirmed)
+        )
+        JobStart(job, Nil, needsSlot = false, lostState = found.marked)
+    }
+  }
+
+  /** Without a checkpoint, the stream begins at the confirmed LSN, and nothing below it comes. */
+  private def checkConfirmed(found: FoundState, confirmed: Long): Unit = {
+    val limit = found.kept match {
+      case Some((JobState(_, _, _, _, first, None), _)) =>
+        if (confirmed != first) throw LakeError.slotMoved(found.source.slot, first, confirmed)
+        first
+      case Some((job, _)) => (job.end ++ marks(found)).reduce((one, other) => Lsn.max(one, other))
+      case None           => marks(found).reduce((one, other) => Lsn.min(one, other))
+    }
+    if (Lsn.isBelow(limit, confirmed))
+      throw LakeError.slotMoved(found.source.slot, limit, confirmed)
+  }
+
+  private def marks(found: FoundState): Seq[Long] = found.marked.flatMap(_.mark)
+
+  private def checkJob(found: FoundState, job: JobState): Unit = {
+    val kept = SlotIdentity(job.systemIdentifier, job.database, job.slot)
+    if (kept != found.source) throw LakeError.otherSource(kept.toString, found.source.toString)
+  }
+
+  /** A live table has the mark that was read back, or a later one. */
+  private def checkLive(found: FoundState, state: TableState): Unit = {
+    val table = found.marked.find(_.target == state.target)
+    table.flatMap(_.mark) match {
+      case None => throw LakeError.markLost(state.target)
+      case Some(mark) =>
+        if (state.mark.exists(Lsn.isBelow(mark, _)))
+          throw LakeError.markWentBack(state.target, state.mark.get, mark)
+    }
+  }
+}

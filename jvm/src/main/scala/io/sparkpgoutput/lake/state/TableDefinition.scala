@@ -1,0 +1,92 @@
+package io.sparkpgoutput.lake.state
+
+import scala.collection.immutable.ListMap
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.table.{Leaf, MirroredTable, ReplicaIdentity, SourceColumn, SourceTable}
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+/** A table's definition as JSON, which the table of the job's state keeps. */
+private[state] object TableDefinition {
+  private val mapper = new ObjectMapper
+
+  def toJson(state: TableState): String = {
+    val source = state.table.source
+    json(
+      "schema" -> source.name.namespace,
+      "table" -> source.name.name,
+      "columns" -> source.columns.map(column =>
+        fields(
+          "number" -> column.number,
+          "name" -> column.name,
+          "type" -> column.typeId,
+          "modifier" -> column.modifier,
+          "version" -> column.version,
+          "hasMissing" -> column.hasMissing
+        )
+      ).asJava,
+      "key" -> source.key.asJava,
+      "identity" -> source.identity.code.toString,
+      "rowFilter" -> source.rowFilter.orNull,
+      "fileNode" -> source.fileNode,
+      "leaves" -> source.leaves.map(leaf =>
+        fields(
+          "oid" -> leaf.oid,
+          "schema" -> leaf.name.namespace,
+          "table" -> leaf.name.name,
+          "fileNode" -> leaf.fileNode
+        )
+      ).asJava,
+      "sparkSchema" -> mapper.readTree(state.table.schema.json),
+      "types" -> state.table.types.declarations.map { case (oid, name) =>
+        oid.toString -> name
+      }.asJava,
+      "formerNames" -> state.formerNames.asJava
+    )
+  }
+
+  def fromJson(oid: Long, target: String, text: String): (MirroredTable, Map[String, String]) = {
+    val node = mapper.readTree(text)
+    val source = SourceTable(
+      oid = oid,
+      name = name(node),
+      columns = elements(node, "columns").map(column =>
+        SourceColumn(
+          number = column.required("number").asInt,
+          name = column.required("name").asText,
+          typeId = column.required("type").asLong,
+          modifier = column.required("modifier").asInt,
+          version = column.required("version").asLong,
+          hasMissing = column.required("hasMissing").asBoolean
+        )
+      ),
+      key = elements(node, "key").map(_.asText),
+      identity = ReplicaIdentity.all.find(_.code == node.required("identity").asText.head).get,
+      rowFilter = Option(node.required("rowFilter")).filterNot(_.isNull).map(_.asText),
+      fileNode = node.required("fileNode").asLong,
+      leaves = elements(node, "leaves").map(leaf =>
+        Leaf(leaf.required("oid").asLong, name(leaf), leaf.required("fileNode").asLong)
+      )
+    )
+    val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
+    val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })
+    (MirroredTable(source, target, schema, types), pairs(node, "formerNames"))
+  }
+
+  private def fields(values: (String, Any)*) = ListMap(values: _*).asJava
+  private def json(values: (String, Any)*) = mapper.writeValueAsString(fields(values: _*))
+
+  private def name(node: JsonNode) =
+    TableName(node.required("schema").asText, node.required("table").asText)
+
+  private def elements(node: JsonNode, field: String) =
+    node.required(field).elements.asScala.toSeq
+
+  private def pairs(node: JsonNode, field: String): Map[String, String] =
+    node.required(field).fields.asScala.map(entry => entry.getKey -> entry.getValue.asText).toMap
+}

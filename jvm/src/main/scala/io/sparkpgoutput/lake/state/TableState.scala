@@ -1,0 +1,76 @@
+package io.sparkpgoutput.lake.state
+
+import java.time.Instant
+
+import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.target.MarkName
+
+/**
+ * What a job keeps of itself in its target.
+ *
+ * @param id
+ *   a UUID
+ * @param firstLsn
+ *   the confirmed LSN of the slot when the job took it
+ * @param end
+ *   all transactions with a lower commit LSN are in the tables; None before the first micro-batch
+ */
+final case class JobState(
+    id: String,
+    systemIdentifier: String,
+    database: String,
+    slot: String,
+    firstLsn: Long,
+    end: Option[Long]
+)
+
+/**
+ * What a job keeps of a table.
+ *
+ * @param formerNames
+ *   the names that columns had before, with those of now. Changes from before a rename have them.
+ * @param generation
+ *   counts the copies of the table
+ * @param mark
+ *   the mark as it was read from the table; None before the first copy has ended
+ * @param lastChange
+ *   the time of the last commit that changed the table
+ */
+final case class TableState(
+    table: MirroredTable,
+    formerNames: Map[String, String],
+    generation: Int,
+    status: TableStatus,
+    mark: Option[Long],
+    lastChange: Option[Instant]
+) {
+  def oid: Long = table.source.oid
+  def target: String = table.target
+  def isLive: Boolean = status == TableStatus.Live
+
+  def markName(job: JobState): MarkName = MarkName(job.id, oid, generation)
+}
+
+/** Where a table is in its life. */
+sealed abstract class TableStatus(val name: String)
+
+object TableStatus {
+
+  /** The first copy is under way, or will be. */
+  case object Copying extends TableStatus("copying")
+
+  /** Each micro-batch is applied to the table. */
+  case object Live extends TableStatus("live")
+
+  /** Changes of the table are dropped, for a reason. */
+  final case class Stopped(reason: String) extends TableStatus(Stopped.Name)
+
+  object Stopped { val Name = "stopped" }
+
+  def of(name: String, reason: String): TableStatus = name match {
+    case Copying.name => Copying
+    case Live.name    => Live
+    case Stopped.Name => Stopped(reason)
+    case other        => throw new IllegalStateException(s"'$other' is no status of a table")
+  }
+}

@@ -1,0 +1,147 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.types.StructType
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable}
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+class JobStartSuite extends AnyFunSuite {
+  private val source = SlotIdentity("7", "shop", "lake")
+  private val id = "11111111-2222-3333-4444-555555555555"
+  private val first = 100L
+  private val end = 500L
+
+  private def job(end: Option[Long]) = JobState(id, "7", "shop", "lake", first, end)
+
+  private def state(mark: Long) = TableState(
+    MirroredTable(
+      SourceTable(
+        16400,
+        TableName("public", "orders"),
+        Nil,
+        Nil,
+        ReplicaIdentity.Default,
+        None,
+        1,
+        Nil
+      ),
+      "orders",
+      new StructType,
+      TypeRegistry()
+    ),
+    Map.empty,
+    1,
+    TableStatus.Live,
+    Some(mark),
+    None
+  )
+
+  private def marked(mark: Option[Long]) = MarkedTable("orders", id, 16400, 1, mark)
+
+  /** How a job with one live table starts if some of its parts are lost. */
+  private def start(checkpoint: Boolean, slot: Boolean, kept: Boolean, table: Boolean): String =
+    outcome(
+      FoundState(
+        source,
+        checkpoint,
+        Option.when(slot)(end - 50),
+        Option.when(kept)((job(Some(end)), Seq(state(end)))),
+        Option.when(table)(marked(Some(end))).toSeq
+      )
+    )
+
+  private def outcome(found: FoundState): String =
+    try {
+      val start = JobStart.of(found)
+      if (start.needsSlot) "makes the slot"
+      else if (start.lostState.nonEmpty) "finds the state anew"
+      else if (start.job.end.isEmpty) "takes the slot"
+      else "goes on"
+    } catch { case error: LakeException => error.getCondition }
+
+  test("each part of a job can be kept or lost") {
+    val expected = Map(
+      // checkpoint, slot, state table, marked table
+      (true, true, true, true) -> "goes on",
+      (true, true, true, false) -> "PGOUTPUT_MARK_LOST",
+      (true, true, false, true) -> "finds the state anew",
+      (true, true, false, false) -> "PGOUTPUT_MARK_LOST",
+      (true, false, true, true) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (true, false, true, false) -> "PGOUTPUT_MARK_LOST",
+      (true, false, false, true) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (true, false, false, false) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (false, true, true, true) -> "goes on",
+      (false, true, true, false) -> "PGOUTPUT_MARK_LOST",
+      (false, true, false, true) -> "finds the state anew",
+      (false, true, false, false) -> "takes the slot",
+      (false, false, true, true) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (false, false, true, false) -> "PGOUTPUT_MARK_LOST",
+      (false, false, false, true) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (false, false, false, false) -> "makes the slot"
+    )
+    expected.foreach { case (parts @ (checkpoint, slot, kept, table), outcome) =>
+      assert(start(checkpoint, slot, kept, table) == outcome, parts)
+    }
+  }
+
+  private def withoutCheckpoint(
+      confirmed: Long,
+      kept: Option[(JobState, Seq[TableState])],
+      marks: Option[Long]*
+  ) = outcome(FoundState(source, hasCheckpoint = false, Some(confirmed), kept, marks.map(marked)))
+
+  test("before the first micro-batch, the slot must be where the job took it") {
+    val copied = Some((job(None), Seq(state(150))))
+    assert(withoutCheckpoint(first, copied, Some(150L)) == "takes the slot")
+    assert(withoutCheckpoint(first + 1, copied, Some(150L)) == "PGOUTPUT_SLOT_MOVED")
+    assert(withoutCheckpoint(first - 1, copied, Some(150L)) == "PGOUTPUT_SLOT_MOVED")
+  }
+
+  test("later, the slot must not be above the end of the job and all marks") {
+    val kept = Some((job(Some(end)), Seq(state(300))))
+    assert(withoutCheckpoint(end, kept, Some(300L)) == "goes on")
+    assert(withoutCheckpoint(end + 1, kept, Some(300L)) == "PGOUTPUT_SLOT_MOVED")
+    assert(withoutCheckpoint(end + 1, kept, Some(end + 1)) == "goes on")
+  }
+
+  test("without the job's row, the slot must not be above the least mark") {
+    assert(withoutCheckpoint(300, None, Some(300L), Some(end)) == "finds the state anew")
+    assert(withoutCheckpoint(301, None, Some(300L), Some(end)) == "PGOUTPUT_SLOT_MOVED")
+  }
+
+  test("a mark below the one that was read before is an error") {
+    val kept = Some((job(Some(end)), Seq(state(end))))
+    val found = FoundState(source, hasCheckpoint = true, Some(1L), kept, Seq(marked(Some(end - 1))))
+    assert(outcome(found) == "PGOUTPUT_MARK_LOST")
+  }
+
+  test("a job that was killed before the first mark begins again with the same UUID") {
+    val found = FoundState(
+      source,
+      hasCheckpoint = false,
+      Some(first + 7),
+      Some((job(None), Seq(state(0).copy(status = TableStatus.Copying, mark = None)))),
+      Seq(marked(None))
+    )
+    val start = JobStart.of(found)
+    assert(start.job == job(None).copy(firstLsn = first + 7))
+    assert(!start.needsSlot)
+  }
+
+  test("the tables of another slot, or of two jobs, are refused") {
+    val other = job(Some(end)).copy(slot = "other")
+    assert(
+      outcome(FoundState(source, hasCheckpoint = true, Some(1L), Some((other, Nil)), Nil)) ==
+        "PGOUTPUT_OTHER_JOB"
+    )
+    val two = Seq(marked(Some(1)), marked(Some(1)).copy(target = "b", job = "another"))
+    assert(
+      outcome(FoundState(source, hasCheckpoint = true, Some(1L), None, two)) == "PGOUTPUT_OTHER_JOB"
+    )
+  }
+}

@@ -1,0 +1,170 @@
+"""Tables kept equal: from the publications of a server into Delta or Iceberg."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_pgoutput.registration import is_connect, register
+
+_JOB = "io.sparkpgoutput.lake.job.Replication"
+_PREFIXES = {"names": "names.", "types": "types.", "properties": "property."}
+_POLL_SECONDS = 1.0
+
+
+def replicate(
+    spark: SparkSession,
+    *,
+    url: str,
+    slot: str,
+    publication: str,
+    target: str,
+    checkpoint: str,
+    user: str | None = None,
+    password: str | None = None,
+    once: bool = False,
+    **options: object,
+) -> Replication:
+    """Keep the tables of publications equal in Delta or Iceberg.
+
+    The job makes the slot, copies the tables, and then applies each transaction. If it is ended at
+    any point and called again with the same arguments, it goes on. The call checks everything and
+    returns; the job runs in the background.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A Classic session with the JARs and the catalog of the format.
+    url : str
+        For example ``"jdbc:postgresql://db.example.org/shop"``.
+    slot : str
+        The name of the replication slot. Each job needs its own.
+    publication : str
+        The names of the publications, with commas between them.
+    target : str
+        A namespace of a catalog, such as ``"lakehouse.shop"``, or a folder for Delta tables.
+    checkpoint : str
+        A folder for Spark's checkpoint.
+    user : str, optional
+        The role that connects; by default, the one of the URL.
+    password : str, optional
+        By default, the environment variable PGPASSWORD, or the password of a pgpass file.
+    once : bool
+        End when everything is applied that was there at the start.
+    **options
+        The other options, such as ``format="delta"`` or ``onTableError="skip"``; the mappings
+        ``names`` (tables to names in the target), ``types`` (columns to Spark types) and
+        ``properties`` (of the tables).
+
+    Returns
+    -------
+    Replication
+        The job.
+
+    Raises
+    ------
+    RuntimeError
+        If the session is one of Spark Connect.
+    IllegalArgumentException
+        If an option is wrong, if something is missing at the server or in the target, or if the
+        job cannot go on without a gap.
+    """
+    if is_connect(spark):
+        raise RuntimeError(
+            "replicate() needs a Classic session, because the job lives in Spark's driver. Run the "
+            "command spark-pgoutput replicate on a machine that can start a driver."
+        )
+    register(spark)
+    given: dict[str, object] = {
+        "url": url,
+        "user": user,
+        "password": password if password is not None else os.environ.get("PGPASSWORD"),
+        "slot": slot,
+        "publication": publication,
+        "target": target,
+        "checkpoint": checkpoint,
+        "once": once,
+        **options,
+    }
+    jvm: Any = spark._jvm
+    settings = jvm.java.util.HashMap()
+    for name, value in _flat(given).items():
+        settings.put(name, value)
+    return Replication(spark, getattr(jvm, _JOB).start(spark._jsparkSession, settings))
+
+
+class Replication:
+    """A job that keeps tables equal."""
+
+    def __init__(self, spark: SparkSession, job: Any) -> None:  # noqa: ANN401
+        self._spark = spark
+        self._job = job
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The streaming query; None before the first copy has ended."""
+        query = self._job.query()
+        return None if query is None else StreamingQuery(query)
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
+        """Wait for the end of the job, and raise its error if it failed.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            How many seconds to wait; by default, for ever.
+
+        Returns
+        -------
+        bool
+            Whether the job has ended.
+        """
+        left = timeout
+        while left is None or left > 0:
+            step = _POLL_SECONDS if left is None else min(left, _POLL_SECONDS)
+            if self._job.awaitTermination(int(step * 1000)):  # short, so that Ctrl+C works
+                return True
+            left = None if left is None else left - step
+        return bool(self._job.awaitTermination(0))
+
+    def stop(self) -> None:
+        """End the job after the micro-batch that runs."""
+        self._job.stop()
+
+    def exception(self) -> str | None:
+        """Return the error that ended the job; None if there is none."""
+        error: str | None = self._job.error()
+        return error
+
+    def status(self) -> DataFrame:
+        """Return the tables: their mode, state, LSN, last change and lag in seconds."""
+        return DataFrame(self._job.status(), self._spark)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the job has done all it should, 3 if a table is stopped, and 1 otherwise."""
+        return int(self._job.exitCode())
+
+    def report(self) -> list[str]:
+        """Return what happened since the last call, one line for each copy and micro-batch."""
+        return list(self._job.report())
+
+
+def _flat(options: Mapping[str, object]) -> dict[str, str]:
+    """Write all options as texts, and each entry of a mapping as an option of its own."""
+    found = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            prefix = _PREFIXES.get(name)
+            if prefix is None:
+                raise TypeError(f"The option '{name}' takes no mapping.")
+            found.update({f"{prefix}{key}": str(entry) for key, entry in value.items()})
+        elif isinstance(value, bool):
+            found[name] = str(value).lower()
+        elif value is not None:
+            found[name] = str(value)
+    return found
