@@ -1,14 +1,16 @@
 # make demo         read a replication slot of a real PostgreSQL server, step by step
-# make build        set up .venv with the package and the newest Spark, and build the JAR
+# make build        set up .venv with the package and Spark, and build the JAR
 # make test         run the tests (6 to 8 minutes)
-# make test-sparks  run a smoke test on each Spark between the oldest and the newest
+# make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
+# make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
 # make soak SECONDS=300 SEED=1  kill a stream of a slot again and again, for an hour if not told
 # make test-all     run everything on each Spark, with all captures and mutations (takes hours)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
 # make bench-slot   measure how fast a replication slot is read
+# make bench-replicate  measure the first copy and the apply into Delta and Iceberg
 # make bench-compare OLD=old.jar  compare the speed of a JAR with that of this folder
 # make dist         build the wheel and the source distribution
 # make clean        remove what the other targets made
@@ -21,7 +23,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 VENV := .venv
 BIN := $(VENV)/bin
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
-JAR_SOURCES := build.sbt pyproject.toml $(shell find project jvm/src/main -type f -not -path '*/target/*')
+JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.properties) $(shell find jvm/src/main -type f)
 
 SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
@@ -29,17 +31,25 @@ LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 # Two processes run half of the tests each. The first one to finish takes some of the other half.
 PARALLEL := --numprocesses 2 --dist worksteal
 
-# The newest patch release of each Spark minor version. `make test` runs on the last.
-OLDER_SPARKS := 4.0.5 4.1.4 4.2.1
+# The newest patch release of each Spark minor version but that of `make test`, which pyproject.toml
+# names. PySpark 4.3 needs Python 3.11.
+OTHER_SPARKS := 4.0.5 4.2.1 $(shell $(PYTHON) -c 'import sys; print("4.3.0" * (sys.version_info >= (3, 11)))' 2>&1)
 SMOKE_TEST := tests/test_every_spark.py
+
+# What Delta and Iceberg need beside what Spark has, for the Spark of `make test`, and a database for
+# Iceberg's JDBC catalog.
+DELTA := 4.4.0
+LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:$(DELTA) \
+  $(foreach jar,storage kernel-api kernel-defaults kernel-unitycatalog,io.delta:delta-$(jar):$(DELTA)) \
+  io.unitycatalog:unitycatalog-client:0.6.0 org.xerial:sqlite-jdbc:3.50.3.0
 
 # The PostgreSQL servers of the tests beside the one of the demo. `make test` runs on the first.
 POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-slot soak test-all check-jvm lint lint-jvm \
-  lint-python format bench bench-decoder bench-queries bench-slot bench-compare dist clean sparks requirements
+.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake soak test-all check-jvm lint lint-jvm \
+  lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-compare dist clean sparks requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -53,21 +63,25 @@ test: build
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
-# Other modules ask more of the newest Spark than these tests do.
-test-python: build .postgres/$(firstword $(POSTGRES))
-	$(BIN)/pytest $(PARALLEL) -m 'not older_sparks'
+# Other modules ask more than these tests do.
+test-python: build .lake/installed .postgres/$(firstword $(POSTGRES))
+	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks'
 
-test-sparks: $(OLDER_SPARKS:%=test-spark-%)
+test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 
 test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
 
-test-all: build $(POSTGRES:%=.postgres/%) test-jvm $(OLDER_SPARKS:%=test-all-%)
+test-all: build .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive
 
 # All versions of PostgreSQL, and all ways to kill a stream of a slot.
 test-slot: build $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
+
+# All versions of PostgreSQL, both formats, and all ways to kill a job.
+test-lake: build .lake/installed $(POSTGRES:%=.postgres/%)
+	$(BIN)/pytest $(PARALLEL) --lake -m lake
 
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
@@ -111,6 +125,9 @@ bench-queries: .venv-bench/installed $(JAR)
 bench-slot: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.slot $(BENCH_OPTIONS)
 
+bench-replicate: .venv-bench/installed .lake/installed $(JAR)
+	.venv-bench/bin/python -m benchmarks.replicate $(BENCH_OPTIONS)
+
 bench-compare: build
 	$(BIN)/python -m benchmarks.compare $(OLD) $(JAR) $(COMPARE_OPTIONS)
 
@@ -118,7 +135,7 @@ dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .spark-* .postgres benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .spark-* .postgres .lake benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package jvm/Test/compile # make test would compile the tests with a cold compiler
@@ -132,23 +149,28 @@ $(VENV)/tools: | requirements
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/tools
-	$(BIN)/pip install --quiet --group build --group lint --group test --group newest-spark -e '.[demo]'
+	$(BIN)/pip install --quiet --group build --group lint --group test --group lake-spark -e '.[demo]'
 	@touch $@
 
 .postgres/%: | $(VENV)/tools
 	$(BIN)/python tests/support/postgres_binaries.py "$$($(BIN)/jgo info path $(POSTGRES_JAR):$*)" $@
 
-# An older PySpark alone. All other packages are those of .venv.
+.lake/installed: Makefile | $(VENV)/tools
+	rm -rf .lake && mkdir .lake
+	for jar in $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .lake || exit 1; done
+	@touch $@
+
+# Another PySpark alone. All other packages are those of .venv.
 .spark-%/installed: | $(VENV)/tools
 	$(BIN)/pip install --quiet --upgrade --target .spark-$* pyspark==$*
 	@touch $@
 
-sparks: $(VENV)/installed $(OLDER_SPARKS:%=.spark-%/installed)
+sparks: $(VENV)/installed $(OTHER_SPARKS:%=.spark-%/installed)
 
 .venv-bench/installed: pyproject.toml | requirements
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade 'pip>=25.1'
-	.venv-bench/bin/pip install --quiet --group bench --group test --group newest-spark -e '.[demo]'
+	.venv-bench/bin/pip install --quiet --group bench --group test --group lake-spark -e '.[demo]'
 	.venv-bench/bin/pip install --quiet --no-deps pypgoutput==0.0.3 # its psycopg2 needs a C compiler
 	@touch $@
 

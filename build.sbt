@@ -4,6 +4,13 @@ import org.typelevel.scalacoptions.ScalacOptions
 // Compiled against the lowest Spark that is supported; the tests run the JAR on all of them.
 val sparkVersion = "4.0.0"
 
+// The users bring Delta or Iceberg. Only `lake.target` uses their classes.
+val lakeFormats = Seq(
+  "io.delta" % "delta-spark_4.0_2.13" % "4.4.0",
+  "io.delta" % "delta-storage" % "4.4.0",
+  "org.apache.iceberg" % "iceberg-spark-runtime-4.0_2.13" % "1.11.0"
+).map(_.intransitive % Provided)
+
 // The distribution has one version: pyproject.toml's.
 ThisBuild / version := {
   val line = """version = "(.+)"""".r
@@ -38,6 +45,7 @@ lazy val root =
 
 lazy val jvm = (project in file("jvm")).settings(
   name := "spark-pgoutput",
+  libraryDependencies ++= lakeFormats,
   libraryDependencies ++= Seq(
     "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
     "org.postgresql" % "postgresql" % "42.7.14" excludeAll ExclusionRule("org.checkerframework"),

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 import spark_pgoutput
 from support.data_files import captures, in_stream_flags
+from support.lake import RUNS_HERE as LAKE_RUNS_HERE
+from support.lake import settings as lake_settings
 from support.processes import SHORT_LIVED_JVM
 from support.streams import PROVIDER, ROCKS_DB
 
@@ -46,12 +48,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also run what takes long: all captures in each query, and ten times the mutations",
     )
     parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
+    parser.addoption("--lake", action="store_true", help="also kill jobs that keep tables equal")
     parser.addoption("--soak", type=int, default=0, help="kill streams for so many seconds")
     parser.addoption("--seed", default="1", help="the seed of --soak")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long_tests = {"exhaustive": "test-all", "slot": "test-slot", "soak": "soak"}
+    long_tests = {
+        "exhaustive": "test-all",
+        "slot": "test-slot",
+        "lake": "test-lake",
+        "soak": "soak",
+    }
     for mark, target in long_tests.items():
         if not config.getoption(f"--{mark}"):
             skipped = pytest.mark.skip(reason=f"takes long: make {target}")
@@ -67,11 +75,15 @@ def exhaustive(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Give the one session of this process, because a session takes seconds to start."""
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Give the one session of this process, because a session takes seconds to start.
+
+    It has Delta and Iceberg if they run on this Spark.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Python workers need pyarrow too
     builder = SparkSession.builder.master("local[2]").appName("spark-pgoutput's tests")
-    for name, value in SETTINGS.items():
+    lake = lake_settings(tmp_path_factory.mktemp("lake")) if LAKE_RUNS_HERE else {}
+    for name, value in {**SETTINGS, **lake}.items():
         builder = builder.config(name, value)
     session = spark_pgoutput.configure(builder).getOrCreate()
     yield session

@@ -1,8 +1,8 @@
 """What must work on each supported Spark.
 
-`make test-sparks` runs this module on the Spark versions between the oldest, on which the Scala
-tests run, and the newest, on which all pytest modules run. `make test` leaves out the tests with
-the marker `older_sparks`, because other modules ask more of the newest Spark.
+`make test-sparks` runs this module on the newest release of each Spark version other than that of
+`make test`. `make test` leaves out the tests with the marker `other_sparks`, because there other
+modules ask more.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_functions_are_registered(spark: SparkSession) -> None:
         assert spark.catalog.functionExists(name)
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 def test_golden_messages_are_decoded(spark: SparkSession) -> None:
     rows = [(bytearray(message.data), message.in_stream) for message in golden()]
     frame = spark.createDataFrame(rows, "data BINARY, in_stream BOOLEAN").selectExpr(
@@ -69,7 +69,7 @@ def test_golden_messages_are_decoded(spark: SparkSession) -> None:
     assert compare(frame) == (len(rows), len(rows), [])
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 def test_typed_rows(spark: SparkSession) -> None:
     oids, cells, values = zip(*TYPES.values(), strict=True)
     frame = m.frame(spark, [m.insert(*cells)])
@@ -77,7 +77,7 @@ def test_typed_rows(spark: SparkSession) -> None:
     assert frame.select(row.alias("row")).collect() == [Row(row=values)]
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 @pytest.mark.parametrize(
     ("rule", "query"),
     [
@@ -110,13 +110,13 @@ def test_a_query_gives_the_same_without_the_rule(
     assert len(found) > 30
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 def test_table_changes_of_a_capture(spark: SparkSession) -> None:
     found = of_one_source(changes(spark.table("captured_messages")))
     assert_equal(found, of_capture(CAPTURE))
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.add_messages(HISTORY)
@@ -124,7 +124,7 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
     assert in_order(found, "*") == in_order(changes(m.frame(spark, HISTORY)), "*")
 
 
-@pytest.mark.older_sparks
+@pytest.mark.other_sparks
 def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.connect_client", connect_server_in_this_jvm(spark)]
     with small_slot() as slot:

@@ -1,0 +1,44 @@
+"""Delta and Iceberg in a session, as users add them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+import pytest
+
+JARS = Path(__file__).parents[2] / ".lake"
+
+# What the JARs in .lake are made for.
+RUNS_HERE = pyspark.__version__.startswith("4.1.")
+needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
+
+EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """Give a session Delta in ``spark_catalog``, and Iceberg in ``ice`` and ``ice_jdbc``.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the tables are.
+    """
+    iceberg = "org.apache.iceberg.spark.SparkCatalog"
+    return {
+        "spark.jars": ",".join(sorted(str(jar) for jar in JARS.glob("*.jar"))),
+        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.warehouse.dir": str(folder / "delta"),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",  # small logs
+        "spark.sql.catalog.ice": iceberg,
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(folder / "ice"),
+        "spark.sql.catalog.ice_jdbc": iceberg,
+        "spark.sql.catalog.ice_jdbc.type": "jdbc",
+        "spark.sql.catalog.ice_jdbc.uri": f"jdbc:sqlite:{folder / 'ice_jdbc.db'}",
+        "spark.sql.catalog.ice_jdbc.warehouse": str(folder / "ice_jdbc"),
+    }
