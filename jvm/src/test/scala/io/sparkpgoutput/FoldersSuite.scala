@@ -127,7 +127,17 @@ class FoldersSuite extends AnyFunSuite {
       "lake.target",
       "lake.state"
     ),
-    "lake.table" -> Set("changes", "types.registry"),
+    "lake.table" -> Set(
+      "lake",
+      "changes",
+      "types",
+      "types.numbers",
+      "types.registry",
+      "source",
+      "source.connection",
+      "source.slot",
+      "source.table"
+    ),
     "lake.target" -> Set("lake"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(

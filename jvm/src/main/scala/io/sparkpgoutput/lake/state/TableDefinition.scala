@@ -30,18 +30,24 @@ private[state] object TableDefinition {
           "hasMissing" -> column.hasMissing
         )
       ).asJava,
+      "unsent" -> source.unsent.asJava,
       "key" -> source.key.asJava,
       "identity" -> source.identity.code.toString,
+      "publish" -> source.publish.asJava,
       "rowFilter" -> source.rowFilter.orNull,
       "fileNode" -> source.fileNode,
+      "isPartitioned" -> source.isPartitioned,
       "leaves" -> source.leaves.map(leaf =>
         fields(
           "oid" -> leaf.oid,
           "schema" -> leaf.name.namespace,
           "table" -> leaf.name.name,
-          "fileNode" -> leaf.fileNode
+          "fileNode" -> leaf.fileNode,
+          "identity" -> leaf.identity.code.toString,
+          "attached" -> leaf.attached
         )
       ).asJava,
+      "horizon" -> source.horizon,
       "sparkSchema" -> mapper.readTree(state.table.schema.json),
       "types" -> state.table.types.declarations.map { case (oid, name) =>
         oid.toString -> name
@@ -65,13 +71,23 @@ private[state] object TableDefinition {
           hasMissing = column.required("hasMissing").asBoolean
         )
       ),
+      unsent = elements(node, "unsent").map(_.asInt),
       key = elements(node, "key").map(_.asText),
-      identity = ReplicaIdentity.all.find(_.code == node.required("identity").asText.head).get,
+      identity = identity(node),
+      publish = elements(node, "publish").map(_.asText),
       rowFilter = Option(node.required("rowFilter")).filterNot(_.isNull).map(_.asText),
       fileNode = node.required("fileNode").asLong,
+      isPartitioned = node.required("isPartitioned").asBoolean,
       leaves = elements(node, "leaves").map(leaf =>
-        Leaf(leaf.required("oid").asLong, name(leaf), leaf.required("fileNode").asLong)
-      )
+        Leaf(
+          leaf.required("oid").asLong,
+          name(leaf),
+          leaf.required("fileNode").asLong,
+          identity(leaf),
+          leaf.required("attached").asBoolean
+        )
+      ),
+      horizon = node.required("horizon").asLong
     )
     val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
     val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })
@@ -83,6 +99,9 @@ private[state] object TableDefinition {
 
   private def name(node: JsonNode) =
     TableName(node.required("schema").asText, node.required("table").asText)
+
+  private def identity(node: JsonNode) =
+    ReplicaIdentity.of(node.required("identity").asText.head)
 
   private def elements(node: JsonNode, field: String) =
     node.required(field).elements.asScala.toSeq

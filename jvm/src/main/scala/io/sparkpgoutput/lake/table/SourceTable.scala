@@ -9,26 +9,50 @@ import io.sparkpgoutput.changes.TableName
  *   the oid under which changes come, which is that of the root if `publish_via_partition_root` is true
  * @param columns
  *   the columns that are sent, in the order of their numbers
+ * @param unsent
+ *   the numbers of the columns that the table has and the publications leave out
  * @param key
  *   the names of the columns that tell rows apart: those of the replica identity, or the primary key
  *   if the replica identity is FULL. Empty if there is no such key.
+ * @param publish
+ *   the operations that the publications send, as their option `publish` names them
  * @param rowFilter
  *   the row filter of the publications as an SQL condition
  * @param fileNode
  *   `relfilenode`, which a rewrite of the table changes. 0 for a partitioned table.
  * @param leaves
  *   the partitions that hold the rows. Empty if the table is not partitioned.
+ * @param horizon
+ *   all transactions whose xid is older had ended when the catalog was read
  */
 final case class SourceTable(
     oid: Long,
     name: TableName,
     columns: Seq[SourceColumn],
+    unsent: Seq[Int],
     key: Seq[String],
     identity: ReplicaIdentity,
+    publish: Seq[String],
     rowFilter: Option[String],
     fileNode: Long,
-    leaves: Seq[Leaf]
-)
+    isPartitioned: Boolean,
+    leaves: Seq[Leaf],
+    horizon: Long
+) {
+
+  /** The tables that hold the rows: the partitions, or the table itself. */
+  def files: Seq[Leaf] =
+    if (isPartitioned) leaves else Seq(Leaf(oid, name, fileNode, identity, attached = false))
+
+  /** The operations that the publications leave out. */
+  def unpublished: Seq[String] = SourceTable.Operations.filterNot(publish.contains)
+}
+
+object SourceTable {
+
+  /** All values of the option `publish` of a publication. */
+  val Operations: Seq[String] = Seq("insert", "update", "delete", "truncate")
+}
 
 /**
  * A column of a table.
@@ -40,7 +64,8 @@ final case class SourceTable(
  * @param version
  *   the xmin of the column's row in `pg_attribute`, which each ALTER TABLE of the column changes
  * @param hasMissing
- *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message tells
+ *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message tells. For a
+ *   partitioned table, it is that of its partitions.
  */
 final case class SourceColumn(
     number: Int,
@@ -51,8 +76,19 @@ final case class SourceColumn(
     hasMissing: Boolean
 )
 
-/** A partition that holds rows. */
-final case class Leaf(oid: Long, name: TableName, fileNode: Long)
+/**
+ * A partition that holds rows.
+ *
+ * @param attached
+ *   whether the table was there before it became a partition, so that it can have brought rows
+ */
+final case class Leaf(
+    oid: Long,
+    name: TableName,
+    fileNode: Long,
+    identity: ReplicaIdentity,
+    attached: Boolean
+)
 
 /** What the server sends of an old row (`pg_class.relreplident`). */
 sealed abstract class ReplicaIdentity(val code: Char)
@@ -64,4 +100,9 @@ object ReplicaIdentity {
   case object Nothing extends ReplicaIdentity('n')
 
   val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, Nothing)
+
+  def of(code: Char): ReplicaIdentity =
+    all.find(_.code == code).getOrElse(
+      throw new IllegalArgumentException(s"'$code' is no replica identity")
+    )
 }

@@ -19,10 +19,6 @@ final case class PublishedTable(name: TableName, schema: StructType, types: Type
 
 object PublishedTable {
 
-  /** From 18 on, publications can send generated columns too. */
-  private val FirstWithGeneratedColumns = 18
-  private val FirstWithColumnLists = 15
-
   /**
    * Asks the catalog for a table. Fails if a publication does not exist, or no publication sends
    * changes under this name.
@@ -53,16 +49,14 @@ object PublishedTable {
     PublishedTable(table, StructType(fields), found.registry)
   }
 
-  private def columnsQuery(version: Int): String = {
-    val ordinary = if (version < FirstWithGeneratedColumns) "AND a.attgenerated = ''" else ""
-    val sent = if (version < FirstWithColumnLists) "" else "AND a.attname = ANY (t.attnames)"
+  private def columnsQuery(version: Int): String =
     s"""SELECT a.attname, a.atttypid::bigint AS type, a.atttypmod
        |FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
        |JOIN pg_namespace n ON n.oid = c.relnamespace
-       |WHERE a.attrelid = ?::oid AND a.attnum > 0 AND NOT a.attisdropped $ordinary AND EXISTS (
+       |WHERE a.attrelid = ?::oid AND a.attnum > 0 AND NOT a.attisdropped AND EXISTS (
        |  SELECT FROM pg_publication_tables t
-       |  WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname $sent
+       |  WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname
+       |  AND ${SentColumns.condition(version, "a", "t")}
        |)
        |ORDER BY a.attnum""".stripMargin
-  }
 }

@@ -25,10 +25,14 @@ class JobStartSuite extends AnyFunSuite {
         TableName("public", "orders"),
         Nil,
         Nil,
+        Nil,
         ReplicaIdentity.Default,
+        SourceTable.Operations,
         None,
         1,
-        Nil
+        isPartitioned = false,
+        Nil,
+        1
       ),
       "orders",
       new StructType,

@@ -1,0 +1,225 @@
+package io.sparkpgoutput.lake.table
+
+import java.sql.ResultSet
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.slot.SlotChecks
+import io.sparkpgoutput.source.table.SentColumns
+
+/**
+ * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in `pgoutput.c`
+ * sees them. A partition has its own name or that of its root, as `publish_via_partition_root` says. If
+ * two publications differ in that, the root wins. If several publications have a table, a row is sent
+ * that passes one of their filters, and one without a filter sends all rows.
+ *
+ * It takes no locks, so nobody's ALTER TABLE holds it up. It runs several queries: whoever needs them to
+ * agree holds a lock on the tables.
+ */
+object PublishedTables {
+  private val FirstWithFilters = 15
+
+  /**
+   * Reads all tables of publications. Fails if a publication does not exist.
+   *
+   * @param version
+   *   the major version of the server
+   */
+  def read(
+      connection: ServerConnection,
+      publications: Seq[String],
+      version: Int
+  ): Seq[SourceTable] = {
+    SlotChecks.publications(connection, publications)
+    val published = roots(publishedTables(connection, publications, version))
+    val oids = published.map(_.oid).distinct
+    val leaves =
+      partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
+    val columns = tableColumns(connection, oids, publications, version)
+    val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
+    val keys = TableKeys.read(connection, oids)
+    val horizon = connection
+      .query(
+        "SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::bigint"
+      )(
+        _.getLong(1)
+      )
+      .head
+    published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
+      val table = sent.head
+      val ownLeaves = leaves.getOrElse(oid, Nil)
+      val (sentColumns, others) = columns.getOrElse(oid, Nil).partition(_.isSent)
+      val ownColumns = sentColumns.map { found =>
+        val ofLeaf = ownLeaves.exists(leaf => missing(leaf.oid -> found.column.name))
+        found.column.copy(hasMissing = found.column.hasMissing || ofLeaf)
+      }
+      val key = keys.get(oid).fold(Seq.empty[String])(_.of(table.identity))
+      SourceTable(
+        oid,
+        table.name,
+        ownColumns,
+        others.map(_.column.number),
+        if (key.forall(name => ownColumns.exists(_.name == name))) key else Nil,
+        table.identity,
+        SourceTable.Operations.filter(operation => sent.exists(_.publish.contains(operation))),
+        filter(sent.map(_.rowFilter)),
+        table.fileNode,
+        table.isPartitioned,
+        ownLeaves,
+        horizon
+      )
+    }.sortBy(table => (table.name.namespace, table.name.name))
+  }
+
+  /**
+   * A table in a publication.
+   *
+   * @param ancestors
+   *   the partitioned tables that the table is a partition of
+   */
+  final private case class Published(
+      oid: Long,
+      name: TableName,
+      isPartitioned: Boolean,
+      identity: ReplicaIdentity,
+      fileNode: Long,
+      ancestors: Set[Long],
+      publish: Seq[String],
+      rowFilter: Option[String]
+  )
+
+  private def publishedTables(
+      connection: ServerConnection,
+      publications: Seq[String],
+      version: Int
+  ): Seq[Published] = {
+    val rowFilter = if (version < FirstWithFilters) "NULL" else "t.rowfilter"
+    connection.query(
+      s"""SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
+         |  c.relreplident, c.relfilenode::bigint AS file,
+         |  array_to_string(ARRAY(
+         |    WITH RECURSIVE up (oid) AS (
+         |      SELECT inhparent FROM pg_inherits WHERE inhrelid = c.oid AND c.relispartition
+         |      UNION SELECT inhparent FROM pg_inherits JOIN up ON inhrelid = up.oid
+         |    ) SELECT oid FROM up
+         |  ), ' ') AS ancestors,
+         |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, $rowFilter AS row_filter
+         |FROM pg_publication_tables t
+         |JOIN pg_publication p ON p.pubname = t.pubname AND t.pubname = ANY (?)
+         |JOIN pg_namespace n ON n.nspname = t.schemaname
+         |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+         |ORDER BY p.pubname""".stripMargin,
+      publications.toArray
+    ) { row =>
+      Published(
+        row.getLong("oid"),
+        name(row),
+        row.getBoolean("is_partitioned"),
+        identity(row),
+        row.getLong("file"),
+        row.getString("ancestors").split(" ").filter(_.nonEmpty).map(_.toLong).toSet,
+        SourceTable.Operations.filter(operation => row.getBoolean(s"pub$operation")),
+        Option(row.getString("row_filter"))
+      )
+    }
+  }
+
+  /** The tables without those whose changes come under the name of a root. */
+  private def roots(published: Seq[Published]): Seq[Published] = {
+    val oids = published.map(_.oid).toSet
+    published.filterNot(_.ancestors.exists(oids))
+  }
+
+  /** A row is sent if it passes one of the filters. */
+  private def filter(filters: Seq[Option[String]]): Option[String] =
+    Option.when(filters.forall(_.isDefined)) {
+      val conditions = filters.flatten.distinct
+      if (conditions.length == 1) conditions.head else conditions.mkString("(", ") OR (", ")")
+    }
+
+  /** Returns the partitions that hold the rows of partitioned tables. */
+  private def partitions(
+      connection: ServerConnection,
+      roots: Seq[Long]
+  ): Map[Long, Seq[Leaf]] =
+    connection
+      .query(
+        """WITH RECURSIVE tree (root, oid, version) AS (
+          |  SELECT oid, oid, NULL::text FROM unnest(?::oid[]) AS root (oid)
+          |  UNION ALL
+          |  SELECT root, inhrelid, i.xmin::text FROM tree
+          |  JOIN pg_inherits i ON inhparent = tree.oid AND NOT inhdetachpending
+          |)
+          |SELECT tree.root::bigint AS root, c.oid::bigint AS oid, n.nspname, c.relname,
+          |  c.relfilenode::bigint AS file, c.relreplident,
+          |  -- The rows of the system columns are never changed.
+          |  tree.version <> (
+          |    SELECT a.xmin::text FROM pg_attribute a WHERE attrelid = c.oid AND attnum = -1
+          |  ) AS attached
+          |FROM tree JOIN pg_class c ON c.oid = tree.oid AND c.relkind <> 'p'
+          |JOIN pg_namespace n ON n.oid = c.relnamespace
+          |ORDER BY c.oid""".stripMargin,
+        array(roots)
+      ) { row =>
+        row.getLong("root") ->
+          Leaf(
+            row.getLong("oid"),
+            name(row),
+            row.getLong("file"),
+            identity(row),
+            row.getBoolean("attached")
+          )
+      }
+      .groupMap(_._1)(_._2)
+
+  final private case class Column(column: SourceColumn, isSent: Boolean)
+
+  private def tableColumns(
+      connection: ServerConnection,
+      tables: Seq[Long],
+      publications: Seq[String],
+      version: Int
+  ): Map[Long, Seq[Column]] =
+    connection
+      .query(
+        s"""SELECT a.attrelid::bigint AS oid, a.attnum, a.attname, a.atttypid::bigint AS type,
+           |  a.atttypmod, a.xmin::text AS version, a.atthasmissing, EXISTS (
+           |    SELECT FROM pg_publication_tables t
+           |    WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname
+           |    AND ${SentColumns.condition(version, "a", "t")}
+           |  ) AS is_sent
+           |FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+           |JOIN pg_namespace n ON n.oid = c.relnamespace
+           |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+           |ORDER BY a.attnum""".stripMargin,
+        publications.toArray,
+        array(tables)
+      ) { row =>
+        val column = SourceColumn(
+          row.getInt("attnum"),
+          row.getString("attname"),
+          row.getLong("type"),
+          row.getInt("atttypmod"),
+          row.getString("version").toLong,
+          row.getBoolean("atthasmissing")
+        )
+        row.getLong("oid") -> Column(column, row.getBoolean("is_sent"))
+      }
+      .groupMap(_._1)(_._2)
+
+  /** The tables and columns with a value for the rows from before ADD COLUMN … DEFAULT. */
+  private def missingColumns(connection: ServerConnection, tables: Seq[Long]): Set[(Long, String)] =
+    connection
+      .query(
+        "SELECT attrelid::bigint, attname FROM pg_attribute " +
+          "WHERE attrelid = ANY (?::oid[]) AND atthasmissing",
+        array(tables)
+      )(row => row.getLong(1) -> row.getString(2))
+      .toSet
+
+  private def name(row: ResultSet) = TableName(row.getString("nspname"), row.getString("relname"))
+
+  private def identity(row: ResultSet) = ReplicaIdentity.of(row.getString("relreplident").head)
+
+  private[table] def array(oids: Seq[Long]): String = oids.mkString("{", ",", "}")
+}

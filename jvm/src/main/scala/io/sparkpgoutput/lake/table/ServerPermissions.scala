@@ -1,0 +1,155 @@
+package io.sparkpgoutput.lake.table
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.SqlIdentifier
+import io.sparkpgoutput.source.connection.ServerConnection
+
+/**
+ * Checks that the role of a connection can copy tables and follow their changes, and that the
+ * publications send all changes. The connection itself shows that the role may connect.
+ */
+object ServerPermissions {
+
+  /** Fails with one error that names everything that is missing. */
+  def check(
+      connection: ServerConnection,
+      tables: Seq[SourceTable],
+      publications: Seq[String]
+  ): Unit = {
+    val problems = missing(connection, tables, publications)
+    if (problems.nonEmpty) throw TableError.notReady(problems)
+  }
+
+  /** Returns what is missing, each a text with the statement that mends it. */
+  def missing(
+      connection: ServerConnection,
+      tables: Seq[SourceTable],
+      publications: Seq[String]
+  ): Seq[String] = {
+    val role = connection.query("SELECT current_user")(_.getString(1)).head
+    val files = tables.flatMap(_.files)
+    replication(connection, role) ++
+      schemas(connection, role, files) ++
+      columns(connection, role, tables, publications) ++
+      policies(connection, role, files) ++
+      notLogged(connection, files) ++
+      tables.flatMap(identity) ++
+      tables.flatMap(operations(_, publications))
+  }
+
+  private def replication(connection: ServerConnection, role: String): Seq[String] = {
+    val may = connection
+      .query(
+        """SELECT rolsuper OR rolreplication OR EXISTS (
+          |  SELECT FROM pg_roles rds
+          |  WHERE rds.rolname = 'rds_replication' AND pg_has_role(current_user, rds.oid, 'MEMBER')
+          |) FROM pg_roles WHERE rolname = current_user""".stripMargin
+      )(_.getBoolean(1))
+      .head
+    val name = SqlIdentifier(role)
+    Option.when(!may)(
+      s"The role cannot read a replication slot: ALTER ROLE $name REPLICATION; on Amazon RDS: GRANT " +
+        s"rds_replication TO $name;"
+    ).toSeq
+  }
+
+  private def schemas(connection: ServerConnection, role: String, files: Seq[Leaf]): Seq[String] =
+    connection.query(
+      """SELECT nspname FROM pg_namespace
+        |WHERE nspname = ANY (?) AND NOT has_schema_privilege(oid, 'USAGE')
+        |ORDER BY nspname""".stripMargin,
+      files.map(_.name.namespace).distinct.toArray
+    ) { row =>
+      val name = SqlIdentifier(row.getString(1))
+      s"The role cannot use the schema $name: GRANT USAGE ON SCHEMA $name TO ${SqlIdentifier(role)};"
+    }
+
+  /** The columns that are sent, and those that a row filter reads. */
+  private def columns(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable],
+      publications: Seq[String]
+  ): Seq[String] = {
+    val ofFilters = filterColumns(connection, publications)
+    tables.flatMap { table =>
+      val names = table.columns.map(_.name) ++ ofFilters.getOrElse(table.oid, Nil)
+      table.files.flatMap { file =>
+        val hidden = connection.query(
+          """SELECT attname FROM pg_attribute
+            |WHERE attrelid = ?::oid AND attname = ANY (?) AND attnum > 0 AND NOT attisdropped
+            |  AND NOT has_column_privilege(attrelid, attnum, 'SELECT')
+            |ORDER BY attnum""".stripMargin,
+          file.oid,
+          names.distinct.toArray
+        )(_.getString(1))
+        Option.when(hidden.nonEmpty) {
+          val all = hidden.length == names.distinct.length
+          val listed = hidden.map(SqlIdentifier(_)).mkString(", ")
+          val what = if (all) "" else s"the columns $listed of "
+          val list = if (all) "" else s" ($listed)"
+          val name = shown(file.name)
+          s"The role cannot read $what$name: GRANT SELECT$list ON $name TO ${SqlIdentifier(role)};"
+        }
+      }
+    }
+  }
+
+  private def filterColumns(connection: ServerConnection, publications: Seq[String]) =
+    connection
+      .query(
+        """SELECT d.refobjid::bigint, a.attname
+          |FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+          |JOIN pg_depend d ON d.classid = 'pg_publication_rel'::regclass AND d.objid = r.oid
+          |  AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0
+          |JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+          |WHERE p.pubname = ANY (?)""".stripMargin,
+        publications.toArray
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
+
+  private def policies(connection: ServerConnection, role: String, files: Seq[Leaf]): Seq[String] =
+    connection.query(
+      "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
+        "WHERE c.oid = ANY (?::oid[]) AND row_security_active(c.oid) ORDER BY 1, 2",
+      PublishedTables.array(files.map(_.oid))
+    ) { row =>
+      val name = shown(TableName(row.getString(1), row.getString(2)))
+      s"A policy hides rows of $name from the role, and the changes of all rows are sent: ALTER ROLE " +
+        s"${SqlIdentifier(role)} BYPASSRLS;"
+    }
+
+  /** Partitions whose changes are not in the WAL. */
+  private def notLogged(connection: ServerConnection, files: Seq[Leaf]): Seq[String] =
+    connection.query(
+      """SELECT n.nspname, c.relname, c.relkind = 'f' AS is_foreign
+        |FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        |WHERE c.oid = ANY (?::oid[]) AND (c.relkind = 'f' OR c.relpersistence <> 'p')
+        |ORDER BY 1, 2""".stripMargin,
+      PublishedTables.array(files.map(_.oid))
+    ) { row =>
+      val name = shown(TableName(row.getString(1), row.getString(2)))
+      if (row.getBoolean("is_foreign"))
+        s"The partition $name is a foreign table, whose changes are not sent. Publish the partitions " +
+          "under their own names: set publish_via_partition_root to false."
+      else s"The changes of the unlogged table $name are not sent: ALTER TABLE $name SET LOGGED;"
+    }
+
+  /** The server tells an old row as its partition's replica identity says, and its meaning as the root's. */
+  private def identity(table: SourceTable): Seq[String] =
+    if (table.identity != ReplicaIdentity.Full) Nil
+    else table.leaves.filterNot(_.identity == ReplicaIdentity.Full).map { leaf =>
+      s"The table ${shown(table.name)} has REPLICA IDENTITY FULL, but its partition does not: ALTER TABLE " +
+        s"${shown(leaf.name)} REPLICA IDENTITY FULL;"
+    }
+
+  private def operations(table: SourceTable, publications: Seq[String]): Option[String] =
+    Option.when(table.unpublished.nonEmpty) {
+      s"The publications leave out the changes of ${shown(table.name)} by " +
+        s"${table.unpublished.mkString(", ")}: ALTER PUBLICATION ${SqlIdentifier(publications.head)} " +
+        s"SET (publish = '${SourceTable.Operations.mkString(", ")}');"
+    }
+
+  private def shown(table: TableName) =
+    s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
+}

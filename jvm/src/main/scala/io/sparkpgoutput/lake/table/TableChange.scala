@@ -1,0 +1,28 @@
+package io.sparkpgoutput.lake.table
+
+/** A change of a table that loses nothing if the target follows it. */
+sealed trait TableChange
+
+object TableChange {
+
+  /** A new column, which is NULL in all rows that were there before. */
+  final case class Added(column: SourceColumn) extends TableChange
+
+  /** A column that is gone. It stays in the target, and new rows have NULL in it. */
+  final case class Dropped(column: SourceColumn) extends TableChange
+
+  /** A column with another name. */
+  final case class Renamed(from: SourceColumn, to: SourceColumn) extends TableChange
+
+  /**
+   * A column with a type that takes all values of the old one. The catalog does not tell an ALTER
+   * COLUMN … TYPE from one with USING, which can change the values of all rows.
+   */
+  final case class Widened(from: SourceColumn, to: SourceColumn) extends TableChange
+
+  /** A new partition. It can have rows from before it became one only as [[TableEvidence]] tells. */
+  final case class PartitionAdded(leaf: Leaf) extends TableChange
+
+  /** A partition that was rewritten or truncated, as [[TableEvidence]] tells. */
+  final case class PartitionRewritten(leaf: Leaf) extends TableChange
+}

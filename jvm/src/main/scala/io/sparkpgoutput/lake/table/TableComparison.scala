@@ -1,0 +1,156 @@
+package io.sparkpgoutput.lake.table
+
+import io.sparkpgoutput.lake.table.TableChange._
+
+/**
+ * Compares a table with what is known of it from before. Messages do not tell all that ALTER TABLE
+ * does, but the catalog does:
+ *
+ *   - A column has a number that stays when it is renamed, and that no other column ever gets.
+ *   - ADD COLUMN … DEFAULT sets `atthasmissing`, or rewrites the table if the default is volatile.
+ *   - What rewrites a table gives it another `relfilenode`. ALTER TABLE also writes the rows of the
+ *     columns in `pg_attribute` anew, which their xmin tells. VACUUM FULL, CLUSTER and TRUNCATE do not:
+ *     VACUUM FULL and CLUSTER only clear `atthasmissing`.
+ */
+object TableComparison {
+
+  /**
+   * Compares a table by its oid.
+   *
+   * @param taken
+   *   the names of all columns that the target has, also of those that the source has not any more
+   * @return
+   *   the changes that lose nothing, or else why the table must be copied again, a sentence
+   */
+  def compare(
+      kept: SourceTable,
+      now: SourceTable,
+      taken: Set[String]
+  ): Either[String, Seq[TableChange]] = {
+    val columns = new Columns(kept, now, taken ++ kept.columns.map(_.name))
+    reasons(kept, now, columns).nextOption().toLeft(columns.changes ++ partitionChanges(kept, now))
+  }
+
+  private def reasons(kept: SourceTable, now: SourceTable, columns: Columns): Iterator[String] =
+    Iterator[() => Option[String]](
+      () => Option.when(kept.oid != now.oid)("It was dropped, and made again."),
+      () =>
+        differs(kept.rowFilter.getOrElse("none"), now.rowFilter.getOrElse("none"))(
+          "The row filter of the publication"
+        ),
+      () =>
+        differs(kept.publish.mkString(", "), now.publish.mkString(", "))(
+          "What the publication publishes"
+        ),
+      () => differs(kept.identity.toString, now.identity.toString)("The replica identity"),
+      () => columns.reason,
+      () =>
+        Option.when(columns.numbers(kept) != columns.numbers(now))(
+          s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
+        ),
+      () => partitionReason(kept, now),
+      () => columns.rewrite
+    ).flatMap(_())
+
+  private def differs(kept: String, now: String)(what: String) =
+    Option.when(kept != now)(s"$what was $kept and is $now.")
+
+  private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
+    val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
+    val gone = kept.leaves.find(leaf => !after(leaf.oid)).map { leaf =>
+      s"The partition ${leaf.name} was detached or dropped, and no message tells which rows went with it."
+    }
+    val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
+      s"The table ${leaf.name} was attached as a partition, and no message tells which rows it has."
+    }
+    gone.orElse(attached)
+  }
+
+  private def partitionChanges(kept: SourceTable, now: SourceTable): Seq[TableChange] = {
+    val before = kept.leaves.map(leaf => leaf.oid -> leaf).toMap
+    now.leaves.flatMap { leaf =>
+      before.get(leaf.oid) match {
+        case None => Some(PartitionAdded(leaf))
+        case Some(other) =>
+          Option.when(other.fileNode != leaf.fileNode)(PartitionRewritten(leaf))
+      }
+    }
+  }
+
+  /** Compares the columns by their numbers. */
+  final private class Columns(kept: SourceTable, now: SourceTable, taken: Set[String]) {
+    private val before = kept.columns.map(column => column.number -> column).toMap
+    private val after = now.columns.map(column => column.number -> column).toMap
+    private val both =
+      kept.columns.flatMap(column => after.get(column.number).map(column -> _))
+    private val added = now.columns.filterNot(column => before.contains(column.number))
+    private val dropped = kept.columns.filterNot(column => after.contains(column.number))
+
+    private val isRewritten = {
+      val files = kept.files.map(leaf => leaf.oid -> leaf.fileNode).toMap
+      now.files.exists(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
+    }
+
+    def numbers(table: SourceTable): Seq[Int] =
+      table.key.flatMap(name => table.columns.find(_.name == name)).map(_.number)
+
+    def changes: Seq[TableChange] =
+      dropped.map(Dropped(_)) ++
+        both.collect { case (from, to) if from.name != to.name => Renamed(from, to) } ++
+        both.collect { case (from, to) if !isSameType(from, to) => Widened(from, to) } ++
+        added.map(Added(_))
+
+    def reason: Option[String] = Iterator[() => Option[String]](
+      () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
+      () => added.find(column => kept.unsent.contains(column.number)).map(sent),
+      () => added.find(column => taken(column.name)).map(nameAgain),
+      () => both.collectFirst(Function.unlift((takesName _).tupled)),
+      () => added.find(_.hasMissing).map(default),
+      () => added.headOption.filter(_ => isRewritten).map(rewritingAdd),
+      () => both.collectFirst(Function.unlift((otherType _).tupled))
+    ).flatMap(_()).nextOption()
+
+    private def unsent(column: SourceColumn) =
+      s"The publication does not send the column '${column.name}' any more."
+
+    private def sent(column: SourceColumn) =
+      s"The publication sends the column '${column.name}' now, which the table had before."
+
+    /** A new column with the name of another one, which has gone or has a new name. */
+    private def nameAgain(column: SourceColumn) =
+      s"The column '${column.name}' is a new one with the name of another column of before."
+
+    /** A column that was renamed to the name of another one of before. */
+    private def takesName(from: SourceColumn, to: SourceColumn) =
+      Option.when(from.name != to.name && taken(to.name))(
+        s"The column '${from.name}' was renamed to '${to.name}', the name of another column of before."
+      )
+
+    private def default(column: SourceColumn) =
+      s"The column '${column.name}' was added with a default, which all rows from before have."
+
+    private def rewritingAdd(column: SourceColumn) =
+      s"The column '${column.name}' was added and the table was rewritten, so rows from before can " +
+        "have values in it."
+
+    private def otherType(from: SourceColumn, to: SourceColumn) =
+      Option.when(!isSameType(from, to) && !Widening.isLossless(from, to))(
+        s"The column '${to.name}' has another type."
+      ).orElse(Option.when(!isSameType(from, to) && isRewritten && !Widening.rewrites(from, to))(
+        s"The column '${to.name}' has another type and the table was rewritten, so its values can " +
+          "have changed."
+      ))
+
+    private def isSameType(from: SourceColumn, to: SourceColumn) =
+      from.typeId == to.typeId && from.modifier == to.modifier
+
+    /** ALTER TABLE has rewritten the table, and nothing that is known to keep the values tells why. */
+    def rewrite: Option[String] =
+      both.filter(_ => isRewritten).collectFirst {
+        case (from, to)
+            if from.version != to.version && !(from.hasMissing && !to.hasMissing) &&
+              !Widening.rewrites(from, to) =>
+          s"ALTER TABLE has rewritten it, and the values of the column '${to.name}' can have changed."
+      }
+  }
+}

@@ -1,0 +1,28 @@
+package io.sparkpgoutput.lake.table
+
+import io.sparkpgoutput.lake.LakeException
+
+/** The errors of the tables of the server. */
+object TableError {
+
+  /** @param problems what is missing, each a whole text with the statement that mends it */
+  def notReady(problems: Seq[String]): LakeException = new LakeException(
+    "PGOUTPUT_SOURCE_NOT_READY",
+    "55000",
+    problems match {
+      case Seq(one) => s"The tables of the server cannot be kept equal yet: $one"
+      case several =>
+        val listed = several.zipWithIndex.map { case (text, index) => s"(${index + 1}) $text" }
+        s"The tables of the server cannot be kept equal yet, for ${several.length} reasons: " +
+          listed.mkString(" ")
+    }
+  )
+
+  /** @param reason what happened to the table, a sentence */
+  def changed(table: SourceTable, reason: String): LakeException = new LakeException(
+    "PGOUTPUT_TABLE_CHANGED",
+    "55000",
+    s"The table ${table.name} has changed in a way that its changes do not tell: $reason The table " +
+      "must be copied again."
+  )
+}

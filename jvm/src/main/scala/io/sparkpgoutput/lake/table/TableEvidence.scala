@@ -1,0 +1,58 @@
+package io.sparkpgoutput.lake.table
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.table.TableChange.{PartitionAdded, PartitionRewritten}
+import io.sparkpgoutput.source.connection.ServerConnection
+
+/**
+ * Looks at the rows of partitions for what the catalog does not tell. The server sends no message of a
+ * TRUNCATE of one partition if changes come under the name of the root, and no rows that a table had
+ * before it became a partition. A TRUNCATE of all partitions, one by one, looks like one of the root.
+ */
+object TableEvidence {
+
+  /**
+   * Returns why the changes that [[TableComparison]] found are not all that happened to a table, a
+   * sentence; None if they are.
+   */
+  def reason(
+      connection: ServerConnection,
+      kept: SourceTable,
+      changes: Seq[TableChange]
+  ): Option[String] = {
+    val rewritten = changes.collect { case PartitionRewritten(leaf) => leaf }
+    // TRUNCATE of the root truncates all partitions, and is sent.
+    val emptied =
+      rewritten.filterNot(leaf => hasRowFrom(connection, leaf.name, kept.horizon))
+    val ofSome = emptied.headOption.filter(_ => emptied.length < kept.leaves.length)
+    ofSome.map { leaf =>
+      s"The partition ${leaf.name} was truncated, or has none of its rows from before, and no message " +
+        "tells it."
+    }.orElse(changes.collectFirst {
+      case PartitionAdded(leaf) if hasRowFromBefore(connection, leaf) =>
+        s"The partition ${leaf.name} had rows before it became one, and no message tells them."
+    })
+  }
+
+  /** Tells whether a table has a row that an older transaction wrote, as VACUUM FULL leaves it. */
+  private def hasRowFrom(connection: ServerConnection, table: TableName, horizon: Long) =
+    connection
+      .query(
+        s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)} WHERE age(xmin) > age(?::xid))",
+        horizon.toString
+      )(_.getBoolean(1))
+      .head
+
+  /** Tells whether the transaction that made a partition wrote rows before it did so. */
+  private def hasRowFromBefore(connection: ServerConnection, leaf: Leaf) =
+    connection
+      .query(
+        s"""SELECT EXISTS (
+           |  SELECT FROM ONLY ${QuotedName(leaf.name)} AS t, pg_inherits i
+           |  WHERE i.inhrelid = ?::oid AND t.xmin = i.xmin
+           |  AND t.cmin::text::bigint < i.cmin::text::bigint
+           |)""".stripMargin,
+        leaf.oid
+      )(_.getBoolean(1))
+      .head
+}

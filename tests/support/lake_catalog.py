@@ -1,0 +1,92 @@
+"""The tables of a server as a job sees them that keeps tables equal, through Py4J."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from support.source import SourceClient
+
+JavaObject = Any
+
+
+class LakeCatalog:
+    """The tables of a server's publications.
+
+    Parameters
+    ----------
+    client : SourceClient
+        The connections to the server.
+    """
+
+    def __init__(self, client: SourceClient) -> None:
+        self._client = client
+        self._package = client.jvm.io.sparkpgoutput.lake.table
+
+    def tables(self, *publications: str) -> dict[str, JavaObject]:
+        """Return the tables by their names."""
+        names = self._client.seq(publications)
+        found = self._package.PublishedTables.read(
+            self._client.sql, names, self._client.server.majorVersion()
+        )
+        return {table.name().toString(): table for table in elements(found)}
+
+    def compare(self, kept: JavaObject, now: JavaObject) -> str | list[str]:
+        """Return the changes of a table as texts, or the reason to copy it again."""
+        taken = getattr(self._client.jvm.scala.collection.immutable.Set, "from")(
+            self._client.seq([])
+        )
+        found = self._package.TableComparison.compare(kept, now, taken)
+        if found.isLeft():
+            return str(found.left().get())
+        changes = found.right().get()
+        reason = self._package.TableEvidence.reason(self._client.sql, kept, changes)
+        if reason.isDefined():
+            return str(reason.get())
+        return [shown(change) for change in elements(changes)]
+
+    def missing(self, *publications: str) -> list[str]:
+        """Return what a check of the role's permissions complains of."""
+        found = self._package.ServerPermissions.missing(
+            self._client.sql,
+            self._client.seq(self.tables(*publications).values()),
+            self._client.seq(publications),
+        )
+        return elements(found)
+
+    def mirrored(
+        self, table: JavaObject, target: str = "t", types: Mapping[str, str] | None = None
+    ) -> JavaObject:
+        """Return a table with the types that its columns have in the target."""
+        immutable = self._client.jvm.scala.collection.immutable.Map
+        pair = self._client.jvm.scala.Tuple2
+        targets = getattr(immutable, "from")(self._client.seq([pair(table.oid(), target)]))
+        given = getattr(immutable, "from")(
+            self._client.seq([pair(name, ddl) for name, ddl in (types or {}).items()])
+        )
+        tables = self._client.seq([table])
+        (found,) = elements(
+            self._package.MirroredTables.of(self._client.sql, tables, targets, given)
+        )
+        return found
+
+
+def elements(found: JavaObject) -> list[Any]:
+    """Return the elements of a sequence of Scala's."""
+    return [found.apply(index) for index in range(found.size())]
+
+
+def names(found: JavaObject) -> list[str]:
+    """Return the names of columns or partitions."""
+    return [_text(one.name()) for one in elements(found)]
+
+
+def shown(change: JavaObject) -> str:
+    """Return a change of a table as a short text."""
+    kind = change.productPrefix()
+    parts = [change.productElement(index) for index in range(change.productArity())]
+    return " ".join([kind, *(_text(part.name()) for part in parts)])
+
+
+def _text(name: str | JavaObject) -> str:
+    return name if isinstance(name, str) else str(name.toString())

@@ -1,0 +1,334 @@
+"""What a job that keeps tables equal learns from the catalog of a real server."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.lake_catalog import LakeCatalog, elements, names
+from support.postgres_binaries import NEWEST, VERSIONS
+from support.servers import Server
+from support.source import SourceClient, fails, source_client
+
+OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
+
+TABLES = """
+CREATE TABLE keyed (k int, "Ö b" text, v numeric(10, 2), PRIMARY KEY (v, k));
+CREATE TABLE deferred (k int PRIMARY KEY DEFERRABLE, v int);
+CREATE TABLE complete (k int PRIMARY KEY DEFERRABLE, v int);
+ALTER TABLE complete REPLICA IDENTITY FULL;
+CREATE TABLE by_index (k int, u int NOT NULL);
+CREATE UNIQUE INDEX by_index_u ON by_index (u) INCLUDE (k);
+ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_u;
+CREATE TABLE silent (k int PRIMARY KEY);
+ALTER TABLE silent REPLICA IDENTITY NOTHING;
+CREATE TABLE root (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);
+CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10);
+CREATE TABLE middle PARTITION OF root FOR VALUES FROM (10) TO (30) PARTITION BY RANGE (k);
+CREATE TABLE middle_low PARTITION OF middle FOR VALUES FROM (10) TO (20);
+CREATE TABLE middle_high (v text, k int NOT NULL);
+ALTER TABLE middle ATTACH PARTITION middle_high FOR VALUES FROM (20) TO (30);
+CREATE PUBLICATION plain FOR TABLE keyed, deferred, complete, by_index, silent;
+CREATE PUBLICATION leaves FOR TABLE root;
+CREATE PUBLICATION roots FOR TABLE root WITH (publish_via_partition_root);
+CREATE PUBLICATION inserts FOR TABLE keyed WITH (publish = 'insert');
+"""
+
+
+@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(request.param) as server:
+        server.execute(TABLES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+    with source_client(spark, server) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def catalog(client: SourceClient) -> LakeCatalog:
+    return LakeCatalog(client)
+
+
+def test_the_key_is_that_of_the_replica_identity(catalog: LakeCatalog) -> None:
+    tables = catalog.tables("plain")
+    assert {name: elements(table.key()) for name, table in tables.items()} == {
+        "public.keyed": ["v", "k"],
+        "public.deferred": [],  # a deferrable primary key is no replica identity
+        "public.complete": ["k"],
+        "public.by_index": ["u"],
+        "public.silent": [],
+    }
+
+
+def test_partitions_are_under_the_name_that_publications_send(
+    server: Server, catalog: LakeCatalog
+) -> None:
+    leaves = ["public.low", "public.middle_low", "public.middle_high"]
+    assert sorted(catalog.tables("leaves")) == sorted(leaves)
+    # If one of two publications sends a partition as its root, both do.
+    for publications in (["roots"], ["leaves", "roots"]):
+        (root,) = catalog.tables(*publications).values()
+        assert root.name().toString() == "public.root"
+        assert names(root.leaves()) == leaves
+        attached = [leaf.attached() for leaf in elements(root.leaves())]
+        assert attached == [False, False, True]
+        files = [leaf.fileNode() for leaf in elements(root.leaves())]
+        assert files == [server.value(f"SELECT pg_relation_filenode('{name}')") for name in leaves]
+
+
+def test_operations_that_publications_leave_out(catalog: LakeCatalog) -> None:
+    (table,) = catalog.tables("inserts").values()
+    assert elements(table.unpublished()) == ["update", "delete", "truncate"]
+    assert elements(catalog.tables("inserts", "plain")["public.keyed"].unpublished()) == []
+
+
+def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> None:
+    if server.version < 15:
+        pytest.skip("new in 15")
+    server.execute(
+        "CREATE PUBLICATION some FOR TABLE keyed (k, v) WHERE (v > 1);"
+        "CREATE PUBLICATION others FOR TABLE keyed (k, v) WHERE (k = 7)"
+    )
+    (table,) = catalog.tables("some").values()
+    assert names(table.columns()) == ["k", "v"]
+    assert elements(table.unsent()) == [2]
+    assert table.rowFilter().get() == "(v > (1)::numeric)"
+    both = catalog.tables("some", "others")["public.keyed"]
+    assert both.rowFilter().get() == "((k = 7)) OR ((v > (1)::numeric))"
+    # A publication without a filter sends all rows.
+    assert catalog.tables("some", "plain")["public.keyed"].rowFilter().isEmpty()
+
+
+def test_generated_columns(server: Server, catalog: LakeCatalog) -> None:
+    server.execute(
+        "CREATE TABLE generated (k int PRIMARY KEY, g int GENERATED ALWAYS AS (k * 2) STORED);"
+        "CREATE PUBLICATION computed FOR TABLE generated"
+    )
+    (table,) = catalog.tables("computed").values()
+    assert (names(table.columns()), elements(table.unsent())) == (["k"], [2])
+    if server.version >= 18:
+        server.execute("ALTER PUBLICATION computed SET (publish_generated_columns = stored)")
+        (table,) = catalog.tables("computed").values()
+        assert names(table.columns()) == ["k", "g"]
+
+
+def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
+    server.execute(
+        "CREATE DOMAIN price AS numeric(8, 2); CREATE TYPE mood AS ENUM ('sad');"
+        'CREATE TABLE typed (k int, p price, m mood, "X y" numeric);'
+        "CREATE PUBLICATION typed FOR TABLE typed"
+    )
+    (table,) = catalog.tables("typed").values()
+    types = {"p": "DECIMAL(20,2)", "public.typed.X y": "DOUBLE", "X y": "STRING"}
+    assert catalog.mirrored(table).schema().toDDL() == (
+        "k INT COMMENT 'int4',p DECIMAL(8,2) COMMENT 'price (numeric(8,2))',"
+        "m STRING COMMENT 'mood',`X y` STRING COMMENT 'numeric'"
+    )
+    fields = catalog.mirrored(table, types=types).schema().fields()
+    assert [field.dataType().sql() for field in fields] == [
+        *("INT", "DECIMAL(20,2)", "STRING", "DOUBLE")
+    ]
+    for wrong, part in [
+        ({"z": "INT"}, "types.z names no column"),
+        ({"k": "NUMBER"}, "types.k has 'NUMBER'"),
+        ({"k": "DATE"}, "cannot be read as DATE. Use INT or STRING"),
+    ]:
+        with fails("PGOUTPUT_REPLICATE_OPTION", part):
+            catalog.mirrored(table, types=wrong)
+
+
+REWRITTEN = "ALTER TABLE has rewritten it"
+TYPE = "has another type"
+
+# What is done to the table of START, and the changes that are followed or a part of the reason.
+START = (
+    "(k int PRIMARY KEY, s smallint, r real, c varchar(10), n numeric(8, 2), gone int, "
+    "late int NOT NULL DEFAULT 5)"
+)
+FOLLOWED: list[tuple[str, list[str]]] = [
+    ("ALTER TABLE {} ADD COLUMN x int", ["Added x"]),
+    ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} ALTER x SET DEFAULT 5", ["Added x"]),
+    ("ALTER TABLE {} DROP COLUMN gone", ["Dropped gone"]),
+    ("ALTER TABLE {} RENAME gone TO x", ["Renamed gone x"]),
+    ("ALTER TABLE {} ALTER s TYPE int", ["Widened s s"]),
+    ("ALTER TABLE {} ALTER s TYPE bigint; VACUUM FULL {}", ["Widened s s"]),
+    ("ALTER TABLE {} ALTER r TYPE float8", ["Widened r r"]),
+    ("ALTER TABLE {} ALTER c TYPE varchar(11)", ["Widened c c"]),
+    ("ALTER TABLE {} ALTER c TYPE text", ["Widened c c"]),
+    ("ALTER TABLE {} ALTER n TYPE numeric(9, 2)", ["Widened n n"]),
+    ("VACUUM FULL {}", []),
+    ("CLUSTER {} USING {}_pkey", []),
+    ("TRUNCATE {}", []),
+    ("TRUNCATE {} RESTART IDENTITY; VACUUM FULL {}; ANALYZE {}", []),
+    ("ALTER TABLE {} ALTER gone SET NOT NULL, ALTER s SET STATISTICS 7; ANALYZE {}", []),
+    ("ALTER TABLE {} SET (fillfactor = 50); REINDEX TABLE {}", []),
+    ("GRANT SELECT (gone) ON {} TO PUBLIC; VACUUM {}", []),
+]
+REASONS: list[tuple[str, str]] = [
+    ("ALTER TABLE {} ADD COLUMN x int DEFAULT 1", "'x' was added with a default"),
+    ("ALTER TABLE {} ADD COLUMN x int DEFAULT 1; VACUUM FULL {}", "'x' was added and the table"),
+    ("ALTER TABLE {} ADD COLUMN x float8 DEFAULT random()", "'x' was added and the table was"),
+    ("ALTER TABLE {} ADD COLUMN x serial", "'x' was added and the table was rewritten"),
+    ("ALTER TABLE {} ALTER gone TYPE text", TYPE),
+    ("ALTER TABLE {} ALTER n TYPE numeric(9, 3)", TYPE),
+    ("ALTER TABLE {} ALTER n TYPE numeric(7, 2)", TYPE),
+    ("ALTER TABLE {} ALTER c TYPE varchar(9)", TYPE),
+    ("ALTER TABLE {} ALTER c TYPE text USING upper(c)", "another type and the table was rewritten"),
+    ("ALTER TABLE {} ALTER gone TYPE int USING gone + 1", REWRITTEN),
+    ("ALTER TABLE {} ALTER late TYPE int USING 7", REWRITTEN),
+    ("ALTER TABLE {} DROP gone, ADD gone text", "'gone' is a new one with the name"),
+    ("ALTER TABLE {} RENAME gone TO x; ALTER TABLE {} ADD gone int", "'gone' is a new one with"),
+    ("ALTER TABLE {} DROP s; ALTER TABLE {} RENAME gone TO s", "'gone' was renamed to 's'"),
+    ("ALTER TABLE {} REPLICA IDENTITY FULL", "replica identity was Default and is Full"),
+    ("ALTER TABLE {} DROP CONSTRAINT {}_pkey", "Its key was (k) and is ()"),
+]
+
+
+def run(server: Server, statements: str, name: str) -> None:
+    for statement in statements.replace("{}", name).split("; "):
+        server.execute(statement)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_changes_of_a_table(server: Server, catalog: LakeCatalog, partitioned: bool) -> None:
+    """Compare many tables at once, because each look at the catalog reads all of them."""
+    kind = "p" if partitioned else "t"
+    cases: dict[str, tuple[str, list[str] | str]] = {}
+    for number, case in enumerate(itertools.chain(FOLLOWED, REASONS)):
+        if not partitioned or "CLUSTER" not in case[0]:  # a root cannot be clustered before 15
+            cases[f"{kind}{number}"] = case
+    for name in cases:
+        by = " PARTITION BY RANGE (k)" if partitioned else ""
+        server.execute(f"CREATE TABLE {name} {START}{by}")
+        if partitioned:
+            for part in (1, 2):
+                bounds = f"FROM ({part}) TO ({part + 1})"
+                server.execute(
+                    f"CREATE TABLE {name}_{part} PARTITION OF {name} FOR VALUES {bounds}"
+                )
+        server.execute(f"INSERT INTO {name} VALUES (1, 2, 3, '4', 5, 6)")
+        server.execute(f"INSERT INTO {name} VALUES (2, 2, 3, '4', 5, 6)")
+        # So atthasmissing is set, which VACUUM FULL clears.
+        server.execute(f"ALTER TABLE {name} ADD COLUMN missing int DEFAULT 8")
+    server.execute(
+        f"CREATE PUBLICATION {kind} FOR TABLE {', '.join(cases)} WITH (publish_via_partition_root)"
+    )
+    kept = catalog.tables(kind)
+    for name, (statements, _) in cases.items():
+        run(server, statements, name)
+    now = catalog.tables(kind)
+    wrong = []
+    for name, (statements, expected) in cases.items():
+        found = catalog.compare(kept[f"public.{name}"], now[f"public.{name}"])
+        matches = expected in found if isinstance(expected, str) else found == expected
+        kinds = [change for change in found if not change.startswith("PartitionRewritten")]
+        if not (matches or (isinstance(found, list) and kinds == expected)):
+            wrong.append((statements, expected, found))
+    assert wrong == []
+
+
+def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
+    bounds = "FOR VALUES FROM ({}) TO ({})"
+    cases: list[tuple[str, list[str] | str]] = [
+        (f"CREATE TABLE {{0}}_3 PARTITION OF {{0}} {bounds}", ["PartitionAdded public.{0}_3"]),
+        ("VACUUM FULL {0}_1", ["PartitionRewritten public.{0}_1"]),
+        ("TRUNCATE {0}", ["PartitionRewritten public.{0}_1", "PartitionRewritten public.{0}_2"]),
+        ("TRUNCATE {0}_1", "{0}_1 was truncated"),
+        ("TRUNCATE {0}_1; INSERT INTO {0} VALUES (1); ANALYZE {0}", "{0}_1 was truncated"),
+        ("DROP TABLE {0}_1", "{0}_1 was detached or dropped"),
+        ("ALTER TABLE {0} DETACH PARTITION {0}_2", "{0}_2 was detached or dropped"),
+        (
+            f"CREATE TABLE {{0}}_3 (k int); ALTER TABLE {{0}} ATTACH PARTITION {{0}}_3 {bounds}",
+            "{0}_3 was attached",
+        ),
+        (
+            "BEGIN\nCREATE TABLE {0}_3 (k int)\nINSERT INTO {0}_3 VALUES (3)\n"
+            f"ALTER TABLE {{0}} ATTACH PARTITION {{0}}_3 {bounds}\nCOMMIT",
+            "{0}_3 had rows before",
+        ),
+    ]
+    for number in range(len(cases)):
+        server.execute(f"CREATE TABLE q{number} (k int) PARTITION BY RANGE (k)")
+        for part in (1, 2):
+            server.execute(
+                f"CREATE TABLE q{number}_{part} PARTITION OF q{number} "
+                f"{bounds.format(part, part + 1)}"
+            )
+        server.execute(f"INSERT INTO q{number} VALUES (1), (2)")
+    listed = ", ".join(f"q{number}" for number in range(len(cases)))
+    server.execute(f"CREATE PUBLICATION q FOR TABLE {listed} WITH (publish_via_partition_root)")
+    kept = catalog.tables("q")
+    for number, (statements, _) in enumerate(cases):
+        run(server, statements.format(f"q{number}", 3, 4).replace("\n", ";"), "")  # noqa: RUF100
+    now = catalog.tables("q")
+    for number, (statements, expected) in enumerate(cases):
+        name = f"q{number}"
+        found = catalog.compare(kept[f"public.{name}"], now[f"public.{name}"])
+        if isinstance(expected, str):
+            assert expected.format(name) in found, statements
+        else:
+            assert found == [change.format(name) for change in expected], statements
+
+
+def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
+    server.execute("CREATE TABLE pub (k int PRIMARY KEY, v int); CREATE PUBLICATION c FOR TABLE pub")
+    (kept,) = catalog.tables("c").values()
+    server.execute("ALTER PUBLICATION c SET (publish = 'insert')")
+    (now,) = catalog.tables("c").values()
+    assert "publishes was insert, update, delete, truncate and is insert." in catalog.compare(
+        kept, now
+    )
+    server.execute("ALTER PUBLICATION c SET (publish = 'insert, update, delete, truncate')")
+    if server.version >= 15:
+        server.execute("ALTER PUBLICATION c SET TABLE pub (k)")
+        (now,) = catalog.tables("c").values()
+        assert "does not send the column 'v' any more" in catalog.compare(kept, now)
+        assert "sends the column 'v' now" in catalog.compare(now, kept)
+        server.execute("ALTER PUBLICATION c SET TABLE pub WHERE (k > 1)")
+        (now,) = catalog.tables("c").values()
+        assert "row filter of the publication was none and is (k > 1)." in catalog.compare(
+            kept, now
+        )
+
+
+def test_one_check_names_everything_that_is_missing(spark: SparkSession, server: Server) -> None:
+    server.execute(
+        'CREATE SCHEMA "Shut"; CREATE TABLE "Shut".t (k int PRIMARY KEY, v int);'
+        "CREATE TABLE half (k int PRIMARY KEY, v int); CREATE TABLE ruled (k int PRIMARY KEY);"
+        "ALTER TABLE ruled ENABLE ROW LEVEL SECURITY;"
+        "CREATE TABLE parts (k int) PARTITION BY RANGE (k); ALTER TABLE parts REPLICA IDENTITY FULL;"
+        "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (10);"
+        'CREATE PUBLICATION hidden FOR TABLE "Shut".t, half, ruled, parts'
+        " WITH (publish = 'insert, update, delete', publish_via_partition_root);"
+        "CREATE ROLE \"Reader\" LOGIN PASSWORD 'x';"
+        'GRANT SELECT (k) ON half TO "Reader"; GRANT SELECT ON ruled, part TO "Reader"'
+    )
+    mended = [
+        'ALTER ROLE "Reader" REPLICATION;',
+        'GRANT USAGE ON SCHEMA "Shut" TO "Reader";',
+        'GRANT SELECT ON "Shut".t TO "Reader";',
+        'GRANT SELECT (v) ON public.half TO "Reader";',
+        'ALTER ROLE "Reader" BYPASSRLS;',
+        "ALTER TABLE public.part REPLICA IDENTITY FULL;",
+        "ALTER PUBLICATION hidden SET (publish = 'insert, update, delete, truncate');",
+    ]
+    with source_client(spark, server) as superuser:
+        tables = superuser.seq(LakeCatalog(superuser).tables("hidden").values())
+        server.execute('ALTER ROLE "Reader" REPLICATION')  # the client's second connection asks it
+        with source_client(spark, server, Server.database, "Reader", "x") as reader:
+            server.execute('ALTER ROLE "Reader" NOREPLICATION')
+            check = reader.jvm.io.sparkpgoutput.lake.table.ServerPermissions.check
+            publications = reader.seq(["hidden"])
+            with fails("PGOUTPUT_SOURCE_NOT_READY", "for 10 reasons", *mended):
+                check(reader.sql, tables, publications)
+            for statement in mended:
+                server.execute(statement)
+            now = LakeCatalog(reader).tables("hidden").values()
+            check(reader.sql, reader.seq(now), publications)
