@@ -302,7 +302,7 @@ def test_an_interrupt_ends_the_wait_for_a_new_slot(server: Server, client: Sourc
         creating.start()
         waiting = f"{CREATING} AND pg_blocking_pids(pid) = '{{{writer.info.backend_pid}}}'"
         wait_until(lambda: server.execute(waiting))
-        found = creation.waitsFor(client.sql, server.value(waiting)).get()
+        found = client.java("slot.ServerWait").waitsFor(client.sql, server.value(waiting)).get()
         assert str(writer.info.backend_pid) in found
         with fails("PGOUTPUT_SLOT_NOT_READY", "'never' is being made by the process"):
             check(client, "never", LATER)
@@ -377,7 +377,7 @@ def test_the_slots_of_a_standby(spark: SparkSession) -> None:
             creating.start()
             wait_until(lambda: standby.execute(CREATING))
             assert "pg_log_standby_snapshot" in (
-                creation.waitsFor(client.sql, standby.value(CREATING)).get()
+                client.java("slot.ServerWait").waitsFor(client.sql, standby.value(CREATING)).get()
             )
             while creating.is_alive():
                 server.execute(snapshot)
