@@ -138,6 +138,17 @@ class FoldersSuite extends AnyFunSuite {
       "source.slot",
       "source.table"
     ),
+    "lake.copy" -> Set(
+      "errors",
+      "protocol",
+      "types",
+      "rows",
+      "changes",
+      "source.connection",
+      "source.slot",
+      "lake",
+      "lake.table"
+    ),
     "lake.target" -> Set("lake"),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(

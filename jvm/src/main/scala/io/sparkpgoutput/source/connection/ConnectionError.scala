@@ -10,7 +10,7 @@ import io.sparkpgoutput.source.{SourceError, SourceException, SqlIdentifier}
  * The errors of connections. The driver's exceptions are not their causes, because their texts can
  * quote the URL's parameters, which can have secrets.
  */
-private[source] object ConnectionError {
+private[sparkpgoutput] object ConnectionError {
   private val ConnectionException = "08000"
   private val ProtocolViolation = "08P01"
   private val InsufficientPrivilege = "42501"

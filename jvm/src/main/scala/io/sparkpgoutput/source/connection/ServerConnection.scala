@@ -6,6 +6,7 @@ import scala.collection.mutable
 import scala.util.Using
 
 import org.postgresql.PGConnection
+import org.postgresql.copy.CopyOut
 
 /** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
@@ -26,6 +27,10 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   /** Runs a statement. */
   def execute(sql: String): Unit =
     Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
+
+  /** Starts to read the rows of a COPY … TO STDOUT. Until its end, the connection runs nothing else. */
+  def copyOut(sql: String): CopyOut =
+    connection.unwrap(classOf[PGConnection]).getCopyAPI.copyOut(sql)
 
   /** The major version of the server, such as 18. */
   def majorVersion: Int = query("SHOW server_version_num")(_.getInt(1)).head / 10000

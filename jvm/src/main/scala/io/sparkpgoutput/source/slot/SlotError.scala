@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 
 /** The errors of slots, servers and publications. Each says what is lost, if anything, and what to do. */
-private[source] object SlotError {
+private[sparkpgoutput] object SlotError {
 
   /** The slot comes first: it keeps the changes that are made while the tables are copied. */
   private val Again =

@@ -1,0 +1,107 @@
+package io.sparkpgoutput.lake.copy
+
+import java.sql.SQLException
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+import org.postgresql.copy.CopyOut
+
+import io.sparkpgoutput.lake.table.QuotedName
+import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
+
+/**
+ * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then looks if
+ * the table still has the file that the snapshot saw. So it reads the right rows or fails, whatever has
+ * happened to the connection that holds the snapshot.
+ */
+final private class CopyReader(settings: CopySettings, range: CopyRange)
+    extends Iterator[InternalRow] with AutoCloseable {
+  import CopyReader._
+  import settings.{address, table}
+
+  private val rows = new CopyRows(table, settings.options)
+  private val connection: ServerConnection = Connections.open(address, settings.applicationName)
+  private val copy: CopyOut = ConnectionError.explaining(address) {
+    try start()
+    catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
+  }
+
+  /** The row that comes next; null at the end. */
+  private var text = read()
+  private var rowCount = 0L
+  private var byteCount = 0L
+
+  /** The rows and bytes of COPY that were returned. */
+  def readRows: Long = rowCount
+  def readBytes: Long = byteCount
+
+  private def start(): CopyOut = {
+    CopySession.set(connection)
+    connection.execute(s"SET lock_timeout = '$SecondsToLock s'")
+    CopySession.begin(connection)
+    try connection.execute(s"SET TRANSACTION SNAPSHOT '${settings.snapshot}'")
+    catch {
+      case error: SQLException if LostSnapshot(error.getSQLState) =>
+        throw interrupted("the connection that holds its snapshot has ended.")
+    }
+    try CopySession.lock(connection, range.from)
+    catch {
+      case error: SQLException if error.getSQLState == LockNotAvailable =>
+        throw interrupted(
+          "another session waits for a lock of the table, for example to truncate it, and the copy " +
+            "gives way to it."
+        )
+    }
+    val file = connection
+      .query("SELECT pg_relation_filenode(?::oid)::bigint", range.oid)(_.getLong(1))
+    if (file != Seq(range.fileNode)) throw interrupted("it was truncated or rewritten meanwhile.")
+    connection.copyOut(s"COPY ($query) TO STDOUT")
+  }
+
+  private def query: String = {
+    val columns = table.source.columns.map(column => QuotedName(column.name)).mkString(", ")
+    val conditions = range.condition ++ table.source.rowFilter.map(filter => s"($filter)")
+    val where = if (conditions.isEmpty) "" else conditions.mkString(" WHERE ", " AND ", "")
+    s"SELECT $columns FROM ${range.from}$where"
+  }
+
+  private def interrupted(reason: String) = CopyError.interrupted(table.source.name, reason)
+
+  private def read(): Array[Byte] =
+    try copy.readFromCopy()
+    catch {
+      case error: SQLException => throw ConnectionError.of(error, address)
+    }
+
+  override def hasNext: Boolean = text != null
+
+  /** Returns the next row. The row after it overwrites it. */
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    rowCount += 1
+    byteCount += text.length
+    val row = rows.row(text)
+    text = read()
+    row
+  }
+
+  override def close(): Unit = connection.abort()
+}
+
+private object CopyReader {
+
+  /**
+   * How long a task waits for its lock. A TRUNCATE that waits for the end of the copy holds up the tasks
+   * that begin after it, and the copy waits for those. So the copy ends after this time.
+   */
+  private val SecondsToLock = 10
+
+  private val LockNotAvailable = "55P03"
+
+  /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
+  private val LostSnapshot = Set("22023", "42704", "55000")
+}

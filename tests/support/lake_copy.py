@@ -1,0 +1,82 @@
+"""First copies of tables of a server, through Py4J."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from support.lake_catalog import LakeCatalog
+from support.source import SourceClient
+
+JavaObject = Any
+APPLICATION = "tests of the copy"
+
+
+class Copy:
+    """A copy that is open.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session that reads the rows.
+    copy : JavaObject
+        The copy in the JVM.
+    """
+
+    def __init__(self, spark: SparkSession, copy: JavaObject) -> None:
+        self._spark = spark
+        self.copy = copy
+        self.lsn: int = copy.lsn()
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows of the table."""
+        return DataFrame(self.copy.rows(self._spark._jsparkSession), self._spark)
+
+
+@contextmanager
+def open_copy(
+    spark: SparkSession,
+    client: SourceClient,
+    publications: Sequence[str],
+    table: str,
+    types: Mapping[str, str] | None = None,
+    found: JavaObject | None = None,
+) -> Iterator[Copy]:
+    """Give a copy of a table and close it at the end.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session that reads the rows.
+    client : SourceClient
+        Who copies.
+    publications : sequence of str
+        The publications that send the table.
+    table : str
+        The name of the table.
+    types : mapping of str to str, optional
+        Types of columns, if they are not the default ones.
+    found : JavaObject, optional
+        The table as it was found in the catalog. It is looked for if it is not given.
+    """
+    catalog = LakeCatalog(client)
+    name = table if "." in table else f"public.{table}"
+    source = found if found is not None else catalog.tables(*publications)[name]
+    jvm = client.jvm
+    conversions = jvm.io.sparkpgoutput.types.ConversionOptions
+    defaults = [getattr(conversions, f"apply$default${number}")() for number in range(1, 6)]
+    copy = jvm.io.sparkpgoutput.lake.copy.TableCopy.open(
+        client.address,
+        APPLICATION,
+        client.seq(publications),
+        catalog.mirrored(source, types=types),
+        conversions(*defaults),
+    )
+    try:
+        yield Copy(spark, copy)
+    finally:
+        copy.close()

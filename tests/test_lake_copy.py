@@ -1,0 +1,385 @@
+"""The first copy of a table of a real server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from support.lake_catalog import LakeCatalog
+from support.lake_copy import APPLICATION, open_copy
+from support.postgres_binaries import NEWEST, VERSIONS
+from support.server_values import TYPES
+from support.servers import Connection, Server, wait_until
+from support.source import SourceClient, fails, source_client
+
+OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
+
+TABLES = """
+CREATE TABLE t (k int PRIMARY KEY, v text);
+INSERT INTO t VALUES (1, 'a'), (2, E'tab\\tline\\nback\\\\N'), (3, NULL), (4, '\\N'), (5, '');
+CREATE SCHEMA "order";
+CREATE TABLE "order"."Select ""x" (k int PRIMARY KEY, "from" text, "Ö 🐢" int);
+INSERT INTO "order"."Select ""x" VALUES (1, 'one', 10), (2, 'two', 20), (3, 'three', 30);
+CREATE TABLE wide (k int PRIMARY KEY, v text);
+INSERT INTO wide SELECT n, repeat('x', 900) FROM generate_series(1, 40000) AS n;
+CREATE TABLE root (k int PRIMARY KEY, v text) PARTITION BY RANGE (k);
+CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10);
+CREATE TABLE high (v text, gone int, k int NOT NULL);
+ALTER TABLE high DROP gone;
+ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20);
+INSERT INTO root VALUES (1, 'one'), (11, 'eleven');
+CREATE PUBLICATION p FOR TABLE t, wide, "order"."Select ""x";
+CREATE PUBLICATION roots FOR TABLE root WITH (publish_via_partition_root);
+CREATE PUBLICATION leaves FOR TABLE root;
+"""
+ALL = [(1, "a"), (2, "tab\tline\nback\\N"), (3, None), (4, "\\N"), (5, "")]
+
+
+@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(request.param) as server:
+        server.execute(TABLES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+    with source_client(spark, server) as client:
+        yield client
+
+
+def tuples(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in rows.collect())
+
+
+def test_all_rows_are_copied(spark: SparkSession, client: SourceClient) -> None:
+    with open_copy(spark, client, ["p"], "t") as copy:
+        assert copy.rows.schema.simpleString() == "struct<k:int,v:string>"
+        assert tuples(copy.rows) == ALL
+    with open_copy(spark, client, ["p"], 'order.Select "x') as copy:
+        assert tuples(copy.rows) == [(1, "one", 10), (2, "two", 20), (3, "three", 30)]
+
+
+def test_several_tasks_read_a_large_table(spark: SparkSession, client: SourceClient) -> None:
+    with open_copy(spark, client, ["p"], "wide") as copy:
+        rows = copy.rows
+        assert rows.rdd.getNumPartitions() == 2
+        assert [row[0] for row in rows.select("k").orderBy("k").collect()] == [*range(1, 40001)]
+        assert copy.copy.copiedRows() == 40000
+        assert copy.copy.copiedBytes() > 40000 * 900
+
+
+def test_row_filters_and_column_lists(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    if server.version < 15:
+        pytest.skip("new in 15")
+    server.execute("CREATE PUBLICATION filtered FOR TABLE t (k) WHERE (k > 1 AND k < 4)")
+    with open_copy(spark, client, ["filtered"], "t") as copy:
+        assert tuples(copy.rows) == [(2,), (3,)]
+
+
+def test_partitions_are_copied_as_they_are_published(
+    spark: SparkSession, client: SourceClient
+) -> None:
+    with open_copy(spark, client, ["roots"], "root") as copy:
+        assert tuples(copy.rows) == [(1, "one"), (11, "eleven")]
+    with open_copy(spark, client, ["leaves"], "high") as copy:
+        assert tuples(copy.rows) == [("eleven", 11)]
+
+
+def test_a_value_that_does_not_fit(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    server.execute(
+        "CREATE TABLE late (k int, d date); INSERT INTO late VALUES (1, 'infinity');"
+        "ALTER PUBLICATION p ADD TABLE late"
+    )
+    remedy = r"PGOUTPUT_INVALID_VALUE.*types.public.late.d=STRING"
+    with (
+        open_copy(spark, client, ["p"], "late") as copy,
+        pytest.raises(Exception, match=remedy),
+    ):
+        copy.rows.collect()
+    with open_copy(spark, client, ["p"], "late", {"public.late.d": "STRING"}) as copy:
+        assert tuples(copy.rows) == [(1, "infinity")]
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.lake)])
+def test_a_commit_is_in_the_copy_or_follows_it(
+    spark: SparkSession, server: Server, client: SourceClient, rounds: int
+) -> None:
+    server.execute(
+        "CREATE TABLE busy (k bigserial PRIMARY KEY, v int); CREATE PUBLICATION busy FOR TABLE busy"
+    )
+    server.execute("SELECT pg_create_logical_replication_slot('busy', 'pgoutput')")
+    copies = []
+    with writers(server, "INSERT INTO busy (v) VALUES (1)"):
+        for _ in range(rounds):
+            with open_copy(spark, client, ["busy"], "busy") as copy:
+                time.sleep(0.2)
+                copies.append((copy.lsn, {row[0] for row in copy.rows.collect()}))
+    commits = {
+        row["k"]: row["_commit_version"]
+        for row in changes(spark, server, "busy", "busy", "public.busy").collect()
+    }
+    lsns = sorted(lsn for lsn, _ in copies)
+    between = [lsn for lsn in commits.values() if lsns[0] <= lsn < lsns[-1]]
+    assert len(between) > rounds, "the writers have written nothing between the copies"
+    for lsn, keys in copies:
+        assert keys == {key for key, commit in commits.items() if commit < lsn}
+    server.execute("SELECT pg_drop_replication_slot('busy'); DROP TABLE busy")
+    server.execute("DROP PUBLICATION busy")
+
+
+def changes(
+    spark: SparkSession, server: Server, slot: str, publication: str, table: str, **options: str
+) -> DataFrame:
+    return (
+        spark.read.format("pgoutput")
+        .options(url=server.jdbc_url, user=server.user, password=server.password)
+        .options(slot=slot, publication=publication, table=table)
+        .options(**options)
+        .load()
+    )
+
+
+@contextmanager
+def writers(server: Server, statement: str, number: int = 3) -> Iterator[None]:
+    """Run a statement again and again, each time in a transaction of its own."""
+    done = threading.Event()
+
+    def write() -> None:
+        with server.connect() as connection:
+            while not done.is_set():
+                connection.execute(statement.encode())
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=write) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def while_open_waits(
+    server: Server, table: str, run: Callable[[Connection], object]
+) -> Iterator[threading.Thread]:
+    """Do something after a copy has its snapshot, and before it has its lock."""
+    with server.connect() as locker:
+        locker.execute("BEGIN")
+        locker.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+
+        def act() -> None:
+            waiting = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walsender' AND"
+            wait_until(
+                lambda: server.execute(
+                    f"{waiting} {locker.info.backend_pid} = ANY (pg_blocking_pids(pid))"
+                )
+            )
+            run(locker)
+            locker.execute("COMMIT")
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        yield thread
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "statement", ["TRUNCATE moved", "CLUSTER moved USING moved_pkey", "DELETE FROM moved"]
+)
+def test_what_moves_rows_while_the_snapshot_is_made(
+    spark: SparkSession, server: Server, client: SourceClient, statement: str
+) -> None:
+    server.execute(
+        "CREATE TABLE IF NOT EXISTS moved (k int PRIMARY KEY); TRUNCATE moved;"
+        "INSERT INTO moved VALUES (1), (2)"
+    )
+    if not server.execute("SELECT FROM pg_publication WHERE pubname = 'moved'"):
+        server.execute("CREATE PUBLICATION moved FOR TABLE moved")
+    found = LakeCatalog(client).tables("moved")["public.moved"]
+
+    def change(locker: Connection) -> None:
+        locker.execute(statement.encode())
+        locker.execute("INSERT INTO moved VALUES (3)")
+
+    with (
+        while_open_waits(server, "moved", change),
+        open_copy(spark, client, ["moved"], "moved", found=found) as copy,
+    ):
+        rows = tuples(copy.rows)
+        # The DELETE moves no rows, so the snapshot from before it is good.
+        before, after = [(1,), (2,)], {"C": [(1,), (2,), (3,)], "T": [(3,)]}
+        assert rows == after.get(statement[0], before)
+
+
+@pytest.mark.parametrize(
+    "statement", ["ALTER k TYPE bigint", "ADD v int DEFAULT 3", "RENAME k TO l", "DROP x"]
+)
+def test_a_table_that_is_altered_before_the_copy(
+    spark: SparkSession, server: Server, client: SourceClient, statement: str
+) -> None:
+    server.execute(
+        "DROP TABLE IF EXISTS altered; CREATE TABLE altered (k int PRIMARY KEY, x int);"
+        "INSERT INTO altered VALUES (1)"
+    )
+    publications = server.execute("SELECT FROM pg_publication WHERE pubname = 'altered'")
+    verb = "ALTER PUBLICATION altered ADD" if publications else "CREATE PUBLICATION altered FOR"
+    server.execute(f"{verb} TABLE altered")
+    found = LakeCatalog(client).tables("altered")["public.altered"]
+
+    def alter(locker: Connection) -> None:
+        locker.execute(f"ALTER TABLE altered {statement}".encode())
+
+    with (
+        while_open_waits(server, "altered", alter),
+        fails("PGOUTPUT_TABLE_CHANGED", "altered before the copy"),
+        open_copy(spark, client, ["altered"], "altered", found=found),
+    ):
+        pass
+
+
+def test_what_would_move_rows_waits_for_the_copy(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    server.execute("CREATE TABLE held (k int); INSERT INTO held VALUES (1)")
+    server.execute("ALTER PUBLICATION p ADD TABLE held")
+    with open_copy(spark, client, ["p"], "held") as copy:
+        statements = ["TRUNCATE held", "VACUUM FULL held", "ALTER TABLE held ALTER k TYPE bigint"]
+        for statement in statements:
+            with pytest.raises(Exception, match="lock timeout"):
+                limited(server, statement)
+        server.execute("INSERT INTO held VALUES (2)")
+        assert tuples(copy.rows) == [(1,)]
+    limited(server, "TRUNCATE held")
+
+
+def limited(server: Server, statement: str) -> None:
+    """Run a statement that does not wait long for a lock."""
+    with server.connect() as connection:
+        connection.execute("SET lock_timeout = '50ms'")
+        connection.execute(statement.encode())
+
+
+def test_a_lost_snapshot_is_an_error_and_not_an_empty_table(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    with open_copy(spark, client, ["p"], "wide") as copy:
+        rows = copy.rows
+        holder = f"application_name = '{APPLICATION}' AND backend_type = 'walsender'"
+        server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {holder}")
+        wait_until(lambda: not server.execute(f"SELECT FROM pg_stat_activity WHERE {holder}"))
+        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*has ended"):
+            rows.collect()
+
+
+@pytest.mark.lake
+def test_the_copy_gives_way_to_what_waits_for_it(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    server.execute("CREATE TABLE wanted (k int); INSERT INTO wanted VALUES (1)")
+    server.execute("ALTER PUBLICATION p ADD TABLE wanted")
+    truncation = threading.Thread(target=lambda: server.execute("TRUNCATE wanted"))
+    with open_copy(spark, client, ["p"], "wanted") as copy:
+        truncation.start()
+        wait_until(lambda: server.execute("SELECT FROM pg_locks WHERE NOT granted"))
+        with pytest.raises(Exception, match=r"PGOUTPUT_COPY_INTERRUPTED.*gives way"):
+            copy.rows.collect()
+    truncation.join(10)
+    assert not truncation.is_alive()
+
+
+def test_a_role_with_limits_and_a_policy(spark: SparkSession, server: Server) -> None:
+    server.execute(
+        "CREATE ROLE short LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT (k, v) ON wide TO short;"
+        "ALTER ROLE short SET statement_timeout = '150ms'; ALTER ROLE short SET lock_timeout = 150;"
+        "ALTER ROLE short SET idle_in_transaction_session_timeout = 150;"
+        "ALTER ROLE short SET idle_session_timeout = 150"
+    )
+    if server.version >= 17:
+        server.execute("ALTER ROLE short SET transaction_timeout = 150")
+    with source_client(spark, server) as superuser:
+        found = LakeCatalog(superuser).tables("p")["public.wide"]
+    with source_client(spark, server, Server.database, "short", "x") as client:
+        client.sql.execute("SET idle_session_timeout = 0")
+        client.sql.execute("SET statement_timeout = 0")
+        with open_copy(spark, client, ["p"], "wide", found=found) as copy:
+            time.sleep(0.5)
+            assert copy.rows.selectExpr("count(v)").collect() == [(40000,)]
+        server.execute("ALTER TABLE wide ENABLE ROW LEVEL SECURITY")
+        try:
+            with (
+                fails("PGOUTPUT_CONNECTION", "row-level security policy"),
+                open_copy(spark, client, ["p"], "wide", found=found),
+            ):
+                pass
+        finally:
+            server.execute("ALTER TABLE wide DISABLE ROW LEVEL SECURITY")
+
+
+def test_each_type_is_copied_as_it_is_streamed(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    if server.version < NEWEST:
+        pytest.skip("the random values need the newest server")
+    server.execute("SELECT pg_create_logical_replication_slot('types', 'pgoutput')")
+    columns = [f"c{number} {kind.name}" for number, kind in enumerate(TYPES)]
+    values = [
+        " ".join(
+            [
+                "CASE n",
+                *(
+                    f"WHEN {place} THEN {literal(text)}::{kind.name}"
+                    for place, text in enumerate(kind.extremes)
+                ),
+                f"WHEN 50 THEN NULL ELSE ({kind.random})::{kind.name} END",
+            ]
+        )
+        for kind in TYPES
+    ]
+    server.execute(
+        f"CREATE TABLE types (k int PRIMARY KEY, {', '.join(columns)});"
+        "CREATE PUBLICATION types FOR TABLE types;"
+        f"INSERT INTO types SELECT n, {', '.join(values)} FROM generate_series(0, 100) n"
+    )
+    # The extremes do not fit all default types.
+    as_text = {f"c{number}": "STRING" for number in range(len(TYPES))}
+    with open_copy(spark, client, ["types"], "types", as_text) as copy:
+        schema = copy.rows.schema
+        streamed = (
+            spark.read.format("pgoutput")
+            .options(url=server.jdbc_url, user=server.user, password=server.password)
+            .options(slot="types", publication="types", tables="types")
+            .options(
+                schema=", ".join(
+                    f"{field.name} {field.dataType.simpleString()}" for field in schema
+                )
+            )
+            .load()
+        )
+        assert texts(copy.rows) == texts(streamed.select(*schema.fieldNames()))
+    server.execute("DELETE FROM types WHERE k < 50")
+    with open_copy(spark, client, ["types"], "types") as copy:
+        streamed = changes(spark, server, "types", "types", "types", mode="PERMISSIVE")
+        inserted = streamed.where("_change_type = 'insert' AND k >= 50")
+        assert texts(copy.rows) == texts(inserted.select(*copy.rows.schema.fieldNames()))
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def texts(rows: DataFrame) -> list[str]:
+    return [str(row) for row in rows.orderBy("k").collect()]
