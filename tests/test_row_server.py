@@ -15,17 +15,11 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput import functions as PF
 from spark_pgoutput.demo.server import PostgresServer
-from support.server_values import JSON, STRING, TYPES, ServerType, View
+from support.server_values import JSON, STRING, TYPES, USER_TYPES, ServerType, View
 
 # The first rows have the extremes.
 ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
 
-USER_TYPES = """
-CREATE TYPE mood AS ENUM ('sad', 'happy "quoted"', 'ök, {}');
-CREATE TYPE pair AS (a int, b text);
-CREATE DOMAIN posint AS int CHECK (VALUE > 0);
-CREATE TYPE floatrange AS RANGE (subtype = float8, multirange_type_name = floatmultirange);
-"""
 # The options declare them, because binary cells do not tell their types.
 DECLARED = {
     "mood": "enum",

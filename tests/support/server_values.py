@@ -195,6 +195,14 @@ TIMESTAMP_EXTREMES = [
     *("1969-12-31 23:59:59.999999", "1582-10-10 12:00", "2000-02-29 24:00:00", "1900-02-28"),
 ]
 
+# The types of TYPES that a server does not have from the start.
+USER_TYPES = """
+CREATE TYPE mood AS ENUM ('sad', 'happy "quoted"', 'ök, {}');
+CREATE TYPE pair AS (a int, b text);
+CREATE DOMAIN posint AS int CHECK (VALUE > 0);
+CREATE TYPE floatrange AS RANGE (subtype = float8, multirange_type_name = floatmultirange);
+"""
+
 TYPES = [
     ServerType("bool", ["t", "f"], "random() < 0.5", [View("BOOLEAN", "{}::STRING", "{}::text")]),
     ServerType("int2", ["-32768", "32767"], f"({INT4} >> 16)::int2", INTEGERS),

@@ -8,7 +8,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * The rows of a table or a partition that one task reads: those in some of its pages.
  *
  * @param firstPage
- *   the first page; None for all rows, if the table's access method has no pages
+ *   the first page; None for all rows, if the table has no pages or the role cannot read their numbers
  * @param endPage
  *   the page after the last one; None for all pages to the end
  */
@@ -64,7 +64,8 @@ private object CopyRange {
   private def size(connection: ServerConnection, file: Leaf): Size = connection
     .query(
       """SELECT pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
-        |  pg_table_size(c.oid) AS bytes, am.amname = 'heap' AS has_pages
+        |  pg_table_size(c.oid) AS bytes, am.amname = 'heap'
+        |    AND has_column_privilege(c.oid, 'ctid', 'SELECT') AS has_pages
         |FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid = ?::oid""".stripMargin,
       file.oid
     )(row => Size(row.getLong("pages"), row.getLong("bytes"), row.getBoolean("has_pages")))
