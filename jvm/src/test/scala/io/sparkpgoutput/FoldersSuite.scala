@@ -150,6 +150,20 @@ class FoldersSuite extends AnyFunSuite {
       "lake.table"
     ),
     "lake.target" -> Set("lake"),
+    "lake.apply" -> Set(
+      "errors",
+      "protocol",
+      "types",
+      "types.registry",
+      "rows",
+      "changes",
+      "changes.transactions",
+      "changes.rows",
+      "source.output",
+      "lake",
+      "lake.table",
+      "lake.target"
+    ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(
       "options",

@@ -27,7 +27,8 @@ object StreamMessages {
       oid: Long = Table,
       name: String = "t",
       namespace: String = "public",
-      xid: Long = 0
+      xid: Long = 0,
+      identity: Char = 'd'
   ): Array[Byte] = placed(
     xid,
     "RELATION",
@@ -35,7 +36,7 @@ object StreamMessages {
     "relation" -> Fields(
       "namespace" -> namespace,
       "name" -> name,
-      "replica_identity" -> "d",
+      "replica_identity" -> identity.toString,
       "columns" -> columns.map { column =>
         Fields(
           "key" -> column.isKey,

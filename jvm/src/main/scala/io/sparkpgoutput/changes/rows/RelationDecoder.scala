@@ -33,7 +33,8 @@ final class RelationDecoder(encoding: TextEncoding) {
           column.getBoolean(RelationColumnSchema.KEY),
           column.getLong(RelationColumnSchema.TYPE_ID)
         )
-      }
+      },
+      relation.getUTF8String(RelationSchema.REPLICA_IDENTITY).toString.head
     )
   }
 

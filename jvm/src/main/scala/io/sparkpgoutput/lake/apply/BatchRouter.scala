@@ -1,0 +1,148 @@
+package io.sparkpgoutput.lake.apply
+
+import scala.annotation.switch
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+
+import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
+import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, TextEncoding}
+
+/**
+ * Makes rows of [[ChangeFields]] of the messages of a batch, in order. The task that reads the batch
+ * runs it, so nothing is kept but the definitions of tables. A row is valid until the next one.
+ *
+ * @param messages
+ *   rows with the LSN of the commit, the ordinal in the transaction, and the message
+ * @param report
+ *   takes the statistics when all messages were read
+ */
+final class BatchRouter(
+    tables: Seq[RoutedTable],
+    messages: Iterator[InternalRow],
+    report: BatchStatistics => Unit
+) extends Iterator[InternalRow] {
+
+  private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
+  private val relations = new RelationDecoder(TextEncoding.Utf8)
+  private val types = mutable.LongMap.empty[Array[Byte]]
+  private val known: mutable.LongMap[TableRouter] =
+    mutable.LongMap.from(tables.zipWithIndex.map { case (table, number) =>
+      table.oid -> new TableRouter(table, number)
+    })
+  private val others = mutable.LongMap.empty[OtherTable]
+  private var transactions = 0L
+  private var position = -1L
+
+  /** The LSN and the time of the commit of the message. */
+  private var lsn = 0L
+  private var time = 0L
+  private var ordinal = 0L
+
+  private val row = new GenericInternalRow(ChangeFields.schema.length)
+
+  /** The table whose change has more rows, or null. */
+  private var pending: TableRouter = _
+  private var isDone = false
+
+  override def hasNext: Boolean = {
+    while ((pending == null || !pending.hasNext) && messages.hasNext) read(messages.next())
+    val found = pending != null && pending.hasNext
+    if (!found && !isDone) {
+      isDone = true
+      report(statistics)
+    }
+    found
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    pending.write(row)
+    row.update(ChangeFields.LSN, lsn)
+    row.update(ChangeFields.ORDINAL, ordinal)
+    row
+  }
+
+  private def read(input: InternalRow): Unit = {
+    position += 1
+    ordinal = input.getLong(BatchRouter.Ordinal)
+    val message = input.getBinary(BatchRouter.Message)
+    (message(0).toChar: @switch) match {
+      case Tag.Insert | Tag.Update | Tag.Delete => change(message)
+      case Tag.Begin                            => begin(message)
+      case Tag.Relation                         => define(message)
+      case Tag.Type     => types.update(BigEndian.int32(message, 1) & 0xffffffffL, message)
+      case Tag.Truncate => truncate(message)
+      case Tag.Commit | Tag.Origin | Tag.Message | Tag.StreamAbort => ()
+      case _ => throw ChangesError.notWhole("a message of a streamed transaction", position)
+    }
+  }
+
+  /** Begin: Int64 LSN of the commit; Int64 timestamp of the commit; Int32 xid. */
+  private def begin(message: Array[Byte]): Unit = {
+    lsn = BigEndian.int64(message, 1)
+    time = BigEndian.int64(message, 1 + 8) + PostgresEpoch.Micros
+    transactions += 1
+  }
+
+  private def define(message: Array[Byte]): Unit = {
+    val oid = BigEndian.int32(message, 1) & 0xffffffffL
+    val relation = relations.relation(SchemaMessage(oid, position, message, inStream = false))
+    val table = known.getOrNull(oid)
+    if (table == null) {
+      val changes = others.get(oid).fold(0L)(_.changes)
+      others.update(oid, OtherTable(relation.name, changes))
+    } else {
+      val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
+      table.define(relation, message, used)
+    }
+  }
+
+  private def change(message: Array[Byte]): Unit = {
+    decoder.read(position, message, OUTSIDE)
+    val table = tableOf(decoder.relationId)
+    if (table != null && !Lsn.isBelow(lsn, table.mark)) {
+      table.change(message, decoder, position, time)
+      pending = table
+    }
+  }
+
+  private def truncate(message: Array[Byte]): Unit = {
+    decoder.read(position, message, OUTSIDE)
+    decoder.relationIds.foreach { oid =>
+      val table = tableOf(oid)
+      if (table != null && !Lsn.isBelow(lsn, table.mark)) {
+        table.truncate(MessagePosition(lsn, ordinal), time)
+      }
+    }
+  }
+
+  /** The table with an oid; null if it is not the job's, and then the change is counted. */
+  private def tableOf(oid: Long): TableRouter = {
+    val table = known.getOrNull(oid)
+    if (table == null) {
+      val other = others.getOrElse(oid, throw ChangesError.unknownRelation(oid, position))
+      others.update(oid, other.copy(changes = other.changes + 1))
+    } else if (!table.isDefined) throw ChangesError.unknownRelation(oid, position)
+    table
+  }
+
+  private def statistics = BatchStatistics(
+    known.values.flatMap(_.statistics).map(table => table.oid -> table).toMap,
+    others.toMap.filter(_._2.changes > 0),
+    transactions,
+    time
+  )
+}
+
+object BatchRouter {
+
+  /** The columns of the messages. */
+  final val Ordinal = 0
+  final val Message = 1
+}

@@ -1,0 +1,114 @@
+package io.sparkpgoutput.lake.apply
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types._
+import org.apache.spark.storage.StorageLevel
+
+import io.sparkpgoutput.lake.target.TargetWrite
+
+/**
+ * The write of a table whose rows are told apart by all of their values. If a row has fewer copies
+ * than before, a MERGE deletes all of them and inserts those that are left.
+ */
+final class CountedWrite(batch: TableBatch) {
+  import FoldedColumns._
+
+  private val schema = batch.table.schema
+  private val columns = schema.indices.map(column)
+  private def cell(ordinal: Int) = s"k$ordinal"
+  private def there(ordinal: Int) = s"t$ordinal"
+
+  def plan(folded: DataFrame): PlannedWrite = {
+    val net = cut(counts(folded))
+    val came = copies(net.where(s"$Count > 0"))
+    if (batch.statistics.truncated.isDefined) {
+      val rows = if (batch.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
+      PlannedWrite(
+        TargetWrite.Overwrite(rows.selectExpr(batch.named: _*)),
+        if (batch.repairs) total(net.selectExpr(s"greatest(-$Count, 0)")) else 0
+      )
+    } else if (batch.statistics.deletes + batch.statistics.updates == 0) {
+      PlannedWrite(TargetWrite.Append(came.selectExpr(batch.named: _*)), 0)
+    } else merge(net, came)
+  }
+
+  private def merge(net: DataFrame, came: DataFrame): PlannedWrite = {
+    // How many copies are left; less than 0 if more went than there were.
+    val went = cut(found(net.where(s"$Count < 0")))
+    val enough = if (batch.repairs) went else went.where(s"if($Count >= 0, true, $raise)")
+    val left = copies(enough.where(s"$Count > 0"))
+    def op(rows: DataFrame, value: String) = rows.selectExpr(columns :+ s"'$value' AS $Op": _*)
+    val rows = op(came, RowOp.Insert)
+      .unionAll(op(left, RowOp.Insert))
+      .unionAll(op(enough, RowOp.Delete))
+    val same = schema.indices.map { ordinal =>
+      s"${comparable(s"t.${name(ordinal)}", ordinal)} <=> " +
+        comparable(s"s.${column(ordinal)}", ordinal)
+    }
+    val clauses = "WHEN MATCHED THEN DELETE\n" +
+      s"WHEN NOT MATCHED AND s.$Op = '${RowOp.Insert}' " +
+      s"THEN INSERT (${schema.indices.map(name).mkString(", ")}) " +
+      s"VALUES (${columns.map("s." + _).mkString(", ")})"
+    val condition = (s"s.$Op = '${RowOp.Delete}'" +: same).mkString(" AND ")
+    val repaired = if (batch.repairs) total(went.selectExpr(s"greatest(-$Count, 0)")) else 0
+    PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired)
+  }
+
+  private def name(ordinal: Int) = Drift.quote(batch.columnName(ordinal))
+
+  private def raise = Drift.raise(
+    Drift.Fewer,
+    schema.indices.map(ordinal => column(ordinal) -> batch.columnName(ordinal))
+  )
+
+  /** Adds up the counts of equal rows. */
+  private def counts(folded: DataFrame): DataFrame = {
+    val cells = schema.indices.map { ordinal =>
+      s"${comparable(column(ordinal), ordinal)} AS ${cell(ordinal)}"
+    }
+    grouped(folded.selectExpr(columns ++ cells :+ Count: _*), s"sum($Count)")
+      .where(s"$Count <> 0")
+  }
+
+  /** Adds the number of copies in the target to the count. */
+  private def found(went: DataFrame): DataFrame = {
+    val target = batch.base.get.selectExpr(schema.indices.map { ordinal =>
+      s"${comparable(name(ordinal), ordinal)} AS ${there(ordinal)}"
+    } :+ "true AS is_there": _*)
+    val same = schema.indices.map(ordinal => col(cell(ordinal)) <=> col(there(ordinal)))
+    grouped(went.join(target, same.reduce(_ && _), "left"), s"any_value($Count) + count(is_there)")
+  }
+
+  private def grouped(rows: DataFrame, count: String): DataFrame = {
+    val values = columns.map(name => any_value(col(name)).as(name))
+    val cells = schema.indices.map(ordinal => col(cell(ordinal)))
+    rows.groupBy(cells: _*).agg(expr(count).as(Count), values: _*)
+  }
+
+  /** As many rows as there are to be copies. */
+  private def copies(rows: DataFrame): DataFrame =
+    rows.selectExpr(columns :+ s"explode(sequence(1L, $Count))": _*).select(columns.map(col): _*)
+
+  private def total(counts: DataFrame): Long =
+    counts.toDF("n").selectExpr("coalesce(sum(n), 0L)").head().getLong(0)
+
+  private def cut(rows: DataFrame): DataFrame = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
+
+  /**
+   * The SQL of a value that SQL can compare, and that tells apart what PostgreSQL shows as two texts,
+   * such as 0 and -0.
+   */
+  private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
+    case FloatType | DoubleType             => s"CAST($value AS STRING)"
+    case dataType if isComparable(dataType) => value
+    case _                                  => s"to_json(struct($value AS v))"
+  }
+
+  private def isComparable(dataType: DataType): Boolean = dataType match {
+    case _: MapType | VariantType => false
+    case ArrayType(element, _)    => isComparable(element)
+    case struct: StructType       => struct.forall(field => isComparable(field.dataType))
+    case _                        => true
+  }
+}

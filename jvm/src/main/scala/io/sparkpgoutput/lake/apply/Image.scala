@@ -1,0 +1,34 @@
+package io.sparkpgoutput.lake.apply
+
+/**
+ * A row as a message has it.
+ *
+ * @param bytes
+ *   the bytes that have the message from `from` on
+ * @param definition
+ *   the number of the table's definition
+ * @param isOld
+ *   true for the old row of the message, false for its new row
+ * @param isWhole
+ *   true if a column whose value is not there is NULL; false if it keeps the value it had
+ */
+final class Image(
+    val bytes: Array[Byte],
+    val from: Int,
+    val definition: Int,
+    val isOld: Boolean,
+    val isWhole: Boolean
+)
+
+object Image {
+  def sent(change: ChangeView): Image =
+    // What is kept for long does not keep the other changes in the same array.
+    if (change.isWhole) new Image(change.bytes, change.messageFrom, change.definition, false, true)
+    else new Image(copy(change), 0, change.definition, isOld = false, isWhole = false)
+
+  def old(change: ChangeView): Image =
+    new Image(change.bytes, change.messageFrom, change.definition, isOld = true, isWhole = false)
+
+  private def copy(change: ChangeView) =
+    java.util.Arrays.copyOfRange(change.bytes, change.messageFrom, change.messageTo)
+}

@@ -1,0 +1,104 @@
+package io.sparkpgoutput.lake.apply
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.storage.StorageLevel
+
+/**
+ * The values that an update did not send as it gave a row another key. They are those of the row as it
+ * left the old key. That row can have come from another key in the same batch, and so on, so each
+ * round of joins doubles the number of moves that a row is followed back. What no message of the
+ * batch has is in the target, under the key that the row had first.
+ */
+final class MovedRows(batch: TableBatch) {
+  import FoldedColumns._
+  import batch.format.{key, unsent}
+
+  private def root(ordinal: Int) = s"k$ordinal"
+  private def cameHere = col(Born.head).isNotNull
+  private def isUnsent(ordinal: Int) = col(FoldedColumns.unsent(ordinal))
+
+  /** Returns the rows with the values that their updates did not send, and without positions. */
+  def resolve(rows: DataFrame): DataFrame = {
+    val kept = cut(rows)
+    val left = inTarget(followed(kept.where(col(Op) === RowOp.Left).select(leftColumns: _*)))
+    val known = renamed(left)
+    val joined = kept.where(col(Op) =!= RowOp.Left).join(known, cameFrom, "left")
+    joined.select(batch.table.schema.indices.map { ordinal =>
+      val value = col(column(ordinal))
+      (if (unsent.contains(ordinal))
+         when(cameHere && isUnsent(ordinal), col(before(column(ordinal)))).otherwise(value)
+       else value).as(column(ordinal))
+    } ++ Seq(col(Op)) ++ unsent.map { ordinal =>
+      (isUnsent(ordinal) && !cameHere).as(FoldedColumns.unsent(ordinal))
+    }: _*)
+  }
+
+  /** The rows that left: where, the values that can be unsent, the key, and where they came from. */
+  private def leftColumns: Seq[Column] = (Left ++ Born).map(col) ++
+    unsent.flatMap(ordinal => Seq(col(column(ordinal)), isUnsent(ordinal))) ++
+    key.map(ordinal => col(column(ordinal)).as(root(ordinal)))
+
+  private def before(name: String) = s"before_$name"
+
+  private def renamed(rows: DataFrame) = rows.toDF(rows.columns.map(before).toIndexedSeq: _*)
+
+  private def cameFrom: Column = Born
+    .zip(Left)
+    .map { case (born, left) => col(born) === col(before(left)) }
+    .reduce(_ && _)
+
+  /** Follows rows to where they had all values, or to where they were before the batch. */
+  private def followed(start: DataFrame): DataFrame = {
+    var rows = cut(start)
+    while (!rows.where(cameHere).isEmpty) {
+      val joined = rows.join(renamed(rows), cameFrom, "left")
+      val values = unsent.flatMap { ordinal =>
+        val value = column(ordinal)
+        val flag = FoldedColumns.unsent(ordinal)
+        Seq(
+          when(cameHere && col(flag), col(before(value))).otherwise(col(value)).as(value),
+          when(cameHere, col(flag) && col(before(flag))).otherwise(col(flag)).as(flag)
+        )
+      }
+      val roots = key.map(root).map { name =>
+        when(cameHere, col(before(name))).otherwise(col(name)).as(name)
+      }
+      val born = Born.map(name => col(before(name)).as(name))
+      rows = cut(joined.select(Left.map(col) ++ born ++ values ++ roots: _*))
+    }
+    rows
+  }
+
+  /** Takes from the target what no message has. A row that is not there is an error in any case. */
+  private def inTarget(rows: DataFrame): DataFrame = {
+    val missing = expr(
+      Drift.raise(Drift.Missing, key.map(ordinal => root(ordinal) -> batch.columnName(ordinal)))
+    )
+    val needed = unsent.map(isUnsent).reduce(_ || _)
+    val (joined, isThere) = batch.base match {
+      case None => (rows, lit(false))
+      case Some(base) =>
+        val there = base.select(
+          (key ++ unsent).map { ordinal =>
+            col(Drift.quote(batch.columnName(ordinal))).as(before(column(ordinal)))
+          } :+ lit(true).as("is_there"): _*
+        )
+        val sameKey = key.map(ordinal => col(root(ordinal)) === col(before(column(ordinal))))
+        (rows.join(there, sameKey.foldLeft(needed)(_ && _), "left"), col("is_there"))
+    }
+    val values = unsent.map { ordinal =>
+      val value = column(ordinal)
+      val found = if (batch.base.isEmpty) lit(null) else col(before(value))
+      when(!isUnsent(ordinal), col(value))
+        .when(isThere, found)
+        .otherwise(missing)
+        .cast(batch.table.schema(ordinal).dataType)
+        .as(value)
+    }
+    joined.select(Left.map(col) ++ values: _*)
+  }
+
+  /** Keeps rows on disk, without where they came from: a plan that is joined to itself doubles. */
+  private def cut(rows: DataFrame): DataFrame = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
+}

@@ -1,0 +1,24 @@
+package org.apache.spark.sql.pgoutput
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, SparkSession, classic}
+
+/**
+ * DataFrames and RDDs of Spark's internal rows. In this package because the DataFrame of an RDD of
+ * internal rows is `private[sql]`.
+ */
+object RowsOfRdd {
+
+  /** The rows of a DataFrame. A row is valid until the next one. */
+  def of(rows: DataFrame): RDD[InternalRow] =
+    rows.asInstanceOf[classic.Dataset[_]].queryExecution.toRdd
+
+  def toDataFrame(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
+    session.asInstanceOf[classic.SparkSession].internalCreateDataFrame(rows, schema)
+
+  /** A session with the settings, views and catalogs of another one, and settings of its own from now on. */
+  def cloneOf(session: SparkSession): SparkSession =
+    session.asInstanceOf[classic.SparkSession].cloneSession()
+}

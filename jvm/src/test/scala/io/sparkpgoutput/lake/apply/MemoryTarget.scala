@@ -1,0 +1,74 @@
+package io.sparkpgoutput.lake.apply
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.concurrent.TrieMap
+
+import org.apache.spark.sql.connector.catalog.{
+  Identifier,
+  InMemoryRowLevelOperationTableCatalog,
+  Table
+}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+import io.sparkpgoutput.lake.target._
+
+/** A catalog of Spark's own tests, whose tables all sessions share. Spark runs MERGE on them. */
+final class MemoryCatalog extends InMemoryRowLevelOperationTableCatalog {
+  override protected val tables: java.util.Map[Identifier, Table] = MemoryCatalog.tables
+}
+
+object MemoryCatalog {
+  private val tables = new ConcurrentHashMap[Identifier, Table]
+}
+
+/** Tables in memory, with marks. */
+final class MemoryTarget(spark: SparkSession) extends Target {
+  spark.conf.set("spark.sql.catalog.memory", classOf[MemoryCatalog].getName)
+
+  val marks: TrieMap[String, Long] = TrieMap.empty
+
+  override def format: String = "memory"
+  override def sqlName(table: String): String = s"memory.ns.${Drift.quote(table)}"
+  override def exists(table: String): Boolean = tables().contains(table)
+  override def tables(): Seq[String] = marks.keys.toSeq
+  override def properties(table: String): Map[String, String] = Map.empty
+  override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
+  override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
+
+  override def read(session: SparkSession, table: String): DataFrame =
+    session.table(sqlName(table))
+
+  override def create(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      properties: Map[String, String]
+  ): Unit = {
+    spark.sql(s"CREATE TABLE ${sqlName(table)} (${schema.toDDL})")
+    marks.update(table, 0)
+  }
+
+  override def commit(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long
+  )(write: TargetWrite): Unit = {
+    write match {
+      case TargetWrite.Append(rows)    => rows.writeTo(sqlName(table)).append()
+      case TargetWrite.Overwrite(rows) =>
+        // The tables of the tests cannot be overwritten in one go.
+        session.sql(s"DELETE FROM ${sqlName(table)}")
+        rows.writeTo(sqlName(table)).append()
+      case TargetWrite.Merge(rows, condition, clauses) =>
+        rows.createOrReplaceTempView("merged_rows")
+        session.sql(
+          s"MERGE INTO ${sqlName(table)} AS t USING merged_rows AS s ON $condition $clauses"
+        )
+    }
+    marks.update(table, lsn)
+  }
+}
