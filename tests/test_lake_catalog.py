@@ -104,6 +104,10 @@ def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> N
     assert table.rowFilter().get() == "(v > (1)::numeric)"
     both = catalog.tables("small", "sevens")["public.keyed"]
     assert both.rowFilter().get() == "((k = 7)) OR ((v > (1)::numeric))"
+    # Each operation has the filters of the publications that publish it.
+    both = catalog.tables("small", "inserts")["public.keyed"]
+    assert both.rowFilter().isEmpty()
+    assert elements(both.unpublished()) == ["update", "delete"]
     # A publication without a filter sends all rows.
     assert catalog.tables("small", "plain")["public.keyed"].rowFilter().isEmpty()
 

@@ -315,19 +315,19 @@ def test_the_copy_gives_way_to_what_waits_for_it(
 def test_a_role_with_limits_and_a_policy(spark: SparkSession, server: Server) -> None:
     server.execute(
         "CREATE ROLE short LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT (k, v) ON wide TO short;"
-        "ALTER ROLE short SET statement_timeout = '150ms'; ALTER ROLE short SET lock_timeout = 150;"
-        "ALTER ROLE short SET idle_in_transaction_session_timeout = 150;"
-        "ALTER ROLE short SET idle_session_timeout = 150"
+        "ALTER ROLE short SET statement_timeout = '1s'; ALTER ROLE short SET lock_timeout = '1s';"
+        "ALTER ROLE short SET idle_in_transaction_session_timeout = '1s';"
+        "ALTER ROLE short SET idle_session_timeout = '1s'"
     )
     if server.version >= 17:
-        server.execute("ALTER ROLE short SET transaction_timeout = 150")
+        server.execute("ALTER ROLE short SET transaction_timeout = '1s'")
     with source_client(spark, server) as superuser:
         found = LakeCatalog(superuser).tables("p")["public.wide"]
     with source_client(spark, server, Server.database, "short", "x") as client:
         client.sql.execute("SET idle_session_timeout = 0")
         client.sql.execute("SET statement_timeout = 0")
         with open_copy(spark, client, ["p"], "wide", found=found) as copy:
-            time.sleep(0.5)
+            time.sleep(1.5)
             assert copy.rows.selectExpr("count(v)").collect() == [(40000,)]
         server.execute("ALTER TABLE wide ENABLE ROW LEVEL SECURITY")
         try:

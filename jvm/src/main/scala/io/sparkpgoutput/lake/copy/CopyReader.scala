@@ -20,7 +20,9 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   import settings.{address, table}
 
   private val rows = new CopyRows(table, settings.options)
-  private val connection: ServerConnection = Connections.open(address, settings.applicationName)
+  private val connection: ServerConnection = ConnectionError.explaining(address) {
+    CopySession.unlimited(Connections.open(address, settings.applicationName))
+  }
   private val copy: CopyOut = ConnectionError.explaining(address) {
     try start()
     catch {
@@ -30,8 +32,9 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     }
   }
 
-  /** The row that comes next; null at the end. */
-  private var text = read()
+  /** The row that comes next if it is read already; null at the end. */
+  private var text: Array[Byte] = _
+  private var isRead = false
   private var rowCount = 0L
   private var byteCount = 0L
 
@@ -40,7 +43,6 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   def readBytes: Long = byteCount
 
   private def start(): CopyOut = {
-    CopySession.set(connection)
     connection.execute(s"SET lock_timeout = '$SecondsToLock s'")
     CopySession.begin(connection)
     try connection.execute(s"SET TRANSACTION SNAPSHOT '${settings.snapshot}'")
@@ -77,16 +79,21 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
       case error: SQLException => throw ConnectionError.of(error, address)
     }
 
-  override def hasNext: Boolean = text != null
+  override def hasNext: Boolean = {
+    if (!isRead) {
+      text = read()
+      isRead = true
+    }
+    text != null
+  }
 
-  /** Returns the next row. The row after it overwrites it. */
+  /** Returns the next row, which the one after it overwrites. */
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
     rowCount += 1
     byteCount += text.length
-    val row = rows.row(text)
-    text = read()
-    row
+    isRead = false
+    rows.row(text)
   }
 
   override def close(): Unit = connection.abort()

@@ -19,10 +19,16 @@ private object CopySession {
       limits.mkString("('", "', '", "')")
 
   /** Takes away all limits of time, and makes a policy an error in place of fewer rows. */
-  def set(connection: ServerConnection): Unit = {
-    connection.query(NoLimits)(_ => ())
-    connection.execute("SET row_security = off")
-  }
+  def unlimited[T <: ServerConnection](connection: T): T =
+    try {
+      connection.query(NoLimits)(_ => ())
+      connection.execute("SET row_security = off")
+      connection
+    } catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
 
   /**
    * Begins a transaction, whose rows are those of its snapshot. With CREATE_REPLICATION_SLOT, it has

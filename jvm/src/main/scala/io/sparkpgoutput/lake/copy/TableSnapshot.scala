@@ -74,12 +74,12 @@ private object TableSnapshot {
       publications: Seq[String],
       kept: SourceTable
   ): Option[TableSnapshot] = {
-    val connection = Connections.openReplication(address, applicationName)
-    val watcher = Connections.open(address, applicationName)
+    val connection =
+      CopySession.unlimited(Connections.openReplication(address, applicationName))
+    val watcher = CopySession.unlimited(Connections.open(address, applicationName))
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"
       val lsn = ServerWait.watched(address, connection, what) {
-        CopySession.set(connection)
         CopySession.begin(connection)
         val lsn = createSlot(address, connection)
         kept.files.foreach { file =>

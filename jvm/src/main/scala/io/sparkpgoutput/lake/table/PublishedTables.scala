@@ -61,7 +61,7 @@ object PublishedTables {
         others.map(_.column.number),
         if (key.forall(name => ownColumns.exists(_.name == name))) key else Nil,
         table.identity,
-        SourceTable.Operations.filter(operation => sent.exists(_.publish.contains(operation))),
+        SourceTable.Operations.filter(isPublished(_, sent)),
         filter(sent.map(_.rowFilter)),
         table.fileNode,
         table.isPartitioned,
@@ -136,6 +136,16 @@ object PublishedTables {
       val conditions = filters.flatten.distinct
       if (conditions.length == 1) conditions.head else conditions.mkString("(", ") OR (", ")")
     }
+
+  /**
+   * Tells whether an operation is sent for all rows of the table. Each operation has the filters of the
+   * publications that publish it.
+   */
+  private def isPublished(operation: String, sent: Seq[Published]): Boolean = {
+    val publishing = sent.filter(_.publish.contains(operation))
+    publishing.nonEmpty && (operation == "truncate" ||
+      filter(publishing.map(_.rowFilter)) == filter(sent.map(_.rowFilter)))
+  }
 
   /** Returns the partitions that hold the rows of partitioned tables. */
   private def partitions(
