@@ -149,7 +149,7 @@ class FoldersSuite extends AnyFunSuite {
       "lake",
       "lake.table"
     ),
-    "lake.target" -> Set("lake"),
+    "lake.target" -> Set("errors", "protocol", "changes", "lake"),
     "lake.apply" -> Set(
       "errors",
       "protocol",

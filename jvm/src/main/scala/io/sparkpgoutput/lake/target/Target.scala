@@ -17,6 +17,9 @@ trait Target {
 
   def exists(table: String): Boolean
 
+  /** Returns why a table cannot have a name, or None if it can. */
+  def nameProblem(name: String): Option[String] = None
+
   /** The tables of the namespace. */
   def tables(): Seq[String]
 
@@ -26,10 +29,13 @@ trait Target {
   def properties(table: String): Map[String, String]
 
   /**
-   * Makes an empty table.
+   * Makes an empty table, and the namespace if it is missing. The columns get the types that
+   * [[TargetTypes]] gives.
    *
    * @param key
    *   the columns by which rows are found, for clustering
+   * @param properties
+   *   properties of the table, which win over those that make MERGE cheap
    */
   def create(
       table: String,
@@ -38,10 +44,17 @@ trait Target {
       properties: Map[String, String]
   ): Unit
 
-  /** Adds, renames or widens columns, in one commit each. */
+  /** Adds, renames or widens columns, in one commit each. What is there already is left out. */
   def alter(table: String, changes: Seq[ColumnChange]): Unit
 
-  /** Reads the mark of a table; None if the table has none of this name. */
+  /**
+   * Reads the mark of a table.
+   *
+   * @return
+   *   None if no commit has written a mark of this name
+   * @throws LakeException
+   *   if the rows are older than the mark, because of a RESTORE or a rollback
+   */
   def mark(table: String, name: MarkName): Option[Long]
 
   /**
@@ -52,6 +65,10 @@ trait Target {
    * @param expected
    *   the mark that the table has. If it has another one when the commit is made, another job writes
    *   the table, and this is an error.
+   * @throws CommitConflict
+   *   if somebody else wrote the table, for example a compaction, and the mark is still the one expected
+   * @throws LakeException
+   *   if another process of the job wrote the table. Nothing of this commit is in it.
    */
   def commit(
       session: SparkSession,

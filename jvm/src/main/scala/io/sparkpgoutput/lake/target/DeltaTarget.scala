@@ -1,0 +1,127 @@
+package io.sparkpgoutput.lake.target
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.delta.catalog.DeltaTableV2
+import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
+import org.apache.spark.sql.pgoutput.WriteCommands
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{SparkSession, functions}
+
+/**
+ * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
+ * is the LSN. Delta writes it in the commit of the rows, and keeps it through compactions and VACUUM.
+ *
+ * RESTORE keeps it too, although the rows go back. So each commit also has the mark in `userMetadata`,
+ * and no RESTORE may stand behind it in the table's history.
+ */
+final class DeltaTarget(session: SparkSession, place: TablePlace)
+    extends TableCommands(session, TableFormat.Delta, place) {
+  import DeltaTarget._
+
+  /** The version of each table up to which no RESTORE stands behind the last mark. */
+  private val checked = new ConcurrentHashMap[String, Long]
+
+  def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
+
+  def mark(table: String, name: MarkName): Option[Long] = mark(table, snapshot(table), name)
+
+  protected def refresh(table: String): Unit = snapshot(table)
+
+  protected def defaults(schema: StructType): Map[String, String] = Map(
+    "delta.columnMapping.mode" -> "name",
+    "delta.enableDeletionVectors" -> "true",
+    "delta.enableTypeWidening" -> "true"
+  )
+
+  /**
+   * Delta clusters by up to four columns that have statistics, which the first 32 have. Not in CREATE
+   * TABLE, where Delta's parser miscounts characters behind an emoji.
+   */
+  protected def layout(schema: StructType, key: Seq[String]): Option[String] = {
+    val columns = key.filter(name => schema.take(Indexed).exists(hasStatistics(_, name)))
+    Option.when(columns.nonEmpty)(
+      s"CLUSTER BY (${columns.take(MostClustered).map(TablePlace.quoted(_)).mkString(", ")})"
+    )
+  }
+
+  protected def write(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long,
+      write: TargetWrite
+  ): Unit = {
+    val check = new FirstTransactionCheck(transaction => {
+      // This also makes Delta refuse the commit if another one with such a mark comes before.
+      transaction.txnVersion(name.toString)
+      val found = mark(table, transaction.snapshot, name)
+      if (found != expected) throw TargetError.otherJob(sqlName(table), expected, found)
+    })
+    val settings = Map(
+      "spark.databricks.delta.write.txnAppId" -> name.toString,
+      "spark.databricks.delta.write.txnVersion" -> lsn.toString,
+      "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
+    )
+    settings.foreach { case (key, value) => session.conf.set(key, value) }
+    try check.run {
+        write match {
+          case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
+          case TargetWrite.Overwrite(rows) =>
+            rows.writeTo(sqlName(table)).overwrite(functions.lit(true))
+          case TargetWrite.Merge(rows, condition, clauses) =>
+            val target = WriteCommands.Named(place.parts(table))
+            WriteCommands.merge(session, target, rows, condition, clauses)
+        }
+      }
+    finally settings.keys.foreach(session.conf.unset)
+  }
+
+  private def mark(table: String, snapshot: Snapshot, name: MarkName): Option[Long] = {
+    val found = snapshot.transactions.get(name.toString)
+    if (found.nonEmpty && !Option(checked.get(table)).contains(snapshot.version)) {
+      checkHistory(table, snapshot, comment(name, found.get))
+      checked.put(table, snapshot.version)
+    }
+    found
+  }
+
+  /** Goes back in the history from the newest commit to the last one of ours. */
+  private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit = {
+    val history = snapshot.deltaLog.history
+    val commits = Iterator
+      .iterate(snapshot.version)(_ - HistoryPage).takeWhile(_ >= 0)
+      .flatMap(end => history.getHistory(math.max(end - HistoryPage + 1, 0), Some(end), None))
+    commits.takeWhile(!_.userMetadata.contains(ours)).find(_.operation == "RESTORE").foreach(_ =>
+      throw TargetError.restored(sqlName(table), "a RESTORE")
+    )
+  }
+
+  private def snapshot(table: String): Snapshot = place match {
+    case catalog: CatalogPlace => catalog.load(table) match {
+        case loaded: DeltaTableV2 => loaded.deltaLog.update(false, None, loaded.catalogTable)
+        case _ => throw TargetError.format(s"The table ${sqlName(table)} is not a table of Delta.")
+      }
+    case folder: FolderPlace => DeltaLog.forTable(session, folder.path(table)).update()
+  }
+}
+
+object DeltaTarget {
+
+  /** `delta.dataSkippingNumIndexedCols` */
+  final private val Indexed = 32
+
+  final private val MostClustered = 4
+
+  final private val HistoryPage = 50
+
+  private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
+
+  // `SkippingEligibleDataType`
+  private def hasStatistics(field: StructField, name: String) = field.name == name &&
+    (field.dataType match {
+      case _: NumericType | DateType | TimestampType | TimestampNTZType | _: StringType => true
+      case _                                                                            => false
+    })
+}

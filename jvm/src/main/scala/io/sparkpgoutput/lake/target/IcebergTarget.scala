@@ -1,0 +1,88 @@
+package io.sparkpgoutput.lake.target
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.iceberg.spark.source.SparkTable
+import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.WriteCommands
+import org.apache.spark.sql.types.{StructType, VariantType}
+
+/** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
+final class IcebergTarget(session: SparkSession, place: CatalogPlace)
+    extends TableCommands(session, TableFormat.Iceberg, place) {
+  import IcebergTarget._
+
+  def properties(table: String): Map[String, String] =
+    operations(table).current.properties.asScala.toMap
+
+  def mark(table: String, name: MarkName): Option[Long] =
+    IcebergMark.read(operations(table).current, sqlName(table), name)
+
+  protected def refresh(table: String): Unit = load(table).refresh()
+
+  protected def defaults(schema: StructType): Map[String, String] = {
+    val version = if (TargetTypes.exists(schema)(_ == VariantType)) "3" else "2"
+    val modes = Seq("merge", "update", "delete").map(command =>
+      s"write.$command.mode" -> "merge-on-read"
+    )
+    Map(
+      "format-version" -> version,
+      "write.metadata.delete-after-commit.enabled" -> "true"
+    ) ++ modes
+  }
+
+  protected def layout(schema: StructType, key: Seq[String]): Option[String] = None
+
+  protected def write(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long,
+      write: TargetWrite
+  ): Unit = {
+    val marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
+    val marked = new BaseTable(marking, load(table).name)
+    val target = WriteCommands.Loaded(sparkTable(marked), place.catalog)
+    val summary = s"spark.sql.iceberg.snapshot-property.$name"
+    session.conf.set(summary, lsn.toString)
+    try write match {
+        case TargetWrite.Append(rows)    => WriteCommands.append(session, target, rows)
+        case TargetWrite.Overwrite(rows) => WriteCommands.overwrite(session, target, rows)
+        case TargetWrite.Merge(rows, condition, clauses) =>
+          WriteCommands.merge(session, target, rows, condition, clauses)
+      }
+    finally session.conf.unset(summary)
+    // A MERGE that changes nothing makes no snapshot.
+    if (!marking.hasCommitted) marked.newFastAppend().set(name.toString, lsn.toString).commit()
+  }
+
+  private def load(table: String): Table = place.load(table) match {
+    case loaded: SparkTable => loaded.table
+    case _ => throw TargetError.format(s"The table ${sqlName(table)} is not a table of Iceberg.")
+  }
+
+  /** Returns what reads and writes the table's metadata, after it has read them. */
+  private def operations(table: String): TableOperations = load(table) match {
+    case loaded: HasTableOperations =>
+      val operations = loaded.operations
+      operations.refresh()
+      operations
+    case loaded => throw TargetError.format(s"The table ${loaded.name} cannot be written.")
+  }
+}
+
+object IcebergTarget {
+
+  /** The constructor has another parameter for Spark 4.0: whether to refresh the table. */
+  private def sparkTable(table: Table): SparkTable = {
+    val constructors = classOf[SparkTable].getConstructors
+    val made = constructors.find(_.getParameterCount == 1).map(_.newInstance(table)).orElse(
+      constructors
+        .find(_.getParameterTypes.toSeq == Seq(classOf[Table], classOf[Boolean]))
+        .map(_.newInstance(table, false))
+    )
+    made.get.asInstanceOf[SparkTable]
+  }
+}

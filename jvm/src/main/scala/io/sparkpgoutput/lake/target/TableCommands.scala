@@ -1,0 +1,141 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/** What a target does by SQL, in the same way for both formats. */
+abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
+    extends Target {
+  import TableCommands._
+
+  final def format: String = tableFormat.name
+
+  final def sqlName(table: String): String = place.sqlName(table)
+
+  final def exists(table: String): Boolean = place.exists(table)
+
+  final def tables(): Seq[String] = place.tables()
+
+  final override def nameProblem(name: String): Option[String] = place.nameProblem(name)
+
+  final def read(session: SparkSession, table: String): DataFrame = {
+    refresh(table)
+    session.table(sqlName(table))
+  }
+
+  /** Lets the next query see what others committed. */
+  protected def refresh(table: String): Unit
+
+  /** The properties that each table gets if the user gives no other values. */
+  protected def defaults(schema: StructType): Map[String, String]
+
+  /** What follows ALTER TABLE to arrange an empty table by its key. */
+  protected def layout(schema: StructType, key: Seq[String]): Option[String]
+
+  final def create(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      properties: Map[String, String]
+  ): Unit = {
+    val columns = TargetTypes.of(format, table, schema, key)
+    val all = (defaults(columns) ++ properties).toSeq.sorted.map { case (name, value) =>
+      s"${text(name)} = ${text(value)}"
+    }
+    place.make()
+    session.sql(
+      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
+        s"TBLPROPERTIES (${all.mkString(", ")})"
+    )
+    layout(columns, key).foreach(layout => session.sql(s"ALTER TABLE ${sqlName(table)} $layout"))
+  }
+
+  /** A change that is there already is left out, so that a change that was interrupted can be repeated. */
+  final def alter(table: String, changes: Seq[ColumnChange]): Unit = changes.foreach { change =>
+    refresh(table)
+    val columns = session.table(sqlName(table)).schema
+    def has(name: String) = columns.exists(_.name.equalsIgnoreCase(name))
+    val command = change match {
+      case ColumnChange.Add(name, dataType) =>
+        val added = TargetTypes.of(format, table, new StructType().add(name, dataType), Nil)
+        Option.when(!has(name))(s"ADD COLUMNS (${column(added.head)})")
+      case ColumnChange.Rename(from, to) =>
+        Option.when(has(from))(
+          s"RENAME COLUMN ${TablePlace.quoted(from)} TO ${TablePlace.quoted(to)}"
+        )
+      case ColumnChange.Widen(name, dataType) =>
+        val wider = TargetTypes.of(format, table, new StructType().add(name, dataType), Nil).head
+        Option.when(columns.find(_.name.equalsIgnoreCase(name)).forall(_.dataType != wider.dataType))(
+          s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
+        )
+    }
+    command.foreach(command => session.sql(s"ALTER TABLE ${sqlName(table)} $command"))
+  }
+
+  /** Writes with the mark. */
+  protected def write(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long,
+      write: TargetWrite
+  ): Unit
+
+  final def commit(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      expected: Option[Long],
+      lsn: Long
+  )(rows: TargetWrite): Unit = {
+    try write(session, table, name, expected, lsn, rows)
+    catch {
+      case problem: Exception =>
+        val found =
+          try mark(table, name)
+          catch { case another: Exception => problem.addSuppressed(another); throw problem }
+        // The catalog's answer can be lost after a commit.
+        if (!found.contains(lsn)) throw explained(table, expected, found, problem)
+    }
+    val found = mark(table, name)
+    if (!found.contains(lsn)) throw TargetError.otherJob(sqlName(table), expected, found)
+  }
+
+  private def explained(
+      table: String,
+      expected: Option[Long],
+      found: Option[Long],
+      problem: Exception
+  ): Exception =
+    if (found != expected) {
+      val error = TargetError.otherJob(sqlName(table), expected, found)
+      error.addSuppressed(problem)
+      error
+    } else if (causes(problem).exists(isConflict)) new CommitConflict(sqlName(table), problem)
+    else problem
+}
+
+object TableCommands {
+
+  /** The classes of errors of a commit at the same time. By name, because the JARs may be absent. */
+  private val Conflicts = Set(
+    "io.delta.exceptions.DeltaConcurrentModificationException",
+    "org.apache.spark.sql.delta.DeltaConcurrentModificationException",
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.ValidationException"
+  )
+
+  private def isConflict(problem: Throwable) =
+    Iterator.iterate[Class[_]](problem.getClass)(_.getSuperclass).takeWhile(_ != null)
+      .exists(of => Conflicts(of.getName))
+
+  private def causes(problem: Throwable) =
+    Iterator.iterate(problem)(_.getCause).takeWhile(_ != null).take(20).toSeq
+
+  private def column(field: org.apache.spark.sql.types.StructField) =
+    s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"
+
+  private def text(value: String) =
+    s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
+}

@@ -1,0 +1,107 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.connector.catalog.{Identifier, SupportsNamespaces, Table, TableCatalog}
+import org.apache.spark.sql.{SparkSession, classic}
+
+/** Where the tables of a target are. */
+sealed trait TablePlace {
+
+  /** The parts of a table's name in SQL. */
+  def parts(table: String): Seq[String]
+
+  final def sqlName(table: String): String = TablePlace.quoted(parts(table): _*)
+
+  def exists(table: String): Boolean
+
+  def tables(): Seq[String]
+
+  /** Makes what tables are made in. */
+  def make(): Unit
+
+  /** Returns why a table cannot have a name. */
+  def nameProblem(name: String): Option[String]
+}
+
+object TablePlace {
+
+  /** Returns a name for SQL. */
+  def quoted(parts: String*): String =
+    parts.map(part => s"`${part.replace("`", "``")}`").mkString(".")
+}
+
+/** A namespace of a catalog. */
+final class CatalogPlace(session: SparkSession, catalogName: String, namespace: Seq[String])
+    extends TablePlace {
+
+  val catalog: TableCatalog = CatalogPlace.catalog(session, catalogName).asInstanceOf[TableCatalog]
+
+  def parts(table: String): Seq[String] = catalogName +: namespace :+ table
+
+  def load(table: String): Table = catalog.loadTable(identifier(table))
+
+  def exists(table: String): Boolean = catalog.tableExists(identifier(table))
+
+  def tables(): Seq[String] =
+    if (lacksNamespace) Nil else catalog.listTables(namespace.toArray).map(_.name).toSeq
+
+  def make(): Unit =
+    if (lacksNamespace) session.sql(
+      s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
+    )
+
+  private def lacksNamespace = catalog match {
+    case namespaces: SupportsNamespaces => !namespaces.namespaceExists(namespace.toArray)
+    case _                              => false
+  }
+
+  // `SessionCatalog.validateName`. A table of Iceberg has a folder of its name.
+  def nameProblem(name: String): Option[String] =
+    if (catalogName == CatalogPlace.SessionCatalog)
+      Option.when(!name.matches("[A-Za-z0-9_]+"))(
+        s"The catalog $catalogName takes only letters, digits and _."
+      )
+    else
+      Option.when(name.isEmpty || name.contains('/'))("A name cannot be empty, and cannot have a /.")
+
+  private def identifier(table: String) = Identifier.of(namespace.toArray, table)
+}
+
+object CatalogPlace {
+  val SessionCatalog = "spark_catalog"
+
+  /** Returns a catalog of the session by its name. */
+  def catalog(session: SparkSession, name: String): Any =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager.catalog(name)
+}
+
+/** A folder with a folder for each table. */
+final class FolderPlace(session: SparkSession, folder: String) extends TablePlace {
+  private val configuration = session.sessionState.newHadoopConf()
+  private val files = new Path(folder).getFileSystem(configuration)
+  private val root = files.makeQualified(new Path(folder))
+
+  def path(table: String): Path = new Path(root, table)
+
+  def parts(table: String): Seq[String] = Seq(TableFormat.Delta.name, path(table).toString)
+
+  def exists(table: String): Boolean = files.exists(new Path(path(table), FolderPlace.Log))
+
+  def tables(): Seq[String] =
+    if (!files.exists(root)) Nil
+    else files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName).filter(exists).toSeq
+
+  def make(): Unit = files.mkdirs(root)
+
+  def nameProblem(name: String): Option[String] =
+    Option.when(name.isEmpty || name.exists(char => "/\\:".contains(char) || char.isControl) || name.startsWith("."))(
+      "A folder's name cannot be empty, begin with a point, or have one of / \\ : in it."
+    )
+}
+
+object FolderPlace {
+  final private val Log = "_delta_log"
+
+  /** Returns whether a target is a folder and not a namespace. */
+  def isFolder(target: String): Boolean = target.contains('/')
+}

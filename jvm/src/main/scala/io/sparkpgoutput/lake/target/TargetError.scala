@@ -1,0 +1,49 @@
+package io.sparkpgoutput.lake.target
+
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.protocol.Lsn
+
+/**
+ * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
+ * the commit is in the table, and it can be tried again.
+ */
+final class CommitConflict(table: String, reason: Throwable)
+    extends PgOutputException(
+      "PGOUTPUT_COMMIT_CONFLICT",
+      "40001",
+      s"The table $table was written by somebody else at the same time, for example by a compaction: " +
+        s"${reason.getMessage}"
+    ) {
+  initCause(reason)
+}
+
+/** The errors of tables in Delta and Iceberg. */
+object TargetError {
+
+  def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
+    def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
+    new LakeException(
+      "PGOUTPUT_OTHER_JOB",
+      "55006",
+      s"The table $table has ${shown(found)} and had ${shown(expected)} before, so another process " +
+        "of the job writes it. This process has changed nothing since then. Stop one of the two."
+    )
+  }
+
+  def restored(table: String, how: String): LakeException = new LakeException(
+    "PGOUTPUT_MARK_LOST",
+    "55000",
+    s"The table $table has older rows than its mark says, because of $how. To copy again, remove the " +
+      "tables of the job, its table _spark_pgoutput, the checkpoint and the slot, and start the job."
+  )
+
+  def format(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_FORMAT", "0A000", problem)
+
+  def name(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_NAME", "42602", problem)
+
+  def columnType(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_TYPE", "42804", problem)
+}

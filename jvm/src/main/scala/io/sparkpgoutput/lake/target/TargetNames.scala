@@ -1,0 +1,106 @@
+package io.sparkpgoutput.lake.target
+
+import java.util.Locale
+
+import io.sparkpgoutput.changes.{TableName, TablePattern}
+
+/** The names that tables have in the target. Names that differ only in case are the same. */
+object TargetNames {
+
+  /** The table of the job's own state. */
+  val Reserved = "_spark_pgoutput"
+
+  final private val PublicNamespace = "public"
+
+  /**
+   * Works out the names of all tables.
+   *
+   * @param template
+   *   a text with `{table}` and perhaps `{schema}`. By default, a table of the schema public keeps its
+   *   name, and another one is `{schema}_{table}`.
+   * @param names
+   *   the names of single tables. A key is `schema.table`, or `table` for a table of public; SQL's
+   *   quotes are possible.
+   * @param problem
+   *   why the target cannot have a name
+   * @throws LakeException
+   *   if two tables get the same name, or if a table gets one that cannot be
+   */
+  def of(
+      tables: Seq[TableName],
+      template: Option[String],
+      names: Map[String, String],
+      problem: String => Option[String] = _ => None
+  ): Map[TableName, String] = {
+    val named = tables.map(table => table -> name(table, template, names))
+    named.foreach { case (table, name) =>
+      val reserved = Option.when(folded(name) == Reserved)("The job keeps its own state there.")
+      reserved.orElse(problem(name)).foreach { problem =>
+        throw TargetError.name(
+          s"The table $table cannot be '$name' in the target. $problem Give it another name: " +
+            entry(table, name, tables)
+        )
+      }
+    }
+    collision(named).foreach { case (one, other, name) =>
+      throw TargetError.name(
+        s"The tables $one and $other would both be '$name' in the target. Give one of them another " +
+          s"name: ${entry(other, s"${other.namespace}_${other.name}", tables)}"
+      )
+    }
+    named.toMap
+  }
+
+  /** Checks the columns of a table, which PostgreSQL tells apart by their case. */
+  def checkColumns(table: TableName, columns: Seq[String]): Unit =
+    collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
+      throw TargetError.name(
+        s"The columns '$one' and '$other' of the table $table differ only in case, and the target has " +
+          "one column for both. Rename one of them, or leave it out with a column list of the publication."
+      )
+    }
+
+  private def name(table: TableName, template: Option[String], names: Map[String, String]) =
+    names.collectFirst { case (key, name) if isKey(key, table) => name }.getOrElse(
+      template.getOrElse(
+        if (table.namespace == PublicNamespace) "{table}" else "{schema}_{table}"
+      ) match {
+        // At once, because a name can have braces too.
+        case pattern =>
+          """\{(schema|table)\}""".r.replaceAllIn(
+            pattern,
+            found =>
+              scala.util.matching.Regex.quoteReplacement(
+                if (found.group(1) == "schema") table.namespace else table.name
+              )
+          )
+      }
+    )
+
+  private def isKey(key: String, table: TableName) =
+    key == table.toString ||
+      key == table.name && table.namespace == PublicNamespace ||
+      TablePattern.parse(key).exists {
+        case Seq(TablePattern(namespace, Some(name))) => TableName(namespace, name) == table
+        case _                                        => false
+      }
+
+  /** The option that gives a table a name that every catalog takes, and that no other table has. */
+  private def entry(table: TableName, name: String, tables: Seq[TableName]) = {
+    val plain = name.replaceAll("[^A-Za-z0-9_]+", "_").replaceAll("^_+|_+$", "") match {
+      case ""   => "table"
+      case some => some
+    }
+    val taken = tables.map(table => folded(table.name)).toSet + Reserved
+    val free = Iterator.from(2).map(number => s"${plain}_$number").find(!taken(_)).get
+    s"names.$table=${if (taken(folded(plain))) free else plain}"
+  }
+
+  /** The first two that have the same name. */
+  private def collision[A](named: Seq[(A, String)]): Option[(A, A, String)] =
+    named.groupBy(named => folded(named._2)).values.collectFirst {
+      case (one, name) +: (other, _) +: _ => (one, other, name)
+    }
+
+  private def folded(name: String) = name.toLowerCase(Locale.ROOT)
+}

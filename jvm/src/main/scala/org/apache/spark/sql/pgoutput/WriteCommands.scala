@@ -1,0 +1,73 @@
+package org.apache.spark.sql.pgoutput
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.{DataFrame, SparkSession, classic}
+
+/**
+ * Commands that write to a table by its object or by its name, from rows without a view.
+ *
+ * A table that is given as an object is written through this object. It has no identifier in the plan,
+ * because Spark would load it anew by that.
+ */
+object WriteCommands {
+
+  /** A table in a command. */
+  sealed trait Written
+
+  /** A table that Spark looks up by its parts of a name. */
+  final case class Named(parts: Seq[String]) extends Written
+
+  /** The object that writes. */
+  final case class Loaded(table: Table, catalog: CatalogPlugin) extends Written
+
+  def append(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
+    run(session, AppendData.byName(relation(table), plan(rows)))
+
+  def overwrite(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
+    run(
+      session,
+      OverwriteByExpression.byName(relation(table), plan(rows), Literal.TrueLiteral)
+    )
+
+  /** Runs `MERGE INTO table AS t USING rows AS s ON condition clauses`. */
+  def merge(
+      session: SparkSession,
+      table: Written,
+      rows: DataFrame,
+      condition: String,
+      clauses: String
+  ): Unit = {
+    val command = s"MERGE INTO $Target AS t USING $Source AS s ON $condition $clauses"
+    val parsed = classicOf(session).sessionState.sqlParser.parsePlan(command)
+    run(
+      session,
+      parsed.transform {
+        case found: UnresolvedRelation if found.multipartIdentifier == Seq(Source) => plan(rows)
+        case found: UnresolvedRelation if found.multipartIdentifier == Seq(Target) =>
+          table match {
+            case Named(parts)   => found.copy(multipartIdentifier = parts)
+            case loaded: Loaded => relation(loaded)
+          }
+      }
+    )
+  }
+
+  // No table has such a name by chance.
+  final private val Target = "__spark_pgoutput_target"
+  final private val Source = "__spark_pgoutput_rows"
+
+  private def relation(table: Loaded) =
+    DataSourceV2Relation.create(table.table, Some(table.catalog), None)
+
+  private def plan(rows: DataFrame): LogicalPlan =
+    rows.asInstanceOf[classic.Dataset[_]].queryExecution.analyzed
+
+  private def run(session: SparkSession, command: LogicalPlan): Unit =
+    classic.Dataset.ofRows(classicOf(session), command)
+
+  private def classicOf(session: SparkSession) = session.asInstanceOf[classic.SparkSession]
+}

@@ -1,0 +1,109 @@
+"""The targets of the JVM, for tests in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame, SparkSession
+
+# Py4J sends a number as a Long only if it does not fit into an Integer.
+LSN = 1 << 32
+
+
+class LakeTarget:
+    """A target of a session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    name : str
+        A namespace or a folder.
+    table_format : str, optional
+        ``delta`` or ``iceberg``.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, table_format: str | None = None) -> None:
+        self.spark = spark
+        self.jvm: Any = spark._jvm  # Py4J's objects have no types
+        self.classes = self.jvm.io.sparkpgoutput.lake.target
+        self.target = self.classes.Targets.of(
+            spark._jsparkSession, name, self.jvm.scala.Option.apply(table_format)
+        )
+
+    def sql_name(self, table: str) -> str:
+        return str(self.target.sqlName(table))
+
+    def tables(self) -> list[str]:
+        return list(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(self.target.tables()))
+
+    def properties(self, table: str) -> dict[str, str]:
+        converters = self.jvm.scala.jdk.javaapi.CollectionConverters
+        return dict(converters.asJava(self.target.properties(table)))
+
+    def create(
+        self,
+        table: str,
+        schema: str,
+        key: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        struct = self.jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
+        self.target.create(table, struct, self._seq(key), self._map(properties or {}))
+
+    def alter(self, table: str, change: str, name: str, to: str) -> None:
+        """Make one change of the columns: Add, Rename or Widen."""
+        made = getattr(self.classes, f"ColumnChange${change}")
+        data_type = self.jvm.org.apache.spark.sql.types.DataType
+        to_argument = to if change == "Rename" else data_type.fromDDL(to)
+        self.target.alter(table, self._seq([made(name, to_argument)]))
+
+    def mark_name(self, job: str = "job", oid: int = LSN, generation: int = 0) -> JavaObject:
+        return self.classes.MarkName(job, oid, generation)
+
+    def mark(self, table: str) -> int | None:
+        found = self.target.mark(table, self.mark_name())
+        return int(found.get()) if found.isDefined() else None
+
+    def read(self, table: str) -> DataFrame:
+        return DataFrame(self.target.read(self.spark._jsparkSession, table), self.spark)
+
+    def append(self, table: str, rows: str, expected: int | None, lsn: int) -> None:
+        self._commit("Append", table, rows, expected, lsn)
+
+    def overwrite(self, table: str, rows: str, expected: int | None, lsn: int) -> None:
+        self._commit("Overwrite", table, rows, expected, lsn)
+
+    def merge(
+        self,
+        table: str,
+        rows: str,
+        expected: int | None,
+        lsn: int,
+        condition: str = "t.id = s.id",
+        clauses: str = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+    ) -> None:
+        self._commit("Merge", table, rows, expected, lsn, condition, clauses)
+
+    def _commit(
+        self, kind: str, table: str, rows: str, expected: int | None, lsn: int, *more: str
+    ) -> None:
+        session = self.spark._jsparkSession.cloneSession()
+        write = getattr(self.classes, f"TargetWrite${kind}")(session.sql(rows), *more)
+        mark = self.jvm.scala.Option.apply(expected)
+        self.target.commit(session, table, self.mark_name(), mark, lsn, write)
+
+    def _seq(self, values: Sequence[object]) -> JavaObject:
+        converters = self.jvm.scala.jdk.javaapi.CollectionConverters
+        made = self.jvm.java.util.ArrayList()
+        for value in values:
+            made.add(value)
+        return converters.asScala(made).toSeq()
+
+    def _map(self, values: Mapping[str, str]) -> JavaObject:
+        empty = getattr(getattr(self.jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+        for name, value in values.items():
+            empty = empty.updated(name, value)
+        return empty

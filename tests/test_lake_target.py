@@ -1,0 +1,202 @@
+"""Tables of Delta and Iceberg: what is made, and the mark that each commit writes."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from support.lake import needs_lake
+from support.lake_target import LSN, LakeTarget
+
+pytestmark = needs_lake
+
+# One of each format runs in `make test`.
+TARGETS = [
+    pytest.param("spark_catalog.shop", marks=pytest.mark.lake),
+    "folder",
+    "ice.shop",
+    pytest.param("ice_jdbc.shop", marks=pytest.mark.lake),
+]
+
+NAMES = [
+    "id",
+    "a b",
+    "a.b",
+    "back`tick",
+    "quo\"te's",
+    "smile 😀",
+    "semi;colon,(x)=y",
+    "back\\slash",
+]
+
+
+@pytest.fixture(params=TARGETS)
+def target(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> LakeTarget:
+    name = request.param
+    if name == "folder":
+        name = str(tmp_path_factory.mktemp("lake folder") / "shop")
+    return LakeTarget(spark, name)
+
+
+@pytest.fixture
+def table(target: LakeTarget, request: pytest.FixtureRequest) -> str:
+    """Make a table with one row, whose mark is LSN + 1."""
+    name = re.sub("[^a-z0-9]+", "_", request.node.name)
+    target.create(name, "id INT, v STRING", ["id"])
+    assert target.mark(name) is None
+    target.append(name, "SELECT 1 AS id, 'a' AS v", None, LSN + 1)
+    return name
+
+
+def rows(target: LakeTarget, table: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in target.read(table).collect())
+
+
+def condition(action: Callable[[], None]) -> str:
+    with pytest.raises(PySparkException) as caught:
+        action()
+    return str(caught.value.getCondition())
+
+
+def test_a_commit_writes_rows_and_mark_at_once(target: LakeTarget, table: str) -> None:
+    assert target.mark(table) == LSN + 1
+    target.merge(table, "SELECT * FROM VALUES (1, 'b'), (2, 'c') AS (id, v)", LSN + 1, LSN + 2)
+    assert rows(target, table) == [(1, "b"), (2, "c")]
+    assert target.mark(table) == LSN + 2
+    # A MERGE that changes nothing moves the mark too.
+    target.merge(table, "SELECT 1 AS id, 'x' AS v WHERE rand() > 5", LSN + 2, LSN + 3)
+    assert target.mark(table) == LSN + 3
+    target.overwrite(table, "SELECT 7 AS id, 'z' AS v", LSN + 3, LSN + 4)
+    assert (rows(target, table), target.mark(table)) == ([(7, "z")], LSN + 4)
+
+
+@pytest.mark.parametrize("later", [5, pytest.param(3, marks=pytest.mark.lake)])
+def test_a_stale_driver_changes_nothing(target: LakeTarget, table: str, later: int) -> None:
+    """It has read the mark LSN + 1, and then another driver has applied up to LSN + 4.
+
+    Delta would take the mark LSN + 5 of the stale driver, and silently skip LSN + 3.
+    """
+    target.merge(table, "SELECT 1 AS id, 'new' AS v", LSN + 1, LSN + 4)
+    for write in (target.merge, target.append, target.overwrite):
+        stale = condition(lambda: write(table, "SELECT 1 AS id, 'old' AS v", LSN + 1, LSN + later))  # noqa: B023
+        assert stale == "PGOUTPUT_OTHER_JOB"
+    assert (rows(target, table), target.mark(table)) == ([(1, "new")], LSN + 4)
+
+
+@pytest.mark.lake
+def test_a_driver_that_becomes_stale_in_its_merge_changes_nothing(
+    target: LakeTarget, table: str
+) -> None:
+    found: list[str] = []
+    sleep = "java_method('java.lang.Thread', 'sleep', 5000L) IS NULL"
+    slow = f"SELECT CAST(id AS INT) AS id, IF({sleep}, 'old', 'old') AS v FROM range(1, 2)"
+
+    def merge() -> None:
+        found.append(condition(lambda: target.merge(table, slow, LSN + 1, LSN + 5)))
+
+    thread = threading.Thread(target=merge)
+    thread.start()
+    threading.Event().wait(2)
+    target.merge(table, "SELECT 1 AS id, 'new' AS v", LSN + 1, LSN + 4)
+    thread.join()
+    assert found == ["PGOUTPUT_OTHER_JOB"]
+    assert (rows(target, table), target.mark(table)) == ([(1, "new")], LSN + 4)
+
+
+def maintain(target: LakeTarget, table: str) -> None:
+    """Compact the table, and remove what is older."""
+    if target.target.format() == "delta":
+        target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
+    else:
+        catalog, name = target.sql_name(table).split(".", 1)
+        arguments = f"table => '{name.replace('`', '')}'"
+        target.spark.sql(
+            f"CALL {catalog}.system.rewrite_data_files({arguments}, "
+            "options => map('rewrite-all', 'true'))"
+        )
+        target.spark.sql(
+            f"CALL {catalog}.system.expire_snapshots({arguments}, "
+            "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+        )
+
+
+@pytest.mark.lake
+def test_maintenance_keeps_the_mark(target: LakeTarget, table: str) -> None:
+    target.merge(table, "SELECT * FROM VALUES (1, 'b'), (2, 'c') AS (id, v)", LSN + 1, LSN + 2)
+    for _ in range(2):
+        maintain(target, table)
+        assert target.mark(table) == LSN + 2
+    target.merge(table, "SELECT 1 AS id, 'd' AS v", LSN + 2, LSN + 3)
+    assert (rows(target, table), target.mark(table)) == ([(1, "d"), (2, "c")], LSN + 3)
+
+
+@pytest.mark.lake
+def test_older_rows_do_not_have_the_newer_mark(target: LakeTarget, table: str) -> None:
+    name = target.sql_name(table)
+    delta = target.target.format() == "delta"
+    if not delta:
+        history = target.spark.sql(f"SELECT snapshot_id FROM {name}.history")
+        first = history.collect()[0].snapshot_id
+    target.merge(table, "SELECT 1 AS id, 'b' AS v", LSN + 1, LSN + 2)
+    if delta:
+        version = target.spark.sql(f"DESCRIBE HISTORY {name}").first()["version"]
+        target.spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}")
+        merge = "SELECT 1 AS id, 'c' AS v"
+        assert condition(lambda: print(target.mark(table))) == "PGOUTPUT_MARK_LOST"
+        stale = condition(lambda: target.merge(table, merge, LSN + 2, LSN + 3))
+        assert stale == "PGOUTPUT_MARK_LOST"
+    else:
+        catalog, part = name.split(".", 1)
+        target.spark.sql(
+            f"CALL {catalog}.system.rollback_to_snapshot('{part.replace('`', '')}', {first})"
+        )
+        assert target.mark(table) == LSN + 1
+        stale = condition(lambda: target.merge(table, "SELECT 1 AS id, 'c' AS v", LSN + 2, LSN + 3))
+        assert stale == "PGOUTPUT_OTHER_JOB"
+    assert rows(target, table) == [(1, "a")]
+
+
+@pytest.mark.lake
+def test_names_of_columns_and_tables(target: LakeTarget) -> None:
+    name = "any" if target.target.nameProblem("a b.c`d'e\"f 😀").isDefined() else "a b.c`d'e\"f 😀"
+    quoted = ["`" + column.replace("`", "``") + "`" for column in NAMES]
+    schema = ", ".join(f"{column} INT" for column in quoted)
+    target.create(name, schema, NAMES[:4], {"my.property": "it's \\ a value"})
+    assert target.properties(name)["my.property"] == "it's \\ a value"
+    assert name in target.tables()
+    values = ", ".join(f"{i} AS {column}" for i, column in enumerate(quoted))
+    target.append(name, f"SELECT {values}", None, LSN + 1)
+    update = ", ".join(f"t.{column} = s.{column} + 1" for column in quoted)
+    on = " AND ".join(f"t.{column} = s.{column}" for column in quoted)
+    clauses = f"WHEN MATCHED THEN UPDATE SET {update}"
+    target.merge(name, f"SELECT {values}", LSN + 1, LSN + 2, on, clauses)
+    for change, column, to in [
+        ("Add", "new `x`.y", "STRING"),
+        ("Rename", "a b", "c d.e"),
+        ("Widen", "back`tick", "BIGINT"),
+    ]:
+        for _ in range(2):  # a change that is there is left out
+            target.alter(name, change, column, to)
+    found = target.read(name)
+    assert found.columns == ["id", "c d.e", *NAMES[2:], "new `x`.y"]
+    assert dict(found.dtypes)["back`tick"] == "bigint"
+    assert [tuple(row) for row in found.collect()] == [(*range(1, len(NAMES) + 1), None)]
+
+
+def test_a_target_that_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    def refusal(name: str, table_format: str | None = None) -> str:
+        return condition(lambda: print(LakeTarget(spark, name, table_format)))
+
+    assert refusal("ice") == "PGOUTPUT_REPLICATE_OPTION"
+    assert refusal("spark_catalog.a", "iceberg") == "PGOUTPUT_TARGET_FORMAT"
+    assert refusal(str(tmp_path), "iceberg") == "PGOUTPUT_REPLICATE_OPTION"
+    assert refusal("ice.a", "parquet") == "PGOUTPUT_REPLICATE_OPTION"
+    assert LakeTarget(spark, "spark_catalog.a").target.nameProblem("a b").isDefined()
