@@ -40,34 +40,39 @@ final class KeyedWrite(batch: TableBatch) {
   /**
    * Under `repair`, an insert of a row that is there updates it, and an update of a row that is not
    * there inserts it, if all of its values were sent.
+   *
+   * A condition must not fail: Delta evaluates the conditions of all clauses for all rows. So what
+   * fails is the value of a column.
    */
   private def clauses: String = {
     def isOp(op: String) = s"s.$Op = '$op'"
-    val anyUnsent =
-      if (unsent.isEmpty) "false"
-      else unsent.map(FoldedColumns.unsent).map("s." + _).mkString(" OR ")
-    val (updates, inserts) =
-      if (batch.repairs) {
-        "true" -> s"${isOp(RowOp.Delete)} = false AND if($anyUnsent, ${raise(Drift.Missing, "s.")}, true)"
-      } else {
-        s"if(${isOp(RowOp.Update)}, true, ${raise(Drift.There, "s.")})" ->
-          s"if(${isOp(RowOp.Insert)}, true, ${raise(Drift.Missing, "s.")})"
+    def checked(isRight: String, value: String, problem: String) =
+      s"CASE WHEN $isRight THEN $value ELSE ${raise(problem, "s.")} END"
+    val wholes = unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")
+    val mayUpdate = if (batch.repairs) "true" else isOp(RowOp.Update)
+    val mayInsert =
+      if (batch.repairs) ("true" +: wholes).mkString(" AND ") else isOp(RowOp.Insert)
+
+    val values = batch.table.schema.indices.map(ordinal => s"s.${column(ordinal)}")
+    val others = batch.table.schema.indices.diff(key).map { ordinal =>
+      if (!unsent.contains(ordinal)) ordinal -> values(ordinal)
+      else {
+        val flag = s"s.${FoldedColumns.unsent(ordinal)}"
+        ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE ${values(ordinal)} END"
       }
-    val others = batch.table.schema.indices.diff(key)
-    val set = others.map { ordinal =>
-      val value = s"s.${column(ordinal)}"
-      val kept =
-        s"CASE WHEN s.${FoldedColumns.unsent(ordinal)} THEN t.${name(ordinal)} ELSE $value END"
-      s"t.${name(ordinal)} = ${if (unsent.contains(ordinal)) kept else value}"
     }
-    val all = batch.table.schema.indices
+    // If all columns are the key's, an update does nothing, but a row that is there is checked.
+    val set = if (others.isEmpty) Seq(key.head -> values(key.head)) else others
+    val updates = set.updated(0, set.head._1 -> checked(mayUpdate, set.head._2, Drift.There))
+    val inserts = values.updated(0, checked(mayInsert, values.head, Drift.Missing))
+    val isInserted = if (batch.repairs) s"AND s.$Op <> '${RowOp.Delete}' " else ""
     Seq(
       s"WHEN MATCHED AND ${isOp(RowOp.Delete)} THEN DELETE",
-      // If all columns are the key's, there is nothing to update, but a row that is there is checked.
-      if (set.isEmpty) s"WHEN MATCHED AND NOT ($updates) THEN DELETE"
-      else s"WHEN MATCHED AND $updates THEN UPDATE SET ${set.mkString(", ")}",
-      s"WHEN NOT MATCHED AND $inserts THEN INSERT (${all.map(name).mkString(", ")}) " +
-        s"VALUES (${all.map(ordinal => s"s.${column(ordinal)}").mkString(", ")})"
+      "WHEN MATCHED THEN UPDATE SET " +
+        updates.map { case (ordinal, value) => s"t.${name(ordinal)} = $value" }.mkString(", "),
+      s"WHEN NOT MATCHED ${isInserted}THEN INSERT " +
+        s"(${batch.table.schema.indices.map(name).mkString(", ")}) " +
+        s"VALUES (${inserts.mkString(", ")})"
     ).mkString("\n")
   }
 
