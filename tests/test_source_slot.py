@@ -374,11 +374,13 @@ def test_the_slots_of_a_standby(spark: SparkSession) -> None:
                 check(client, "copied", LATER)
             creation = client.java("slot.SlotCreation")
             creating = threading.Thread(target=creation.create, args=(client.address, "own", False))
-            creating.start()
-            wait_until(lambda: standby.execute(CREATING))
-            assert "pg_log_standby_snapshot" in (
-                client.java("slot.ServerWait").waitsFor(client.sql, standby.value(CREATING)).get()
-            )
+            with server.connect() as writer, writer.transaction():
+                writer.execute("SELECT txid_current()")  # the slot is not made before it ends
+                creating.start()
+                wait_until(lambda: standby.execute(CREATING))
+                process = standby.value(CREATING)
+                reason = client.java("slot.ServerWait").waitsFor(client.sql, process).get()
+                assert "pg_log_standby_snapshot" in reason
             while creating.is_alive():
                 server.execute(snapshot)
                 creating.join(0.2)

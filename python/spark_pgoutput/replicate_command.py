@@ -118,11 +118,12 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     """
     environment = dict(os.environ)
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment.setdefault("SPARK_HOME", _spark_home())
     password = _password(arguments)
     if password is not None:  # The environment is no part of what `ps` or Spark show.
         environment["PGPASSWORD"] = password
     jars = ",".join(filter(None, [arguments.jars, jar_path()]))
-    command = [_spark_submit(), "--jars", jars]
+    command = [str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"), "--jars", jars]
     for name in _FOR_SPARK_SUBMIT:
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
@@ -135,13 +136,10 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> int:
             continue
 
 
-def _spark_submit() -> str:
-    home = os.environ.get("SPARK_HOME")
-    if home is None:
-        import pyspark
+def _spark_home() -> str:
+    import pyspark
 
-        home = str(Path(pyspark.__file__).parent)
-    return str(Path(home) / "bin" / "spark-submit")
+    return str(Path(pyspark.__file__).parent)
 
 
 def _password(arguments: argparse.Namespace) -> str | None:

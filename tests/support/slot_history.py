@@ -119,6 +119,8 @@ class Writer:
                         time.sleep(self._dice.expovariate(1 / self._pause))
             except (psycopg.OperationalError, psycopg.Rollback):
                 time.sleep(0.2)  # the server is down, perhaps since a rollback
+            except psycopg.errors.DuplicateObject:
+                time.sleep(0.2)  # an old backend has prepared its transaction only now
 
     def _write(self, connection: Connection) -> None:
         actions = {

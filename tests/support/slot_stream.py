@@ -182,8 +182,7 @@ class StreamProcess:
     def executors(self) -> list[psutil.Process]:
         """Return the executors' processes of a local cluster."""
         processes = psutil.Process(self._process.pid).children(recursive=True)
-        name = "CoarseGrainedExecutorBackend"
-        return [p for p in processes if any(name in argument for argument in p.cmdline())]
+        return [process for process in processes if _is_executor(process)]
 
     def stop(self) -> str:
         """Stop the query, and return how it ended."""
@@ -199,6 +198,13 @@ class StreamProcess:
     def _ended(self, output: str = "") -> str:
         output = output or self._process.communicate()[0]
         return f"The query ended.\n{output[-5000:]}\n{errors_of(self._stream.folder)[-5000:]}"
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
+    except psutil.Error:  # it has ended
+        return False
 
 
 def numbers(folder: Path) -> list[int]:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from rich.console import Console
 
-from spark_pgoutput.demo import report, workload
+from spark_pgoutput.demo import lake, report, workload
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
@@ -52,6 +52,14 @@ query = (spark.readStream.format("pgoutput")
     .start("changes"))
 query.awaitTermination()"""
 
+_REPLICATE = """\
+# Copy the tables, and apply what happened since. With --once, the job ends
+# when it has everything. The password is in PGPASSWORD.
+spark-pgoutput replicate --once --url jdbc:postgresql://localhost/postgres \\
+    --user postgres --slot lake_slot --publication shop \\
+    --target lake --checkpoint lake-checkpoint \\
+    --packages {packages}"""
+
 _AGAIN = """\
 # Start the same stream again. It goes on where it stopped."""
 
@@ -71,6 +79,7 @@ def demonstrate_own_server(limit: int) -> None:
         spark = _start_spark(console, stack, folder)
         _show_messages(console, spark, slot, limit, folder)
         _show_stream(console, spark, slot, server, folder)
+        _show_lake(console, spark, server, folder)
     console.print("The demo stopped the PostgreSQL server and removed its data.")
 
 
@@ -186,14 +195,39 @@ def _show_rebuilt_tables(console: Console, spark: SparkSession, server: Postgres
     """Apply the changes, and compare the result with the server's tables."""
     report.print_code(console, report.REBUILT)
     spark.sql(report.REBUILT)
+    _compare(console, spark, server, "rebuilt")
+
+
+def _compare(console: Console, spark: SparkSession, server: PostgresServer, name: str) -> None:
+    """Compare a view of all cells with the server's tables."""
     report.print_code(console, workload.TABLES)
     rows = workload.query(server.conninfo, workload.TABLES)
     columns = "_table STRING, id STRING, column STRING, cell STRING"
     spark.createDataFrame(rows, columns).createOrReplaceTempView("server")
-    compared = report.print_result(console, spark, report.COMPARED)
-    if not compared or any(len({row.rebuilt, row.server, row.equal}) > 1 for row in compared):
-        raise DemoError("The rebuilt tables differ from the server's tables.")
-    console.print("The rebuilt tables equal the server's tables.", style="green")
+    compared = report.print_result(console, spark, report.compared(name))
+    if not compared or any(len({row[name], row.server, row.equal}) > 1 for row in compared):
+        raise DemoError(f"The {name} tables differ from the server's tables.")
+    console.print(f"The {name} tables equal the server's tables.", style="green")
+
+
+def _show_lake(console: Console, spark: SparkSession, server: PostgresServer, folder: Path) -> None:
+    """Keep the tables equal in Delta by a job that is killed and started again."""
+    console.rule("Tables in Delta, kept equal by one command")
+    job = lake.LakeJob(server, workload.PUBLICATION, folder)
+    report.print_code(console, _REPLICATE.format(packages=lake.delta_package()), "bash")
+    console.print()
+    for line in job.run(kill_at=lambda line: line.startswith(lake.COPIED)):
+        console.print(line, soft_wrap=True)
+    console.print("The demo has killed the job with SIGKILL.", style="yellow")
+    console.rule("In PostgreSQL: more changes")
+    _run(console, workload.LAKE_CHANGES, server)
+    console.rule("The same command again")
+    for line in job.run():
+        console.print(line, soft_wrap=True)
+    view = report.LAKE.format(lake=job.tables)
+    report.print_code(console, report.LAKE.format(lake="lake"))
+    spark.sql(view)
+    _compare(console, spark, server, "lake")
 
 
 def _run(console: Console, script: str, server: PostgresServer) -> None:

@@ -128,14 +128,36 @@ WHERE last_change IN ('insert', 'update_postimage')
   AND (truncated IS NULL OR place > truncated)
 GROUP BY _table, row['id'], column"""
 
-COMPARED = """\
--- Count the cells of the rebuilt tables and the server's tables, and compare.
+LAKE = """\
+-- List all cells of the tables in the lake as text.
+CREATE TEMPORARY VIEW lake AS
+SELECT 'public.customers' AS _table, CAST(id AS STRING) AS id, cell.*
+FROM delta.`{lake}/customers`
+LATERAL VIEW inline(array(
+  ('id', CAST(id AS STRING)), ('name', name), ('email', email),
+  ('picture', picture))) cell AS column, cell
+UNION ALL
+SELECT 'public.orders', CAST(id AS STRING), cell.*
+FROM delta.`{lake}/orders`
+LATERAL VIEW inline(array(
+  ('id', CAST(id AS STRING)), ('customer_id', CAST(customer_id AS STRING)),
+  ('status', status), ('total', CAST(total AS STRING)),
+  ('placed_at', date_format(placed_at, 'yyyy-MM-dd HH:mm:ss+00'))
+)) cell AS column, cell"""
+
+_COMPARED = """\
+-- Count the cells of the {name} tables and the server's tables, and compare.
 SELECT _table, count(DISTINCT id) AS rows,
-       count(rebuilt.id) AS rebuilt, count(server.id) AS server,
-       count_if(rebuilt.id = server.id
-         AND rebuilt.cell <=> server.cell) AS equal
-FROM rebuilt FULL JOIN server USING (_table, id, column)
+       count({name}.id) AS {name}, count(server.id) AS server,
+       count_if({name}.id = server.id
+         AND {name}.cell <=> server.cell) AS equal
+FROM {name} FULL JOIN server USING (_table, id, column)
 GROUP BY _table ORDER BY _table"""
+
+
+def compared(name: str) -> str:
+    """Return the query that compares the view of this name with the server's tables."""
+    return _COMPARED.format(name=name)
 
 
 def typed_rows(relation_id: int, schema: StructType) -> str:

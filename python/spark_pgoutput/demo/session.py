@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
+from spark_pgoutput.demo.lake import delta_package
 
 
 @contextmanager
@@ -36,6 +37,13 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
+        # For the tables that `replicate` makes.
+        .config("spark.jars.packages", delta_package())
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config(
+            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        )
+        .config("spark.databricks.delta.snapshotPartitions", "2")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")

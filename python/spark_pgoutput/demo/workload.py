@@ -13,6 +13,7 @@ PUBLICATION = "shop"
 # The scripts, in the order in which they must run.
 CHANGES = "changes.sql"
 LATER_CHANGES = "later_changes.sql"
+LAKE_CHANGES = "lake_changes.sql"
 
 CONFIRMED = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots"
 
@@ -54,7 +55,7 @@ def run(script: str, conninfo: str) -> Iterator[Section]:
     Parameters
     ----------
     script : str
-        `CHANGES` or `LATER_CHANGES`.
+        `CHANGES`, `LATER_CHANGES` or `LAKE_CHANGES`.
     conninfo : str
         A connection string of libpq for a superuser and a database of the workload's own.
     """

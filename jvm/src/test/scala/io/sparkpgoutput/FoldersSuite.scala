@@ -119,13 +119,16 @@ class FoldersSuite extends AnyFunSuite {
     ),
     "lake.job" -> Set(
       "protocol",
+      "types",
       "options",
       "source.connection",
       "source.slot",
       "lake",
       "lake.table",
       "lake.target",
-      "lake.state"
+      "lake.state",
+      "lake.copy",
+      "lake.apply"
     ),
     "lake.table" -> Set(
       "lake",

@@ -68,6 +68,27 @@ object LakeError {
       s"before. An older state of the table was restored. $CopyAgain"
   )
 
+  def stateLost(table: String, problem: String): LakeException = new LakeException(
+    "PGOUTPUT_MARK_LOST",
+    "55000",
+    s"The table _spark_pgoutput of the target is missing, and does not tell what the table $table has. " +
+      s"$problem $CopyAgain"
+  )
+
+  def foreignTable(table: String): LakeException = new LakeException(
+    "PGOUTPUT_TARGET_EXISTS",
+    "42P07",
+    s"The target has a table $table that this job has not made, so the job does not write it. Remove " +
+      "it, or give the table of the server another name by the option names."
+  )
+
+  def unfinishedCopy(table: String): LakeException = new LakeException(
+    "PGOUTPUT_TARGET_EXISTS",
+    "42P07",
+    s"A copy that did not end has left the table $table without rows and with other columns than the " +
+      "server's table has now. Remove it, and start the job again."
+  )
+
   private val CopyAgain =
     "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +
       "checkpoint and the slot, and start the job."

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.job
 import java.util.UUID
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{JobState, TableState}
+import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -101,7 +101,8 @@ object JobStart {
     if (found.kept.isEmpty && found.marked.isEmpty) throw LakeError.onlyCheckpoint
     if (!found.hasCheckpoint) checkConfirmed(found, confirmed)
     found.kept match {
-      case Some((job, tables)) => JobStart(job, tables, needsSlot = false, Nil)
+      case Some((job, tables)) =>
+        JobStart(job, tables.map(withMark(found, _)), needsSlot = false, Nil)
       case None =>
         val job = JobState(
           found.marked.head.job,
@@ -109,11 +110,19 @@ object JobStart {
           found.source.database,
           found.source.slot,
           firstLsn = confirmed,
-          end = Some(confirmed)
+          // Without a checkpoint, some tables can still be without a copy.
+          end = Option.when(found.hasCheckpoint)(confirmed)
         )
         JobStart(job, Nil, needsSlot = false, lostState = found.marked)
     }
   }
+
+  /** The mark in the table is what counts. A table that has one is copied. */
+  private def withMark(found: FoundState, table: TableState): TableState =
+    found.marked.find(_.target == table.target).flatMap(_.mark).fold(table) { mark =>
+      val status = if (table.status == TableStatus.Copying) TableStatus.Live else table.status
+      table.copy(mark = Some(mark), status = status)
+    }
 
   /** Without a checkpoint, the stream begins at the confirmed LSN, and nothing below it comes. */
   private def checkConfirmed(found: FoundState, confirmed: Long): Unit = {

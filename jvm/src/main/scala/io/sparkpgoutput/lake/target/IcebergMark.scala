@@ -34,9 +34,9 @@ object IcebergMark {
       .takeWhile(snapshot => written.forall(snapshot.sequenceNumber >= _.sequenceNumber))
       .find(marked(_, name).nonEmpty)
     (written, newest) match {
-      case (None, _)                                               => None
+      case (None, _)                                                => None
       case (Some(mark), Some(found)) if found.snapshotId == mark.id => Some(mark.lsn)
-      case (Some(mark), None) if isExpired(metadata, mark)         => Some(mark.lsn)
+      case (Some(mark), None) if isExpired(metadata, mark)          => Some(mark.lsn)
       case _ =>
         ancestors(metadata).flatMap(marked(_, name)).nextOption().orElse(
           throw TargetError.restored(table, "a rollback")
@@ -62,7 +62,9 @@ object IcebergMark {
   private def isExpired(metadata: TableMetadata, mark: Written) =
     metadata.snapshot(mark.id) == null && {
       val all = ancestors(metadata).toSeq
-      all.nonEmpty && all.forall(_.sequenceNumber > mark.sequenceNumber) && all.last.parentId != null
+      all.nonEmpty && all.forall(
+        _.sequenceNumber > mark.sequenceNumber
+      ) && all.last.parentId != null
     }
 
   private def ancestors(metadata: TableMetadata): Iterator[Snapshot] =

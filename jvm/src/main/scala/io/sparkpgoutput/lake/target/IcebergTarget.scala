@@ -2,11 +2,12 @@ package io.sparkpgoutput.lake.target
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.iceberg.spark.source.SparkTable
-import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.WriteCommands
 import org.apache.spark.sql.types.{StructType, VariantType}
+
+import org.apache.iceberg.spark.source.SparkTable
+import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)

@@ -65,7 +65,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
         )
       case ColumnChange.Widen(name, dataType) =>
         val wider = TargetTypes.of(format, table, new StructType().add(name, dataType), Nil).head
-        Option.when(columns.find(_.name.equalsIgnoreCase(name)).forall(_.dataType != wider.dataType))(
+        Option.when(
+          columns.find(_.name.equalsIgnoreCase(name)).forall(_.dataType != wider.dataType)
+        )(
           s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
         )
     }

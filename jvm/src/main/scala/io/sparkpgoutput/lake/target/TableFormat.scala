@@ -37,7 +37,9 @@ sealed abstract class TableFormat(
     val minor = spark.split('.').take(2).mkString(".")
     if (!sparks.contains(minor)) throw TargetError.format(
       s"The format $name runs on Spark ${sparks.mkString(" and ")}, and this is Spark $spark. Use " +
-        s"Spark ${sparks.last}${TableFormat.other(this, minor).fold("")(other => s", or the format $other")}."
+        s"Spark ${sparks.last}${TableFormat.other(this, minor).fold("")(other =>
+            s", or the format $other"
+          )}."
     )
     if (!isLoadable(mainClass)) throw TargetError.format(
       s"The JAR of $name is not on Spark's class path. Start Spark with --packages " +

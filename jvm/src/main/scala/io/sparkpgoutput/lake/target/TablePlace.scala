@@ -1,8 +1,9 @@
 package io.sparkpgoutput.lake.target
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.connector.catalog.{Identifier, SupportsNamespaces, Table, TableCatalog}
 import org.apache.spark.sql.{SparkSession, classic}
+
+import org.apache.hadoop.fs.Path
 
 /** Where the tables of a target are. */
 sealed trait TablePlace {
@@ -62,7 +63,9 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
         s"The catalog $catalogName takes only letters, digits and _."
       )
     else
-      Option.when(name.isEmpty || name.contains('/'))("A name cannot be empty, and cannot have a /.")
+      Option.when(
+        name.isEmpty || name.contains('/')
+      )("A name cannot be empty, and cannot have a /.")
 
   private def identifier(table: String) = Identifier.of(namespace.toArray, table)
 }
@@ -94,7 +97,9 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
   def make(): Unit = files.mkdirs(root)
 
   def nameProblem(name: String): Option[String] =
-    Option.when(name.isEmpty || name.exists(char => "/\\:".contains(char) || char.isControl) || name.startsWith("."))(
+    Option.when(name.isEmpty || name.exists(char =>
+      "/\\:".contains(char) || char.isControl
+    ) || name.startsWith("."))(
       "A folder's name cannot be empty, begin with a point, or have one of / \\ : in it."
     )
 }

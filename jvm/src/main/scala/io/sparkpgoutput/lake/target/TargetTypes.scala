@@ -32,31 +32,32 @@ object TargetTypes {
     !exists(dataType)(part => part.isInstanceOf[MapType] || part == VariantType)
 
   private def inTarget(format: String, dataType: DataType): Option[DataType] = dataType match {
-    case ByteType | ShortType if format == TableFormat.Iceberg.name => Some(IntegerType)
+    case ByteType | ShortType if format == TableFormat.Iceberg.name         => Some(IntegerType)
     case _: CharType | _: VarcharType if format == TableFormat.Iceberg.name => Some(StringType)
     case ArrayType(element, nulls) => inTarget(format, element).map(ArrayType(_, nulls))
     case MapType(key, value, nulls) =>
       for (key <- inTarget(format, key); value <- inTarget(format, value))
         yield MapType(key, value, nulls)
     case StructType(fields) =>
-      val inner = fields.map(field => inTarget(format, field.dataType).map(t => field.copy(dataType = t)))
+      val inner =
+        fields.map(field => inTarget(format, field.dataType).map(t => field.copy(dataType = t)))
       Option.when(inner.forall(_.nonEmpty))(StructType(inner.flatten))
     case _ => Option.when(!lacking(dataType))(dataType)
   }
 
   /** Neither format has them. Spark has TIME from 4.1 on. */
   private def lacking(dataType: DataType) = dataType match {
-    case CalendarIntervalType | NullType                        => true
-    case _: DayTimeIntervalType | _: YearMonthIntervalType      => true
+    case CalendarIntervalType | NullType                   => true
+    case _: DayTimeIntervalType | _: YearMonthIntervalType => true
     case other => other.typeName.startsWith("time(") || other.typeName == "time"
   }
 
   /** Returns whether a type or a part of it has a property. */
   private[target] def exists(dataType: DataType)(property: DataType => Boolean): Boolean =
     property(dataType) || (dataType match {
-      case ArrayType(element, _)   => exists(element)(property)
-      case MapType(key, value, _)  => exists(key)(property) || exists(value)(property)
-      case StructType(fields)      => fields.exists(field => exists(field.dataType)(property))
-      case _                       => false
+      case ArrayType(element, _)  => exists(element)(property)
+      case MapType(key, value, _) => exists(key)(property) || exists(value)(property)
+      case StructType(fields)     => fields.exists(field => exists(field.dataType)(property))
+      case _                      => false
     })
 }

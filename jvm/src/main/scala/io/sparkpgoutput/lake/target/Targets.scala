@@ -27,7 +27,11 @@ object Targets {
     else inCatalog(session, target, wanted)
   }
 
-  private def inFolder(session: SparkSession, folder: String, wanted: Option[TableFormat]): Target = {
+  private def inFolder(
+      session: SparkSession,
+      folder: String,
+      wanted: Option[TableFormat]
+  ): Target = {
     if (wanted.contains(TableFormat.Iceberg)) throw LakeError.option(
       s"The target $folder is a folder, which only Delta takes. Iceberg needs a catalog: name one of " +
         "its namespaces, such as lakehouse.shop."
@@ -40,7 +44,11 @@ object Targets {
     new DeltaTarget(session, new FolderPlace(session, folder))
   }
 
-  private def inCatalog(session: SparkSession, target: String, wanted: Option[TableFormat]): Target = {
+  private def inCatalog(
+      session: SparkSession,
+      target: String,
+      wanted: Option[TableFormat]
+  ): Target = {
     val state = session.asInstanceOf[classic.SparkSession].sessionState
     val parts = state.sqlParser.parseMultipartIdentifier(target)
     val current = state.catalogManager.currentCatalog.name

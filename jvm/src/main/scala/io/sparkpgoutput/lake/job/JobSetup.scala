@@ -1,0 +1,53 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.ClonedSession
+
+import org.apache.hadoop.fs.Path
+
+import io.sparkpgoutput.lake.state.{KeptState, StateTable}
+import io.sparkpgoutput.lake.table.ServerPermissions
+import io.sparkpgoutput.lake.target.Targets
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
+
+/** Checks everything that a job needs, before it changes anything. */
+object JobSetup {
+
+  def job(session: SparkSession, options: ReplicateOptions): ReplicationJob = {
+    val own = ClonedSession.of(session)
+    val target = Targets.of(own, options.target, options.format)
+    val client = new ServerClient(options.address, options.applicationName)
+    try {
+      val server = client.replication(Server.of)
+      val catalog = new SourceCatalog(client, server, options, target)
+      val tables = catalog.read()
+      client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
+      val slot = client.query(SlotState.read(_, options.slot))
+      slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
+      val store = new StateTable(own, target)
+      val identity = SlotIdentity(server.systemIdentifier, server.database, options.slot)
+      val start = JobStart.of(
+        FoundState(
+          identity,
+          hasCheckpoint(own, options.checkpoint),
+          slot.flatMap(_.confirmedFlush),
+          store.read(),
+          TargetMarks.read(target, identity, tables.map(_.target))
+        )
+      )
+      val kept =
+        new KeptState(store, start.job, start.tables ++ start.lostState.map(catalog.rebuilt))
+      new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)
+    } catch {
+      case error: Throwable =>
+        client.close()
+        throw error
+    }
+  }
+
+  private def hasCheckpoint(session: SparkSession, checkpoint: String): Boolean = {
+    val offsets = new Path(checkpoint, "offsets")
+    offsets.getFileSystem(session.sparkContext.hadoopConfiguration).exists(offsets)
+  }
+}

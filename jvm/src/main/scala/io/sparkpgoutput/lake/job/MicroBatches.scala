@@ -1,0 +1,105 @@
+package io.sparkpgoutput.lake.job
+
+import java.time.temporal.ChronoUnit.MICROS
+import java.time.{Duration, Instant}
+
+import org.apache.spark.sql.{Dataset, Row}
+
+import org.apache.hadoop.conf.Configuration
+
+import io.sparkpgoutput.lake.apply._
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
+import io.sparkpgoutput.lake.target.Target
+
+/**
+ * Applies each micro-batch to the tables. Spark calls it again for a micro-batch that has failed, and
+ * the marks in the tables say what is done.
+ */
+final class MicroBatches(
+    options: ReplicateOptions,
+    configuration: Configuration,
+    target: Target,
+    followed: FollowedTables,
+    state: KeptState,
+    log: JobLog
+) {
+  private val applied =
+    new BatchApply(target, options.repairs, parallelism = options.applies)
+
+  /** The error of the last micro-batch, without Spark's words around it. */
+  @volatile var error: Option[Throwable] = None
+
+  /** Everything that was committed up to this time is applied. */
+  @volatile var appliedUpTo: Option[Instant] = None
+
+  def apply(batch: Dataset[Row], id: Long): Unit =
+    try {
+      error = None
+      run(batch, id)
+    } catch {
+      case failure: Throwable =>
+        error = Some(failure)
+        throw failure
+    }
+
+  private def run(batch: Dataset[Row], id: Long): Unit = {
+    val started = Instant.now
+    val end = MicroBatchEnd.read(options.checkpoint, id, configuration)
+    if (followed.isOld) followed.follow().foreach { case (oid, error) => failed(oid, error) }
+    val tables = state.tables.filter(_.isLive)
+    val result = applied.run(batch, tables.map(ofBatch), end)(prepare(id, _))
+    val errors = result.tables.collect { case (oid, Left(error)) => oid -> error }
+    result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
+    errors.foreach { case (oid, error) => failed(oid, error) }
+    state.updateJob(_.copy(end = Some(end)))
+    state.saveIfDue()
+    val last = result.statistics.lastCommit
+    appliedUpTo = Some(if (last == 0) started else instant(last))
+    tell(id, result)
+  }
+
+  private def ofBatch(table: TableState) = ApplyTable(
+    RoutedTable.of(table.table, table.mark.getOrElse(0L), table.formerNames),
+    table.markName(state.job)
+  )
+
+  /** The catalog is read once a micro-batch, before its first table. */
+  private def prepare(id: Long, statistics: TableStatistics): Either[Throwable, PreparedTable] = {
+    val errors = followed.of(id)
+    errors.get(statistics.oid) match {
+      case Some(error) => Left(error)
+      case None =>
+        val table = state.table(statistics.oid).get
+        Right(PreparedTable(table.table, table.formerNames))
+    }
+  }
+
+  private def commit(oid: Long, end: Long, done: AppliedTable): Unit =
+    state.table(oid).foreach { table =>
+      state.put(table.copy(mark = Some(end), lastChange = Some(instant(done.lastCommit))))
+      if (done.repaired > 0)
+        log.warn(
+          s"The table ${table.target} differed in ${done.repaired} rows, which are repaired."
+        )
+    }
+
+  /** Stops the table, or fails, before the server is told anything of this micro-batch. */
+  private def failed(oid: Long, error: Throwable): Unit = {
+    if (TransientError.unapply(error).isDefined || !options.skips) throw error
+    state.table(oid).foreach { table =>
+      log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
+      state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
+      state.save()
+    }
+  }
+
+  private def tell(id: Long, result: AppliedBatch): Unit = {
+    val changes = result.tables.values.flatMap(_.toOption).map(_.changes)
+    if (changes.nonEmpty) {
+      val lag = Duration.between(instant(result.statistics.lastCommit), Instant.now).toMillis / 1e3
+      log.tell(f"Batch $id: ${changes.size} tables, ${changes.sum}%,d changes, lag $lag%.1f s.")
+    }
+  }
+
+  private def instant(micros: Long) = Instant.EPOCH.plus(micros, MICROS)
+}

@@ -1,0 +1,73 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/**
+ * A job that keeps tables equal. It runs in a thread of its own: it makes the slot, copies the tables,
+ * and applies each micro-batch of the stream.
+ */
+final class Replication private (job: ReplicationJob) extends Logging {
+  private val ended = new CountDownLatch(1)
+  @volatile private var failure: Option[Throwable] = None
+
+  private val thread = new Thread(() => run(), s"spark-pgoutput replicates $job")
+  thread.setDaemon(true)
+  thread.start()
+
+  private def run(): Unit =
+    try job.run()
+    catch {
+      case _: InterruptedException if job.isStopping => ()
+      case error: Throwable if !job.isStopping =>
+        logError(s"The job that replicates $job has ended", error)
+        failure = Some(error)
+      case _: Throwable => ()
+    } finally {
+      job.close()
+      ended.countDown()
+    }
+
+  /** The streaming query; null before the first copy has ended. */
+  def query: StreamingQuery = job.query.orNull
+
+  /** Waits for the end of the job. Returns whether it has ended, and throws the error that ended it. */
+  def awaitTermination(milliseconds: Long): Boolean = {
+    val hasEnded = ended.await(milliseconds, TimeUnit.MILLISECONDS)
+    if (hasEnded) failure.foreach(error => throw error)
+    hasEnded
+  }
+
+  /** Ends the job, and waits for its end. */
+  def stop(): Unit = {
+    job.stop()
+    thread.interrupt()
+    ended.await()
+  }
+
+  /** The text of the error that ended the job; null if there is none. */
+  def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
+
+  /** The tables, with their state and lag. */
+  def status: DataFrame = job.status
+
+  /** 0 if the job has done all it should, 3 if a table is stopped, and 1 if it failed. */
+  def exitCode: Int = if (failure.isDefined) 1 else if (job.hasStoppedTable) 3 else 0
+
+  /** What happened since the last call. */
+  def report: java.util.List[String] = job.log.take().asJava
+}
+
+object Replication {
+
+  /** Checks everything, and starts a job. */
+  def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {
+    val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1))
+    new Replication(JobSetup.job(session, parsed))
+  }
+}

@@ -1,0 +1,127 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.atomic.AtomicReference
+
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+
+import io.sparkpgoutput.lake.state.{KeptState, TableStatus}
+import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState}
+
+/** The steps of a job. [[run]] is called once, in a thread of its own. */
+final class ReplicationJob(
+    session: SparkSession,
+    options: ReplicateOptions,
+    target: Target,
+    client: ServerClient,
+    server: Server,
+    catalog: SourceCatalog,
+    state: KeptState,
+    needsSlot: Boolean
+) {
+  val log = new JobLog
+
+  private val running = new AtomicReference[Option[StreamingQuery]](None)
+  @volatile private var stopping = false
+  private val retries = new Retries
+  private val batches = new MicroBatches(
+    options,
+    session.sparkContext.hadoopConfiguration,
+    target,
+    new FollowedTables(catalog, target, state, log),
+    state,
+    log
+  )
+
+  def query: Option[StreamingQuery] = running.get
+  def isStopping: Boolean = stopping
+  def hasStoppedTable: Boolean = state.tables.exists(isStopped)
+
+  def run(): Unit = {
+    if (needsSlot) makeSlot()
+    state.save()
+    if (state.job.end.isEmpty)
+      retrying(new FirstCopies(session, options, target, catalog, state, log).run())
+    retrying(stream())
+    log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
+  }
+
+  /** The slot comes first, so that no change is missed between the copies and the stream. */
+  private def makeSlot(): Unit = {
+    log.tell(s"The server makes the slot ${options.slot}.")
+    SlotCreation.create(options.address, options.slot, options.failover)
+    val slot = client.query(SlotState.read(_, options.slot))
+    val made = SlotChecks.readable(slot, server, options.slot)
+    state.updateJob(_.copy(firstLsn = made.confirmedFlush.get))
+  }
+
+  /** Runs a step again after an error that can pass by itself. */
+  private def retrying(step: => Unit): Unit = {
+    var isDone = false
+    while (!isDone)
+      try {
+        step
+        isDone = true
+      } catch {
+        case error @ TransientError(cause) if !stopping =>
+          val pause = retries.next().getOrElse(throw error)
+          log.warn(s"${firstLine(cause)} The job tries again in ${pause.toSeconds} s.")
+          Thread.sleep(pause.toMillis)
+      }
+  }
+
+  private def firstLine(error: Throwable) =
+    String.valueOf(error.getMessage).linesIterator.nextOption().getOrElse(error.toString)
+
+  private def stream(): Unit = {
+    val changes = session.readStream
+      .format("pgoutput")
+      .options(ofSource)
+      .load()
+    val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
+    val query = changes.writeStream
+      .option("checkpointLocation", options.checkpoint)
+      .trigger(trigger)
+      .foreachBatch { (batch: Dataset[Row], id: Long) =>
+        batches.apply(batch, id)
+        retries.succeeded()
+      }
+      .start()
+    running.set(Some(query))
+    try query.awaitTermination()
+    catch {
+      case failure: Throwable => throw batches.error.getOrElse(failure)
+    } finally {
+      query.stop()
+      state.save()
+    }
+  }
+
+  private def ofSource: Map[String, String] = Map(
+    "url" -> options.url,
+    "slot" -> options.slot,
+    "publication" -> options.publications.mkString(","),
+    "output" -> "messages",
+    "maxBytesPerTrigger" -> options.maxBytesPerTrigger
+  ) ++ options.user.map("user" -> _) ++ options.password.map("password" -> _)
+
+  /** Ends the stream. What was not applied as a whole is applied by the next start. */
+  def stop(): Unit = {
+    stopping = true
+    query.foreach(_.stop())
+  }
+
+  def status: DataFrame = JobStatus.of(session, state, batches.appliedUpTo)
+
+  def close(): Unit = client.close()
+
+  private def isStopped(table: io.sparkpgoutput.lake.state.TableState) = table.status match {
+    case TableStatus.Stopped(_) => true
+    case _                      => false
+  }
+
+  override def toString: String = options.toString
+}

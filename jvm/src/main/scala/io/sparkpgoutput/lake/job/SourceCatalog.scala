@@ -1,0 +1,73 @@
+package io.sparkpgoutput.lake.job
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.{TableState, TableStatus}
+import io.sparkpgoutput.lake.table.{
+  MirroredTable,
+  MirroredTables,
+  PublishedTables,
+  ReplicaIdentity,
+  SourceTable,
+  TableChange,
+  TableEvidence
+}
+import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
+import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
+import io.sparkpgoutput.source.slot.Server
+
+/** The published tables by the server's catalog, with their names and types in the target. */
+final class SourceCatalog(
+    client: ServerClient,
+    server: Server,
+    options: ReplicateOptions,
+    target: Target
+) {
+
+  /** Reads all tables. */
+  def read(): Seq[MirroredTable] = client.query(read(_))
+
+  /** Reads all tables on a connection, such as one with a snapshot of its own. */
+  def read(connection: ServerConnection): Seq[MirroredTable] = {
+    val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+    val names = targetNames(sources)
+    MirroredTables.of(connection, sources, names, options.types).map(inTarget)
+  }
+
+  private def targetNames(sources: Seq[SourceTable]): Map[Long, String] = {
+    val names = TargetNames.of(
+      sources.map(_.name),
+      options.tableName,
+      options.names,
+      target.nameProblem(_)
+    )
+    sources.map(source => source.oid -> names(source.name)).toMap
+  }
+
+  /** The table with the types that the target has. Rows without a key are found by all columns. */
+  private def inTarget(table: MirroredTable): MirroredTable = {
+    val columns = table.schema.fieldNames.toSeq
+    TargetNames.checkColumns(table.source.name, columns)
+    val isFound = table.source.key.nonEmpty || table.source.identity != ReplicaIdentity.Full
+    val key = if (isFound) table.source.key else columns
+    val name = table.source.name.toString
+    table.copy(schema = TargetTypes.of(target.format, name, table.schema, key))
+  }
+
+  /** Looks for what changes in the catalog do not tell: see [[TableEvidence]]. */
+  def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
+    if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
+
+  /** Returns the state of a table whose state was lost. Its mark says what it has. */
+  def rebuilt(marked: MarkedTable): TableState = {
+    val table = read().find(_.source.oid == marked.oid)
+      .getOrElse(throw LakeError.stateLost(marked.target, "It is not published any more."))
+    TableState(
+      table.copy(target = marked.target),
+      Map.empty,
+      marked.generation,
+      if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying,
+      marked.mark,
+      None
+    )
+  }
+}

@@ -1,0 +1,52 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.lake.state.TableState
+import io.sparkpgoutput.lake.table.{MirroredTable, TableChange}
+import io.sparkpgoutput.lake.target.ColumnChange
+
+/** Follows the changes of a table's columns that lose nothing. */
+object TableEvolution {
+
+  /**
+   * Returns the table as it is then, and what changes in the target.
+   *
+   * @param now
+   *   the table by the catalog of now, with the types that its columns would get in a new copy
+   */
+  def follow(
+      state: TableState,
+      now: MirroredTable,
+      changes: Seq[TableChange]
+  ): (TableState, Seq[ColumnChange]) = {
+    val widened = changes.collect { case TableChange.Widened(_, to) => to.number }.toSet
+    val renamed = changes.collect { case TableChange.Renamed(from, to) => from.name -> to.name }
+    val kept = state.table.source.columns.zip(state.table.schema).map { case (column, field) =>
+      column.number -> field
+    }.toMap
+    val fields = now.source.columns.zip(now.schema).map { case (column, field) =>
+      kept.get(column.number).filterNot(_ => widened(column.number)) match {
+        case Some(known) => field.copy(dataType = known.dataType)
+        case None        => field
+      }
+    }
+    val columns = now.source.columns.zip(fields).flatMap { case (column, field) =>
+      kept.get(column.number) match {
+        case None => Some(ColumnChange.Add(field.name, field.dataType))
+        case Some(known) if known.dataType != field.dataType =>
+          Some(ColumnChange.Widen(field.name, field.dataType))
+        case _ => None
+      }
+    }
+    val table = MirroredTable(now.source, state.target, StructType(fields), now.types)
+    val names = renamed.toMap
+    val former = state.formerNames.map { case (name, current) =>
+      name -> names.getOrElse(current, current)
+    } ++ names
+    (
+      state.copy(table = table, formerNames = former),
+      renamed.map { case (from, to) => ColumnChange.Rename(from, to) } ++ columns
+    )
+  }
+}

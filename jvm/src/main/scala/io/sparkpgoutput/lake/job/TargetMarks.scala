@@ -1,0 +1,59 @@
+package io.sparkpgoutput.lake.job
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
+import io.sparkpgoutput.lake.target.{MarkName, Target}
+
+/** The properties that a job gives to its tables when it makes them, and the marks in them. */
+object TargetMarks {
+  private val Prefix = "spark-pgoutput."
+  final private val Version = "1"
+
+  private val VersionKey = s"${Prefix}version"
+  private val SystemIdentifier = s"${Prefix}system-identifier"
+  private val Database = s"${Prefix}database"
+  private val Slot = s"${Prefix}slot"
+  private val Job = s"${Prefix}job"
+  private val TableOid = s"${Prefix}table-oid"
+  private val Generation = s"${Prefix}generation"
+
+  /** The properties of a new table. */
+  def properties(job: JobState, table: TableState): Map[String, String] = Map(
+    VersionKey -> Version,
+    SystemIdentifier -> job.systemIdentifier,
+    Database -> job.database,
+    Slot -> job.slot,
+    Job -> job.id,
+    TableOid -> table.oid.toString,
+    Generation -> table.generation.toString
+  )
+
+  /**
+   * Reads the marks of the tables that a job of this slot has made. A table that nobody knows is left
+   * alone, unless the job would need its name.
+   *
+   * @param names
+   *   the names in the target that the published tables need
+   */
+  def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
+    val wanted = names.map(name => name.toLowerCase(java.util.Locale.ROOT)).toSet
+    target.tables().filterNot(_ == StateTable.Name).flatMap { table =>
+      val found = target.properties(table)
+      if (isOf(source, found)) {
+        if (!found.get(VersionKey).contains(Version))
+          throw LakeError.stateVersion(table, found(VersionKey).toInt, Version.toInt)
+        val name = MarkName(found(Job), found(TableOid).toLong, found(Generation).toInt)
+        Some(MarkedTable(table, name.job, name.oid, name.generation, target.mark(table, name)))
+      } else {
+        if (wanted(table.toLowerCase(java.util.Locale.ROOT)))
+          throw LakeError.foreignTable(target.sqlName(table))
+        None
+      }
+    }
+  }
+
+  private def isOf(source: SlotIdentity, properties: Map[String, String]) =
+    properties.get(SystemIdentifier).contains(source.systemIdentifier) &&
+      properties.get(Database).contains(source.database) &&
+      properties.get(Slot).contains(source.slot)
+}

@@ -1,0 +1,59 @@
+package io.sparkpgoutput.lake.state
+
+import java.time.Duration
+
+/**
+ * The state of a running job, in memory and in the target. All threads of the job use it.
+ *
+ * How far a quiet job is need not be written at once, because the marks in the tables decide what is
+ * applied. Everything else is written by the caller's [[save]].
+ */
+final class KeptState(store: StateTable, start: JobState, startTables: Seq[TableState]) {
+  private var currentJob = start
+  private var byOid = startTables.map(table => table.oid -> table).toMap
+  private var isChanged = false
+  private var lastWrite = System.nanoTime()
+
+  def job: JobState = synchronized(currentJob)
+  def tables: Seq[TableState] = synchronized(byOid.values.toSeq.sortBy(_.oid))
+  def table(oid: Long): Option[TableState] = synchronized(byOid.get(oid))
+
+  /** Adds a table, or replaces what is known of it. */
+  def put(table: TableState): Unit = synchronized {
+    if (!byOid.get(table.oid).contains(table)) {
+      byOid += table.oid -> table
+      isChanged = true
+    }
+  }
+
+  def remove(oid: Long): Unit = synchronized {
+    byOid -= oid
+    isChanged = true
+  }
+
+  def updateJob(change: JobState => JobState): Unit = synchronized {
+    val changed = change(currentJob)
+    if (changed != currentJob) {
+      currentJob = changed
+      isChanged = true
+    }
+  }
+
+  /** Writes what has changed. */
+  def save(): Unit = synchronized {
+    if (isChanged) {
+      store.write(currentJob, tables)
+      isChanged = false
+      lastWrite = System.nanoTime()
+    }
+  }
+
+  /** Writes what has changed if the last time was long ago. */
+  def saveIfDue(): Unit = synchronized {
+    if (System.nanoTime() - lastWrite >= KeptState.Interval.toNanos) save()
+  }
+}
+
+private object KeptState {
+  private val Interval = Duration.ofSeconds(30)
+}

@@ -1,0 +1,86 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.state.{TableState, TableStatus}
+import io.sparkpgoutput.lake.table._
+import io.sparkpgoutput.lake.target.ColumnChange
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+class TableEvolutionSuite extends AnyFunSuite {
+  private def column(number: Int, name: String) =
+    SourceColumn(number, name, 23, -1, version = 7, hasMissing = false)
+
+  private def table(columns: (SourceColumn, DataType)*) = MirroredTable(
+    SourceTable(
+      16400,
+      TableName("public", "orders"),
+      columns.map(_._1),
+      Nil,
+      Seq("id"),
+      ReplicaIdentity.Default,
+      SourceTable.Operations,
+      None,
+      1,
+      isPartitioned = false,
+      Nil,
+      8
+    ),
+    "lake_orders",
+    StructType(columns.map { case (column, dataType) => StructField(column.name, dataType) }),
+    TypeRegistry()
+  )
+
+  private val id = column(1, "id")
+  private val price = column(2, "price")
+  private val remark = column(3, "remark")
+
+  private val state = TableState(
+    table(id -> IntegerType, price -> StringType, remark -> StringType),
+    Map("old" -> "price"),
+    1,
+    TableStatus.Live,
+    Some(5),
+    None
+  )
+
+  test(
+    "columns are added, renamed, widened and dropped, and others keep the types that they have"
+  ) {
+    val cost = price.copy(name = "cost")
+    val added = column(4, "added")
+    val now = table(id -> LongType, cost -> DecimalType(12, 2), added -> DateType)
+    val changes = Seq(
+      TableChange.Dropped(remark),
+      TableChange.Renamed(price, cost),
+      TableChange.Widened(id, id),
+      TableChange.Added(added)
+    )
+    val (followed, columns) = TableEvolution.follow(state, now, changes)
+    assert(
+      followed.table.schema == StructType(
+        Seq(
+          StructField("id", LongType),
+          StructField("cost", StringType), // what the option types has asked for
+          StructField("added", DateType)
+        )
+      )
+    )
+    assert(followed.table.target == "lake_orders")
+    assert(followed.formerNames == Map("old" -> "cost", "price" -> "cost"))
+    assert(
+      columns == Seq(
+        ColumnChange.Rename("price", "cost"),
+        ColumnChange.Widen("id", LongType),
+        ColumnChange.Add("added", DateType)
+      )
+    )
+  }
+
+  test("nothing changes without changes") {
+    assert(TableEvolution.follow(state, state.table, Nil) == ((state, Nil)))
+  }
+}

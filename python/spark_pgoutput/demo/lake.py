@@ -1,0 +1,115 @@
+"""The demo's job: `spark-pgoutput replicate`, which is killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from spark_pgoutput.demo.errors import DemoError
+from spark_pgoutput.demo.server import PostgresServer
+
+COPIED = "Copied"
+SLOT = "lake_slot"
+
+_SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def delta_package() -> str:
+    """Return the coordinates of Delta for this Spark."""
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    return f"io.delta:delta-spark_{minor}_2.13:4.4.0"
+
+
+@dataclass(frozen=True)
+class LakeJob:
+    """A job that keeps the demo's tables equal.
+
+    Parameters
+    ----------
+    server : PostgresServer
+        The server of the tables.
+    publication : str
+        The publication of the tables.
+    folder : Path
+        The folder of the tables, the checkpoint and the log.
+    """
+
+    server: PostgresServer
+    publication: str
+    folder: Path
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables."""
+        return self.folder / "lake"
+
+    @property
+    def command(self) -> list[str]:
+        """The command, with ``--once``."""
+        return [
+            *("replicate", "--once"),
+            *("--url", self.server.jdbc_url, "--user", self.server.user),
+            *("--slot", SLOT, "--publication", self.publication),
+            *("--target", str(self.tables), "--checkpoint", str(self.folder / "lake-checkpoint")),
+            *("--packages", delta_package(), "--master", "local[*]"),
+        ]
+
+    def run(self, kill_at: Callable[[str], bool] = lambda _: False) -> Iterator[str]:
+        """Run the command, and yield the lines that it prints.
+
+        Parameters
+        ----------
+        kill_at : callable
+            Tells for a line whether the command is killed after it. It is never killed by default.
+        """
+        with self._process() as process:
+            assert process.stdout
+            for line in process.stdout:
+                yield line.rstrip()
+                if kill_at(line):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return
+            if process.wait() != 0:
+                log = self._log.read_text(errors="replace").splitlines()[-20:]
+                raise DemoError("\n".join(["spark-pgoutput replicate failed:", *log]))
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "replicate.log"
+
+    @contextmanager
+    def _process(self) -> Iterator[subprocess.Popen[str]]:
+        settings = [part for pair in _SETTINGS.items() for part in ("--conf", "=".join(pair))]
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "spark_pgoutput", *self.command, *settings],
+                env={**os.environ, "PGPASSWORD": self.server.password},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+            process.communicate()

@@ -1,0 +1,74 @@
+"""Compares tables of a lake with those of the server, by a reader that is not ours."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+from pyspark.sql import SparkSession
+
+from support.lake_job import LakeJob
+from support.servers import Server
+
+
+def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) -> dict[str, str]:
+    """Return the tables that differ, with some of the rows that only one side has.
+
+    Parameters
+    ----------
+    tables : mapping of str to str
+        The names of the tables in the target, by those of the server.
+    """
+    server, target = job.server, job.sql_name()
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    found = {}
+    for source, name in tables.items():
+        there = server_rows(server, source)
+        here = lake_rows(spark, target.format(name), columns_of(server, source))
+        if there != here:
+            missing, surplus = there - here, here - there
+            found[source] = (
+                f"{missing.total()} rows only at the server, such as {list(missing)[:2]}; "
+                f"{surplus.total()} rows only in the lake, such as {list(surplus)[:2]}"
+            )
+    return found
+
+
+def columns_of(server: Server, table: str) -> list[str]:
+    """Return the names of a table's columns."""
+    with server.connect() as connection:
+        cursor = connection.execute(
+            sql.SQL("SELECT * FROM {} LIMIT 0").format(sql.Identifier(table))
+        )
+        return [column.name for column in cursor.description or ()]
+
+
+def server_rows(server: Server, table: str) -> Counter[tuple[object, ...]]:
+    """Count the rows of a table at the server, as psycopg reads them."""
+    with server.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        query = sql.SQL("SELECT * FROM {}").format(sql.Identifier(table))
+        return Counter(tuple(map(plain, row)) for row in connection.execute(query))
+
+
+def lake_rows(spark: SparkSession, table: str, columns: list[str]) -> Counter[tuple[object, ...]]:
+    """Count the rows of a table in the lake."""
+    quoted = ", ".join(f"`{column.replace('`', '``')}`" for column in columns)
+    rows = spark.sql(f"SELECT {quoted} FROM {table}").collect()
+    return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def plain(value: Any) -> object:  # noqa: ANN401
+    """Write a value so that both readers have the same, also for NaN, arrays and times."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0  # -0.0 is 0.0 in both
+    if isinstance(value, datetime):
+        return value.astimezone().timestamp() if value.tzinfo else value.timestamp()
+    if isinstance(value, list):
+        return tuple(map(plain, value))
+    return value
