@@ -5,10 +5,13 @@ import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.table.ReplicaIdentity
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows that router and folds make of random histories, applied one by one to a list of rows. */
@@ -116,28 +119,32 @@ class ChangeFoldSuite extends AnyFunSuite {
     (BatchStatistics.fromBytes(report.toBytes), sorted)
   }
 
+  private def write(
+      batch: Seq[(Long, Long, Array[Byte])],
+      copies: Seq[Copy],
+      names: Map[String, String] = Map.empty
+  ): BatchStatistics = {
+    val routed = copies.map(copy => RoutedTable.of(copy.server.target, 0, names))
+    val (statistics, rows) = sortedChanges(batch, routed)
+    for (copy <- copies; table <- statistics.tables.get(copy.server.oid)) {
+      val format =
+        FoldFormat.of(copy.server.target, names, table, ConversionOptions(), isStrict = true)
+      val chunks = ChangeChunk.pack(rows.iterator).collect {
+        case (oid, chunk) if oid == copy.server.oid => chunk
+      }
+      copy.write(format, ChangeFold.rows(format, chunks).map(_.copy()).toVector)
+    }
+    statistics
+  }
+
   private def run(seed: Int): mutable.Map[String, Long] = {
     val history = new ServerHistory(new Random(seed))
     val copies = history.tables.map(table => new Copy(table))
     val seen = mutable.HashMap.empty[String, Long].withDefaultValue(0)
     (1 to 4).foreach { _ =>
-      val batch = history.batch(6)
-      val routed = history.tables.map(table => RoutedTable.of(table.target, 0, Map.empty))
-      val (statistics, rows) = sortedChanges(batch, routed)
+      val statistics = write(history.batch(6), copies)
       copies.foreach { copy =>
         statistics.tables.get(copy.server.oid).foreach { table =>
-          val format =
-            FoldFormat.of(
-              copy.server.target,
-              Map.empty,
-              table,
-              ConversionOptions(),
-              isStrict = true
-            )
-          val chunks = ChangeChunk.pack(rows.iterator).collect {
-            case (oid, chunk) if oid == copy.server.oid => chunk
-          }
-          copy.write(format, ChangeFold.rows(format, chunks).map(_.copy()).toVector)
           seen("moved") += table.moved
           seen("truncated") += table.truncates
         }
@@ -151,5 +158,45 @@ class ChangeFoldSuite extends AnyFunSuite {
   test("after each batch of a random history, the target has the rows of the server") {
     val seen = (1 to 400).map(run)
     Seq("moved", "truncated", "others").foreach(what => assert(seen.map(_(what)).sum > 50, what))
+  }
+
+  test(
+    "a dropped column keeps its values, also in a row that gets another key; a renamed one is found"
+  ) {
+    val server = new ServerTable(
+      51,
+      "altered",
+      ReplicaIdentity.Default,
+      Seq("id"),
+      Seq("id", "v", "gone").zip(Seq(ServerHistory.Int4, ServerHistory.Text, ServerHistory.Text)),
+      Seq("id" -> IntegerType, "v" -> StringType, "gone" -> StringType)
+    )
+    val copy = new Copy(server)
+    def batch(lsn: Long)(changes: => Seq[Array[Byte]]) = {
+      val described = server.relation +: changes
+      (StreamMessages.begin(lsn, lsn) +: described :+ StreamMessages.commit(lsn)).zipWithIndex.map {
+        case (message, ordinal) => (lsn, ordinal.toLong, message)
+      }
+    }
+    write(batch(10)(Seq("1", "2").map(id => server.insert(Seq(id, "a", s"g$id")))), Seq(copy))
+    server.drop("gone")
+    write(
+      batch(20)(
+        Seq(
+          server.update(Seq("1", "a"), Seq("1", "b")),
+          server.update(Seq("2", "a"), Seq("3", "a")),
+          server.insert(Seq("4", "c"))
+        )
+      ),
+      Seq(copy)
+    )
+    assert(ServerTable.sorted(copy.rows) == Seq("1|b|g1", "3|a|g2", "4|c|null"))
+    server.columns = Seq("id" -> ServerHistory.Int4, "renamed" -> ServerHistory.Text)
+    write(
+      batch(30)(Seq(server.update(Seq("4", "c"), Seq("4", "d")))),
+      Seq(copy),
+      Map("renamed" -> "v")
+    )
+    assert(ServerTable.sorted(copy.rows).contains("4|d|null"))
   }
 }

@@ -49,7 +49,7 @@ final class ServerHistory(random: Random) {
     ReplicaIdentity.Full,
     Seq("id"),
     Seq("id" -> Int4, "v" -> Text, "big" -> Text),
-    Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
+    Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType, "added" -> LongType)
   )
 
   val rowsOnly = new ServerTable(
@@ -191,7 +191,7 @@ final class ServerHistory(random: Random) {
     }
   }
 
-  private def alter(): Unit = pick(Seq(wide, rowsOnly)) match {
+  private def alter(): Unit = pick(Seq(wide, deferrable, rowsOnly)) match {
     case table if !table.names.contains("added")             => table.add("added", Int8)
     case `wide` if wide.names.contains("huge") && chance(30) => wide.drop("huge")
     case _                                                   => ()
