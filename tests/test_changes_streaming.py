@@ -6,7 +6,7 @@ It does not matter how the messages are spread over micro-batches.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +221,7 @@ def test_relations_are_read_once(spark: SparkSession, stream: Stream) -> None:
     earlier = m.frame(spark, HISTORY[:6]).where(F.expr("seq < 6"))
     reads = spark.sparkContext.accumulator(0)
 
-    def count(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reads.add(1)
         yield from rows
 

@@ -28,7 +28,7 @@ def spark_default(key: str) -> str | None:
         None if there is no such file or key. As in Java's properties, the last entry of a key
         counts. Entries that continue in the next line are not supported.
     """
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"  # type: ignore[no-untyped-call]
     file = Path(folder) / "spark-defaults.conf"
     if not file.is_file():
         return None

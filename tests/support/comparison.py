@@ -34,7 +34,7 @@ def compare(frame: DataFrame, encoding: str = "utf-8") -> Comparison:
     If the frame has a column `error`, its text must name the byte that the reference names.
     """
 
-    def compare_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def compare_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             differences = list(_differences(batch, encoding))
             decoded = batch.num_rows - batch.column("decoded").null_count

@@ -27,7 +27,8 @@ class LakeTarget:
 
     def __init__(self, spark: SparkSession, name: str, table_format: str | None = None) -> None:
         self.spark = spark
-        self.jvm: Any = spark._jvm  # Py4J's objects have no types
+        jvm: Any = spark._jvm  # Py4J's objects have no types
+        self.jvm = jvm
         self.classes = self.jvm.io.sparkpgoutput.lake.target
         self.target = self.classes.Targets.of(
             spark._jsparkSession, name, self.jvm.scala.Option.apply(table_format)
