@@ -1,0 +1,74 @@
+package io.sparkpgoutput.lake.target
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+
+class TargetNamesSuite extends AnyFunSuite {
+  private val orders = TableName("public", "orders")
+  private val sales = TableName("sales", "orders")
+
+  private def error(body: => Any): String = {
+    val caught = intercept[LakeException](body)
+    assert(caught.getCondition == "PGOUTPUT_TARGET_NAME")
+    caught.getMessage
+  }
+
+  test("a table of public keeps its name, and others get their schema in front") {
+    assert(
+      TargetNames.of(Seq(orders, sales), None, Map.empty) ==
+        Map(orders -> "orders", sales -> "sales_orders")
+    )
+  }
+
+  test("a template names all tables, whatever is in their names") {
+    val odd = TableName("{table}", "$1{schema}")
+    assert(
+      TargetNames.of(Seq(orders, odd), Some("{schema}.{table}"), Map.empty) ==
+        Map(orders -> "public.orders", odd -> "{table}.$1{schema}")
+    )
+  }
+
+  test("an entry names one table, in each notation") {
+    val quoted = TableName("Sales", "a.b c")
+    Seq("orders", "public.orders", "PUBLIC.Orders").foreach { key =>
+      assert(TargetNames.of(Seq(orders, sales), None, Map(key -> "o"))(orders) == "o")
+    }
+    Seq("Sales.a.b c", "\"Sales\".\"a.b c\"").foreach { key =>
+      assert(TargetNames.of(Seq(quoted), None, Map(key -> "o")) == Map(quoted -> "o"))
+    }
+  }
+
+  test(
+    "two tables with the same name but for its case are an error, which names an entry that works"
+  ) {
+    val upper = TableName("public", "Sales_Orders")
+    val text = error(TargetNames.of(Seq(upper, sales), None, Map.empty))
+    assert(text.contains("public.Sales_Orders and sales.orders"))
+    val entry = """names\.(\S+)=(\w+)""".r.findFirstMatchIn(text).get
+    val names = TargetNames.of(Seq(upper, sales), None, Map(entry.group(1) -> entry.group(2)))
+    assert(names.values.map(_.toLowerCase).toSet.size == 2)
+  }
+
+  test("the name of the job's own table is an error") {
+    val reserved = TableName("public", "_Spark_Pgoutput")
+    assert(error(TargetNames.of(Seq(reserved), None, Map.empty)).contains("names.public._Spark"))
+  }
+
+  test("a name that the target cannot have is an error, which names an entry that works") {
+    val odd = TableName("public", "a b😀")
+    val problem = (name: String) => Option.when(!name.matches("\\w+"))("Only letters.")
+    assert(error(TargetNames.of(
+      Seq(odd),
+      None,
+      Map.empty,
+      problem
+    )).contains("names.public.a b😀=a_b"))
+  }
+
+  test("columns that differ only in case are an error") {
+    assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
+    TargetNames.checkColumns(orders, Seq("id", "v"))
+  }
+}

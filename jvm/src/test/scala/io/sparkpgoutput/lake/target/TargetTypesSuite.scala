@@ -1,0 +1,61 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.types._
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.lake.LakeException
+
+class TargetTypesSuite extends AnyFunSuite {
+  private def types(format: String, ddl: String, key: String*) =
+    TargetTypes.of(format, "t", StructType.fromDDL(ddl), key).toDDL
+
+  private def error(format: String, ddl: String, key: String*) = {
+    val caught = intercept[LakeException](types(format, ddl, key: _*))
+    assert(caught.getCondition == "PGOUTPUT_TARGET_TYPE")
+    assert(caught.getMessage.contains("Set types.c=STRING."))
+  }
+
+  test("Iceberg has no short integers, also inside of other types") {
+    assert(
+      types(
+        "iceberg",
+        "a SMALLINT,b ARRAY<TINYINT>,c STRUCT<x: SMALLINT>,d MAP<SMALLINT, STRING>"
+      ) ==
+        "a INT,b ARRAY<INT>,c STRUCT<x: INT>,d MAP<INT, STRING>"
+    )
+    assert(types("delta", "a SMALLINT") == "a SMALLINT")
+  }
+
+  test("no format has intervals") {
+    for {
+      format <- Seq("delta", "iceberg")
+      ddl <- Seq("INTERVAL DAY TO SECOND", "ARRAY<INTERVAL YEAR TO MONTH>")
+    } error(format, s"c $ddl")
+  }
+
+  test("rows cannot be found by a map or a VARIANT, which other columns can have") {
+    Seq("VARIANT", "MAP<INT, INT>", "ARRAY<VARIANT>").foreach { ddl =>
+      error("delta", s"c $ddl", "c")
+      assert(types("delta", s"c $ddl", "id") == s"c $ddl")
+    }
+  }
+
+  test(
+    "a format that does not run on this Spark, or whose JAR is missing, is an error that helps"
+  ) {
+    def text(format: TableFormat, spark: String) =
+      intercept[LakeException](format.check(spark, _ => false)).getMessage
+    assert(text(
+      TableFormat.Delta,
+      "4.3.0"
+    ).contains("4.0 and 4.1 and 4.2, and this is Spark 4.3.0"))
+    assert(text(TableFormat.Iceberg, "4.2.1").contains("or the format delta"))
+    assert(text(TableFormat.Delta, "4.1.4").contains("--packages io.delta:delta-spark_4.1_2.13:"))
+    assert(
+      text(TableFormat.Iceberg, "4.0.5").contains(
+        "--packages org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:"
+      )
+    )
+    TableFormat.Delta.check("4.2.1", _ => true)
+  }
+}
