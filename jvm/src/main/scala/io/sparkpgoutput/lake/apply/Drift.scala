@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.apply
 import scala.annotation.tailrec
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.PgOutputException
 
 /**
  * A difference between the target and what the changes say was there. An expression in a task finds it
@@ -34,17 +35,23 @@ object Drift {
     s"raise_error(concat('${Begin}the row ', left(to_json(struct($struct)), $MaxKey), ' $problem$End'))"
   }
 
-  /** The error of a table for an error that an expression of [[raise]] caused; else the error itself. */
+  /**
+   * The error of a table: that of this project which Spark's error has among its causes, or that an
+   * expression of [[raise]] made; else the error itself.
+   */
   @tailrec
   def error(table: TableName, thrown: Throwable, cause: Throwable): Throwable = {
     val text = Option(cause).flatMap(found => Option(found.getMessage)).getOrElse("")
     val start = text.indexOf(Begin)
     val end = text.indexOf(End, start)
-    if (cause == null) thrown
-    else if (start >= 0 && end > start) {
-      val problem = text.substring(start + Begin.length, end)
-      ApplyError.targetDiffers(table, s"$problem").initCause(thrown)
-    } else error(table, thrown, cause.getCause)
+    cause match {
+      case null                     => thrown
+      case known: PgOutputException => known
+      case _ if start >= 0 && end > start =>
+        val problem = text.substring(start + Begin.length, end)
+        ApplyError.targetDiffers(table, problem).initCause(thrown)
+      case _ => error(table, thrown, cause.getCause)
+    }
   }
 
   /** A name in SQL. */

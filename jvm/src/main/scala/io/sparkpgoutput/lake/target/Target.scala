@@ -107,6 +107,8 @@ object TargetWrite {
   /**
    * Runs `MERGE INTO <table> AS t USING <rows> AS s ON <condition> <clauses>`.
    *
+   * @param rows
+   *   the rows, which must be the same each time they are computed
    * @param clauses
    *   the WHEN clauses
    */

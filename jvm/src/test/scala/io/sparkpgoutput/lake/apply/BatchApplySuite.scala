@@ -75,8 +75,8 @@ class BatchApplySuite extends SparkSessionTests {
   test("after each batch of a random history, the tables have the rows of the server") {
     val history = new ServerHistory(new Random(1))
     history.tables.foreach(create)
-    (1 to 4).foreach { _ =>
-      val found = run(history.batch(10), history.end, history.tables)
+    (1 to 2).foreach { _ =>
+      val found = run(history.batch(20), history.end, history.tables)
       found.tables.values.foreach(_.left.foreach(thrown => throw thrown))
       history.tables.foreach { table =>
         assert(content(table) == table.content, table.name)
