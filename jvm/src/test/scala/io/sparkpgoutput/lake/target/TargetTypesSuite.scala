@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import org.apache.spark.sql.types._
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.lake.LakeException
