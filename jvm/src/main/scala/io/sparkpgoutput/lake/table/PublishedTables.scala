@@ -192,15 +192,16 @@ object PublishedTables {
   ): Map[Long, Seq[Column]] =
     connection
       .query(
-        s"""SELECT a.attrelid::bigint AS oid, a.attnum, a.attname, a.atttypid::bigint AS type,
-           |  a.atttypmod, a.xmin::text AS version, a.atthasmissing, EXISTS (
-           |    SELECT FROM pg_publication_tables t
-           |    WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname
-           |    AND ${SentColumns.condition(version, "a", "t")}
-           |  ) AS is_sent
-           |FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-           |JOIN pg_namespace n ON n.oid = c.relnamespace
-           |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+        // The view is slow, so it is read once.
+        s"""WITH t AS MATERIALIZED (SELECT * FROM pg_publication_tables WHERE pubname = ANY (?))
+           |SELECT a.attrelid::bigint AS oid, a.attnum, a.attname, a.atttypid::bigint AS type,
+           |  a.atttypmod, a.xmin::text AS version, a.atthasmissing,
+           |  bool_or(${SentColumns.condition(version, "a", "t")}) AS is_sent
+           |FROM t JOIN pg_namespace n ON n.nspname = t.schemaname
+           |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+           |JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+           |WHERE c.oid = ANY (?::oid[])
+           |GROUP BY 1, 2, 3, 4, 5, 6, 7
            |ORDER BY a.attnum""".stripMargin,
         publications.toArray,
         array(tables)
