@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -91,28 +93,59 @@ def test_a_stale_driver_changes_nothing(target: LakeTarget, table: str, later: i
     assert (rows(target, table), target.mark(table)) == ([(1, "new")], LSN + 4)
 
 
-@pytest.mark.lake
-def test_a_driver_that_becomes_stale_in_its_merge_changes_nothing(
-    target: LakeTarget, table: str
-) -> None:
+@contextmanager
+def during_a_merge(target: LakeTarget, table: str, folder: Path) -> Iterator[list[str]]:
+    """Do something while a MERGE from LSN + 1 to LSN + 5 runs, and give how it ended."""
+    started, go_on = str(folder / "started"), str(folder / "go on")
+
+    def wait(value: str) -> str:
+        Path(started).touch()
+        while not Path(go_on).exists():
+            time.sleep(0.05)
+        return value
+
+    target.spark.udf.register("wait", wait)
+    rows = "SELECT CAST(id AS INT) AS id, wait('old') AS v FROM range(1, 2)"
     found: list[str] = []
-    sleep = "java_method('java.lang.Thread', 'sleep', 5000L) IS NULL"
-    slow = f"SELECT CAST(id AS INT) AS id, IF({sleep}, 'old', 'old') AS v FROM range(1, 2)"
 
     def merge() -> None:
-        found.append(condition(lambda: target.merge(table, slow, LSN + 1, LSN + 5)))
+        found.append(condition(lambda: target.merge(table, rows, LSN + 1, LSN + 5)))
 
     thread = threading.Thread(target=merge)
     thread.start()
-    threading.Event().wait(2)
-    target.merge(table, "SELECT 1 AS id, 'new' AS v", LSN + 1, LSN + 4)
+    while not Path(started).exists() and thread.is_alive():
+        time.sleep(0.05)
+    yield found
+    Path(go_on).touch()
     thread.join()
+
+
+@pytest.mark.lake
+def test_a_driver_that_becomes_stale_in_its_merge_changes_nothing(
+    target: LakeTarget, table: str, tmp_path: Path
+) -> None:
+    with during_a_merge(target, table, tmp_path) as found:
+        target.merge(table, "SELECT 1 AS id, 'new' AS v", LSN + 1, LSN + 4)
     assert found == ["PGOUTPUT_OTHER_JOB"]
     assert (rows(target, table), target.mark(table)) == ([(1, "new")], LSN + 4)
 
 
-def maintain(target: LakeTarget, table: str) -> None:
-    """Compact the table, and remove what is older."""
+@pytest.mark.lake
+def test_a_commit_beside_a_compaction_can_be_tried_again(
+    target: LakeTarget, table: str, tmp_path: Path
+) -> None:
+    # A second file, because Delta leaves a single one as it is.
+    target.spark.sql(f"INSERT INTO {target.sql_name(table)} VALUES (2, 'c')")
+    with during_a_merge(target, table, tmp_path) as found:
+        compact(target, table)
+    assert found == ["PGOUTPUT_COMMIT_CONFLICT"]
+    assert (rows(target, table), target.mark(table)) == ([(1, "a"), (2, "c")], LSN + 1)
+    target.merge(table, "SELECT 1 AS id, 'b' AS v", LSN + 1, LSN + 5)
+    assert (rows(target, table), target.mark(table)) == ([(1, "b"), (2, "c")], LSN + 5)
+
+
+def compact(target: LakeTarget, table: str, *, expires: bool = False) -> None:
+    """Compact the table, and perhaps remove the older snapshots of Iceberg."""
     if target.target.format() == "delta":
         target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
     else:
@@ -122,17 +155,18 @@ def maintain(target: LakeTarget, table: str) -> None:
             f"CALL {catalog}.system.rewrite_data_files({arguments}, "
             "options => map('rewrite-all', 'true'))"
         )
-        target.spark.sql(
-            f"CALL {catalog}.system.expire_snapshots({arguments}, "
-            "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
-        )
+        if expires:
+            target.spark.sql(
+                f"CALL {catalog}.system.expire_snapshots({arguments}, "
+                "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+            )
 
 
 @pytest.mark.lake
 def test_maintenance_keeps_the_mark(target: LakeTarget, table: str) -> None:
     target.merge(table, "SELECT * FROM VALUES (1, 'b'), (2, 'c') AS (id, v)", LSN + 1, LSN + 2)
     for _ in range(2):
-        maintain(target, table)
+        compact(target, table, expires=True)
         assert target.mark(table) == LSN + 2
     target.merge(table, "SELECT 1 AS id, 'd' AS v", LSN + 2, LSN + 3)
     assert (rows(target, table), target.mark(table)) == ([(1, "d"), (2, "c")], LSN + 3)
@@ -200,3 +234,31 @@ def test_a_target_that_cannot_be_is_refused(spark: SparkSession, tmp_path: Path)
     assert refusal(str(tmp_path), "iceberg") == "PGOUTPUT_REPLICATE_OPTION"
     assert refusal("ice.a", "parquet") == "PGOUTPUT_REPLICATE_OPTION"
     assert LakeTarget(spark, "spark_catalog.a").target.nameProblem("a b").isDefined()
+
+
+@pytest.mark.lake
+def test_each_type_is_kept(target: LakeTarget) -> None:
+    types = {
+        "b TINYINT": "1",
+        "s SMALLINT": "2",
+        "d DECIMAL(38,10)": "12.5",
+        "n TIMESTAMP_NTZ": "TIMESTAMP_NTZ '2024-01-02 03:04:05.678901'",
+        "t TIMESTAMP": "TIMESTAMP '2024-01-02 03:04:05.678901Z'",
+        "x BINARY": "X'00FF'",
+        "m MAP<STRING, STRING>": "map('a', CAST(NULL AS STRING))",
+        "a ARRAY<SMALLINT>": "array(1S, NULL)",
+        "r STRUCT<x: INT, `y z`: DATE>": "named_struct('x', 1, 'y z', DATE '2024-01-02')",
+        "c VARCHAR(5)": "'abc'",
+        "v VARIANT": """parse_json('{"k": [1, null]}')""",
+    }
+    target.create("types", ", ".join(types), ["s"])
+    names = [column.split(" ")[0] for column in types]
+    values = ", ".join(
+        f"CAST({value} AS {column.split(' ', 1)[1].replace('VARCHAR(5)', 'STRING')}) AS {name}"
+        for name, (column, value) in zip(names, types.items(), strict=True)
+    )
+    target.append("types", f"SELECT {values}", None, LSN + 1)
+    target.merge("types", f"SELECT {values}", LSN + 1, LSN + 2, "t.s = s.s")
+    (found,) = target.read("types").selectExpr(*names[:-1], "to_json(v)").collect()
+    expected = target.spark.sql(f"SELECT {values}").selectExpr(*names[:-1], "to_json(v)").first()
+    assert tuple(found) == tuple(expected or ())
