@@ -138,7 +138,8 @@ def assert_valid_commands(block: Block) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make ([a-z-]+)", block.text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"{block.place}: make {target}"
-    for arguments in re.findall(r"(?:^|\$\()spark-pgoutput ([^)\n]+)", block.text, re.M):
+    lines = block.text.replace("\\\n", " ")
+    for arguments in re.findall(r"(?:^|\$\()spark-pgoutput ([^)\n]+)", lines, re.M):
         _parser().parse_args(arguments.split())
 
 
@@ -244,6 +245,7 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
             "options.RowOptions.row",
         ),
         ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
+        ("replicate.md", "replicate", "lake.job.ReplicateOptions.list", None),
     ],
 )
 def test_table_of_options(
@@ -259,7 +261,7 @@ def test_table_of_options(
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
     found: Any = operator.attrgetter(f"io.sparkpgoutput.{declared}")(spark._jvm)
     # Outside of code, Markdown takes <name> for HTML.
-    return [re.sub(r"(?<!`type\.)<", "&lt;", line) for line in found().markdown().splitlines(True)]
+    return [re.sub(r"(?<!`type\.)(?<!`types\.)(?<!`names\.)(?<!`property\.)<", "&lt;", line) for line in found().markdown().splitlines(True)]
 
 
 def test_table_of_the_benchmark() -> None:
