@@ -261,7 +261,8 @@ def test_table_of_options(
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
     found: Any = operator.attrgetter(f"io.sparkpgoutput.{declared}")(spark._jvm)
     # Outside of code, Markdown takes <name> for HTML.
-    return [re.sub(r"(?<!`type\.)(?<!`types\.)(?<!`names\.)(?<!`property\.)<", "&lt;", line) for line in found().markdown().splitlines(True)]
+    lines = found().markdown().splitlines(True)
+    return [re.sub(r"(?<!`type\.|types\.|names\.|perty\.)<", "&lt;", line) for line in lines]
 
 
 def test_table_of_the_benchmark() -> None:

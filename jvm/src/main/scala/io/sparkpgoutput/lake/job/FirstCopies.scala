@@ -7,11 +7,11 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.TableCopy
 import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -60,13 +60,22 @@ final class FirstCopies(
     }
   }
 
-  private def open(table: MirroredTable) = TableCopy.open(
-    options.address,
-    options.applicationName,
-    options.publications,
-    table,
-    ConversionOptions()
-  )
+  /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
+  private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
+    try
+      TableCopy.open(
+        options.address,
+        options.applicationName,
+        options.publications,
+        table,
+        ConversionOptions()
+      )
+    catch {
+      case changed: LakeException
+          if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
+        val now = catalog.read().find(_.source.oid == table.source.oid).getOrElse(throw changed)
+        open(now, attempts - 1)
+    }
 
   /** Makes the table. One that a copy left without rows is taken if its columns are right. */
   private def make(table: TableState): Unit =

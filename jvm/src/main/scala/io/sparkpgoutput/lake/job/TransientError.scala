@@ -16,6 +16,8 @@ object TransientError {
     case _: CommitConflict => true
     case known: SparkThrowable if known.getCondition == "PGOUTPUT_CONNECTION" =>
       States.exists(known.getSqlState.startsWith)
+    // A statement such as TRUNCATE came between. The next attempt has a newer snapshot.
+    case known: SparkThrowable if known.getCondition == "PGOUTPUT_COPY_INTERRUPTED" => true
     case other => LostTasks.exists(text => Option(other.getMessage).exists(_.contains(text)))
   }
 
