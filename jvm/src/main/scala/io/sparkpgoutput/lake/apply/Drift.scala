@@ -21,6 +21,9 @@ object Drift {
   final val Fewer = "has fewer copies than the server deletes"
 
   private val Begin = "<pgoutput_drift "
+
+  /** How Spark begins the error. The text of a plan, in another error, has the expression only. */
+  private val Raised = s"[USER_RAISED_EXCEPTION] $Begin"
   private val End = " pgoutput_drift>"
   private val MaxKey = 300
 
@@ -42,13 +45,13 @@ object Drift {
   @tailrec
   def error(table: TableName, thrown: Throwable, cause: Throwable): Throwable = {
     val text = Option(cause).flatMap(found => Option(found.getMessage)).getOrElse("")
-    val start = text.indexOf(Begin)
+    val start = text.indexOf(Raised)
     val end = text.indexOf(End, start)
     cause match {
       case null                     => thrown
       case known: PgOutputException => known
       case _ if start >= 0 && end > start =>
-        val problem = text.substring(start + Begin.length, end)
+        val problem = text.substring(start + Raised.length, end)
         ApplyError.targetDiffers(table, problem).initCause(thrown)
       case _ => error(table, thrown, cause.getCause)
     }
