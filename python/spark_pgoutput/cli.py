@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "replicate":
         given = sys.argv[1:] if arguments is None else list(arguments)
-        return replicate_command.run(options, given)
+        replicate_command.run(options, given)
     from spark_pgoutput import demo
 
     return demo.run(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from spark_pgoutput.jar import jar_path
 
@@ -100,8 +100,10 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def run(arguments: argparse.Namespace, given: Sequence[str]) -> int:
-    """Run the job with spark-submit.
+def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
+    """Replace this process by spark-submit, which runs the job.
+
+    The exit status is 0 if the job has done all it should, 3 if a table is stopped, and else 1.
 
     Parameters
     ----------
@@ -109,12 +111,6 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> int:
         The arguments of the command.
     given : sequence of str
         The same arguments as the user wrote them. The job's process reads them again.
-
-    Returns
-    -------
-    int
-        The exit status: 0 if the job has done all it should, 3 if a table is stopped, and 1
-        otherwise.
     """
     environment = dict(os.environ)
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -128,12 +124,7 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> int:
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
     command += [str(Path(__file__).with_name(_SUBMITTED)), *given]
-    process = subprocess.Popen(command, env=environment)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # The job's process got the signal too, and ends by itself.
-            continue
+    os.execve(command[0], command, environment)  # so that signals reach Spark
 
 
 def _spark_home() -> str:

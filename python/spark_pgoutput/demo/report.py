@@ -119,7 +119,7 @@ SELECT _table, row['id'] AS id, column, max_by(cell, place) AS cell
 FROM (
   SELECT *, max_by(_change_type, place) OVER (
               PARTITION BY _table, row['id']) AS last_change,
-            max(place) FILTER (WHERE _change_type = 'truncate') OVER (
+            max(IF(_change_type = 'truncate', place, NULL)) OVER (
               PARTITION BY _table) AS truncated
   FROM (SELECT *, (_commit_version, _ordinal) AS place FROM changes)
 )
@@ -131,19 +131,19 @@ GROUP BY _table, row['id'], column"""
 LAKE = """\
 -- List all cells of the tables in the lake as text.
 CREATE TEMPORARY VIEW lake AS
-SELECT 'public.customers' AS _table, CAST(id AS STRING) AS id, cell.*
+SELECT 'public.customers' AS _table, CAST(id AS STRING) AS id, column, cell
 FROM delta.`{lake}/customers`
-LATERAL VIEW inline(array(
-  ('id', CAST(id AS STRING)), ('name', name), ('email', email),
-  ('picture', picture))) cell AS column, cell
+LATERAL VIEW stack(4,
+  'id', CAST(id AS STRING), 'name', name, 'email', email, 'picture', picture
+) AS column, cell
 UNION ALL
-SELECT 'public.orders', CAST(id AS STRING), cell.*
+SELECT 'public.orders', CAST(id AS STRING), column, cell
 FROM delta.`{lake}/orders`
-LATERAL VIEW inline(array(
-  ('id', CAST(id AS STRING)), ('customer_id', CAST(customer_id AS STRING)),
-  ('status', status), ('total', CAST(total AS STRING)),
-  ('placed_at', date_format(placed_at, 'yyyy-MM-dd HH:mm:ss+00'))
-)) cell AS column, cell"""
+LATERAL VIEW stack(5,
+  'id', CAST(id AS STRING), 'customer_id', CAST(customer_id AS STRING),
+  'status', status, 'total', CAST(total AS STRING),
+  'placed_at', date_format(placed_at, 'yyyy-MM-dd HH:mm:ss+00')
+) AS column, cell"""
 
 _COMPARED = """\
 -- Count the cells of the {name} tables and the server's tables, and compare.

@@ -121,6 +121,7 @@ class FoldersSuite extends AnyFunSuite {
       "protocol",
       "types",
       "options",
+      "source",
       "source.connection",
       "source.slot",
       "lake",

@@ -42,7 +42,7 @@ final class FirstCopies(
   private def copy(table: MirroredTable): Unit = {
     val started = System.nanoTime()
     val name = table.source.name.toString
-    log.tell(s"Copying $name to ${target.sqlName(table.target)}.")
+    log.tell(s"Copying $name.")
     Using.resource(open(table)) { copy =>
       val copying = begun(copy.table)
       make(copying)

@@ -17,8 +17,8 @@ final class FollowedTables(
     state: KeptState,
     log: JobLog
 ) {
-  private var lastRead = 0L
-  private var lastWarning = 0L
+  private var lastRead = Option.empty[Long]
+  private var lastWarning = Option.empty[Long]
 
   /** The last micro-batch that the catalog was read for, and the errors that were found. */
   private var lastBatch = -1L
@@ -34,12 +34,15 @@ final class FollowedTables(
   }
 
   /** Tells if the catalog was read long ago. */
-  def isOld: Boolean = System.nanoTime() - lastRead >= FollowedTables.Interval.toNanos
+  def isOld: Boolean = isOld(lastRead)
+
+  private def isOld(last: Option[Long]) =
+    last.forall(System.nanoTime() - _ >= FollowedTables.Interval.toNanos)
 
   /** Reads the catalog, and changes the tables of the target. Returns errors by the oids of tables. */
   def follow(): Map[Long, Throwable] = {
     val now = catalog.read().map(table => table.source.oid -> table).toMap
-    lastRead = System.nanoTime()
+    lastRead = Some(System.nanoTime())
     now.values.filter(table => state.table(table.source.oid).isEmpty).foreach(refuse)
     warnOfStopped()
     val errors = state.tables.filter(_.isLive).flatMap { table =>
@@ -87,8 +90,8 @@ final class FollowedTables(
   }
 
   private def warnOfStopped(): Unit =
-    if (System.nanoTime() - lastWarning >= FollowedTables.Interval.toNanos) {
-      lastWarning = System.nanoTime()
+    if (isOld(lastWarning)) {
+      lastWarning = Some(System.nanoTime())
       state.tables.foreach { table =>
         table.status match {
           case TableStatus.Stopped(reason) =>

@@ -8,6 +8,7 @@ import org.apache.hadoop.fs.Path
 import io.sparkpgoutput.lake.state.{KeptState, StateTable}
 import io.sparkpgoutput.lake.table.ServerPermissions
 import io.sparkpgoutput.lake.target.Targets
+import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 
@@ -36,6 +37,10 @@ object JobSetup {
           TargetMarks.read(target, identity, tables.map(_.target))
         )
       )
+      if (start.job.end.isEmpty && !hasCheckpoint(own, options.checkpoint))
+        slot.flatMap(_.holder).foreach { holder =>
+          throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
+        }
       val kept =
         new KeptState(store, start.job, start.tables ++ start.lostState.map(catalog.rebuilt))
       new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)

@@ -41,8 +41,8 @@ final class ReplicationJob(
   def hasStoppedTable: Boolean = state.tables.exists(isStopped)
 
   def run(): Unit = {
+    state.save() // which fails before the slot is made if the target cannot be written
     if (needsSlot) makeSlot()
-    state.save()
     if (state.job.end.isEmpty)
       retrying(new FirstCopies(session, options, target, catalog, state, log).run())
     retrying(stream())
@@ -77,6 +77,7 @@ final class ReplicationJob(
     String.valueOf(error.getMessage).linesIterator.nextOption().getOrElse(error.toString)
 
   private def stream(): Unit = {
+    batches.error = None
     val changes = session.readStream
       .format("pgoutput")
       .options(ofSource)

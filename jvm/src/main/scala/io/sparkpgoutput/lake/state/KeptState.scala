@@ -11,7 +11,7 @@ import java.time.Duration
 final class KeptState(store: StateTable, start: JobState, startTables: Seq[TableState]) {
   private var currentJob = start
   private var byOid = startTables.map(table => table.oid -> table).toMap
-  private var isChanged = false
+  private var isChanged = true
   private var lastWrite = System.nanoTime()
 
   def job: JobState = synchronized(currentJob)
