@@ -56,7 +56,7 @@ def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder: Path) -> None:
-    demo = subprocess.run(DEMO, capture_output=True, text=True, timeout=300, check=False)
+    demo = subprocess.run(DEMO, capture_output=True, text=True, timeout=600, check=False)
     output = demo.stdout
     assert (demo.returncode, demo.stderr) == (0, "")
 
@@ -84,6 +84,9 @@ def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder:
     assert re.search(r"^ public.customers +1 +4 +4 +4 *$", output, flags=re.MULTILINE)
     assert re.search(r"^ public.orders +3 +15 +15 +15 *$", output, flags=re.MULTILINE)
     assert "The rebuilt tables equal the server's tables." in output
+    assert "The demo has killed the job with SIGKILL." in output
+    assert re.search(r"^ public.customers +2 +8 +8 +8 *$", output, flags=re.MULTILINE)
+    assert "The lake tables equal the server's tables." in output
 
     assert "\x1b" not in output
     assert max(len(line.rstrip()) for line in output.splitlines()) <= 80

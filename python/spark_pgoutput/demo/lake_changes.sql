@@ -1,5 +1,5 @@
--- Change the tables while no job runs: a new row, a changed key with a picture
--- that is not sent, and a new column.
+-- Change the tables while no job runs. The second statement changes a key, and
+-- PostgreSQL does not send the picture.
 INSERT INTO customers (id, name, picture)
     SELECT 5, 'Edsger', string_agg(md5(i::text), '')
     FROM generate_series(1, 300) AS i;

@@ -96,7 +96,7 @@ class ChangeFoldSuite extends AnyFunSuite {
   }
 
   private val columns = UnsafeProjection.create(ChangeFields.schema)
-  implicit private val byBytes: Ordering[UTF8String] = _ compareTo _
+  implicit private val byBytes: Ordering[UTF8String] = _ binaryCompare _
 
   private def sortedChanges(
       batch: Seq[(Long, Long, Array[Byte])],
