@@ -4,7 +4,7 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.table.MirroredTable
@@ -86,7 +86,7 @@ final class BatchApply(
 
   /** A query that is a stream switches adaptive execution off, but a batch of it is like any query. */
   private def clone(session: SparkSession): SparkSession = {
-    val made = RowsOfRdd.cloneOf(session)
+    val made = ClonedSession.of(session)
     made.conf.set("spark.sql.adaptive.enabled", "true")
     made
   }

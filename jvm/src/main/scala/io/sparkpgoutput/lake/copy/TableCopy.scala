@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.copy
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.pgoutput.PlannedRows
+import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.table.MirroredTable
@@ -48,7 +48,7 @@ final class TableCopy private (
     counts = Some(counted)
     val settings = CopySettings(address, applicationName, snapshot.id, table, options)
     val rdd = new CopyRDD(context, settings, ranges, counted.rows, counted.bytes)
-    PlannedRows.of(session, rdd, table.schema)
+    RowsOfRdd.toDataFrame(session, rdd, table.schema)
   }
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */

@@ -27,22 +27,27 @@ object JobSetup {
       val slot = client.query(SlotState.read(_, options.slot))
       slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
       val store = new StateTable(own, target)
+      val isStarted = hasCheckpoint(own, options.checkpoint)
       val identity = SlotIdentity(server.systemIdentifier, server.database, options.slot)
       val start = JobStart.of(
         FoundState(
           identity,
-          hasCheckpoint(own, options.checkpoint),
+          isStarted,
           slot.flatMap(_.confirmedFlush),
           store.read(),
           TargetMarks.read(target, identity, tables.map(_.target))
         )
       )
-      if (start.job.end.isEmpty && !hasCheckpoint(own, options.checkpoint))
+      if (start.job.end.isEmpty && !isStarted)
         slot.flatMap(_.holder).foreach { holder =>
           throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
         }
       val kept =
-        new KeptState(store, start.job, start.tables ++ start.lostState.map(catalog.rebuilt))
+        new KeptState(
+          store,
+          start.job,
+          start.tables ++ start.lostState.map(SourceCatalog.rebuilt(_, tables))
+        )
       new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)
     } catch {
       case error: Throwable =>

@@ -56,10 +56,18 @@ final class SourceCatalog(
   /** Looks for what changes in the catalog do not tell: see [[TableEvidence]]. */
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
     if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
+}
 
-  /** Returns the state of a table whose state was lost. Its mark says what it has. */
-  def rebuilt(marked: MarkedTable): TableState = {
-    val table = read().find(_.source.oid == marked.oid)
+object SourceCatalog {
+
+  /**
+   * Returns the state of a table whose state was lost. Its mark says what it has.
+   *
+   * @param tables
+   *   the tables by the catalog of now
+   */
+  def rebuilt(marked: MarkedTable, tables: Seq[MirroredTable]): TableState = {
+    val table = tables.find(_.source.oid == marked.oid)
       .getOrElse(throw LakeError.stateLost(marked.target, "It is not published any more."))
     TableState(
       table.copy(target = marked.target),

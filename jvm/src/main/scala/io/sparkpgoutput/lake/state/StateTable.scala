@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.target.{Target, TargetNames}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -106,7 +106,7 @@ final class StateTable(session: SparkSession, target: Target) {
 object StateTable {
 
   /** No source table can have this name in the target. */
-  val Name = "_spark_pgoutput"
+  val Name: String = TargetNames.Reserved
 
   /** The only mode of a table so far: the target has the rows that the source has. */
   val Mirror = "mirror"

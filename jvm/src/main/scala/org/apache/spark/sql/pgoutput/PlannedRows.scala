@@ -18,10 +18,6 @@ object PlannedRows {
   def isStream(table: String): Boolean =
     active.catalog.tableExists(table) && active.table(table).isStreaming
 
-  /** Rows as a DataFrame of a session. */
-  def of(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
-    session.asInstanceOf[classic.SparkSession].internalCreateDataFrame(rows, schema)
-
   /** The plan, analyzed. */
   def analyzed(plan: LogicalPlan): LogicalPlan = dataset(plan).queryExecution.analyzed
 

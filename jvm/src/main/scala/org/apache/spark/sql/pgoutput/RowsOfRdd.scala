@@ -17,8 +17,4 @@ object RowsOfRdd {
 
   def toDataFrame(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
     session.asInstanceOf[classic.SparkSession].internalCreateDataFrame(rows, schema)
-
-  /** A session with the settings, views and catalogs of another one, and settings of its own from now on. */
-  def cloneOf(session: SparkSession): SparkSession =
-    session.asInstanceOf[classic.SparkSession].cloneSession()
 }
