@@ -77,6 +77,17 @@ class LakeTarget:
     def overwrite(self, table: str, rows: str, expected: int | None, lsn: int) -> None:
         self._commit("Overwrite", table, rows, expected, lsn)
 
+    def replace(self, table: str, rows: str, generation: int, lsn: int) -> None:
+        """Commit a new copy of a table."""
+        self._commit("Replace", table, rows, None, lsn, generation=generation)
+
+    def drop(self, table: str) -> None:
+        self.target.drop(table)
+
+    def generation(self, table: str) -> int | None:
+        found = self.target.generation(table, "job", LSN)
+        return int(found.get()) if found.isDefined() else None
+
     def merge(
         self,
         table: str,
@@ -89,12 +100,19 @@ class LakeTarget:
         self._commit("Merge", table, rows, expected, lsn, condition, clauses)
 
     def _commit(
-        self, kind: str, table: str, rows: str, expected: int | None, lsn: int, *more: str
+        self,
+        kind: str,
+        table: str,
+        rows: str,
+        expected: int | None,
+        lsn: int,
+        *more: str,
+        generation: int = 0,
     ) -> None:
         session = self.spark._jsparkSession.cloneSession()
         write = getattr(self.classes, f"TargetWrite${kind}")(session.sql(rows), *more)
         mark = self.jvm.scala.Option.apply(expected)
-        self.target.commit(session, table, self.mark_name(), mark, lsn, write)
+        self.target.commit(session, table, self.mark_name(generation=generation), mark, lsn, write)
 
     def _seq(self, values: Sequence[object]) -> JavaObject:
         converters = self.jvm.scala.jdk.javaapi.CollectionConverters

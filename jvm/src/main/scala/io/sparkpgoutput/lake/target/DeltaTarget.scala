@@ -26,6 +26,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
 
   def mark(table: String, name: MarkName): Option[Long] = mark(table, snapshot(table), name)
 
+  def generation(table: String, job: String, oid: Long): Option[Int] =
+    MarkName.newest(snapshot(table).transactions.keys, job, oid)
+
+  def version(table: String): String = snapshot(table).version.toString
+
   protected def refresh(table: String): Unit = snapshot(table)
 
   protected def defaults(schema: StructType): Map[String, String] = Map(
@@ -56,6 +61,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     val check = new FirstTransactionCheck(transaction => {
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
+      // A new copy has the next name. An append would not conflict with it otherwise.
+      if (transaction.txnVersion(name.next.toString) >= 0)
+        throw TargetError.copiedAgain(sqlName(table))
       val found = mark(table, transaction.snapshot, name)
       if (found != expected) throw TargetError.otherJob(sqlName(table), expected, found)
     })
@@ -72,6 +80,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
           case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
           case TargetWrite.Overwrite(rows) =>
             rows.writeTo(sqlName(table)).overwrite(functions.lit(true))
+          case TargetWrite.Replace(rows) =>
+            withOthers(table, rows).writeTo(sqlName(table)).option("overwriteSchema", "true")
+              .overwrite(functions.lit(true))
           case TargetWrite.Merge(rows, condition, clauses) =>
             val target = WriteCommands.Named(place.parts(table))
             WriteCommands.merge(session, target, rows, condition, clauses)

@@ -93,6 +93,8 @@ final private class MarkingOperations(
 
   def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
+    if (base.properties.containsKey(name.next.toString))
+      throw new ValidationException(TargetError.copiedAgain(table).getMessage)
     // Iceberg removes the files of a commit that fails in this way, and does not try it again.
     if (found != expected)
       throw new ValidationException(TargetError.otherJob(table, expected, found).getMessage)

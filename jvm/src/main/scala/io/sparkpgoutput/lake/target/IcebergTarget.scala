@@ -7,7 +7,7 @@ import org.apache.spark.sql.pgoutput.WriteCommands
 import org.apache.spark.sql.types.{StructType, VariantType}
 
 import org.apache.iceberg.spark.source.SparkTable
-import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations}
+import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations, Transactions}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)
@@ -19,6 +19,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table).current, sqlName(table), name)
+
+  def generation(table: String, job: String, oid: Long): Option[Int] =
+    MarkName.newest(operations(table).current.properties.keySet.asScala, job, oid)
+
+  def version(table: String): String =
+    Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
 
   protected def refresh(table: String): Unit = load(table).refresh()
 
@@ -51,6 +57,13 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     try write match {
         case TargetWrite.Append(rows)    => WriteCommands.append(session, target, rows)
         case TargetWrite.Overwrite(rows) => WriteCommands.overwrite(session, target, rows)
+        case TargetWrite.Replace(rows) =>
+          val transaction = Transactions.newTransaction(marked.name, marking)
+          val all = withOthers(table, rows)
+          IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
+          val replaced = WriteCommands.Loaded(sparkTable(transaction.table), place.catalog)
+          WriteCommands.overwrite(session, replaced, all)
+          transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses) =>
           WriteCommands.merge(session, target, rows, condition, clauses)
       }

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 /** What a target does by SQL, in the same way for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
@@ -15,6 +15,8 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
   final def exists(table: String): Boolean = place.exists(table)
 
   final def tables(): Seq[String] = place.tables()
+
+  final def drop(table: String): Unit = place.drop(table)
 
   final override def nameProblem(name: String): Option[String] = place.nameProblem(name)
 
@@ -98,20 +100,39 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
           try mark(table, name)
           catch { case another: Exception => problem.addSuppressed(another); throw problem }
         // The catalog's answer can be lost after a commit.
-        if (!found.contains(lsn)) throw explained(table, expected, found, problem)
+        if (!found.contains(lsn)) throw explained(table, name, expected, found, problem)
     }
     val found = mark(table, name)
     if (!found.contains(lsn)) throw TargetError.otherJob(sqlName(table), expected, found)
   }
 
+  /** Tells whether a newer copy has replaced the one that a mark belongs to. */
+  private def isCopiedAgain(table: String, name: MarkName) =
+    generation(table, name.job, name.oid).exists(_ > name.generation)
+
+  /** The rows of a new copy, with a NULL for each of the other columns of the target. */
+  final protected def withOthers(table: String, rows: DataFrame): DataFrame = {
+    refresh(table)
+    val others = session.table(sqlName(table)).schema.filterNot(field =>
+      rows.columns.exists(_.equalsIgnoreCase(field.name))
+    )
+    val nulls = others.map(field => functions.lit(null).cast(field.dataType).as(field.name))
+    rows.select(functions.col("*") +: nulls: _*)
+  }
+
   private def explained(
       table: String,
+      name: MarkName,
       expected: Option[Long],
       found: Option[Long],
       problem: Exception
   ): Exception =
     if (found != expected) {
       val error = TargetError.otherJob(sqlName(table), expected, found)
+      error.addSuppressed(problem)
+      error
+    } else if (isCopiedAgain(table, name)) {
+      val error = TargetError.copiedAgain(sqlName(table))
       error.addSuppressed(problem)
       error
     } else if (causes(problem).exists(isConflict)) new CommitConflict(sqlName(table), problem)

@@ -20,6 +20,9 @@ sealed trait TablePlace {
   /** Makes what tables are made in. */
   def make(): Unit
 
+  /** Removes a table with its files, if it is there. */
+  def drop(table: String): Unit
+
   /** Returns why a table cannot have a name. */
   def nameProblem(name: String): Option[String]
 }
@@ -50,6 +53,9 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
     if (lacksNamespace) session.sql(
       s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
     )
+
+  def drop(table: String): Unit =
+    if (!lacksNamespace) session.sql(s"DROP TABLE IF EXISTS ${sqlName(table)} PURGE"): Unit
 
   private def lacksNamespace = catalog match {
     case namespaces: SupportsNamespaces => !namespaces.namespaceExists(namespace.toArray)
@@ -95,6 +101,12 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
     else files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName).filter(exists).toSeq
 
   def make(): Unit = files.mkdirs(root)
+
+  /** The log goes first: what is left of an interrupted removal is no table. */
+  def drop(table: String): Unit = {
+    files.delete(new Path(path(table), FolderPlace.Log), true)
+    files.delete(path(table), true): Unit
+  }
 
   def nameProblem(name: String): Option[String] =
     Option.when(name.isEmpty || name.exists(char =>

@@ -57,6 +57,15 @@ trait Target {
    */
   def mark(table: String, name: MarkName): Option[Long]
 
+  /** Returns the newest generation of a source table's copies that has a mark in the table. */
+  def generation(table: String, job: String, oid: Long): Option[Int]
+
+  /** Returns what changes with each commit to a table. */
+  def version(table: String): String
+
+  /** Removes a table and its files, if it is there. */
+  def drop(table: String): Unit
+
   /**
    * Writes in one atomic commit that has the mark `lsn`, and reads the mark back.
    *
@@ -68,7 +77,7 @@ trait Target {
    * @throws CommitConflict
    *   if somebody else wrote the table, for example a compaction, and the mark is still the one expected
    * @throws LakeException
-   *   if another process of the job wrote the table. Nothing of this commit is in it.
+   *   if another process of the job wrote the table, or copied it again. Nothing of this commit is in it.
    */
   def commit(
       session: SparkSession,
@@ -90,7 +99,19 @@ trait Target {
  *   a new copy of the table begins a new generation
  */
 final case class MarkName(job: String, oid: Long, generation: Int) {
-  override def toString: String = s"spark-pgoutput-$job-$oid-$generation"
+  override def toString: String = s"${MarkName.prefix(job, oid)}$generation"
+
+  def next: MarkName = copy(generation = generation + 1)
+}
+
+object MarkName {
+  private def prefix(job: String, oid: Long) = s"spark-pgoutput-$job-$oid-"
+
+  /** Finds the newest generation of a table's copies among names of marks and others. */
+  def newest(names: Iterable[String], job: String, oid: Long): Option[Int] = names
+    .filter(_.startsWith(prefix(job, oid)))
+    .flatMap(_.stripPrefix(prefix(job, oid)).toIntOption)
+    .maxOption
 }
 
 /** One way to change the rows of a table. */
@@ -103,6 +124,12 @@ object TargetWrite {
 
   /** Replaces all rows. */
   final case class Overwrite(rows: DataFrame) extends TargetWrite
+
+  /**
+   * Replaces all rows, and makes the columns fit: those of the rows get their types. Other columns stay,
+   * and are NULL.
+   */
+  final case class Replace(rows: DataFrame) extends TargetWrite
 
   /**
    * Runs `MERGE INTO <table> AS t USING <rows> AS s ON <condition> <clauses>`.

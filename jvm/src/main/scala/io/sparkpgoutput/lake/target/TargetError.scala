@@ -31,6 +31,13 @@ object TargetError {
     )
   }
 
+  def copiedAgain(table: String): LakeException = new LakeException(
+    "PGOUTPUT_OTHER_JOB",
+    "55006",
+    s"The table $table was copied again, so another process of the job writes it. This process has " +
+      "changed nothing since then. Stop one of the two."
+  )
+
   def restored(table: String, how: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",

@@ -36,6 +36,12 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   override def properties(table: String): Map[String, String] = Map.empty
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
+  override def generation(table: String, job: String, oid: Long): Option[Int] = None
+  override def version(table: String): String = marks.get(table).mkString
+  override def drop(table: String): Unit = {
+    spark.sql(s"DROP TABLE ${sqlName(table)}")
+    marks.remove(table): Unit
+  }
 
   override def read(session: SparkSession, table: String): DataFrame =
     session.table(sqlName(table))
@@ -58,7 +64,9 @@ final class MemoryTarget(spark: SparkSession) extends Target {
       lsn: Long
   )(write: TargetWrite): Unit = {
     write match {
-      case TargetWrite.Append(rows)    => rows.writeTo(sqlName(table)).append()
+      case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
+      case TargetWrite.Replace(_) =>
+        throw new UnsupportedOperationException("A table of the tests keeps its columns.")
       case TargetWrite.Overwrite(rows) =>
         // The tables of the tests cannot be overwritten in one go.
         session.sql(s"DELETE FROM ${sqlName(table)}")
