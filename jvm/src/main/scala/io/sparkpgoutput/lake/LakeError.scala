@@ -21,14 +21,20 @@ object LakeError {
   )
 
   def twoJobs(one: String, another: String): LakeException = new LakeException(
-    "PGOUTPUT_OTHER_JOB",
+    OtherJob,
     "55006",
     s"The target has tables of two jobs of this slot, $one and $another. Remove the tables of the job " +
       "that no longer runs, or use another target."
   )
 
+  /** Tells if another process of the job, or another job, writes the same tables. */
+  def isOtherJob(error: Throwable): Boolean = error match {
+    case known: LakeException => known.getCondition == OtherJob
+    case _                    => false
+  }
+
   def otherSource(kept: String, found: String): LakeException = new LakeException(
-    "PGOUTPUT_OTHER_JOB",
+    OtherJob,
     "55006",
     s"The target belongs to a job that reads $kept, and this job reads $found, perhaps of another " +
       "server. Use another target, or the options of that job."
@@ -88,6 +94,9 @@ object LakeError {
     s"A copy that did not end has left the table $table without rows and with other columns than the " +
       "server's table has now. Remove it, and start the job again."
   )
+
+  /** The condition if two processes or jobs write the same tables. */
+  val OtherJob = "PGOUTPUT_OTHER_JOB"
 
   private val CopyAgain =
     "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +

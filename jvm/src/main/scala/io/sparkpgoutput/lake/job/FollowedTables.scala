@@ -2,8 +2,11 @@ package io.sparkpgoutput.lake.job
 
 import java.time.Duration
 
+import scala.util.control.NonFatal
+
+import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
-import io.sparkpgoutput.lake.table.{MirroredTable, TableComparison, TableError}
+import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable, TableComparison, TableError}
 import io.sparkpgoutput.lake.target.Target
 
 /**
@@ -20,19 +23,6 @@ final class FollowedTables(
   private var lastRead = Option.empty[Long]
   private var lastWarning = Option.empty[Long]
 
-  /** The last micro-batch that the catalog was read for, and the errors that were found. */
-  private var lastBatch = -1L
-  private var lastErrors = Map.empty[Long, Throwable]
-
-  /** Reads the catalog once for a micro-batch. Returns errors by the oids of tables. */
-  def of(batch: Long): Map[Long, Throwable] = {
-    if (lastBatch != batch) {
-      lastErrors = follow()
-      lastBatch = batch
-    }
-    lastErrors
-  }
-
   /** Tells if the catalog was read long ago. */
   def isOld: Boolean = isOld(lastRead)
 
@@ -41,26 +31,32 @@ final class FollowedTables(
 
   /** Reads the catalog, and changes the tables of the target. Returns errors by the oids of tables. */
   def follow(): Map[Long, Throwable] = {
-    val now = catalog.read().map(table => table.source.oid -> table).toMap
+    val found = catalog.again(state.tables.map(table => table.oid -> table.target).toMap)
+    val now = found.map { case (source, table) => source.oid -> table }.toMap
     lastRead = Some(System.nanoTime())
-    now.values.filter(table => state.table(table.source.oid).isEmpty).foreach(refuse)
+    found.filter { case (source, _) => state.table(source.oid).isEmpty }.foreach {
+      case (source, table) => refuse(source, table)
+    }
     warnOfStopped()
     val errors = state.tables.filter(_.isLive).flatMap { table =>
       try {
         follow(table, now.get(table.oid))
         None
-      } catch {
-        case error: Throwable => Some(table.oid -> error)
-      }
+      } catch { case NonFatal(error) => Some(table.oid -> error) }
     }
     state.saveIfDue()
     errors.toMap
   }
 
-  private def follow(table: TableState, now: Option[MirroredTable]): Unit = {
-    val published = now.getOrElse(
-      throw TableError.changed(table.table.source, "The publications do not send it any more.")
-    )
+  private def follow(
+      table: TableState,
+      now: Option[Either[LakeException, MirroredTable]]
+  ): Unit = {
+    val published = now
+      .getOrElse(
+        throw TableError.changed(table.table.source, "The publications do not send it any more.")
+      )
+      .fold(error => throw error, identity)
     val taken = table.table.schema.fieldNames.toSet ++ table.formerNames.keySet
     TableComparison.compare(table.table.source, published.source, taken) match {
       case Left(reason) => throw TableError.changed(table.table.source, reason)
@@ -80,9 +76,10 @@ final class FollowedTables(
   }
 
   /** A table that was published while the job runs has rows that nobody copies. */
-  private def refuse(table: MirroredTable): Unit = {
+  private def refuse(source: SourceTable, found: Either[LakeException, MirroredTable]): Unit = {
     val reason = "It was published after the first start of the job, so its rows are not copied."
-    log.warn(s"The table ${table.source.name} is stopped. $reason Its changes are dropped.")
+    log.warn(s"The table ${source.name} is stopped. $reason Its changes are dropped.")
+    val table = found.getOrElse(MirroredTable.none(source))
     state.put(
       TableState(table, Map.empty, 0, TableStatus.Stopped(reason), mark = None, lastChange = None)
     )

@@ -5,8 +5,8 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import org.apache.hadoop.fs.Path
 
-import io.sparkpgoutput.lake.state.{KeptState, StateTable}
-import io.sparkpgoutput.lake.table.ServerPermissions
+import io.sparkpgoutput.lake.state.{JobState, KeptState, StateTable, TableState}
+import io.sparkpgoutput.lake.table.{MirroredTable, ServerPermissions}
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
@@ -22,11 +22,12 @@ object JobSetup {
     try {
       val server = client.replication(Server.of)
       val catalog = new SourceCatalog(client, server, options, target)
-      val tables = catalog.read()
+      val store = new StateTable(own, target)
+      val found = store.read()
+      val tables = neededTables(catalog, found)
       client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
       val slot = client.query(SlotState.read(_, options.slot))
       slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
-      val store = new StateTable(own, target)
       val isStarted = hasCheckpoint(own, options.checkpoint)
       val identity = SlotIdentity(server.systemIdentifier, server.database, options.slot)
       val start = JobStart.of(
@@ -34,7 +35,7 @@ object JobSetup {
           identity,
           isStarted,
           slot.flatMap(_.confirmedFlush),
-          store.read(),
+          found,
           TargetMarks.read(target, identity, tables.map(_.target))
         )
       )
@@ -56,8 +57,23 @@ object JobSetup {
     }
   }
 
+  /** All tables if some are still to be copied, else those that the stream changes. */
+  private def neededTables(
+      catalog: SourceCatalog,
+      kept: Option[(JobState, Seq[TableState])]
+  ): Seq[MirroredTable] = kept match {
+    case Some((job, tables)) if job.end.nonEmpty =>
+      val targets = tables.filter(_.isLive).map(table => table.oid -> table.target).toMap
+      catalog.again(targets).collect {
+        case (source, Right(table)) if targets.contains(source.oid) => table
+      }
+    case _ => catalog.read()
+  }
+
+  /** Tells if a micro-batch was planned. Spark makes the folder before. */
   private def hasCheckpoint(session: SparkSession, checkpoint: String): Boolean = {
     val offsets = new Path(checkpoint, "offsets")
-    offsets.getFileSystem(session.sparkContext.hadoopConfiguration).exists(offsets)
+    val files = offsets.getFileSystem(session.sparkContext.hadoopConfiguration)
+    files.exists(offsets) && files.listStatus(offsets).exists(_.getPath.getName.forall(_.isDigit))
   }
 }

@@ -117,9 +117,13 @@ object JobStart {
     }
   }
 
+  /** A catalog can keep names in lower case. */
+  private def marked(found: FoundState, table: TableState): Option[MarkedTable] =
+    found.marked.find(_.target.equalsIgnoreCase(table.target))
+
   /** The mark in the table is what counts. A table that has one is copied. */
   private def withMark(found: FoundState, table: TableState): TableState =
-    found.marked.find(_.target == table.target).flatMap(_.mark).fold(table) { mark =>
+    marked(found, table).flatMap(_.mark).fold(table) { mark =>
       val status = if (table.status == TableStatus.Copying) TableStatus.Live else table.status
       table.copy(mark = Some(mark), status = status)
     }
@@ -145,13 +149,11 @@ object JobStart {
   }
 
   /** A live table has the mark that was read back, or a later one. */
-  private def checkLive(found: FoundState, state: TableState): Unit = {
-    val table = found.marked.find(_.target == state.target)
-    table.flatMap(_.mark) match {
+  private def checkLive(found: FoundState, state: TableState): Unit =
+    marked(found, state).flatMap(_.mark) match {
       case None => throw LakeError.markLost(state.target)
       case Some(mark) =>
         if (state.mark.exists(Lsn.isBelow(mark, _)))
           throw LakeError.markWentBack(state.target, state.mark.get, mark)
     }
-  }
 }

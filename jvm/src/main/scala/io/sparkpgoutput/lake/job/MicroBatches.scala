@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.job
 import java.time.temporal.ChronoUnit.MICROS
 import java.time.{Duration, Instant}
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Dataset, Row}
 
 import org.apache.hadoop.conf.Configuration
@@ -45,12 +47,14 @@ final class MicroBatches(
   private def run(batch: Dataset[Row], id: Long): Unit = {
     val started = Instant.now
     val end = MicroBatchEnd.read(options.checkpoint, id, configuration)
-    if (followed.isOld) followed.follow().foreach { case (oid, error) => failed(oid, error) }
+    // Read once. What fails here as a whole is no table's error.
+    lazy val errors = Try(followed.follow())
+    if (followed.isOld) errors.get.foreach { case (oid, error) => failed(oid, error) }
     val tables = state.tables.filter(_.isLive)
-    val result = applied.run(batch, tables.map(ofBatch), end)(prepare(id, _))
-    val errors = result.tables.collect { case (oid, Left(error)) => oid -> error }
+    val result = applied.run(batch, tables.map(ofBatch), end)(prepare(errors, _))
+    if (result.tables.nonEmpty) errors.get
     result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
-    errors.foreach { case (oid, error) => failed(oid, error) }
+    result.tables.foreach { case (oid, outcome) => outcome.left.foreach(failed(oid, _)) }
     state.updateJob(_.copy(end = Some(end)))
     state.saveIfDue()
     val last = result.statistics.lastCommit
@@ -63,16 +67,16 @@ final class MicroBatches(
     table.markName(state.job)
   )
 
-  /** The catalog is read once a micro-batch, before its first table. */
-  private def prepare(id: Long, statistics: TableStatistics): Either[Throwable, PreparedTable] = {
-    val errors = followed.of(id)
-    errors.get(statistics.oid) match {
+  private def prepare(
+      errors: Try[Map[Long, Throwable]],
+      statistics: TableStatistics
+  ): Either[Throwable, PreparedTable] =
+    errors.get.get(statistics.oid) match {
       case Some(error) => Left(error)
       case None =>
         val table = state.table(statistics.oid).get
         Right(PreparedTable(table.table, table.formerNames))
     }
-  }
 
   private def commit(oid: Long, end: Long, done: AppliedTable): Unit =
     state.table(oid).foreach { table =>
@@ -85,7 +89,7 @@ final class MicroBatches(
 
   /** Stops the table, or fails, before the server is told anything of this micro-batch. */
   private def failed(oid: Long, error: Throwable): Unit = {
-    if (TransientError.unapply(error).isDefined || !options.skips) throw error
+    if (!options.skips || !TableFault.is(error)) throw error
     state.table(oid).foreach { table =>
       log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
       state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))

@@ -8,6 +8,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import org.apache.hadoop.util.ShutdownHookManager
+
 /**
  * A job that keeps tables equal. It runs in a thread of its own: it makes the slot, copies the tables,
  * and applies each micro-batch of the stream.
@@ -18,6 +20,10 @@ final class Replication private (job: ReplicationJob) extends Logging {
 
   private val thread = new Thread(() => run(), s"spark-pgoutput replicates $job")
   thread.setDaemon(true)
+
+  // A signal to end the driver ends the job before the session.
+  private val hook: Runnable = () => stop()
+  ShutdownHookManager.get.addShutdownHook(hook, Replication.BeforeSpark)
   thread.start()
 
   private def run(): Unit =
@@ -31,6 +37,8 @@ final class Replication private (job: ReplicationJob) extends Logging {
     } finally {
       job.close()
       ended.countDown()
+      if (!ShutdownHookManager.get.isShutdownInProgress)
+        ShutdownHookManager.get.removeShutdownHook(hook): Unit
     }
 
   /** The streaming query; null before the first copy has ended. */
@@ -45,8 +53,8 @@ final class Replication private (job: ReplicationJob) extends Logging {
 
   /** Ends the job, and waits for its end. */
   def stop(): Unit = {
-    job.stop()
-    thread.interrupt()
+    // The thread of a stream writes the state when the stream has ended.
+    if (!job.stop()) thread.interrupt()
     ended.await()
   }
 
@@ -56,14 +64,18 @@ final class Replication private (job: ReplicationJob) extends Logging {
   /** The tables, with their state and lag. */
   def status: DataFrame = job.status
 
-  /** 0 if the job has done all it should, 3 if a table is stopped, and 1 if it failed. */
-  def exitCode: Int = if (failure.isDefined) 1 else if (job.hasStoppedTable) 3 else 0
+  /** 0 if the job has done all it should, 3 if a table is stopped, and else 1. */
+  def exitCode: Int =
+    if (failure.isDefined || job.isCutShort) 1 else if (job.hasStoppedTable) 3 else 0
 
   /** What happened since the last call. */
   def report: java.util.List[String] = job.log.take().asJava
 }
 
 object Replication {
+
+  /** Spark's hooks have the priority 40. */
+  private val BeforeSpark = 50
 
   /** Checks everything, and starts a job. */
   def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicReference
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{KeptState, TableStatus}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.protocol.Lsn
@@ -26,6 +27,7 @@ final class ReplicationJob(
 
   private val running = new AtomicReference[Option[StreamingQuery]](None)
   @volatile private var stopping = false
+  @volatile private var hasEverything = false
   private val retries = new Retries
   private val batches = new MicroBatches(
     options,
@@ -38,6 +40,9 @@ final class ReplicationJob(
 
   def query: Option[StreamingQuery] = running.get
   def isStopping: Boolean = stopping
+
+  /** True if the job ended before it had everything that the option `once` asks for. */
+  def isCutShort: Boolean = options.once && !hasEverything
   def hasStoppedTable: Boolean = state.tables.exists(isStopped)
 
   def run(): Unit = {
@@ -46,6 +51,7 @@ final class ReplicationJob(
     if (state.job.end.isEmpty)
       retrying(new FirstCopies(session, options, target, catalog, state, log).run())
     retrying(stream())
+    hasEverything = !stopping
     log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
   }
 
@@ -92,13 +98,18 @@ final class ReplicationJob(
       }
       .start()
     running.set(Some(query))
-    try query.awaitTermination()
-    catch {
-      case failure: Throwable => throw batches.error.getOrElse(failure)
-    } finally {
-      query.stop()
+    if (stopping) query.stop()
+    try {
+      query.awaitTermination()
       state.save()
-    }
+    } catch {
+      case failure: Throwable =>
+        val cause = batches.error.getOrElse(failure)
+        // Another process that has replaced this one knows more.
+        try if (!LakeError.isOtherJob(cause)) state.save()
+        catch { case another: Exception => cause.addSuppressed(another) }
+        throw cause
+    } finally query.stop()
   }
 
   private def ofSource: Map[String, String] = Map(
@@ -109,10 +120,17 @@ final class ReplicationJob(
     "maxBytesPerTrigger" -> options.maxBytesPerTrigger
   ) ++ options.user.map("user" -> _) ++ options.password.map("password" -> _)
 
-  /** Ends the stream. What was not applied as a whole is applied by the next start. */
-  def stop(): Unit = {
+  /**
+   * Ends the stream. What was not applied as a whole is applied by the next start.
+   *
+   * @return
+   *   false if there is no stream to end, so the thread of [[run]] must be interrupted
+   */
+  def stop(): Boolean = {
     stopping = true
-    query.foreach(_.stop())
+    val active = query.filter(_.isActive)
+    active.foreach(_.stop())
+    active.nonEmpty
   }
 
   def status: DataFrame = JobStatus.of(session, state, batches.appliedUpTo)

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.job
 
-import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{TableState, TableStatus}
 import io.sparkpgoutput.lake.table.{
   MirroredTable,
@@ -12,6 +11,7 @@ import io.sparkpgoutput.lake.table.{
   TableEvidence
 }
 import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
 import io.sparkpgoutput.source.slot.Server
 
@@ -32,6 +32,26 @@ final class SourceCatalog(
     val names = targetNames(sources)
     MirroredTables.of(connection, sources, names, options.types).map(inTarget)
   }
+
+  /**
+   * Reads the tables again, for a job that has begun.
+   *
+   * @param targets
+   *   the names that tables have in the target, by their oids. The others have none yet.
+   * @return
+   *   each table, and how it is in the target or why it cannot be there
+   */
+  def again(
+      targets: Map[Long, String]
+  ): Seq[(SourceTable, Either[LakeException, MirroredTable])] =
+    client.query { connection =>
+      val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+      val names = sources.map(source => source.oid -> source.name.name).toMap ++ targets
+      sources.zip(MirroredTables.each(connection, sources, names, options.types).map { table =>
+        try table.map(inTarget)
+        catch { case error: LakeException => Left(error) }
+      })
+    }
 
   private def targetNames(sources: Seq[SourceTable]): Map[Long, String] = {
     val names = TargetNames.of(

@@ -5,12 +5,12 @@ import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.functions.lit
+import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.target.{Target, TargetNames}
+import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -18,10 +18,17 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * The marks in the tables decide what is applied. This table has what they do not tell: the definitions
  * that the tables had, their states, and how far the job is while nothing changes. It is written as a
- * whole.
+ * whole. Its own mark counts how often, so a process of the job that another one has replaced cannot
+ * write over what that one knows.
+ *
+ * Not thread-safe.
  */
-final class StateTable(session: SparkSession, target: Target) {
+final class StateTable(ofJob: SparkSession, target: Target) {
   import StateTable._
+
+  // The mark is a setting of the session.
+  private val session = ClonedSession.of(ofJob)
+  private var written = Option.empty[Long]
 
   /** Reads the state; None if the target has none. */
   def read(): Option[(JobState, Seq[TableState])] =
@@ -32,19 +39,30 @@ final class StateTable(session: SparkSession, target: Target) {
       rows.map(_.getAs[Int]("version")).find(_ != Version).foreach { version =>
         throw LakeError.stateVersion(target.sqlName(Name), version, Version)
       }
-      rows.find(isJob).map(row => (job(row), rows.filterNot(isJob).map(table)))
+      rows.find(isJob).map { row =>
+        val found = job(row)
+        written = target.mark(Name, markName(found))
+        (found, rows.filterNot(isJob).map(table))
+      }
     }
 
-  /** Writes the state, in one commit. */
+  /**
+   * Writes the state, in one commit.
+   *
+   * @throws LakeException
+   *   if another process of the job has written it since it was read
+   */
   def write(job: JobState, tables: Seq[TableState]): Unit = {
     if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
     val rows = row(job) +: tables.sortBy(_.oid).map(row)
-    session
-      .createDataFrame(rows.asJava, schema)
-      .coalesce(1)
-      .writeTo(target.sqlName(Name))
-      .overwrite(lit(true))
+    val next = written.getOrElse(0L) + 1
+    target.commit(session, Name, markName(job), written, next)(
+      TargetWrite.Overwrite(session.createDataFrame(rows.asJava, schema).coalesce(1))
+    )
+    written = Some(next)
   }
+
+  private def markName(job: JobState) = MarkName(job.id, oid = 0, generation = 0)
 
   private def row(job: JobState): Row = {
     val source = s"${job.systemIdentifier}/${job.database}/${job.slot}"

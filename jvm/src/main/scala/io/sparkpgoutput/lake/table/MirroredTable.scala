@@ -20,3 +20,10 @@ final case class MirroredTable(
     schema: StructType,
     types: TypeRegistry
 )
+
+object MirroredTable {
+
+  /** A table that is not mirrored. */
+  def none(source: SourceTable): MirroredTable =
+    MirroredTable(source, source.name.name, new StructType, TypeRegistry())
+}

@@ -32,11 +32,23 @@ object MirroredTables {
     val columns = sources.flatMap(source => source.columns.map(source -> _))
     val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
     unused.headOption.foreach(name => throw noColumn(name))
-    val oids = columns.map(_._2.typeId).distinct
+    each(connection, sources, targets, types).map(_.fold(error => throw error, identity))
+  }
+
+  /** Returns the same, or for each table why it cannot have such types. */
+  def each(
+      connection: ServerConnection,
+      sources: Seq[SourceTable],
+      targets: Map[Long, String],
+      types: Map[String, String]
+  ): Seq[Either[LakeException, MirroredTable]] = {
+    val oids = sources.flatMap(_.columns).map(_.typeId).distinct
     val catalog = CatalogTypes.read(connection, oids, TypeRegistry())
     sources.map { source =>
-      val fields = source.columns.map(column => field(source, column, catalog, types))
-      MirroredTable(source, targets(source.oid), StructType(fields), catalog.registry)
+      try {
+        val fields = source.columns.map(column => field(source, column, catalog, types))
+        Right(MirroredTable(source, targets(source.oid), StructType(fields), catalog.registry))
+      } catch { case error: LakeException => Left(error) }
     }
   }
 

@@ -94,7 +94,14 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
 
   def parts(table: String): Seq[String] = Seq(TableFormat.Delta.name, path(table).toString)
 
-  def exists(table: String): Boolean = files.exists(new Path(path(table), FolderPlace.Log))
+  /** A table is there from its first commit on. Delta makes the folder of the log before. */
+  def exists(table: String): Boolean = {
+    val log = new Path(path(table), FolderPlace.Log)
+    files.exists(log) && files.listStatus(log).exists(file => isCommit(file.getPath.getName))
+  }
+
+  // Commits and checkpoints have numbers. A file that was not renamed in the end begins with a point.
+  private def isCommit(name: String) = name.headOption.exists(_.isDigit)
 
   def tables(): Seq[String] =
     if (!files.exists(root)) Nil

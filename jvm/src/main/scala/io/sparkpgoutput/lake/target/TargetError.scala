@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -24,7 +24,7 @@ object TargetError {
   def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
     def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
     new LakeException(
-      "PGOUTPUT_OTHER_JOB",
+      LakeError.OtherJob,
       "55006",
       s"The table $table has ${shown(found)} and had ${shown(expected)} before, so another process " +
         "of the job writes it. This process has changed nothing since then. Stop one of the two."

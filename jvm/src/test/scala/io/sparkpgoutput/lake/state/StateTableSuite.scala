@@ -1,0 +1,83 @@
+package io.sparkpgoutput.lake.state
+
+import org.apache.spark.sql.functions.{col, lit}
+import org.apache.spark.sql.types.{LongType, StringType}
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.MemoryTarget
+import io.sparkpgoutput.lake.table.ReplicaIdentity
+
+class StateTableSuite extends SparkSessionTests {
+  private lazy val target = new MemoryTarget(spark)
+  private lazy val name = target.sqlName(StateTable.Name)
+
+  /** The rows that version 1 wrote, which every later version must read. */
+  private lazy val kept =
+    spark.read.schema(StateTable.schema).json("tests/data/lake-state/1.jsonl").cache()
+
+  private def store(change: (String, org.apache.spark.sql.Column)*): StateTable = {
+    if (target.exists(StateTable.Name)) spark.sql(s"DELETE FROM $name")
+    else target.create(StateTable.Name, StateTable.schema, Nil, Map.empty)
+    change.foldLeft(kept) { case (rows, (column, value)) => rows.withColumn(column, value) }
+      .writeTo(name).append()
+    new StateTable(spark, target)
+  }
+
+  test("the state that an earlier version wrote is read") {
+    val (job, tables) = store().read().get
+    assert(
+      job == JobState(
+        "198348ad-b2eb-4c1f-80b1-3fd46e32532d",
+        "7710982159958800053",
+        "postgres",
+        "lake",
+        firstLsn = 0x174c960L,
+        end = Some(0x1781be8L)
+      )
+    )
+    assert(tables.map(_.target) == Seq("orders", "order_lines", "root", "readings", "late"))
+    val Seq(orders, lines, root, readings, late) = tables
+
+    assert(orders.status == TableStatus.Live)
+    assert((orders.generation, orders.mark) == ((1, Some(0x1781be8L))))
+    assert(orders.lastChange.map(_.toString).contains("2026-11-22T13:12:25.247Z"))
+    assert(orders.formerNames == Map("state" -> "status"))
+    assert(orders.table.source.columns.map(_.number) == Seq(1, 2, 3, 4))
+    assert(orders.table.schema.map(_.name) == Seq("id", "status", "price", "größe"))
+    assert(orders.table.schema.map(_.dataType) ==
+      Seq(LongType, StringType, StringType, StringType))
+    assert(orders.table.types.declarations == Map(16385L -> "enum"))
+
+    assert(lines.table.source.name.namespace == "other \"schema")
+    assert(lines.table.source.key == Seq("a", "b ``x"))
+    assert(lines.table.source.unsent == Seq(4))
+    assert(lines.table.source.rowFilter.exists(_.startsWith("((a > 3) AND")))
+
+    assert(root.table.source.isPartitioned)
+    assert(root.table.source.leaves.map(_.name.name).toSet == Set("low", "high"))
+    assert(readings.table.source.identity == ReplicaIdentity.Full)
+    assert(late.status.name == "stopped" && late.mark.isEmpty)
+  }
+
+  test("what is read is what is written") {
+    val state = store()
+    val (job, tables) = state.read().get
+    state.write(job, tables)
+    def rows = spark.table(name).drop("written").orderBy("oid").collect().toSeq
+    assert(rows == kept.drop("written").orderBy("oid").collect().toSeq)
+    assert(new StateTable(spark, target).read().contains((job, tables)))
+  }
+
+  test("the state of a later version is an error") {
+    val error = intercept[LakeException](store("version" -> lit(2)).read())
+    assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
+    assert(error.getMessage.contains("has the version 2, and this version of spark-pgoutput reads"))
+  }
+
+  test("columns that a user has added are left out") {
+    store("reason" -> col("reason"))
+    spark.sql(s"ALTER TABLE $name ADD COLUMNS (mine STRING)")
+    assert(new StateTable(spark, target).read().map(_._2.length).contains(5))
+  }
+}
