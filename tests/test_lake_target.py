@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support.lake import needs_lake
-from support.lake_target import LSN, LakeTarget
+from support.lake_target import LSN, LakeTarget, compact
 
 pytestmark = needs_lake
 
@@ -142,24 +142,6 @@ def test_a_commit_beside_a_compaction_can_be_tried_again(
     assert (rows(target, table), target.mark(table)) == ([(1, "a"), (2, "c")], LSN + 1)
     target.merge(table, "SELECT 1 AS id, 'b' AS v", LSN + 1, LSN + 5)
     assert (rows(target, table), target.mark(table)) == ([(1, "b"), (2, "c")], LSN + 5)
-
-
-def compact(target: LakeTarget, table: str, *, expires: bool = False) -> None:
-    """Compact the table, and perhaps remove the older snapshots of Iceberg."""
-    if target.target.format() == "delta":
-        target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
-    else:
-        catalog, name = target.sql_name(table).split(".", 1)
-        arguments = f"table => '{name.replace('`', '')}'"
-        target.spark.sql(
-            f"CALL {catalog}.system.rewrite_data_files({arguments}, "
-            "options => map('rewrite-all', 'true'))"
-        )
-        if expires:
-            target.spark.sql(
-                f"CALL {catalog}.system.expire_snapshots({arguments}, "
-                "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
-            )
 
 
 @pytest.mark.lake

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support import lake, lake_history
-from support.lake_history import TABLES, History
+from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_judge import differences
-from support.lake_points import APPLYING, COPYING, Point, kill, kill_at
+from support.lake_judge import assert_equal
+from support.lake_points import APPLYING, COPYING, kill, kill_at
+from support.postgres_binaries import VERSIONS
 from support.servers import Server
 
 pytestmark = lake.needs_lake
@@ -28,12 +29,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(getattr(request, "param", 18)) as server:
         server.execute(lake_history.SETUP)
         yield server
-
-
-def assert_equal(spark: SparkSession, job: LakeJob) -> None:
-    """Check that the tables of the target are those of the server."""
-    found = differences(spark, job, TABLES)
-    assert not found, "\n".join(f"{table}: {text}" for table, text in found.items())
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -50,30 +45,29 @@ def test_tables_are_equal_after_a_kill(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("point", [*COPYING, *APPLYING])
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("server", [14, 15, 16, 17, 18], indirect=True)
+@pytest.mark.parametrize("server", VERSIONS, indirect=True)
 def test_job_is_killed_between_two_steps(
-    point: Point, target: str, server: Server, tmp_path: Path, spark: SparkSession
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
     history = History(server, seed=2)
-    if point in APPLYING:
+    for points in (COPYING, APPLYING):
+        for point in points:
+            history.run(40)  # so that a micro-batch changes all tables
+            with job.running() as process:
+                kill_at(process, job, point)
         assert job.run_once() == 0
-        history.run(40)
-    with job.running() as process:
-        kill_at(process, job, point)
-    history.run(20)
-    assert job.run_once() == 0
-    assert_equal(spark, job)
+        assert_equal(spark, job)
 
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("server", [14, 15, 16, 17, 18], indirect=True)
+@pytest.mark.parametrize("server", VERSIONS, indirect=True)
 def test_job_is_killed_again_and_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
+    """Between two kills, the job copies or applies for some seconds."""
     job = LakeJob(tmp_path, server, target)
     moments = random.Random(server.version)
     stop = threading.Event()
@@ -83,7 +77,8 @@ def test_job_is_killed_again_and_again(
     try:
         for _ in range(20):
             with job.running() as process:
-                time.sleep(moments.uniform(4, 25))
+                job.wait_until_connected(process)
+                time.sleep(moments.uniform(0, 8))
                 assert process.poll() is None, "the job has ended"
                 kill(process)
     finally:

@@ -15,11 +15,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput import changes
 from support.optimizer import without_rule
+from support.secrets import MARKER, texts_of_files
 from support.servers import Server, wait_until
 
 SLOT, PUBLICATION = "lake", "shop"
 IGNORE = {"schemaEvolution": "ignore"}
-MARKER = "s3cret-marker"  # part of the password, which nothing may show
 CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
 
 
@@ -264,7 +264,7 @@ def test_no_password_shows(
     query = started(stream(spark, server), tmp_path, available_now=True)
     query.awaitTermination()
     shown = [query._jsq.explainInternal(True), str(query.recentProgress), batch(spark, server)]
-    shown += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    shown += texts_of_files(tmp_path).values()
     for wrong in ({"slot": "missing"}, {"publication": "missing"}, {"password": MARKER + "!"}):
         with pytest.raises(PySparkException) as caught:
             batch(spark, server, **wrong).collect()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.replication import Replication
 from support import lake, lake_history
 from support.processes import TIMEOUT, errors_of, started
-from support.servers import Server
+from support.servers import Server, wait_until
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -81,24 +85,87 @@ class LakeJob:
 
     @contextmanager
     def running(
-        self, *arguments: str, settings: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        master: str = "local[2]",
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Iterator[subprocess.Popen[str]]:
-        """Run the command until the end of the block at the latest."""
+        """Run the command until the end of the block at the latest.
+
+        Parameters
+        ----------
+        *arguments : str
+            More arguments of the command.
+        settings : mapping of str to str, optional
+            More settings of Spark.
+        master : str, optional
+            Where Spark runs.
+        user : str, optional
+            Who connects, if not the server's first user.
+        environment : mapping of str to str, optional
+            More variables of the environment. By default, it has the password.
+        """
         confs = {**SETTINGS, **lake.settings(self.folder), **self.catalog, **(settings or {})}
         command = [
             *(sys.executable, "-m", "spark_pgoutput", "replicate"),
-            *("--url", self.server.jdbc_url, "--user", self.server.user, "--slot", self.slot),
-            *("--publication", lake_history.PUBLICATION, "--target", self.target),
-            *("--checkpoint", str(self.checkpoint), "--master", "local[2]"),
-            *("--jars", confs.pop("spark.jars")),
+            *("--url", self.server.jdbc_url, "--user", user or self.server.user),
+            *("--slot", self.slot, "--publication", lake_history.PUBLICATION),
+            *("--target", self.target, "--checkpoint", str(self.checkpoint)),
+            *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in lake_history.NAMES.items():
             command += ["--name", f"{name}={value}"]
         for name, value in confs.items():
             command += ["--conf", f"{name}={value}"]
-        password = self.server.password
-        with started([*command, *arguments], self.folder, PGPASSWORD=password) as process:
+        given = {"PGPASSWORD": self.server.password} if environment is None else environment
+        with started([*command, *arguments], self.folder, **given) as process:
             yield process
+
+    def wait_until_connected(self, process: subprocess.Popen[str]) -> None:
+        """Wait until Spark has started and the job has a connection to the server."""
+
+        def is_connected() -> object:
+            assert process.poll() is None, f"the job has ended: {errors_of(self.folder)[-3000:]}"
+            name = f"spark-pgoutput (slot {self.slot})"
+            return self.server.execute(
+                f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{name}'"
+            )
+
+        wait_until(is_connected, TIMEOUT)
+
+    def is_read(self) -> bool:
+        """Tell whether the server sends the slot to somebody."""
+        return bool(
+            self.server.execute(
+                f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{self.slot}' AND active"
+            )
+        )
+
+    @contextmanager
+    def session(self, spark: SparkSession) -> Iterator[Callable[..., Replication]]:
+        """Give a function that runs the job in a session of a test, with more options.
+
+        With ``once=True`` it returns when the job has ended, and raises the error if there is one,
+        unless it is called with ``wait=False``. At the end of the block, all jobs are stopped.
+        """
+        for name, value in self.catalog.items():
+            spark.conf.set(name, value)
+        jobs: list[Replication] = []
+
+        def replicate(wait: bool = True, **options: object) -> Replication:
+            job = spark_pgoutput.replicate(spark, **{**self.options, **options})  # type: ignore[arg-type]
+            jobs.append(job)
+            if wait and options.get("once"):
+                job.awaitTermination()
+            return job
+
+        try:
+            yield replicate
+        finally:
+            for job in jobs:
+                job.stop()
 
     def run_once(self, *arguments: str) -> int:
         """Run the command until it has everything, and return its exit status."""

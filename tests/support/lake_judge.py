@@ -11,8 +11,17 @@ from typing import Any
 from psycopg import sql
 from pyspark.sql import SparkSession
 
+from support import lake_history
 from support.lake_job import LakeJob
 from support.servers import Server
+
+
+def assert_equal(
+    spark: SparkSession, job: LakeJob, tables: Mapping[str, str] = lake_history.TABLES
+) -> None:
+    """Check that the tables of the target are those of the server."""
+    found = differences(spark, job, tables)
+    assert not found, "\n".join(f"{table}: {text}" for table, text in found.items())
 
 
 def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from support.lake_history import TABLES
 from support.lake_job import LakeJob
-from support.processes import TIMEOUT
+from support.processes import TIMEOUT, errors_of
 from support.servers import wait_until
 from support.slot_stream import numbers
 
@@ -46,10 +46,10 @@ def table_is_made(before: Progress, now: Progress) -> bool:
 
 
 def table_is_copied(before: Progress, now: Progress) -> bool:
-    """A table is copied. The state does not say so yet."""
-    copied = [t for t, number in now.tables.items() if number >= 2 and before.tables[t] < 2]
-    # The state is written when the job begins, and then twice for each table.
-    return bool(copied) and now.planned < 0 and now.state - before.state < 1 + 2 * len(copied)
+    """A table is copied, and another one is not. The state does not say so yet."""
+    missing = [table for table, number in before.tables.items() if number < 2]
+    copied = [table for table in missing if now.tables[table] >= 2]
+    return now.planned < 0 and 0 < len(copied) < len(missing)
 
 
 def first_table_is_applied(before: Progress, now: Progress) -> bool:
@@ -65,15 +65,16 @@ def batch_is_applied(before: Progress, now: Progress) -> bool:
 
 
 COPYING: tuple[Point, ...] = (table_is_made, table_is_copied)
-APPLYING: tuple[Point, ...] = (first_table_is_applied, batch_is_applied)
+# In this order: the first run applies all of a micro-batch, so the next run begins another one.
+APPLYING: tuple[Point, ...] = (batch_is_applied, first_table_is_applied)
 
 
-def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
-    """Kill the processes at a point. If the job was faster than this function, it tries again."""
+def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
+    """Stop the processes at a point. If the job was faster than this function, it tries again."""
     before = Progress(job)
 
     def is_stopped_there() -> bool:
-        assert process.poll() is None, "the job has ended"
+        assert process.poll() is None, f"the job has ended: {errors_of(job.folder)[-3000:]}"
         if not point(before, Progress(job)):
             return False
         os.killpg(process.pid, signal.SIGSTOP)
@@ -84,6 +85,11 @@ def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
         return False
 
     wait_until(is_stopped_there, TIMEOUT, pause=0.002)
+
+
+def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
+    """Kill the processes at a point."""
+    suspend_at(process, job, point)
     kill(process)
 
 

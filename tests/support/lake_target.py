@@ -126,3 +126,21 @@ class LakeTarget:
         for name, value in values.items():
             empty = empty.updated(name, value)
         return empty
+
+
+def compact(target: LakeTarget, table: str, *, expires: bool = False) -> None:
+    """Compact the table, and perhaps remove the older snapshots of Iceberg."""
+    if target.target.format() == "delta":
+        target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
+    else:
+        catalog, name = target.sql_name(table).split(".", 1)
+        arguments = f"table => '{name.replace('`', '')}'"
+        target.spark.sql(
+            f"CALL {catalog}.system.rewrite_data_files({arguments}, "
+            "options => map('rewrite-all', 'true'))"
+        )
+        if expires:
+            target.spark.sql(
+                f"CALL {catalog}.system.expire_snapshots({arguments}, "
+                "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+            )

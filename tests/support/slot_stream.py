@@ -182,7 +182,7 @@ class StreamProcess:
     def executors(self) -> list[psutil.Process]:
         """Return the executors' processes of a local cluster."""
         processes = psutil.Process(self._process.pid).children(recursive=True)
-        return [process for process in processes if _is_executor(process)]
+        return [process for process in processes if is_executor(process)]
 
     def stop(self) -> str:
         """Stop the query, and return how it ended."""
@@ -200,7 +200,8 @@ class StreamProcess:
         return f"The query ended.\n{output[-5000:]}\n{errors_of(self._stream.folder)[-5000:]}"
 
 
-def _is_executor(process: psutil.Process) -> bool:
+def is_executor(process: psutil.Process) -> bool:
+    """Tell whether a process is an executor of a local cluster."""
     try:
         return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
     except psutil.Error:  # it has ended

@@ -1,0 +1,128 @@
+"""A job's password does not show, wherever it comes from."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from support import lake, lake_history
+from support.lake_history import History
+from support.lake_job import LakeJob
+from support.processes import errors_of, free_port
+from support.secrets import MARKER, texts_of_files
+from support.servers import Server
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(lake_history.SETUP)
+        server.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'")
+        server.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+        yield server
+
+
+class Shown:
+    """What others can see of a job while it runs: arguments of processes, and Spark's UI."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self._process = process
+        self._api = f"http://127.0.0.1:{port}/api/v1/applications"
+        self.commands: set[str] = set()
+        self.pages: dict[str, str] = {}
+
+    def watch(self) -> None:
+        """Look again and again, until the job has ended."""
+        while self._process.poll() is None:
+            self._look()
+            time.sleep(0.3)
+
+    def _look(self) -> None:
+        process = psutil.Process(self._process.pid)
+        for each in [process, *process.children(recursive=True)]:
+            with suppress(psutil.Error):  # it has ended
+                self.commands.add(" ".join(each.cmdline()))
+        with suppress(OSError):  # the UI is not there yet, or not any more
+            found = re.search(r'"id" : "([^"]+)"', self._page(self._api))
+            assert found
+            pages = ("environment", "jobs", "sql?planDescription=true&length=1000", "executors")
+            for page in pages:
+                text = self._page(f"{self._api}/{found[1]}/{page}")
+                self.pages[page] = self.pages.get(page, "") + text
+
+    @staticmethod
+    def _page(url: str) -> str:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+def test_the_password_of_a_job_does_not_show(
+    server: Server, tmp_path: Path, spark: SparkSession, target: str
+) -> None:
+    job = LakeJob(tmp_path, server, target, slot=f"secret_{target}")
+    history = History(server, seed=3)
+    secrets = tmp_path.parent / f"{tmp_path.name} secrets"
+    secrets.mkdir()
+    pgpass = secrets / "pgpass"
+    pgpass.write_text(f"*:*:*:reader:{MARKER}\n")
+    pgpass.chmod(0o600)
+    file = secrets / "password"
+    file.write_text(f"{MARKER}\n")
+    ways: list[tuple[list[str], dict[str, str]]] = [
+        ([], {"PGPASSWORD": MARKER}),
+        ([], {"PGPASSFILE": str(pgpass)}),
+        (["--password-file", str(file)], {}),
+    ]
+    (tmp_path / "events").mkdir()
+    for arguments, environment in ways:
+        history.run(20)
+        port = free_port()
+        settings = {
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(port),
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": str(tmp_path / "events"),
+            "spark.executor.memory": "512m",
+        }
+        with job.running(
+            *("--once", *arguments),
+            settings=settings,
+            master="local-cluster[1,2,512]",
+            user="reader",
+            environment=environment,
+        ) as process:
+            shown = Shown(process, port)
+            shown.watch()
+            output, _ = process.communicate()
+        errors = errors_of(tmp_path)
+        assert process.returncode == 0, output + errors
+        # It has looked at what there is to see.
+        assert any("CoarseGrainedExecutorBackend" in command for command in shown.commands)
+        assert any("replicate_job.py" in command for command in shown.commands)
+        assert "spark.eventLog.enabled" in shown.pages["environment"]
+        assert "first copy" in shown.pages["jobs"] or job.checkpoint.exists()
+        everything = [*shown.commands, *shown.pages.values(), output, errors]
+        assert MARKER not in "".join(everything)
+
+    files = texts_of_files(tmp_path)
+    assert any("SparkListenerEnvironmentUpdate" in text for text in files.values())
+    assert any("_delta_log" in name or ".metadata.json" in name for name in files)
+    assert not [name for name, text in files.items() if MARKER in text]
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    state = spark.table(job.sql_name().format("_spark_pgoutput")).collect()
+    assert len(state) == 1 + len(lake_history.TABLES)
+    assert MARKER not in str(state)
+    assert MARKER not in server.log

@@ -1,0 +1,144 @@
+"""Jobs that keep tables equal in a session: what ends them, what they say, and two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_pgoutput.replication import Replication
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+Replicate = Callable[..., Replication]
+
+TABLES = {"a": "a", "b": "b"}
+OPTIONS = {"publication": "ab", "names": {}}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
+            "CREATE TABLE b (id int PRIMARY KEY, v text); INSERT INTO b VALUES (1, 'a'), (2, 'b');"
+            "CREATE PUBLICATION ab FOR TABLE a, b"
+        )
+        yield server
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
+    return LakeJob(tmp_path, server, request.param)
+
+
+@pytest.fixture
+def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Replicate]:
+    with job.session(spark) as replicate:
+        yield lambda **options: replicate(**OPTIONS, **options)
+
+
+def states(done: Replication) -> dict[str, str]:
+    return {row["target"]: row["state"] for row in done.status().collect()}
+
+
+def confirmed(server: Server) -> int:
+    return int(server.value("SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots"))
+
+
+def test_an_error_of_a_table_stops_the_job_or_the_table(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    done = replicate(once=True)
+    assert (done.exit_code, states(done)) == (0, {"a": "live", "b": "live"})
+    assert done.exception() is None
+    # No message tells which rows get the default.
+    server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
+    server.execute("UPDATE b SET v = 'x' WHERE id = 1")
+    before = confirmed(server)
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
+            replicate(once=True)
+        assert confirmed(server) == before
+
+    done = replicate(once=True, onTableError="skip")
+    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
+    assert any("public.a is stopped" in line or "a is stopped" in line for line in done.report())
+    assert confirmed(server) > before
+    assert_equal(spark, job, {"b": "b"})
+    # It is stopped for good, and the others go on.
+    server.execute("INSERT INTO a VALUES (4, 'd'); DELETE FROM b WHERE id = 2")
+    done = replicate(once=True)
+    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
+    assert_equal(spark, job, {"b": "b"})
+    (reason,) = [row["reason"] for row in done.status().collect() if row["target"] == "a"]
+    assert "PGOUTPUT_TABLE_CHANGED" in reason or "default" in reason
+    assert spark.table(job.sql_name().format("a")).count() == 2
+
+
+def test_rows_that_differ_are_an_error_or_repaired(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    assert replicate(once=True).exit_code == 0
+    spark.sql(f"DELETE FROM {job.sql_name().format('a')} WHERE id = 1")
+    server.execute("UPDATE a SET v = 'x' WHERE id = 1")
+    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_DIFFERS.*public\.a.*\"id\":1"):
+        replicate(once=True)
+    done = replicate(once=True, onDrift="repair")
+    assert done.exit_code == 0
+    assert any("differed in 1 rows" in line for line in done.report())
+    assert_equal(spark, job, TABLES)
+
+
+def test_a_job_that_is_stopped_has_not_done_all(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    with server.connect() as writer:  # for whose end the new slot waits
+        writer.execute("BEGIN; INSERT INTO b VALUES (9, 'x')")
+        begun = replicate(once=True, wait=False)
+        begun.stop()
+        assert (begun.exit_code, begun.query, begun.exception()) == (1, None, None)
+        writer.execute("COMMIT")
+    running = replicate()
+    wait_until(lambda: running.query, TIMEOUT)
+    running.stop()
+    assert (running.exit_code, running.exception()) == (0, None)
+    assert replicate(once=True).exit_code == 0
+    assert_equal(spark, job, TABLES)
+
+
+def test_two_jobs_in_one_session(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = LakeJob(folder, server, "delta", slot="other")
+    with other.session(spark) as also:
+        first, second = replicate(), also(**OPTIONS)
+        wait_until(lambda: first.query and second.query, TIMEOUT)
+        for number in range(3, 6):
+            server.execute(f"INSERT INTO a VALUES ({number}, 'n'); UPDATE b SET v = '{number}'")
+
+        def have_all() -> bool:
+            end = int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
+            server.execute("INSERT INTO b VALUES (1, 'x') ON CONFLICT DO NOTHING")
+            slots = "SELECT min(confirmed_flush_lsn) - '0/0' FROM pg_replication_slots"
+            return bool(server.value(slots) >= end)
+
+        wait_until(have_all, TIMEOUT)
+        for running in (first, second):
+            running.stop()
+            assert running.exception() is None
+            assert running.exit_code == 0
+            lags = [row["lag"] for row in running.status().collect()]
+            assert all(lag is not None for lag in lags)
+    assert_equal(spark, job, TABLES)
+    assert_equal(spark, other, TABLES)

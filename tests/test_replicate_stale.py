@@ -1,0 +1,52 @@
+"""A driver that another one has replaced, and that runs again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support import lake, lake_history
+from support.lake_history import History
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.lake_points import Progress, first_table_is_applied, suspend_at
+from support.processes import TIMEOUT, errors_of
+from support.servers import Server, wait_until
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_a_driver_that_was_replaced_changes_nothing(
+    target: str, on_error: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """It is suspended when it has applied a micro-batch to one table, and has read the marks."""
+    with Server(settings={"wal_sender_timeout": "1s"}) as server:
+        server.execute(lake_history.SETUP)
+        job = LakeJob(tmp_path, server, target)
+        history = History(server, seed=4)
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            history.run(40)
+            options = ("--option", "parallelTables=1", "--option", f"onTableError={on_error}")
+            with job.running(*options) as old:
+                suspend_at(old, job, first_table_is_applied)
+                wait_until(lambda: not job.is_read())
+                for _ in range(3):
+                    history.run(20)
+                    assert replicate(once=True).exit_code == 0
+                assert_equal(spark, job)
+                before = Progress(job)
+                os.killpg(old.pid, signal.SIGCONT)
+                history.run(20)
+                output, _ = old.communicate(timeout=TIMEOUT)
+            assert old.returncode == 1, output
+            assert "[PGOUTPUT_OTHER_JOB]" in errors_of(tmp_path)
+            assert vars(Progress(job)) == vars(before) | {"planned": Progress(job).planned}
+            assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job)

@@ -1,0 +1,102 @@
+"""What a job does at its start if parts of what it keeps are lost."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.servers import Server
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+# By what is kept of the checkpoint, the slot, `_spark_pgoutput` and the table: `x` is lost.
+OUTCOMES = {
+    "cstm": "goes on",
+    "cstx": "PGOUTPUT_MARK_LOST",
+    "csxm": "goes on",
+    "csxx": "PGOUTPUT_MARK_LOST",
+    "cxtm": "PGOUTPUT_SLOT_NOT_FOUND",
+    "cxtx": "PGOUTPUT_MARK_LOST",
+    "cxxm": "PGOUTPUT_SLOT_NOT_FOUND",
+    "cxxx": "PGOUTPUT_SLOT_NOT_FOUND",
+    "xstm": "goes on",
+    "xstx": "PGOUTPUT_MARK_LOST",
+    "xsxm": "goes on",
+    "xsxx": "copies",
+    "xxtm": "PGOUTPUT_SLOT_NOT_FOUND",
+    "xxtx": "PGOUTPUT_MARK_LOST",
+    "xxxm": "PGOUTPUT_SLOT_NOT_FOUND",
+    "xxxx": "copies",
+}
+OPTIONS = {"publication": "p", "names": {}}
+TABLES = {"t": "t"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b');"
+            "CREATE PUBLICATION p FOR TABLE t"
+        )
+        yield server
+
+
+def test_each_part_of_a_job_can_be_lost(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    assert set(OUTCOMES) == set(map("".join, itertools.product("cx", "sx", "tx", "mx")))
+    first = LakeJob(tmp_path / "first", server, "delta")
+    with first.session(spark) as replicate:
+        assert replicate(once=True, **OPTIONS).exit_code == 0
+        server.execute("UPDATE t SET v = 'c' WHERE id = 2")
+        assert replicate(once=True, **OPTIONS).exit_code == 0
+    server.execute(f"SELECT pg_copy_logical_replication_slot('{first.slot}', 'kept')")
+    server.execute("INSERT INTO t VALUES (3, 'd')")
+    found = {}
+    for parts in OUTCOMES:
+        found[parts] = _started(spark, first, parts)
+    assert found == OUTCOMES
+
+
+def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
+    """Start the job with some of its parts, and tell what it did."""
+    checkpoint, slot, state, table = (part != "x" for part in parts)
+    server = first.server
+    job = LakeJob(first.folder.parent / parts, server, "delta", slot=first.slot)
+    for source, copy, is_kept in [
+        (first.checkpoint, job.checkpoint, checkpoint),
+        (first.tables / "_spark_pgoutput", job.tables / "_spark_pgoutput", state),
+        (first.tables / "t", job.tables / "t", table),
+    ]:
+        if is_kept:
+            shutil.copytree(source, copy)
+    if server.execute(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{job.slot}'"):
+        server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
+    if slot:
+        server.execute(f"SELECT pg_copy_logical_replication_slot('kept', '{job.slot}')")
+    before = _commits(job)
+    with job.session(spark) as replicate:
+        try:
+            done = replicate(once=True, **OPTIONS)
+        except PySparkException as error:
+            assert _commits(job) == before
+            slots = server.execute("SELECT 1 FROM pg_replication_slots")
+            assert len(slots) == 1 + slot, "the job has made or removed a slot"
+            return str(error.getCondition())
+        assert done.exit_code == 0
+        assert_equal(spark, job, TABLES)
+        return "copies" if any("Copied" in line for line in done.report()) else "goes on"
+
+
+def _commits(job: LakeJob) -> set[str]:
+    return {str(path) for path in job.tables.rglob("*.json")} if job.tables.exists() else set()

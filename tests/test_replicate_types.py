@@ -1,0 +1,86 @@
+"""Values of each type in Delta and Iceberg, by the first copy and by the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support import lake
+from support.lake_job import LakeJob
+from support.server_columns import MOST_VIEWS, columns, of, same, statements
+from support.server_values import TYPES, View
+from support.servers import Server
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+ROWS = 60
+STREAMED = 1000  # is added to the key of rows that come by the stream
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Give a server with a table for each way to look at values, which has the values that fit."""
+    with Server() as server:
+        with server.connect() as connection:
+            for statement in statements(ROWS):
+                if "SLOT" not in statement.upper() and "PUBLICATION" not in statement:
+                    connection.execute(statement.encode())
+        server.execute("CREATE PUBLICATION p")
+        for number in range(MOST_VIEWS):
+            fitting = ", ".join(
+                f"CASE WHEN ({expected(view, name)}) IS NOT NULL THEN {name} END AS {name}"
+                for name, view in chosen(number).items()
+            )
+            server.execute(f"CREATE TABLE t{number} AS SELECT n, {fitting} FROM t")
+            server.execute(f"ALTER TABLE t{number} ADD PRIMARY KEY (n)")
+            server.execute(f"ALTER PUBLICATION p ADD TABLE t{number}")
+            server.execute(f"CREATE VIEW v{number} AS SELECT n + {STREAMED} AS n, {fitting} FROM t")
+        yield server
+
+
+def chosen(number: int) -> dict[str, View]:
+    """Return how a table looks at the values of its columns, if a lake has such values."""
+    found = {c.name: c.views[number] for c in columns() if len(c.views) > number}
+    return {name: view for name, view in found.items() if "INTERVAL" not in view.spark_type}
+
+
+def expected(view: View, name: str) -> str:
+    return of(view.of_text or view.expected, name)
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+def test_values_are_those_of_the_server(
+    server: Server, tmp_path: Path, spark: SparkSession, target: str
+) -> None:
+    job = LakeJob(tmp_path, server, target, slot=target)
+    types = {
+        f"public.t{number}.{name}": view.spark_type
+        for number in range(MOST_VIEWS)
+        for name, view in chosen(number).items()
+    }
+    options = {"publication": "p", "names": {}, "types": types, "once": True}
+    for number in range(MOST_VIEWS):
+        server.execute(f"DELETE FROM t{number} WHERE n > {STREAMED}")
+    with job.session(spark) as replicate:
+        assert replicate(**options).exit_code == 0
+        for number in range(MOST_VIEWS):
+            server.execute(f"INSERT INTO t{number} SELECT * FROM v{number}")
+            server.execute(f"UPDATE t{number} SET n = n WHERE n % 10 = 0")
+        assert replicate(**options).exit_code == 0
+    differences = []
+    for number in range(MOST_VIEWS):
+        views = chosen(number)
+        table = spark.table(job.sql_name().format(f"t{number}"))
+        shown = [f"{of(view.shown, name)} AS {name}" for name, view in views.items()]
+        rows = {row.n: row[1:] for row in table.selectExpr("n", *shown).collect()}
+        assert len(rows) == 2 * ROWS
+        query = ", ".join(expected(view, name) for name, view in views.items())
+        for n, *values in server.execute(f"SELECT n, {query} FROM t{number}"):
+            for (name, view), one, other in zip(views.items(), rows[n], values, strict=True):
+                if not same(view, one, other):
+                    pg_type = TYPES[int(name[1:])].name
+                    differences.append((pg_type, view.spark_type, n, one, other))
+    assert differences[:20] == []
