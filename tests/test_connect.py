@@ -95,6 +95,12 @@ def test_replication_slot(answers: Answers) -> None:
     assert answers["replication_slot"] == ["10", "10"]
 
 
+def test_replication_needs_a_driver_of_its_own(answers: Answers) -> None:
+    (error,) = answers["replication"]
+    assert "needs a Classic session" in error
+    assert "Run the command spark-pgoutput replicate" in error
+
+
 @pytest.mark.exhaustive
 def test_a_server_without_the_jar_is_refused(tmp_path: Path) -> None:
     """So is a builder of this process from then on, because its JVM runs the server."""

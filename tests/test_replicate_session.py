@@ -21,7 +21,6 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 Replicate = Callable[..., Replication]
 
 TABLES = {"a": "a", "b": "b"}
-OPTIONS = {"publication": "ab", "names": {}}
 
 
 @pytest.fixture
@@ -37,13 +36,13 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(params=["delta", "iceberg"])
 def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
-    return LakeJob(tmp_path, server, request.param)
+    return LakeJob(tmp_path, server, request.param, publication="ab")
 
 
 @pytest.fixture
 def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Replicate]:
     with job.session(spark) as replicate:
-        yield lambda **options: replicate(**OPTIONS, **options)
+        yield replicate
 
 
 def states(done: Replication) -> dict[str, str]:
@@ -120,9 +119,9 @@ def test_two_jobs_in_one_session(
 ) -> None:
     folder = tmp_path / "other"
     folder.mkdir()
-    other = LakeJob(folder, server, "delta", slot="other")
+    other = LakeJob(folder, server, "delta", slot="other", publication="ab")
     with other.session(spark) as also:
-        first, second = replicate(), also(**OPTIONS)
+        first, second = replicate(), also()
         wait_until(lambda: first.query and second.query, TIMEOUT)
         for number in range(3, 6):
             server.execute(f"INSERT INTO a VALUES ({number}, 'n'); UPDATE b SET v = '{number}'")

@@ -37,7 +37,6 @@ OUTCOMES = {
     "xxxm": "PGOUTPUT_SLOT_NOT_FOUND",
     "xxxx": "copies",
 }
-OPTIONS = {"publication": "p", "names": {}}
 TABLES = {"t": "t"}
 
 
@@ -55,11 +54,11 @@ def test_each_part_of_a_job_can_be_lost(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     assert set(OUTCOMES) == set(map("".join, itertools.product("cx", "sx", "tx", "mx")))
-    first = LakeJob(tmp_path / "first", server, "delta")
+    first = LakeJob(tmp_path / "first", server, "delta", publication="p")
     with first.session(spark) as replicate:
-        assert replicate(once=True, **OPTIONS).exit_code == 0
+        assert replicate(once=True).exit_code == 0
         server.execute("UPDATE t SET v = 'c' WHERE id = 2")
-        assert replicate(once=True, **OPTIONS).exit_code == 0
+        assert replicate(once=True).exit_code == 0
     server.execute(f"SELECT pg_copy_logical_replication_slot('{first.slot}', 'kept')")
     server.execute("INSERT INTO t VALUES (3, 'd')")
     found = {}
@@ -72,7 +71,7 @@ def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
     """Start the job with some of its parts, and tell what it did."""
     checkpoint, slot, state, table = (part != "x" for part in parts)
     server = first.server
-    job = LakeJob(first.folder.parent / parts, server, "delta", slot=first.slot)
+    job = LakeJob(first.folder.parent / parts, server, "delta", slot=first.slot, publication="p")
     for source, copy, is_kept in [
         (first.checkpoint, job.checkpoint, checkpoint),
         (first.tables / "_spark_pgoutput", job.tables / "_spark_pgoutput", state),
@@ -87,7 +86,7 @@ def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
     before = _commits(job)
     with job.session(spark) as replicate:
         try:
-            done = replicate(once=True, **OPTIONS)
+            done = replicate(once=True)
         except PySparkException as error:
             assert _commits(job) == before
             slots = server.execute("SELECT 1 FROM pg_replication_slots")

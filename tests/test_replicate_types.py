@@ -55,13 +55,13 @@ def expected(view: View, name: str) -> str:
 def test_values_are_those_of_the_server(
     server: Server, tmp_path: Path, spark: SparkSession, target: str
 ) -> None:
-    job = LakeJob(tmp_path, server, target, slot=target)
+    job = LakeJob(tmp_path, server, target, slot=target, publication="p")
     types = {
         f"public.t{number}.{name}": view.spark_type
         for number in range(MOST_VIEWS)
         for name, view in chosen(number).items()
     }
-    options = {"publication": "p", "names": {}, "types": types, "once": True}
+    options = {"types": types, "once": True}
     for number in range(MOST_VIEWS):
         server.execute(f"DELETE FROM t{number} WHERE n > {STREAMED}")
     with job.session(spark) as replicate:

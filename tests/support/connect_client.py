@@ -111,6 +111,15 @@ def replication_slot(spark: SparkSession) -> Iterator[object]:
         yield spark.read.parquet(f"{folder}/output").count()
 
 
+def replication(spark: SparkSession) -> Iterator[object]:
+    try:
+        spark_pgoutput.replicate(
+            spark, url="", slot="s", publication="p", target="t", checkpoint="c"
+        )
+    except RuntimeError as error:
+        yield error
+
+
 QUESTIONS: list[Callable[[SparkSession], Iterator[object]]] = [
     message_functions,
     optimizer_rule,
@@ -118,6 +127,7 @@ QUESTIONS: list[Callable[[SparkSession], Iterator[object]]] = [
     table_changes,
     table_changes_in_a_stream,
     replication_slot,
+    replication,
 ]
 
 

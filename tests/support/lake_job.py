@@ -34,16 +34,26 @@ class LakeJob:
     folder : Path
         The folder of everything that belongs to the job.
     server : Server
-        A server on which `lake_history.SETUP` ran.
+        A server on which `lake_history.SETUP` ran, or that has another publication.
     target : str
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
     """
 
-    def __init__(self, folder: Path, server: Server, target: str, slot: str = "lake") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        server: Server,
+        target: str,
+        slot: str = "lake",
+        publication: str = lake_history.PUBLICATION,
+    ) -> None:
         self.folder = folder
         self.server = server
         self.checkpoint = folder / "checkpoint"
         self.slot = slot
+        self.publication = publication
+        # The names that other publications need in the target are those by default.
+        self.names = lake_history.NAMES if publication == lake_history.PUBLICATION else {}
         self._catalog = f"lake_{secrets.token_hex(4)}"
         self.target = str(folder / "shop") if target == "delta" else f"{self._catalog}.shop"
 
@@ -55,10 +65,10 @@ class LakeJob:
             "user": self.server.user,
             "password": self.server.password,
             "slot": self.slot,
-            "publication": lake_history.PUBLICATION,
+            "publication": self.publication,
             "target": self.target,
             "checkpoint": str(self.checkpoint),
-            "names": lake_history.NAMES,
+            "names": self.names,
         }
 
     @property
@@ -111,11 +121,11 @@ class LakeJob:
         command = [
             *(sys.executable, "-m", "spark_pgoutput", "replicate"),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
-            *("--slot", self.slot, "--publication", lake_history.PUBLICATION),
+            *("--slot", self.slot, "--publication", self.publication),
             *("--target", self.target, "--checkpoint", str(self.checkpoint)),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
-        for name, value in lake_history.NAMES.items():
+        for name, value in self.names.items():
             command += ["--name", f"{name}={value}"]
         for name, value in confs.items():
             command += ["--conf", f"{name}={value}"]

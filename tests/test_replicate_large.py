@@ -1,0 +1,53 @@
+"""One transaction that is much larger than the memory of an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support import lake
+from support.lake_job import LakeJob
+from support.processes import errors_of
+from support.servers import Server
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+ROWS, ROWS_IF_EXHAUSTIVE = 2_000_000, 10_000_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE big (id bigint PRIMARY KEY, a int, b text, c timestamptz);"
+            "CREATE PUBLICATION big FOR TABLE big"
+        )
+        yield server
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+def test_one_large_transaction(
+    server: Server, tmp_path: Path, spark: SparkSession, target: str, exhaustive: bool
+) -> None:
+    rows = ROWS_IF_EXHAUSTIVE if exhaustive else ROWS
+    job = LakeJob(tmp_path, server, target, slot=target, publication="big")
+    server.execute("TRUNCATE big")
+    settings = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "8"}
+    changes = (
+        "",
+        f"INSERT INTO big SELECT n, n % 7, md5(n::text), now() FROM generate_series(1, {rows}) n",
+        "UPDATE big SET a = a + 1, id = -id WHERE id % 2 = 0",
+    )
+    for change in changes:
+        server.execute(change or "SELECT")
+        with job.running("--once", settings=settings, master="local-cluster[1,2,1024]") as process:
+            output, _ = process.communicate()
+        assert process.returncode == 0, output + errors_of(tmp_path)[-5000:]
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    sums = "count(*), sum(id), sum(a), min(b), max(b), count(DISTINCT c)"
+    found = spark.sql(f"SELECT {sums} FROM {job.sql_name().format('big')}").first()
+    assert [*map(str, found or ())] == [*map(str, server.execute(f"SELECT {sums} FROM big")[0])]
