@@ -207,6 +207,18 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
     assert [tuple(row) for row in found.collect()] == [(*range(1, len(NAMES) + 1), None)]
 
 
+def test_a_table_is_made_where_an_interrupted_one_was(spark: SparkSession, tmp_path: Path) -> None:
+    target = LakeTarget(spark, str(tmp_path))
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / ".00000000000000000000.json.b36c.tmp").touch()
+    assert not target.target.exists("t")
+    assert target.tables() == []
+    target.create("t", "id INT", ["id"])
+    target.append("t", "SELECT 1 AS id", None, LSN)
+    assert rows(target, "t") == [(1,)]
+
+
 def test_a_target_that_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     def refusal(name: str, table_format: str | None = None) -> str:
         return condition(lambda: print(LakeTarget(spark, name, table_format)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,10 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     (reason,) = [row["reason"] for row in done.status().collect() if row["target"] == "a"]
     assert "PGOUTPUT_TABLE_CHANGED" in reason or "default" in reason
     assert spark.table(job.sql_name().format("a")).count() == 2
+    # A lost state does not make it live, for the slot is past its changes.
+    shutil.rmtree(job.tables / "_spark_pgoutput")
+    done = replicate(once=True)
+    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
 
 
 def test_rows_that_differ_are_an_error_or_repaired(

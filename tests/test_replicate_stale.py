@@ -34,7 +34,9 @@ def test_a_driver_that_was_replaced_changes_nothing(
             assert replicate(once=True).exit_code == 0
             history.run(40)
             options = ("--option", "parallelTables=1", "--option", f"onTableError={on_error}")
-            with job.running(*options) as old:
+            # Spark would give up its own executor, which is suspended too.
+            settings = {"spark.network.timeout": "1h"}
+            with job.running(*options, settings=settings) as old:
                 suspend_at(old, job, first_table_is_applied)
                 wait_until(lambda: not job.is_read())
                 for _ in range(3):

@@ -86,6 +86,8 @@ final class FirstCopies(
         table.table.source.key,
         options.tableProperties ++ TargetMarks.properties(state.job, table)
       )
+    else if (!TargetMarks.isMadeBy(state.job, target, table))
+      throw LakeError.foreignTable(target.sqlName(table.target))
     else {
       val columns =
         target.read(session, table.target).schema.map(field => field.name -> field.dataType)

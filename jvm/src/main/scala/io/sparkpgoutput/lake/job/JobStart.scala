@@ -34,13 +34,16 @@ final case class SlotIdentity(systemIdentifier: String, database: String, slot: 
  *
  * @param mark
  *   None if its first copy has not ended
+ * @param stopped
+ *   why the table is stopped, if it is
  */
 final case class MarkedTable(
     target: String,
     job: String,
     oid: Long,
     generation: Int,
-    mark: Option[Long]
+    mark: Option[Long],
+    stopped: Option[String] = None
 )
 
 /**

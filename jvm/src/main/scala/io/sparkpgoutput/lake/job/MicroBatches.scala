@@ -92,6 +92,7 @@ final class MicroBatches(
     if (!options.skips || !TableFault.is(error)) throw error
     state.table(oid).foreach { table =>
       log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
+      TargetMarks.stop(target, table, error.getMessage)
       state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
       state.save()
     }

@@ -93,7 +93,9 @@ object SourceCatalog {
       table.copy(target = marked.target),
       Map.empty,
       marked.generation,
-      if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying,
+      marked.stopped.map(TableStatus.Stopped(_)).getOrElse(
+        if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying
+      ),
       marked.mark,
       None
     )

@@ -1,8 +1,10 @@
 package io.sparkpgoutput.lake.job
 
-import io.sparkpgoutput.lake.LakeError
+import org.apache.spark.sql.AnalysisException
+
 import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
 import io.sparkpgoutput.lake.target.{MarkName, Target}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /** The properties that a job gives to its tables when it makes them, and the marks in them. */
 object TargetMarks {
@@ -16,6 +18,7 @@ object TargetMarks {
   private val Job = s"${Prefix}job"
   private val TableOid = s"${Prefix}table-oid"
   private val Generation = s"${Prefix}generation"
+  private val Stopped = s"${Prefix}stopped"
 
   /** The properties of a new table. */
   def properties(job: JobState, table: TableState): Map[String, String] = Map(
@@ -28,6 +31,20 @@ object TargetMarks {
     Generation -> table.generation.toString
   )
 
+  /** Tells if a job has made a table for a source table. */
+  def isMadeBy(job: JobState, target: Target, table: TableState): Boolean = {
+    val found = properties(target, table.target)
+    found.get(Job).contains(job.id) && found.get(TableOid).contains(table.oid.toString)
+  }
+
+  /**
+   * Notes in a table that it is stopped. The slot moves past its changes, so its mark alone would say too
+   * little if the job's state were lost.
+   */
+  def stop(target: Target, table: TableState, reason: String): Unit =
+    if (target.exists(table.target))
+      target.setProperty(table.target, Stopped, s"${table.generation} $reason")
+
   /**
    * Reads the marks of the tables that a job of this slot has made. A table that nobody knows is left
    * alone, unless the job would need its name.
@@ -38,12 +55,16 @@ object TargetMarks {
   def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
     val wanted = names.map(name => name.toLowerCase(java.util.Locale.ROOT)).toSet
     target.tables().filterNot(_ == StateTable.Name).flatMap { table =>
-      val found = target.properties(table)
+      val found = properties(target, table)
       if (isOf(source, found)) {
         if (!found.get(VersionKey).contains(Version))
           throw LakeError.stateVersion(table, found(VersionKey).toInt, Version.toInt)
         val name = MarkName(found(Job), found(TableOid).toLong, found(Generation).toInt)
-        Some(MarkedTable(table, name.job, name.oid, name.generation, target.mark(table, name)))
+        val stopped = found.get(Stopped).map(_.span(_ != ' ')).collect {
+          case (generation, reason) if generation == name.generation.toString => reason.trim
+        }
+        val mark = target.mark(table, name)
+        Some(MarkedTable(table, name.job, name.oid, name.generation, mark, stopped))
       } else {
         if (wanted(table.toLowerCase(java.util.Locale.ROOT)))
           throw LakeError.foreignTable(target.sqlName(table))
@@ -51,6 +72,14 @@ object TargetMarks {
       }
     }
   }
+
+  /** A namespace can have views, and tables of other formats. */
+  private def properties(target: Target, table: String): Map[String, String] =
+    try target.properties(table)
+    catch {
+      case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
+      case _: AnalysisException                                                   => Map.empty
+    }
 
   private def isOf(source: SlotIdentity, properties: Map[String, String]) =
     properties.get(SystemIdentifier).contains(source.systemIdentifier) &&

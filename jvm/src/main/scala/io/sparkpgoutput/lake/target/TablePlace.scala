@@ -20,6 +20,9 @@ sealed trait TablePlace {
   /** Makes what tables are made in. */
   def make(): Unit
 
+  /** Removes what was made for a table when its CREATE TABLE was interrupted. */
+  def removeUnfinished(table: String): Unit
+
   /** Removes a table with its files, if it is there. */
   def drop(table: String): Unit
 
@@ -53,6 +56,8 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
     if (lacksNamespace) session.sql(
       s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
     )
+
+  def removeUnfinished(table: String): Unit = ()
 
   def drop(table: String): Unit =
     if (!lacksNamespace) session.sql(s"DROP TABLE IF EXISTS ${sqlName(table)} PURGE"): Unit
@@ -108,6 +113,10 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
     else files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName).filter(exists).toSeq
 
   def make(): Unit = files.mkdirs(root)
+
+  /** Delta makes no table in a folder that has a log without commits. */
+  def removeUnfinished(table: String): Unit =
+    if (!exists(table)) files.delete(new Path(path(table), FolderPlace.Log), true): Unit
 
   /** The log goes first: what is left of an interrupted removal is no table. */
   def drop(table: String): Unit = {

@@ -44,6 +44,9 @@ trait Target {
       properties: Map[String, String]
   ): Unit
 
+  /** Sets a property of a table. */
+  def setProperty(table: String, name: String, value: String): Unit
+
   /** Adds, renames or widens columns, in one commit each. What is there already is left out. */
   def alter(table: String, changes: Seq[ColumnChange]): Unit
 

@@ -1,0 +1,83 @@
+"""Jobs in catalogs of each kind, beside what others have in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.replication import Replication
+from support import lake
+from support.servers import Server
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(
+            'CREATE TABLE "Orders" ("Id" int PRIMARY KEY, "größe" text);'
+            "INSERT INTO \"Orders\" VALUES (1, 'a'), (2, 'b'); CREATE PUBLICATION p FOR ALL TABLES"
+        )
+        yield server
+
+
+@pytest.mark.parametrize("catalog", ["spark_catalog", "ice_jdbc", "ice"])
+def test_a_job_goes_on_in_each_catalog(
+    server: Server, tmp_path: Path, spark: SparkSession, catalog: str
+) -> None:
+    def replicate() -> Replication:
+        job = spark_pgoutput.replicate(
+            spark,
+            url=server.jdbc_url,
+            user=server.user,
+            password=server.password,
+            slot=catalog,
+            publication="p",
+            target=f"{catalog}.names",
+            checkpoint=str(tmp_path / "checkpoint"),
+            once=True,
+        )
+        job.awaitTermination()
+        return job
+
+    def rows() -> list[tuple[object, ...]]:
+        spark.sql(f"REFRESH TABLE {catalog}.names.Orders")
+        return sorted(map(tuple, spark.table(f"{catalog}.names.Orders").collect()))
+
+    before = server.execute('SELECT * FROM "Orders" ORDER BY 1')
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.names")
+    if catalog == "spark_catalog":
+        spark.sql("CREATE TABLE spark_catalog.names.theirs USING parquet AS SELECT 1 AS x")
+        spark.sql("CREATE VIEW spark_catalog.names.seen AS SELECT 1 AS x")
+    assert replicate().exit_code == 0
+    assert rows() == before
+    for number in (10, 20):
+        server.execute(f"INSERT INTO \"Orders\" VALUES ({number} + {len(before)}, 'c')")
+        assert replicate().exit_code == 0
+        assert rows() == server.execute('SELECT * FROM "Orders" ORDER BY 1')
+
+
+def test_a_table_of_somebody_else_is_not_written(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS spark_catalog.taken")
+    spark.sql("CREATE TABLE spark_catalog.taken.orders USING parquet AS SELECT 1 AS x")
+    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_EXISTS.*orders"):
+        spark_pgoutput.replicate(
+            spark,
+            url=server.jdbc_url,
+            user=server.user,
+            password=server.password,
+            slot="taken",
+            publication="p",
+            target="spark_catalog.taken",
+            checkpoint=str(tmp_path / "checkpoint"),
+        )
+    assert not server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = 'taken'")
+    assert spark.table("spark_catalog.taken.orders").collect() == [(1,)]
