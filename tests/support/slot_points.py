@@ -20,7 +20,8 @@ class Progress:
         self.written = max(numbers(log), default=-1)
         self.planned = max(numbers(stream.checkpoint / "offsets"), default=-1)
         self.source = any((stream.checkpoint / "sources" / "0").glob("[0-9]*"))
-        named = {name for number in numbers(log) for name in _files(stream, number)}
+        entries = [number for number in numbers(log) if number > process.older_batch]
+        named = {name for number in entries for name in _files(stream, number)}
         self.files = stream.files() - process.older_files - named
 
 

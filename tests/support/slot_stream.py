@@ -137,6 +137,7 @@ class StreamProcess:
     def __init__(self, process: subprocess.Popen[str], stream: SlotStream) -> None:
         self._process = process
         self._stream = stream
+        self.older_batch = max(numbers(stream.output / "_spark_metadata"), default=-1)
         self.older_files = stream.files()
 
     def wait_until(self, holds: Callable[[], object], pause: float = 0.05) -> None:
