@@ -5,14 +5,22 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
 from support.postgres_binaries import NEWEST, VERSIONS
-from support.slot_kills import KILLS, end_walsender, walsender
+from support.replication import ReplicationSession
+from support.servers import Server
+from support.slot_history import SLOT, prepare
+from support.slot_kills import KILLS, end_walsender, reading_walsender, walsender
 from support.slot_points import POINTS, Progress, kill_at
 from support.slot_proof import proven
+from support.slot_stream import SlotStream
 
 pytestmark = pytest.mark.slot
 
@@ -21,6 +29,21 @@ CLUSTER_SETTINGS = {"spark.executor.memory": "512m"}
 
 # Each micro-batch has few transactions, and many of them end in the middle of one.
 SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
+
+
+@contextmanager
+def taken_slot(server: Server) -> Iterator[int]:
+    """Read the slot as somebody else does. It is free in a moment. Give the process."""
+    while True:
+        try:
+            session = ReplicationSession(
+                server.conninfo, SLOT, {"proto_version": "1", "publication_names": "shop"}
+            )
+        except psycopg.OperationalError:
+            continue
+        with session:
+            yield session.server_process
+        return
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -56,6 +79,76 @@ def test_server_ends(tmp_path: Path, version: int) -> None:
                     kill(server)
                     survives = process.survives()
                     assert survives or kill is not end_walsender
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_session_is_ended_while_a_task_reads(tmp_path: Path, version: int) -> None:
+    """The task goes on with another session, also if the server had more than a queue to send."""
+    rows = "SELECT 9, i, repeat('x', 1000) FROM generate_series"
+    with (
+        proven(tmp_path, version, seed="reading") as (server, stream),
+        stream.running(milliseconds_a_row=1) as process,
+    ):
+        process.wait_for_batches(1)
+        for _ in range(5):
+            server.execute(f"INSERT INTO journal {rows}(1, 3000) AS i")
+            server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+            process.wait_for_batches(1)
+        server.execute(f"INSERT INTO journal {rows}(1, 40000) AS i")
+        time.sleep(2)  # the queue is full
+        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        assert process.survives(2)
+
+
+def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path: Path) -> None:
+    """A message has the ordinal that it has if no session ends."""
+    with Server() as server:
+        prepare(server)
+        with server.connect() as writer, writer.transaction():
+            for number in range(3):
+                writer.execute(f"ALTER TABLE journal ADD c{number} int".encode())
+                writer.execute(
+                    b"INSERT INTO journal SELECT 9, i, repeat('x', 1000) "
+                    b"FROM generate_series(1, 10000) AS i"
+                )
+        options = {**SlotStream(tmp_path, server).options, "output": "messages"}
+        expected = spark.read.format("pgoutput").options(**options).load().collect()
+        sleep = "java_method('java.lang.Thread', 'sleep', IF(ordinal % 1000 = 0, 200L, 0L))"
+        slow = (
+            spark.readStream.format("pgoutput")
+            .options(**options)
+            .load()
+            .where(f"{sleep} IS NOT NULL")
+        )
+        query = (
+            slow.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "messages"))
+        )
+        for _ in range(3):
+            time.sleep(1)
+            server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        assert query.isActive
+        query.awaitTermination()
+        found = spark.read.parquet(str(tmp_path / "messages"))
+        assert found.orderBy("lsn", "ordinal").collect() == expected
+
+
+def test_somebody_takes_the_slot(tmp_path: Path) -> None:
+    """The task waits a minute for the slot."""
+    with (
+        proven(tmp_path, seed="taken") as (server, stream),
+        stream.running(milliseconds_a_row=1) as process,
+    ):
+        process.wait_for_batches(1)
+        server.execute("INSERT INTO journal SELECT 9, i FROM generate_series(1, 20000) AS i")
+        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        began = time.monotonic()
+        with taken_slot(server) as pid:
+            outcome = process.outcome()
+        assert "PGOUTPUT_SLOT_IN_USE" in outcome
+        assert str(pid) in outcome
+        assert time.monotonic() - began > 55
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])

@@ -268,6 +268,21 @@ def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server
         read.load().collect()
 
 
+def test_a_publication_with_a_comma_in_its_name(spark: SparkSession, server: Server) -> None:
+    server.execute('CREATE TABLE listed (k int); CREATE PUBLICATION "a,b ""c" FOR TABLE listed')
+    make_slot(server, "commas")
+    server.execute("INSERT INTO listed VALUES (1)")
+    read = spark.read.format("pgoutput").options(
+        url=server.jdbc_url,
+        user=server.user,
+        password=server.password,
+        slot="commas",
+        publication='everything, "a,b ""c"',
+        table="listed",
+    )
+    assert read.load().select("k").collect() == [(1,)]
+
+
 def test_a_slot_is_made_once(spark: SparkSession, server: Server, client: SourceClient) -> None:
     creation = client.java("slot.SlotCreation")
     creation.create(client.address, "made", False)
@@ -386,3 +401,40 @@ def test_the_slots_of_a_standby(spark: SparkSession) -> None:
                 creating.join(0.2)
             confirmed = state(client, "own").get().confirmedFlush().get()
             check(client, "own", confirmed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [16, NEWEST])
+def test_a_slot_of_a_standby_is_read(spark: SparkSession, tmp_path: Path, version: int) -> None:
+    with Server(version) as server, server.standby() as standby:
+        server.execute("CREATE TABLE t (k int); CREATE PUBLICATION everything FOR ALL TABLES")
+        create = "SELECT pg_create_logical_replication_slot('own', 'pgoutput')"
+        creating = threading.Thread(target=standby.execute, args=(create,))
+        creating.start()
+        while creating.is_alive():
+            server.execute("SELECT pg_log_standby_snapshot()")
+            creating.join(0.2)
+        server.execute("INSERT INTO t SELECT generate_series(1, 1000)")
+        standby.catch_up()
+        options = {
+            "url": standby.jdbc_url,
+            "user": standby.user,
+            "password": standby.password,
+            "slot": "own",
+            "publication": "everything",
+            "table": "t",
+        }
+        for _ in range(2):  # the first read leaves the slot as it is
+            read = spark.read.format("pgoutput").options(**options).load()
+            assert read.agg({"k": "sum"}).first() == (500500,)
+        changes = spark.readStream.format("pgoutput").options(**options).load()
+        for _ in range(2):
+            query = (
+                changes.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .trigger(availableNow=True)
+                .start(str(tmp_path / "changes"))
+            )
+            query.awaitTermination()
+            server.execute("INSERT INTO t VALUES (0)")
+            standby.catch_up()
+        assert spark.read.parquet(str(tmp_path / "changes")).count() == 1001

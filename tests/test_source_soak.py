@@ -60,10 +60,10 @@ def soak(folder: Path, seed: str, ends: float, done: Counter[str]) -> None:
                     assert process.outcome() == "ended"
                     continue
                 for _ in range(dice.randint(0, 3)):
-                    process.survives(dice.randint(1, 20))
-                    kill = dice.choice(KILLS)
-                    note(kill)
-                    kill(server)
+                    if process.survives(dice.randint(1, 20)):
+                        kill = dice.choice(KILLS)
+                        note(kill)
+                        kill(server)
                 if process.survives(dice.randint(1, 20)):
                     point = dice.choice(POINTS[1:])
                     note(point)

@@ -16,6 +16,17 @@ def walsender(server: Server) -> int:
     return int(wait_until(lambda: server.value(active)))
 
 
+def reading_walsender(server: Server) -> int:
+    """Wait until a task reads from the session of the slot, and return its process."""
+    # What `SlotSession.Reading` says to the server. A server that has sent nothing shows it too.
+    busy = f"""
+        SELECT pid FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid
+        WHERE slot_name = '{SLOT}' AND replay_lsn = '0/2'
+    """
+    ((pid,),) = wait_until(lambda: server.execute(busy), pause=0.01)
+    return int(pid)
+
+
 def end_walsender(server: Server) -> None:
     """End the session as an administrator does."""
     server.execute(f"SELECT pg_terminate_backend({walsender(server)})")

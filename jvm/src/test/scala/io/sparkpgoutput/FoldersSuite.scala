@@ -74,7 +74,7 @@ class FoldersSuite extends AnyFunSuite {
     ),
     "source.session" ->
       Set("protocol", "source", "source.connection", "source.slot", "source.output"),
-    "source.reader" -> Set("protocol", "source.output", "source.session"),
+    "source.reader" -> Set("protocol", "source", "source.output", "source.session"),
     "source.options" -> Set("options", "changes", "changes.sql", "source", "source.connection"),
     "source.stream" -> Set(
       "errors",

@@ -6,6 +6,7 @@ import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
+import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 
 /**
@@ -83,10 +84,12 @@ object ReplicateOptions {
       ),
       OptionSpec.parsed[ReplicateOptions, Seq[String]](
         "publication",
-        "names, with commas between them",
+        PublicationNames.Values,
         Required,
         "The publications whose tables are kept equal."
-      )(names)((options, publications) => options.copy(publications = publications)),
+      )(PublicationNames.parse)((options, publications) =>
+        options.copy(publications = publications)
+      ),
       text(
         "target",
         "a namespace of a catalog such as lakehouse.shop, or a folder for Delta",
@@ -219,9 +222,4 @@ object ReplicateOptions {
   private def suffix(entry: OptionEntry): Either[String, String] =
     Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)
       .toRight(s"The option '${entry.name}' lacks a name after the point.")
-
-  private def names(list: String): Option[Seq[String]] = {
-    val names = list.split(",", -1).map(_.trim).toSeq
-    Option.when(names.forall(_.nonEmpty) && names.distinct == names)(names)
-  }
 }

@@ -9,6 +9,7 @@ import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{KeptState, TableStatus}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState}
 
@@ -115,7 +116,7 @@ final class ReplicationJob(
   private def ofSource: Map[String, String] = Map(
     "url" -> options.url,
     "slot" -> options.slot,
-    "publication" -> options.publications.mkString(","),
+    "publication" -> PublicationNames.format(options.publications),
     "output" -> "messages",
     "maxBytesPerTrigger" -> options.maxBytesPerTrigger
   ) ++ options.user.map("user" -> _) ++ options.password.map("password" -> _)

@@ -59,6 +59,10 @@ private[sparkpgoutput] object ConnectionError {
     }
   }
 
+  /** Tells if the connection broke, or somebody or a crash of the server has ended the session. */
+  def isLost(error: SQLException): Boolean =
+    Option(error.getSQLState).exists(state => state.startsWith("08") || state.startsWith("57P"))
+
   private def answer(error: SQLException): Option[ServerErrorMessage] = error match {
     case error: PSQLException => Option(error.getServerErrorMessage)
     case _                    => None

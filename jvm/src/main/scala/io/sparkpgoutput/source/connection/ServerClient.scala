@@ -16,7 +16,7 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   def query[T](run: ServerConnection => T): T = ConnectionError.explaining(address) {
     try run(connection.getOrElse(open()))
     catch {
-      case error: SQLException if connection.isDefined && isLost(error) =>
+      case error: SQLException if connection.isDefined && ConnectionError.isLost(error) =>
         close()
         run(open())
     }
@@ -36,10 +36,6 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     query(_.query("SELECT CASE WHEN NOT pg_is_in_recovery() THEN txid_current() END")(_ =>
       ()
     )): Unit
-
-  /** Connection exceptions, and the ends of sessions by the administrator or by a crash. */
-  private def isLost(error: SQLException) =
-    Option(error.getSQLState).exists(state => state.startsWith("08") || state.startsWith("57P"))
 
   private def open() = {
     val made = Connections.open(address, applicationName)

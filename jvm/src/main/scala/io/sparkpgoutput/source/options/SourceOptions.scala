@@ -12,8 +12,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import io.sparkpgoutput.changes.sql.ChangesOptions
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
-import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.source.{PublicationNames, SourceError}
 
 /**
  * The options of `format("pgoutput")`.
@@ -77,10 +77,12 @@ object SourceOptions {
       )((options, slot) => options.copy(slot = slot)),
       OptionSpec.parsed[SourceOptions, Seq[String]](
         "publication",
-        "names, with commas between them",
+        PublicationNames.Values,
         Required,
         "The publications whose tables are read."
-      )(names)((options, publications) => options.copy(publications = publications)),
+      )(PublicationNames.parse)((options, publications) =>
+        options.copy(publications = publications)
+      ),
       OptionSpec.choice[SourceOptions, Boolean](
         "output",
         "changes",
@@ -211,11 +213,6 @@ object SourceOptions {
     "true" -> true,
     "false" -> false
   )(set)
-
-  private def names(list: String): Option[Seq[String]] = {
-    val names = list.split(",", -1).map(_.trim).toSeq
-    Option.when(names.forall(_.nonEmpty) && names.distinct == names)(names)
-  }
 
   private def parseTable(options: SourceOptions, entry: OptionEntry) =
     TablePattern.parse(entry.value) match {

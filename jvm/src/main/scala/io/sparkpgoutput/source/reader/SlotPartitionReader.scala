@@ -6,17 +6,14 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.read.PartitionReader
 import org.apache.spark.util.CollectionAccumulator
 
-import io.sparkpgoutput.source.session.{BatchRead, SlotSessions}
+import io.sparkpgoutput.source.session.BatchRead
 
 /** Reads a batch from the session of its source, and keeps the session for the next batch. */
 final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[String])
     extends PartitionReader[InternalRow] {
-  private val kept = SlotSessions.take(read)
-  private val rows = new TransactionRows(kept.rows, () => kept.session.next(read.end))
+  private val messages = new BatchMessages(read)
+  private val rows = new TransactionRows(messages, () => messages.next())
   private var isDone = false
-
-  if (read.confirmed != 0) kept.session.confirm(read.confirmed)
-  kept.session.startBatch(read.end)
 
   override def next(): Boolean = {
     val more = rows.next()
@@ -31,16 +28,14 @@ final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[
 
   private def finish(): Unit = {
     isDone = true
-    kept.position = read.end
-    SlotSessions.park(kept)
+    messages.park()
     val location = Some(SlotPartitionReader.here)
     reports.add(ReadReport(read.end, rows.count, rows.lastCommit, location).text)
   }
 
-  /** A batch that was not read to its end leaves the session in the middle of a transaction. */
   override def close(): Unit = if (!isDone) {
     isDone = true
-    SlotSessions.discard(kept)
+    messages.discard()
   }
 }
 

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.source.session
 
+import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 
 /**
@@ -27,13 +28,10 @@ final case class SessionSettings(
   /** The options of pgoutput. Transactions come whole, because `streaming` is not given. */
   def pluginOptions: Seq[(String, String)] = Seq(
     "proto_version" -> "1",
-    "publication_names" -> publications.map(SessionSettings.quoted).mkString(",")
+    "publication_names" -> PublicationNames.format(publications)
   ) ++ Option.when(binary)("binary" -> "true")
 }
 
 object SessionSettings {
   final val ApplicationName = "spark-pgoutput "
-
-  /** An identifier in a list that PostgreSQL splits (`SplitIdentifierString`). */
-  private def quoted(name: String) = "\"" + name.replace("\"", "\"\"") + "\""
 }

@@ -77,9 +77,13 @@ final class SlotSession(
   /** Tells if the session can be used. */
   def isOpen: Boolean = !closing && failure == null
 
-  /** Tells if somebody has ended the session with `pg_terminate_backend`. */
-  def wasTerminated: Boolean = failure match {
-    case error: SQLException => error.getSQLState == AdminShutdown
+  /**
+   * Tells if somebody has ended the session with `pg_terminate_backend`, or the connection broke. The
+   * client cannot tell one from the other if the server was waiting for it to read (`postgres.c`,
+   * `ProcessClientWriteInterrupt`).
+   */
+  def wasLost: Boolean = failure match {
+    case error: SQLException => ConnectionError.isLost(error)
     case _                   => false
   }
 
@@ -237,7 +241,6 @@ object SlotSession {
   final val Parked = 1L
   final val Reading = 2L
 
-  final private val AdminShutdown = "57P01"
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 

@@ -18,9 +18,6 @@ object SlotSessions {
   /** The attempts of tasks that read, by the UUID of their source. */
   private val busy = mutable.Map.empty[String, Long]
 
-  /** The sources whose session somebody has ended while a task read. */
-  private val terminated = mutable.Set.empty[String]
-
   /**
    * Returns a session that stands at the start of a batch. A second attempt of a batch waits until the
    * first one ends, because a slot serves one session.
@@ -31,8 +28,7 @@ object SlotSessions {
     try
       found.filter(_.continues(read)).getOrElse {
         found.foreach(_.close())
-        val wasTerminated = forgetTermination(id) || found.exists(_.session.wasTerminated)
-        SessionStart.start(read, if (wasTerminated) Patience else 0)
+        SessionStart.start(read, if (found.exists(_.session.wasLost)) Patience else 0)
       }
     catch {
       case error: Throwable =>
@@ -53,7 +49,12 @@ object SlotSessions {
     parked.remove(settings.id)
   }
 
-  private def forgetTermination(id: String): Boolean = synchronized(terminated.remove(id))
+  /** Returns another session at the start of a batch, in place of one that was lost. */
+  def startAgain(lost: KeptSession, read: BatchRead): KeptSession = {
+    lost.close()
+    KilledTask.check()
+    SessionStart.start(read, Patience)
+  }
 
   /** Keeps a session for the next batch. */
   def park(session: KeptSession): Unit = synchronized {
@@ -64,10 +65,8 @@ object SlotSessions {
 
   /** Ends a session after a batch that failed. */
   def discard(session: KeptSession): Unit = {
-    val id = session.read.settings.id
-    if (session.session.wasTerminated) synchronized(terminated += id): Unit
     session.close()
-    end(id)
+    end(session.read.settings.id)
   }
 
   /** Ends the parked session of a source, if this executor has it. */
@@ -80,6 +79,6 @@ object SlotSessions {
 
   final private val WaitMillis = 100L
 
-  /** How long a source waits for its slot after somebody has ended its session. */
+  /** How long a source waits for its slot in nanoseconds, after its session was lost. */
   private val Patience = TimeUnit.SECONDS.toNanos(60)
 }

@@ -39,6 +39,8 @@ class SourceOptionsSuite extends AnyFunSuite {
     assert(options.asMessages && options.createSlot && !options.failover)
     assert(options.maxBytesPerTrigger == (2L << 20))
     assert(options.idleInterval == Duration.ofMillis(250))
+    val odd = "shop, \"a,b\" ,\" say \"\"hi\"\"\",Größe-1"
+    assert(parse("publication" -> odd).publications == Seq("shop", "a,b", " say \"hi\"", "Größe-1"))
     assert(parse("table" -> "\"My\".orders").table.contains(TableName("My", "orders")))
   }
 
@@ -65,7 +67,10 @@ class SourceOptionsSuite extends AnyFunSuite {
       Seq("maxBytesPerTrigger" -> "many") -> "is not valid",
       Seq("idleInterval" -> "-1s") -> "is not valid",
       Seq("publication" -> "a,,b") -> "is not valid",
-      Seq("publication" -> "a,a") -> "is not valid",
+      Seq("publication" -> "a,\"a\"") -> "is not valid",
+      Seq("publication" -> "a,") -> "is not valid",
+      Seq("publication" -> "a b") -> "is not valid",
+      Seq("publication" -> "\"a") -> "\"a,b\"",
       Seq("table" -> "a, b") -> "is not valid",
       Seq("table" -> "sales.*") -> "is not valid",
       Seq("table" -> "a", "row" -> "map") -> "exclude each other",

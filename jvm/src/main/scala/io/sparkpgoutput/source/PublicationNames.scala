@@ -1,0 +1,31 @@
+package io.sparkpgoutput.source
+
+/**
+ * The names of publications in an option, with commas between them. A name stands as it is, without
+ * a change of its case. A name with a comma, a double quote or a space stands in double quotes, and a
+ * double quote in it is doubled, as in SQL.
+ */
+object PublicationNames {
+
+  /** What an error and the documentation say of the option's values. */
+  final val Values = "names such as shop or \"a,b\", with commas between them"
+
+  private val Name = """\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*""".r
+
+  /** Reads names. None if the text is not a list of them, or if one comes twice. */
+  def parse(list: String): Option[Seq[String]] =
+    parts(list).filter(names => names.distinct == names)
+
+  private def parts(list: String): Option[Seq[String]] =
+    Name.findPrefixMatchOf(list).flatMap { found =>
+      val name = Option(found.group(1)).fold(found.group(2))(_.replace("\"\"", "\""))
+      val rest = found.after.toString
+      if (rest.isEmpty) Some(Seq(name))
+      else if (rest.startsWith(",")) parts(rest.tail).map(name +: _)
+      else None
+    }
+
+  /** Writes names so that [[parse]] reads them. */
+  def format(names: Seq[String]): String =
+    names.map(name => "\"" + name.replace("\"", "\"\"") + "\"").mkString(",")
+}
