@@ -85,8 +85,9 @@ def test_server_ends(tmp_path: Path, version: int) -> None:
 def test_session_is_ended_while_a_task_reads(tmp_path: Path, version: int) -> None:
     """The task goes on with another session, also if the server had more than a queue to send."""
     rows = "SELECT 9, i, repeat('x', 1000) FROM generate_series"
+    options = {"maxBytesPerTrigger": "1m"}
     with (
-        proven(tmp_path, version, seed="reading") as (server, stream),
+        proven(tmp_path, version, options=options, seed="reading", pause=2) as (server, stream),
         stream.running(milliseconds_a_row=1) as process,
     ):
         process.wait_for_batches(1)
@@ -94,7 +95,7 @@ def test_session_is_ended_while_a_task_reads(tmp_path: Path, version: int) -> No
             server.execute(f"INSERT INTO journal {rows}(1, 3000) AS i")
             server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
             process.wait_for_batches(1)
-        server.execute(f"INSERT INTO journal {rows}(1, 40000) AS i")
+        server.execute(f"INSERT INTO journal {rows}(1, 30000) AS i")
         time.sleep(2)  # the queue is full
         server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
         assert process.survives(2)
@@ -136,8 +137,9 @@ def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path:
 
 def test_somebody_takes_the_slot(tmp_path: Path) -> None:
     """The task waits a minute for the slot."""
+    settings = {"wal_sender_timeout": "0"}  # the other reader says nothing for more than a minute
     with (
-        proven(tmp_path, seed="taken") as (server, stream),
+        proven(tmp_path, settings=settings, seed="taken", pause=2) as (server, stream),
         stream.running(milliseconds_a_row=1) as process,
     ):
         process.wait_for_batches(1)

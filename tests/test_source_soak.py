@@ -51,9 +51,11 @@ def soak(folder: Path, seed: str, ends: float, done: Counter[str]) -> None:
 
     with proven(folder, seed=seed) as (server, stream):
         while time.monotonic() < ends:
-            stream.options["maxBytesPerTrigger"] = dice.choice(SIZES)
-            stream.options["idleInterval"] = dice.choice(["10ms", "1s"])
             trigger = dice.choice([CONTINUOUSLY, CONTINUOUSLY, AVAILABLE_NOW])
+            # A run to the end in small batches would take minutes.
+            size = "10m" if trigger is AVAILABLE_NOW else dice.choice(SIZES)
+            stream.options["maxBytesPerTrigger"] = size
+            stream.options["idleInterval"] = dice.choice(["10ms", "1s"])
             done["starts"] += 1
             with stream.running(trigger=trigger) as process:
                 if trigger is AVAILABLE_NOW:
