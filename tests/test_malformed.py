@@ -164,7 +164,7 @@ def test_error_without_context_is_of_the_reading_that_got_further(spark: SparkSe
         ("54 00000000 00 00", 6, None),
     ]:
         data = bytes.fromhex(text)
-        (row,) = spark.sql("SELECT pgoutput_error(?) AS error", args=[data]).collect()
+        (row,) = spark.sql(f"SELECT pgoutput_error(X'{data.hex()}') AS error").collect()
         error = error_of(data, row.error)
         assert (int(error["at"]), error["place"]) == (at, place), row.error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -43,6 +44,19 @@ def test_a_number_reaches_the_table_function(messages: DataFrame) -> None:
         assert function(messages.where("false"), options={"after": 25619320}).collect() == []
     with pytest.raises(AnalysisException, match=r"'1\.5' .*'after'"):
         changes(messages, options={"after": 1.5})
+
+
+def test_any_character_reaches_the_table_function(spark: SparkSession) -> None:
+    name = "it's \\'{seq}' ${seq} \\"
+    df = spark.sql("SELECT 1L AS seq, X'45' AS data").withColumnRenamed("seq", name)
+    for escaped in ("true", "false"):
+        spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
+        try:
+            assert changes(df, order_by=name).collect() == []
+            with pytest.raises(AnalysisException, match=re.escape(f"{name}!")):
+                changes(df, order_by=f"{name}!")
+        finally:
+            spark.conf.unset("spark.sql.parser.escapedStringLiterals")
 
 
 def refusals(df: DataFrame) -> list[tuple[Callable[..., object], dict[str, Any], list[str]]]:

@@ -11,7 +11,6 @@ from spark_pgoutput.arguments import (
     Options,
     column_name,
     option_texts,
-    options_map,
     schema_text,
     text,
     wrong_type,
@@ -273,9 +272,21 @@ def _call(function: str, df: DataFrame, order_by: str, options: Mapping[str, str
     Spark makes the view, because the query names the DataFrame. On Classic, Spark resolves the
     query here and drops the view at once. On Connect, the client sends the DataFrame with the
     query, and the server makes and drops the view each time it resolves the query.
+
+    The arguments are literals and not parameters: the SQL parsers of Delta 4.4 and Iceberg 1.11
+    leave out a query's parameters on Spark 4.1.
     """
-    return df.sparkSession.sql(
-        f"SELECT * FROM {function}('{{messages}}', :order_by, :options)",
-        args={"order_by": order_by, "options": options_map(options)},
-        messages=df,
-    )
+    pairs = [_literal(text) for entry in options.items() for text in entry]
+    call = f"{function}('{{messages}}', {_literal(order_by)}, map({', '.join(pairs)}))"
+    return df.sparkSession.sql(f"SELECT * FROM {call}", messages=df)
+
+
+def _literal(text: str) -> str:
+    """Write a text in SQL for a query in which ``{name}`` and ``${name}`` are replaced.
+
+    The setting ``spark.sql.parser.escapedStringLiterals`` decides how quotes and backslashes are
+    escaped. Bytes are the same under both of its values.
+    """
+    if set(text) & set("'\\${}"):
+        return f"decode(X'{text.encode().hex()}', 'UTF-8')"
+    return f"'{text}'"

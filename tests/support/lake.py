@@ -31,11 +31,9 @@ def settings(folder: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(sorted(str(jar) for jar in JARS.glob("*.jar"))),
         "spark.sql.extensions": ",".join(EXTENSIONS),
-        # Their parsers leave out the parameters of a query (Spark 4.1, Delta 4.4, Iceberg 1.11).
-        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.sql.warehouse.dir": str(folder / "delta"),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "2",  # small logs
+        "spark.databricks.delta.snapshotPartitions": "1",  # small logs
         "spark.sql.catalog.ice": iceberg,
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": str(folder / "ice"),

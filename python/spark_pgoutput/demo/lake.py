@@ -11,29 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.demo.settings import SETTINGS, delta_package
 
 COPIED = "Copied"
 SLOT = "lake_slot"
-
-_SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.log.level": "ERROR",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
-
-
-def delta_package() -> str:
-    """Return the coordinates of Delta for this Spark."""
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    return f"io.delta:delta-spark_{minor}_2.13:4.4.0"
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,7 @@ class LakeJob:
 
     @contextmanager
     def _process(self) -> Iterator[subprocess.Popen[str]]:
-        settings = [part for pair in _SETTINGS.items() for part in ("--conf", "=".join(pair))]
+        settings = [part for pair in SETTINGS.items() for part in ("--conf", "=".join(pair))]
         with self._log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "spark_pgoutput", *self.command, *settings],

@@ -21,6 +21,7 @@ from spark_pgoutput.demo import lake, report, workload
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
+from spark_pgoutput.demo.settings import delta_package
 from spark_pgoutput.demo.slot import Slot, source_errors
 
 _MESSAGES = """\
@@ -214,7 +215,7 @@ def _show_lake(console: Console, spark: SparkSession, server: PostgresServer, fo
     """Keep the tables equal in Delta by a job that is killed and started again."""
     console.rule("Tables in Delta, kept equal by one command")
     job = lake.LakeJob(server, workload.PUBLICATION, folder)
-    report.print_code(console, _REPLICATE.format(packages=lake.delta_package()), "bash")
+    report.print_code(console, _REPLICATE.format(packages=delta_package()), "bash")
     console.print()
     for line in job.run(kill_at=lambda line: line.startswith(lake.COPIED)):
         console.print(line, soft_wrap=True)

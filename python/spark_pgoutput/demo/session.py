@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
-from spark_pgoutput.demo.lake import delta_package
+from spark_pgoutput.demo.settings import SETTINGS, delta_package
 
 
 @contextmanager
@@ -31,27 +31,17 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
-        # The session is too short for the optimizing compiler: half the time without it.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        # The rows are too few for generated code and for adaptive plans.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
         # For the tables that `replicate` makes.
         .config("spark.jars.packages", delta_package())
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config(
             "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         )
-        .config("spark.databricks.delta.snapshotPartitions", "2")
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.log.level", "ERROR")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
     )
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
     with _processes_ended():
         try:
             with _standard_error_to(log):

@@ -1,0 +1,27 @@
+"""The settings of the demo's Spark sessions, which are short, quiet and have few rows."""
+
+from __future__ import annotations
+
+import pyspark
+
+SETTINGS = {
+    # A session is too short for the optimizing compiler: half the time without it.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # The rows are too few for generated code, for adaptive plans and for several tasks. Delta reads
+    # the state of a table by tasks of its own, before and after each commit.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def delta_package() -> str:
+    """Return the coordinates of Delta for this Spark."""
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    return f"io.delta:delta-spark_{minor}_2.13:4.4.0"
