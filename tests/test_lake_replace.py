@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,12 @@ def test_a_process_that_slept_during_a_new_copy_changes_nothing(
     target.replace("slept", "SELECT 2 AS id", generation=1, lsn=LSN + 1)
     if generation == 0:
         target.replace("slept", "SELECT 2 AS id", generation=2, lsn=LSN + 1)
-    for write in (
+    writes: list[Callable[[], None]] = [
         lambda: target.append("slept", "SELECT 3 AS id", LSN + 1, LSN + 2),
         lambda: target.merge("slept", "SELECT 4 AS id", LSN + 1, LSN + 2),
         lambda: target.replace("slept", "SELECT 5 AS id", generation=1, lsn=LSN + 3),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(PySparkException) as caught:
             write()
         assert caught.value.getCondition() == "PGOUTPUT_OTHER_JOB"
