@@ -49,12 +49,12 @@ final class MicroBatches(
     val end = MicroBatchEnd.read(options.checkpoint, id, configuration)
     // Read once. What fails here as a whole is no table's error.
     lazy val errors = Try(followed.follow())
-    if (followed.isOld) errors.get.foreach { case (oid, error) => failed(oid, error) }
+    if (followed.isOld) stop(errors.get)
     val tables = state.tables.filter(_.isLive)
     val result = applied.run(batch, tables.map(ofBatch), end)(prepare(errors, _))
     if (result.tables.nonEmpty) errors.get
     result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
-    result.tables.foreach { case (oid, outcome) => outcome.left.foreach(failed(oid, _)) }
+    stop(result.tables.collect { case (oid, Left(error)) => oid -> error })
     state.updateJob(_.copy(end = Some(end)))
     state.saveIfDue()
     val last = result.statistics.lastCommit
@@ -87,15 +87,17 @@ final class MicroBatches(
         )
     }
 
-  /** Stops the table, or fails, before the server is told anything of this micro-batch. */
-  private def failed(oid: Long, error: Throwable): Unit = {
-    if (!options.skips || !TableFault.is(error)) throw error
-    state.table(oid).foreach { table =>
-      log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
-      TargetMarks.stop(target, table, error.getMessage)
-      state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
-      state.save()
+  /** Stops tables with errors, or fails, before the server is told anything of this micro-batch. */
+  private def stop(errors: Map[Long, Throwable]): Unit = {
+    errors.values.find(!options.skips || !TableFault.is(_)).foreach(error => throw error)
+    errors.foreach { case (oid, error) =>
+      state.table(oid).foreach { table =>
+        log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
+        TargetMarks.stop(target, table, error.getMessage)
+        state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
+      }
     }
+    if (errors.nonEmpty) state.save()
   }
 
   private def tell(id: Long, result: AppliedBatch): Unit = {

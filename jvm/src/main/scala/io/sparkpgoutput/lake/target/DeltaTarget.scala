@@ -101,15 +101,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   }
 
   /** Goes back in the history from the newest commit to the last one of ours. */
-  private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit = {
-    val history = snapshot.deltaLog.history
-    val commits = Iterator
-      .iterate(snapshot.version)(_ - HistoryPage).takeWhile(_ >= 0)
-      .flatMap(end => history.getHistory(math.max(end - HistoryPage + 1, 0), Some(end), None))
-    commits.takeWhile(!_.userMetadata.contains(ours)).find(_.operation == "RESTORE").foreach(_ =>
-      throw TargetError.restored(sqlName(table), "a RESTORE")
-    )
-  }
+  private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit =
+    DeltaHistory.commits(snapshot).takeWhile(!_.userMetadata.contains(ours))
+      .find(_.operation == "RESTORE").foreach(_ =>
+        throw TargetError.restored(sqlName(table), "a RESTORE")
+      )
 
   private def snapshot(table: String): Snapshot = place match {
     case catalog: CatalogPlace => catalog.load(table) match {
@@ -136,8 +132,6 @@ object DeltaTarget {
   final private val Indexed = 32
 
   final private val MostClustered = 4
-
-  final private val HistoryPage = 50
 
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
 

@@ -93,6 +93,19 @@ class JobStartSuite extends AnyFunSuite {
     }
   }
 
+  test("a catalog can keep the name of a table in lower case") {
+    val live = state(end)
+    val mixed = live.copy(table = live.table.copy(target = "Orders"))
+    val found = FoundState(
+      source,
+      hasCheckpoint = true,
+      Some(end),
+      Some((job(Some(end)), Seq(mixed))),
+      Seq(marked(Some(end + 7)))
+    )
+    assert(JobStart.of(found).tables.map(_.mark) == Seq(Some(end + 7)))
+  }
+
   private def withoutCheckpoint(
       confirmed: Long,
       kept: Option[(JobState, Seq[TableState])],
