@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,8 +53,7 @@ def test_job_is_killed_between_two_steps(
     history = History(server, seed=2)
     for points in (COPYING, APPLYING):
         for point in points:
-            history.run(40)  # so that a micro-batch changes all tables
-            with job.running() as process:
+            with history.running(), job.running() as process:
                 kill_at(process, job, point)
         assert job.run_once() == 0
         assert_equal(spark, job)
@@ -70,19 +68,12 @@ def test_job_is_killed_again_and_again(
     """Between two kills, the job copies or applies for some seconds."""
     job = LakeJob(tmp_path, server, target)
     moments = random.Random(server.version)
-    stop = threading.Event()
-    history = History(server, seed=server.version)
-    writer = threading.Thread(target=history.run_until, args=[stop])
-    writer.start()
-    try:
+    with History(server, seed=server.version).running():
         for _ in range(20):
             with job.running() as process:
                 job.wait_until_connected(process)
                 time.sleep(moments.uniform(0, 8))
                 assert process.poll() is None, "the job has ended"
                 kill(process)
-    finally:
-        stop.set()
-        writer.join()
     assert job.run_once() == 0
     assert_equal(spark, job)

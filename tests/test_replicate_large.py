@@ -15,7 +15,7 @@ from support.servers import Server
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-ROWS, ROWS_IF_EXHAUSTIVE = 2_000_000, 10_000_000
+ROWS, ROWS_IF_EXHAUSTIVE = 1_000_000, 10_000_000
 
 
 @pytest.fixture(scope="module")

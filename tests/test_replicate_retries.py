@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -39,19 +38,6 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=["delta", "iceberg"])
 def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
     return LakeJob(tmp_path, server, request.param)
-
-
-@contextmanager
-def writing(server: Server, seed: int) -> Iterator[None]:
-    """Run random transactions during a block."""
-    stop = threading.Event()
-    writer = threading.Thread(target=History(server, seed).run_until, args=[stop])
-    writer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        writer.join()
 
 
 def wait_for_batches(job: LakeJob, number: int, is_alive: Callable[[], bool]) -> None:
@@ -96,7 +82,7 @@ def test_a_job_survives_the_end_of_its_executors(
     settings = {"spark.executor.memory": "512m"}
     with (
         job.running(settings=settings, master="local-cluster[2,1,512]") as process,
-        writing(server, seed=6),
+        History(server, seed=6).running(),
     ):
 
         def is_alive() -> bool:
@@ -121,11 +107,11 @@ def test_a_job_survives_the_end_of_its_executors(
 def test_a_job_goes_on_beside_compactions(
     job: LakeJob, server: Server, spark: SparkSession
 ) -> None:
-    target = LakeTarget(spark, job.target)
     with job.session(spark) as replicate:
+        target = LakeTarget(spark, job.target)
         running = replicate()
         wait_until(lambda: running.query, TIMEOUT)
-        with writing(server, seed=7):
+        with History(server, seed=7).running():
             compactions = 0
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:

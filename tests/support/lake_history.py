@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import string
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psycopg
 
@@ -81,6 +82,18 @@ class History:
         with psycopg.connect(self._server.conninfo) as connection:
             while not stop.wait(pause):
                 self._transaction(connection)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run transactions in another thread, until the end of a block."""
+        stop = threading.Event()
+        writer = threading.Thread(target=self.run_until, args=[stop])
+        writer.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            writer.join()
 
     def _transaction(self, connection: Connection) -> None:
         self._number += 1

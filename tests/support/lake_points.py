@@ -74,8 +74,12 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
     before = Progress(job)
 
     def is_stopped_there() -> bool:
+        nonlocal before
         assert process.poll() is None, f"the job has ended: {errors_of(job.folder)[-3000:]}"
-        if not point(before, Progress(job)):
+        now = Progress(job)
+        if not point(before, now):
+            if now.committed == now.planned >= 0:
+                before = now  # the next micro-batch begins here
             return False
         os.killpg(process.pid, signal.SIGSTOP)
         time.sleep(0.02)  # until all threads stand still
