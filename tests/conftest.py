@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import spark_pgoutput
+from support import lake
 from support.data_files import captures, in_stream_flags
-from support.lake import RUNS_HERE as LAKE_RUNS_HERE
-from support.lake import settings as lake_settings
 from support.processes import SHORT_LIVED_JVM
 from support.streams import PROVIDER, ROCKS_DB
 
@@ -82,8 +81,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Python workers need pyarrow too
     builder = SparkSession.builder.master("local[2]").appName("spark-pgoutput's tests")
-    lake = lake_settings(tmp_path_factory.mktemp("lake")) if LAKE_RUNS_HERE else {}
-    for name, value in {**SETTINGS, **lake}.items():
+    # Not with Iceberg's extension, which refuses functions that are written in SQL.
+    formats = lake.settings(tmp_path_factory.mktemp("lake"), lake.DELTA) if lake.RUNS_HERE else {}
+    for name, value in {**SETTINGS, **formats}.items():
         builder = builder.config(name, value)
     session = spark_pgoutput.configure(builder).getOrCreate()
     yield session

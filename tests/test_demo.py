@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -15,9 +16,12 @@ import psutil
 import psycopg
 import pytest
 from psycopg import sql
+from pyspark.sql import SparkSession
 
+from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.demo.settings import SETTINGS
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
 from support.processes import SHORT_LIVED_JVM, accepts_connections
@@ -25,6 +29,10 @@ from support.processes import SHORT_LIVED_JVM, accepts_connections
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 
 TYPES = ["BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+
+
+# The session of the tests is not the demo's.
+FEW_ROWS = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +91,12 @@ def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder:
 
 
 def test_shows_a_slot_of_another_server_and_does_not_change_it(
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    own_session = spark.newSession()  # its views are its own
+    for name, value in FEW_ROWS.items():
+        own_session.conf.set(name, value)
+    monkeypatch.setattr(main, "spark_session", lambda log: contextlib.nullcontext(own_session))
     with PostgresServer() as server:
         for _ in run(CHANGES, server.conninfo):
             pass
@@ -102,13 +114,10 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
             before = _slots(connection)
             monkeypatch.setenv("PGPASSWORD", "O'Neill")
             publications = [publication, PUBLICATION]
-            # In a process of its own: Iceberg's parser, which the tests' session has, knows no
-            # functions of SQL.
-            command = [*DEMO, "--url", server.jdbc_url, "--user", "reader", "--slot", "reader"]
-            command += [part for name in publications for part in ("--publication", name)]
-            demo = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-            assert demo.returncode == 0, demo.stderr
-            output = demo.stdout
+            main.demonstrate_server(
+                server.jdbc_url, "reader", None, "reader", publications, limit=1000
+            )
+            output = capsys.readouterr().out
             assert re.search(r"^ public.customers +insert +1 +1 *$", output, re.MULTILINE)
             assert "new: id=5, name=\\x1b[31mBarbara, email=b," in output
             assert "O'Neill" not in output

@@ -13,24 +13,24 @@ JARS = Path(__file__).parents[2] / ".lake"
 RUNS_HERE = pyspark.__version__.startswith("4.1.")
 needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
 
-EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-)
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
-def settings(folder: Path) -> dict[str, str]:
+def settings(folder: Path, *extensions: str) -> dict[str, str]:
     """Give a session Delta in ``spark_catalog``, and Iceberg in ``ice`` and ``ice_jdbc``.
 
     Parameters
     ----------
     folder : Path
         Where the tables are.
+    *extensions : str
+        The classes that extend SQL: `DELTA`, `ICEBERG`, or both.
     """
     iceberg = "org.apache.iceberg.spark.SparkCatalog"
     return {
         "spark.jars": ",".join(sorted(str(jar) for jar in JARS.glob("*.jar"))),
-        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.extensions": ",".join(extensions),
         "spark.sql.warehouse.dir": str(folder / "delta"),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",  # small logs

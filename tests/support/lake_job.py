@@ -117,7 +117,8 @@ class LakeJob:
         environment : mapping of str to str, optional
             More variables of the environment. By default, it has the password.
         """
-        confs = {**SETTINGS, **lake.settings(self.folder), **self.catalog, **(settings or {})}
+        formats = lake.settings(self.folder, lake.DELTA, lake.ICEBERG)
+        confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
         command = [
             *(sys.executable, "-m", "spark_pgoutput", "replicate"),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),

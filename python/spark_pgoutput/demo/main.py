@@ -126,7 +126,7 @@ def _show_messages(
     code = _MESSAGES.format(
         url=json.dumps(slot.url.partition("?")[0]),
         slot=json.dumps(slot.name),
-        publications=json.dumps(",".join(slot.publications)),
+        publications=json.dumps(slot.options["publication"]),
         limit=limit,
     )
     report.print_code(console, code, "python")

@@ -31,7 +31,7 @@ class Slot:
             "user": self.user,
             "password": self.password,
             "slot": self.name,
-            "publication": ",".join(self.publications),
+            "publication": ",".join(_quoted(name) for name in self.publications),
         }
         return {name: value for name, value in options.items() if value is not None}
 
@@ -51,6 +51,13 @@ class Slot:
         )
         query.awaitTermination()
         return query
+
+
+def _quoted(publication: str) -> str:
+    """Write a name for the option `publication`, in which commas stand between names."""
+    if re.search(r'[\s,"]', publication):
+        return '"' + publication.replace('"', '""') + '"'
+    return publication
 
 
 @contextmanager
