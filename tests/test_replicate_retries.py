@@ -79,6 +79,7 @@ def test_a_job_survives_the_end_of_its_server(
 def test_a_job_survives_the_end_of_its_executors(
     job: LakeJob, server: Server, spark: SparkSession
 ) -> None:
+    assert job.run_once() == 0
     settings = {"spark.executor.memory": "512m"}
     with (
         job.running(settings=settings, master="local-cluster[2,1,512]") as process,

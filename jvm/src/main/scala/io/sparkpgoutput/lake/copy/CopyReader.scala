@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.copy
 
 import java.sql.SQLException
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
 import org.postgresql.copy.CopyOut
@@ -43,7 +44,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   def readBytes: Long = byteCount
 
   private def start(): CopyOut = {
-    connection.execute(s"SET lock_timeout = '$SecondsToLock s'")
+    connection.execute(s"SET lock_timeout = '$secondsToLock s'")
     CopySession.begin(connection)
     try connection.execute(s"SET TRANSACTION SNAPSHOT '${settings.snapshot}'")
     catch {
@@ -103,9 +104,11 @@ private object CopyReader {
 
   /**
    * How long a task waits for its lock. A TRUNCATE that waits for the end of the copy holds up the tasks
-   * that begin after it, and the copy waits for those. So the copy ends after this time.
+   * that begin after it, and the copy waits for those. So the copy ends after this time. Spark tries a
+   * task again, and while it does, everybody else waits for the table.
    */
-  private val SecondsToLock = 10
+  private def secondsToLock =
+    if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1
 
   private val LockNotAvailable = "55P03"
 

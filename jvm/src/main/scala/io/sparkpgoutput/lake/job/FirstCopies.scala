@@ -18,6 +18,9 @@ import io.sparkpgoutput.types.ConversionOptions
 /**
  * The first copies of the tables, some side by side. A table that is copied already is left out, so a
  * crash repeats only the copies that were under way.
+ *
+ * @param copied
+ *   is called after each copy
  */
 final class FirstCopies(
     session: SparkSession,
@@ -25,7 +28,8 @@ final class FirstCopies(
     target: Target,
     catalog: SourceCatalog,
     state: KeptState,
-    log: JobLog
+    log: JobLog,
+    copied: () => Unit
 ) {
   def run(): Unit = {
     val tables = catalog.read().filterNot(table => state.table(table.source.oid).exists(_.isLive))
@@ -51,6 +55,7 @@ final class FirstCopies(
       val rows = TargetWrite.Append(copy.rows(own))
       target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
       state.put(copying.copy(status = TableStatus.Live, mark = Some(copy.lsn)))
+      copied()
       state.saveIfDue()
       val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
       log.tell(

@@ -50,7 +50,10 @@ final class ReplicationJob(
     state.save() // which fails before the slot is made if the target cannot be written
     if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)
-      retrying(new FirstCopies(session, options, target, catalog, state, log).run())
+      retrying(
+        new FirstCopies(session, options, target, catalog, state, log, () => retries.succeeded())
+          .run()
+      )
     retrying(stream())
     hasEverything = !stopping
     log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")

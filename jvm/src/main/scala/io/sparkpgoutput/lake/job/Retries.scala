@@ -4,10 +4,10 @@ import java.time.Duration
 
 /**
  * Says how long to wait before a transient error is tried again: 5 times, from a second to a minute. A
- * success begins the count again. Not thread-safe.
+ * success begins the count again.
  */
 final class Retries {
-  private var failures = 0
+  @volatile private var failures = 0
 
   def succeeded(): Unit = failures = 0
 
