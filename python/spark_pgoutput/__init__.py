@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from spark_pgoutput.replication import Replication, replicate
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
+    from spark_pgoutput.target import applied, resync
 
     __version__: str
 
 __all__ = [
     "Replication",
+    "applied",
     "changes",
     "configure",
     "jar_path",
@@ -33,6 +35,7 @@ __all__ = [
     "open_transactions",
     "register",
     "replicate",
+    "resync",
     "schema_of",
 ]
 
@@ -41,11 +44,13 @@ __all__ = [
 # works.
 _NEED_PYSPARK = {
     "Replication": "spark_pgoutput.replication",
+    "applied": "spark_pgoutput.target",
     "changes": "spark_pgoutput.table_changes",
     "configure": "spark_pgoutput.configuration",
     "open_transactions": "spark_pgoutput.table_changes",
     "register": "spark_pgoutput.registration",
     "replicate": "spark_pgoutput.replication",
+    "resync": "spark_pgoutput.target",
     "message_schema": "spark_pgoutput.schema",
     "schema_of": "spark_pgoutput.relation_schema",
 }

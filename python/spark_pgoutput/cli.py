@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
-from spark_pgoutput import replicate_command
+from spark_pgoutput import replicate_command, target_commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,9 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "jar-path":
         print(spark_pgoutput.jar_path())
         return 0
+    given = sys.argv[1:] if arguments is None else list(arguments)
     if options.command == "replicate":
-        given = sys.argv[1:] if arguments is None else list(arguments)
         replicate_command.run(options, given)
+    if options.command in ("resync", "status"):
+        target_commands.run(options, given)
     from spark_pgoutput import demo
 
     return demo.run(
@@ -43,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command's arguments; by default, those of the process."""
-    return _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    target_commands.check(parser, options)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,6 +95,21 @@ def _parser() -> argparse.ArgumentParser:
             description="Copy the tables of publications into Delta or Iceberg, and apply each "
             "transaction. If you end the command at any point and start it again, it goes on. "
             "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
+        )
+    )
+    target_commands.add_resync_arguments(
+        commands.add_parser(
+            "resync",
+            help="copy tables of a job again",
+            description="Ask the job that writes a target to copy tables again, while its stream "
+            "goes on. Readers keep the old rows until one commit replaces them.",
+        )
+    )
+    target_commands.add_status_arguments(
+        commands.add_parser(
+            "status",
+            help="show what the tables of a job have",
+            description="Show the tables of a target, and with --url and --slot, the slot too.",
         )
     )
     return parser

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from spark_pgoutput.jar import jar_path
+from spark_pgoutput import password, spark_submit
 
 _SUBMITTED = "replicate_job.py"  # beside this file
-_FOR_SPARK_SUBMIT = ("--master", "--conf", "--packages", "--properties-file")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to a parser."""
     job = parser.add_argument_group("the job")
     job.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
-    job.add_argument("--user", help="the role that connects; by default, the one of the URL")
-    job.add_argument("--password-file", type=Path, help="a file whose first line is the password")
+    password.add_arguments(job)
     job.add_argument("--slot", required=True, help="the slot, which the job makes at its start")
     job.add_argument(
         "--publication", required=True, help="the publications, with commas between them"
@@ -58,10 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="another option, as in onTableError=skip; can be repeated",
     )
-    spark = parser.add_argument_group("arguments of spark-submit")
-    for name in _FOR_SPARK_SUBMIT:
-        spark.add_argument(name, action="append", default=[], help="as spark-submit takes it")
-    spark.add_argument("--jars", default="", help="as spark-submit takes it")
+    spark_submit.add_arguments(parser)
 
 
 class _Pairs(argparse.Action):
@@ -112,35 +103,4 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     given : sequence of str
         The same arguments as the user wrote them. The job's process reads them again.
     """
-    environment = dict(os.environ)
-    environment.setdefault("PYSPARK_PYTHON", sys.executable)
-    environment.setdefault("SPARK_HOME", _spark_home())
-    password = _password(arguments)
-    if password is not None:  # The environment is no part of what `ps` or Spark show.
-        environment["PGPASSWORD"] = password
-    jars = ",".join(filter(None, [arguments.jars, jar_path()]))
-    command = [str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"), "--jars", jars]
-    for name in _FOR_SPARK_SUBMIT:
-        for value in getattr(arguments, name[2:].replace("-", "_")):
-            command += [name, value]
-    command += [str(Path(__file__).with_name(_SUBMITTED)), *given]
-    os.execve(command[0], command, environment)  # so that signals reach Spark
-
-
-def _spark_home() -> str:
-    import pyspark
-
-    return str(Path(pyspark.__file__).parent)
-
-
-def _password(arguments: argparse.Namespace) -> str | None:
-    """Find the password. None leaves it to the pgpass file, which the JDBC driver reads."""
-    if arguments.password_file is not None:
-        text: str = arguments.password_file.read_text()
-        return text.splitlines()[0] if text else ""
-    if "PGPASSWORD" in os.environ or "password=" in arguments.url:
-        return None
-    pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
-    if pgpass.exists() or not sys.stdin.isatty():
-        return None
-    return getpass.getpass(f"Password of {arguments.user or 'the role'} (Enter for none): ") or None
+    spark_submit.submit(_SUBMITTED, arguments, given, password.variables(arguments))

@@ -23,12 +23,13 @@ class Progress:
     def __init__(self, job: LakeJob) -> None:
         # The last step first: what comes meanwhile cannot seem to come out of order.
         self.committed = max(numbers(job.checkpoint / "commits"), default=-1)
-        self.state = _commits(job, STATE)
-        self.tables = {table: _commits(job, table) for table in TABLES.values()}
+        self.state = commits(job, STATE)
+        self.tables = {table: commits(job, table) for table in TABLES.values()}
         self.planned = max(numbers(job.checkpoint / "offsets"), default=-1)
 
 
-def _commits(job: LakeJob, table: str) -> int:
+def commits(job: LakeJob, table: str) -> int:
+    """Return how many commits a table has; 0 if it is not there."""
     folder = job.tables / table
     delta = list((folder / "_delta_log").glob("[0-9]*.json"))
     return len(delta) + len(list((folder / "metadata").glob("v[0-9]*.metadata.json")))

@@ -118,6 +118,7 @@ class FoldersSuite extends AnyFunSuite {
       "lake.target"
     ),
     "lake.job" -> Set(
+      "changes",
       "errors",
       "protocol",
       "types",

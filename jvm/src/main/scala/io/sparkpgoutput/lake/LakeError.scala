@@ -98,6 +98,14 @@ object LakeError {
   /** The condition if two processes or jobs write the same tables. */
   val OtherJob = "PGOUTPUT_OTHER_JOB"
 
+  def noJob(target: String): LakeException = option(
+    s"The target $target has no table _spark_pgoutput, so no job of replicate writes there."
+  )
+
+  def unknownTable(table: String, known: Seq[String]): LakeException = option(
+    s"The job has no table $table. Its tables are ${known.mkString(", ")}."
+  )
+
   private val CopyAgain =
     "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +
       "checkpoint and the slot, and start the job."

@@ -8,7 +8,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.{MarkName, Target}
+import io.sparkpgoutput.lake.target.{MarkName, Target, TargetWrite}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -73,15 +73,42 @@ final class BatchApply(
     // The mark is a setting of the session, so each commit has a session of its own.
     val session = clone(sorted.session)
     SparkSession.setActiveSession(session)
-    try {
-      val format = FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs)
-      val planned = TableBatch(session, target, prepared.table, statistics, format, repairs)
-        .plan(sorted.of(statistics.oid))
-      target.commit(session, prepared.table.target, table.name, Some(table.routed.mark), end)(
-        planned.write
-      )
-      AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
-    } finally SparkSession.clearActiveSession()
+    try table.waiting match {
+        case Some(waiting) => keep(session, sorted, statistics, table.name, waiting, end)
+        case None          => merge(session, sorted, statistics, prepared, table, end)
+      }
+    finally SparkSession.clearActiveSession()
+  }
+
+  /** Appends the changes to the table in which they wait. */
+  private def keep(
+      session: SparkSession,
+      sorted: SortedChanges,
+      statistics: TableStatistics,
+      name: MarkName,
+      waiting: WaitingTable,
+      end: Long
+  ): AppliedTable = {
+    val rows = WaitingChanges.rows(session, sorted.of(statistics.oid), statistics, end)
+    target.commit(session, waiting.target, name, waiting.mark, end)(TargetWrite.Append(rows))
+    AppliedTable(statistics.changes, 0, statistics.lastCommit)
+  }
+
+  private def merge(
+      session: SparkSession,
+      sorted: SortedChanges,
+      statistics: TableStatistics,
+      prepared: PreparedTable,
+      table: ApplyTable,
+      end: Long
+  ): AppliedTable = {
+    val format = FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs)
+    val planned = TableBatch(session, target, prepared.table, statistics, format, repairs)
+      .plan(sorted.of(statistics.oid))
+    target.commit(session, prepared.table.target, table.name, Some(table.routed.mark), end)(
+      planned.write
+    )
+    AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
   }
 
   /** A query that is a stream switches adaptive execution off, but a batch of it is like any query. */
@@ -118,8 +145,22 @@ final class BatchApply(
  *
  * @param name
  *   the name of its mark
+ * @param waiting
+ *   where the changes wait, if the table is copied meanwhile
  */
-final case class ApplyTable(routed: RoutedTable, name: MarkName)
+final case class ApplyTable(
+    routed: RoutedTable,
+    name: MarkName,
+    waiting: Option[WaitingTable] = None
+)
+
+/**
+ * A table of the target in which changes of another one wait.
+ *
+ * @param mark
+ *   its own mark; None if it has no changes yet
+ */
+final case class WaitingTable(target: String, mark: Option[Long])
 
 /**
  * A table that is ready for the definitions of a batch.

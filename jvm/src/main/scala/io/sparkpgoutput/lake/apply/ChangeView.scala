@@ -38,6 +38,9 @@ final class ChangeView {
   def hasKey(other: Array[Byte], from: Int, to: Int): Boolean =
     Arrays.equals(bytes, keyFrom, keyTo, other, from, to)
 
+  /** The message, copied. */
+  def message: Array[Byte] = Arrays.copyOfRange(bytes, messageFrom, messageTo)
+
   def isAfter(position: MessagePosition): Boolean =
     lsn > position.lsn || lsn == position.lsn && ordinal > position.ordinal
 }

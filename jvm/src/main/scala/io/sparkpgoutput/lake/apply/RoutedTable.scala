@@ -33,6 +33,11 @@ final case class RoutedTable(
 }
 
 object RoutedTable {
+
+  /** A table whose changes wait. What they do to rows is found out later. */
+  def waiting(oid: Long, mark: Long): RoutedTable =
+    RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty)
+
   def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable = RoutedTable(
     table.source.oid,
     mark,

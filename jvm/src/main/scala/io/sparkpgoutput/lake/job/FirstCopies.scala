@@ -1,19 +1,11 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.concurrent.TimeUnit.NANOSECONDS
-
-import scala.util.Using
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.copy.TableCopy
+import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
-import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.types.ConversionOptions
 
 /**
  * The first copies of the tables, some side by side. A table that is copied already is left out, so a
@@ -31,8 +23,12 @@ final class FirstCopies(
     log: JobLog,
     copied: () => Unit
 ) {
+  private val copier = new TableCopier(session, options, target, catalog, state, log)
+
   def run(): Unit = {
-    val tables = catalog.read().filterNot(table => state.table(table.source.oid).exists(_.isLive))
+    val tables = catalog.read().filter(table =>
+      state.table(table.source.oid).forall(_.status == TableStatus.Copying)
+    )
     // If the job ends behind a copy, the mark says that the copy is done, and this what it has.
     tables.foreach(table => state.put(begun(table)))
     state.save()
@@ -44,43 +40,15 @@ final class FirstCopies(
     TableState(table, Map.empty, 1, TableStatus.Copying, mark = None, lastChange = None)
 
   private def copy(table: MirroredTable): Unit = {
-    val started = System.nanoTime()
-    val name = table.source.name.toString
-    log.tell(s"Copying $name.")
-    Using.resource(open(table)) { copy =>
-      val copying = begun(copy.table)
+    val done = copier.copy(table) { (found, _) =>
+      val copying = begun(found)
       make(copying)
-      val own = ClonedSession.of(session)
-      session.sparkContext.setJobDescription(copy.description)
-      val rows = TargetWrite.Append(copy.rows(own))
-      target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
-      state.put(copying.copy(status = TableStatus.Live, mark = Some(copy.lsn)))
-      copied()
-      state.saveIfDue()
-      val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
-      log.tell(
-        f"Copied $name: ${copy.copiedRows}%,d rows, ${copy.copiedBytes / 1e6}%,.1f MB in $seconds s, " +
-          s"as of ${Lsn.format(copy.lsn)}."
-      )
-    }
+      copying
+    }(TargetWrite.Append(_))
+    state.put(done.copy(status = TableStatus.Live))
+    copied()
+    state.saveIfDue()
   }
-
-  /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
-  private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
-    try
-      TableCopy.open(
-        options.address,
-        options.applicationName,
-        options.publications,
-        table,
-        ConversionOptions()
-      )
-    catch {
-      case changed: LakeException
-          if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
-        val now = catalog.read().find(_.source.oid == table.source.oid).getOrElse(throw changed)
-        open(now, attempts - 1)
-    }
 
   /** Makes the table. One that a copy left without rows is taken if its columns are right. */
   private def make(table: TableState): Unit =

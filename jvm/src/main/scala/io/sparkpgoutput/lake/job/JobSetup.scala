@@ -47,7 +47,11 @@ object JobSetup {
         new KeptState(
           store,
           start.job,
-          start.tables ++ start.lostState.map(SourceCatalog.rebuilt(_, tables))
+          start.tables ++ start.lostState.map(SourceCatalog.rebuilt(
+            _,
+            tables,
+            WaitingTables.found(target)
+          ))
         )
       new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)
     } catch {

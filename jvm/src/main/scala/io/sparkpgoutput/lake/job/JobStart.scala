@@ -126,10 +126,14 @@ object JobStart {
 
   /** The mark in the table is what counts. A table that has one is copied. */
   private def withMark(found: FoundState, table: TableState): TableState =
-    marked(found, table).flatMap(_.mark).fold(table) { mark =>
+    markOf(found, table).fold(table) { mark =>
       val status = if (table.status == TableStatus.Copying) TableStatus.Live else table.status
       table.copy(mark = Some(mark), status = status)
     }
+
+  /** The mark of the copy that the state knows. */
+  private def markOf(found: FoundState, table: TableState): Option[Long] =
+    marked(found, table).filter(_.generation == table.generation).flatMap(_.mark)
 
   /** Without a checkpoint, the stream begins at the confirmed LSN, and nothing below it comes. */
   private def checkConfirmed(found: FoundState, confirmed: Long): Unit = {
@@ -137,8 +141,12 @@ object JobStart {
       case Some((JobState(_, _, _, _, first, None), _)) =>
         if (confirmed != first) throw LakeError.slotMoved(found.source.slot, first, confirmed)
         first
-      case Some((job, _)) => (job.end ++ marks(found)).reduce((one, other) => Lsn.max(one, other))
-      case None           => marks(found).reduce((one, other) => Lsn.min(one, other))
+      case Some((job, tables)) =>
+        // A copy can be newer than what the stream has reached.
+        val copied = tables.flatMap(table => table.copied.map(table.target -> _)).toMap
+        val streamed = found.marked.filterNot(table => table.mark == copied.get(table.target))
+        (job.end ++ streamed.flatMap(_.mark)).reduce((one, other) => Lsn.max(one, other))
+      case None => marks(found).reduce((one, other) => Lsn.min(one, other))
     }
     if (Lsn.isBelow(limit, confirmed))
       throw LakeError.slotMoved(found.source.slot, limit, confirmed)
@@ -153,7 +161,7 @@ object JobStart {
 
   /** A live table has the mark that was read back, or a later one. */
   private def checkLive(found: FoundState, state: TableState): Unit =
-    marked(found, state).flatMap(_.mark) match {
+    markOf(found, state) match {
       case None => throw LakeError.markLost(state.target)
       case Some(mark) =>
         if (state.mark.exists(Lsn.isBelow(mark, _)))

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
-import io.sparkpgoutput.lake.state.{KeptState, StateTable, TableState, TableStatus}
+import io.sparkpgoutput.lake.state.{KeptState, StateTable, TableState}
 import io.sparkpgoutput.protocol.Lsn
 
 /** The tables of a job, for people. */
@@ -41,10 +41,7 @@ object JobStatus {
       table.target,
       StateTable.Mirror,
       table.status.name,
-      table.status match {
-        case TableStatus.Stopped(reason) => reason
-        case _                           => null
-      },
+      table.status.why.orNull,
       lsn.map(Lsn.format).orNull,
       table.lastChange.map(Timestamp.from).orNull,
       if (table.isLive) lag.map(Double.box).orNull else null

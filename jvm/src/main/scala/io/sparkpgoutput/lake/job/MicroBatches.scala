@@ -22,9 +22,12 @@ final class MicroBatches(
     configuration: Configuration,
     target: Target,
     followed: FollowedTables,
+    resyncs: Resyncs,
     state: KeptState,
     log: JobLog
 ) {
+  import MicroBatches._
+
   private val applied =
     new BatchApply(target, options.repairs, parallelism = options.applies)
 
@@ -37,7 +40,7 @@ final class MicroBatches(
   def apply(batch: Dataset[Row], id: Long): Unit =
     try {
       error = None
-      run(batch, id)
+      resyncs.exclusively(run(batch, id))
     } catch {
       case failure: Throwable =>
         error = Some(failure)
@@ -47,14 +50,18 @@ final class MicroBatches(
   private def run(batch: Dataset[Row], id: Long): Unit = {
     val started = Instant.now
     val end = MicroBatchEnd.read(options.checkpoint, id, configuration)
+    resyncs.takeRequests()
     // Read once. What fails here as a whole is no table's error.
     lazy val errors = Try(followed.follow())
-    if (followed.isOld) stop(errors.get)
-    val tables = state.tables.filter(_.isLive)
-    val result = applied.run(batch, tables.map(ofBatch), end)(prepare(errors, _))
+    if (followed.isOld) failed(errors.get)
+    val tables = state.tables.filter(_.isLive).map(ofBatch) ++
+      state.tables.filter(_.isWaiting).map(resyncs.waitingTable)
+    val result = applied.run(batch, tables, end)(prepare(errors, _))
     if (result.tables.nonEmpty) errors.get
     result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
-    stop(result.tables.collect { case (oid, Left(error)) => oid -> error })
+    failed(result.tables.collect { case (oid, Left(error)) => oid -> error })
+    // The changes of a new table are in its copy.
+    if (result.statistics.others.keys.exists(state.table(_).isEmpty)) errors.get: Unit
     state.updateJob(_.copy(end = Some(end)))
     state.saveIfDue()
     val last = result.statistics.lastCommit
@@ -70,34 +77,45 @@ final class MicroBatches(
   private def prepare(
       errors: Try[Map[Long, Throwable]],
       statistics: TableStatistics
-  ): Either[Throwable, PreparedTable] =
-    errors.get.get(statistics.oid) match {
-      case Some(error) => Left(error)
-      case None =>
-        val table = state.table(statistics.oid).get
-        Right(PreparedTable(table.table, table.formerNames))
-    }
+  ): Either[Throwable, PreparedTable] = {
+    val table = state.table(statistics.oid).get
+    // What the catalog says of a table whose changes wait matters after its copy.
+    val error = if (table.isWaiting) None else errors.get.get(table.oid)
+    error.toLeft(PreparedTable(table.table, table.formerNames))
+  }
 
   private def commit(oid: Long, end: Long, done: AppliedTable): Unit =
     state.table(oid).foreach { table =>
-      state.put(table.copy(mark = Some(end), lastChange = Some(instant(done.lastCommit))))
+      if (table.isWaiting) resyncs.appended(oid, end)
+      else {
+        state.put(MicroBatches.committed(table, end, done))
+        resyncs.settled(oid)
+      }
       if (done.repaired > 0)
         log.warn(
           s"The table ${table.target} differed in ${done.repaired} rows, which are repaired."
         )
     }
 
-  /** Stops tables with errors, or fails, before the server is told anything of this micro-batch. */
-  private def stop(errors: Map[Long, Throwable]): Unit = {
-    errors.values.find(!options.skips || !TableFault.is(_)).foreach(error => throw error)
-    errors.foreach { case (oid, error) =>
+  /**
+   * Copies tables with errors again, or stops them, or fails, before the server is told anything of this
+   * micro-batch.
+   */
+  private def failed(errors: Map[Long, Throwable]): Unit = {
+    // A change that does not get to those that wait would be missing after the copy.
+    errors.collectFirst {
+      case (oid, error) if !TableFault.is(error) || state.table(oid).exists(_.isWaiting) => error
+    }.foreach(error => throw error)
+    val left = errors.filterNot { case (oid, error) => resyncs.mends(oid, error) }
+    if (!options.skips) left.values.headOption.foreach(error => throw error)
+    left.foreach { case (oid, error) =>
       state.table(oid).foreach { table =>
         log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
         TargetMarks.stop(target, table, error.getMessage)
         state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
       }
     }
-    if (errors.nonEmpty) state.save()
+    if (left.nonEmpty) state.save()
   }
 
   private def tell(id: Long, result: AppliedBatch): Unit = {
@@ -107,6 +125,13 @@ final class MicroBatches(
       log.tell(f"Batch $id: ${changes.size} tables, ${changes.sum}%,d changes, lag $lag%.1f s.")
     }
   }
+}
+
+object MicroBatches {
+
+  /** The state of a table after a commit up to an LSN. */
+  def committed(table: TableState, end: Long, done: AppliedTable): TableState =
+    table.copy(mark = Some(end), lastChange = Some(instant(done.lastCommit)))
 
   private def instant(micros: Long) = Instant.EPOCH.plus(micros, MICROS)
 }

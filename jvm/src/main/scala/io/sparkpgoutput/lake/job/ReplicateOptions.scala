@@ -34,6 +34,9 @@ import io.sparkpgoutput.source.connection.ServerAddress
  *   true takes a change that the table does not fit; false makes it an error
  * @param skips
  *   true stops a table that has an error; false stops the job
+ * @param copiesChanged
+ *   true copies a table again that was altered in a way that changes do not tell; false makes it an
+ *   error of the table
  */
 final case class ReplicateOptions(
     url: String = "",
@@ -54,6 +57,7 @@ final case class ReplicateOptions(
     applies: Int = 4,
     repairs: Boolean = false,
     skips: Boolean = false,
+    copiesChanged: Boolean = true,
     maxBytesPerTrigger: String = "1g"
 ) {
   def address: ServerAddress = ServerAddress(url, user, password)
@@ -155,6 +159,14 @@ object ReplicateOptions {
         "stop",
         "What an error of one table does: it stops the job, or this table only, for good."
       )("stop" -> false, "skip" -> true)((options, skips) => options.copy(skips = skips)),
+      OptionSpec.choice[ReplicateOptions, Boolean](
+        "onSchemaChange",
+        "copy",
+        "What happens if a table was altered in a way that its changes do not tell: it is copied again " +
+          "while the stream goes on, or it has an error."
+      )("copy" -> true, "error" -> false)((options, copies) =>
+        options.copy(copiesChanged = copies)
+      ),
       OptionSpec.parsed[ReplicateOptions, String](
         "maxBytesPerTrigger",
         "a size such as 512m or 2g",

@@ -30,11 +30,27 @@ final class ReplicationJob(
   @volatile private var stopping = false
   @volatile private var hasEverything = false
   private val retries = new Retries
+  private val resyncs = new Resyncs(
+    session,
+    options,
+    target,
+    catalog,
+    state,
+    log,
+    _ => query.foreach(_.stop())
+  )
   private val batches = new MicroBatches(
     options,
     session.sparkContext.hadoopConfiguration,
     target,
-    new FollowedTables(catalog, target, state, log),
+    new FollowedTables(
+      catalog,
+      new FollowedColumns(catalog, target, state, log),
+      state,
+      log,
+      resyncs.begin(_, "It was added to the publication.")
+    ),
+    resyncs,
     state,
     log
   )
@@ -54,7 +70,12 @@ final class ReplicationJob(
         new FirstCopies(session, options, target, catalog, state, log, () => retries.succeeded())
           .run()
       )
-    retrying(stream())
+    try {
+      retrying(resyncs.start())
+      retrying(stream())
+      if (options.once) resyncs.await(() => stopping)
+      resyncs.error.foreach(throw _)
+    } finally resyncs.stop()
     hasEverything = !stopping
     log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
   }
@@ -102,7 +123,7 @@ final class ReplicationJob(
       }
       .start()
     running.set(Some(query))
-    if (stopping) query.stop()
+    if (stopping || resyncs.error.nonEmpty) query.stop()
     try {
       query.awaitTermination()
       state.save()

@@ -37,7 +37,7 @@ final class SourceCatalog(
    * Reads the tables again, for a job that has begun.
    *
    * @param targets
-   *   the names that tables have in the target, by their oids. The others have none yet.
+   *   the names that tables have in the target, by their oids. The others get new ones.
    * @return
    *   each table, and how it is in the target or why it cannot be there
    */
@@ -46,12 +46,40 @@ final class SourceCatalog(
   ): Seq[(SourceTable, Either[LakeException, MirroredTable])] =
     client.query { connection =>
       val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
-      val names = sources.map(source => source.oid -> source.name.name).toMap ++ targets
-      sources.zip(MirroredTables.each(connection, sources, names, options.types).map { table =>
-        try table.map(inTarget)
-        catch { case error: LakeException => Left(error) }
-      })
+      val names = sources.map(source => source.oid -> newName(source)).toMap ++
+        targets.view.mapValues(Right(_))
+      val found = MirroredTables.each(
+        connection,
+        sources,
+        names.view.mapValues(_.getOrElse("")).toMap,
+        options.types
+      )
+      sources.zip(found).map { case (source, table) =>
+        source -> (
+          try names(source.oid).flatMap(_ => table.map(inTarget))
+          catch { case error: LakeException => Left(error) }
+        )
+      }
     }
+
+  /**
+   * Reads one table again.
+   *
+   * @param target
+   *   its name in the target; None if it has none yet
+   * @return
+   *   None if it is not published
+   * @throws LakeException
+   *   if it cannot be in the target
+   */
+  def again(oid: Long, target: Option[String]): Option[MirroredTable] =
+    again(target.map(oid -> _).toMap).collectFirst {
+      case (source, table) if source.oid == oid => table.fold(error => throw error, identity)
+    }
+
+  private def newName(source: SourceTable): Either[LakeException, String] =
+    try Right(targetNames(Seq(source))(source.oid))
+    catch { case error: LakeException => Left(error) }
 
   private def targetNames(sources: Seq[SourceTable]): Map[Long, String] = {
     val names = TargetNames.of(
@@ -85,15 +113,25 @@ object SourceCatalog {
    *
    * @param tables
    *   the tables by the catalog of now
+   * @param waiting
+   *   the tables of the target in which changes wait
    */
-  def rebuilt(marked: MarkedTable, tables: Seq[MirroredTable]): TableState = {
+  def rebuilt(
+      marked: MarkedTable,
+      tables: Seq[MirroredTable],
+      waiting: Seq[FoundWaiting]
+  ): TableState = {
     val table = tables.find(_.source.oid == marked.oid)
       .getOrElse(throw LakeError.stateLost(marked.target, "It is not published any more."))
+    // The stream has passed changes that are not in the table yet.
+    val generation = waiting.filter(_.oid == marked.oid).map(_.generation).maxOption
+      .filter(_ >= marked.generation)
     TableState(
       table.copy(target = marked.target),
       Map.empty,
-      marked.generation,
-      marked.stopped.map(TableStatus.Stopped(_)).getOrElse(
+      generation.getOrElse(marked.generation),
+      if (generation.nonEmpty) TableStatus.Waiting("The state of the job was lost.")
+      else marked.stopped.map(TableStatus.Stopped(_)).getOrElse(
         if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying
       ),
       marked.mark,

@@ -2,8 +2,8 @@ package io.sparkpgoutput.lake.job
 
 import org.apache.spark.sql.AnalysisException
 
-import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
-import io.sparkpgoutput.lake.target.{MarkName, Target}
+import io.sparkpgoutput.lake.state.{JobState, TableState}
+import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /** The properties that a job gives to its tables when it makes them, and the marks in them. */
@@ -54,12 +54,14 @@ object TargetMarks {
    */
   def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
     val wanted = names.map(name => name.toLowerCase(java.util.Locale.ROOT)).toSet
-    target.tables().filterNot(_ == StateTable.Name).flatMap { table =>
+    target.tables().filterNot(TargetNames.isReserved).flatMap { table =>
       val found = properties(target, table)
       if (isOf(source, found)) {
         if (!found.get(VersionKey).contains(Version))
           throw LakeError.stateVersion(table, found(VersionKey).toInt, Version.toInt)
-        val name = MarkName(found(Job), found(TableOid).toLong, found(Generation).toInt)
+        val (job, oid) = (found(Job), found(TableOid).toLong)
+        val name =
+          MarkName(job, oid, target.generation(table, job, oid).getOrElse(found(Generation).toInt))
         val stopped = found.get(Stopped).map(_.span(_ != ' ')).collect {
           case (generation, reason) if generation == name.generation.toString => reason.trim
         }
@@ -80,6 +82,10 @@ object TargetMarks {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
       case _: AnalysisException                                                   => Map.empty
     }
+
+  /** Returns whether a job has made a table of the target for a table of the server. */
+  def isOf(job: JobState, table: TableState, properties: Map[String, String]): Boolean =
+    properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
 
   private def isOf(source: SlotIdentity, properties: Map[String, String]) =
     properties.get(SystemIdentifier).contains(source.systemIdentifier) &&

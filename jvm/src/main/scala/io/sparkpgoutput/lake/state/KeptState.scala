@@ -12,6 +12,8 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
   private var currentJob = start
   private var byOid = startTables.map(table => table.oid -> table).toMap
   private var isChanged = true
+  private var taken = Set.empty[Long]
+  private var lastVersion = Option.empty[String]
   private var lastWrite = System.nanoTime()
 
   def job: JobState = synchronized(currentJob)
@@ -39,10 +41,28 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
     }
   }
 
+  /** Reads the requests that were not taken. It is cheap if nobody has written the state. */
+  def requests(): Seq[ResyncRequest] = synchronized {
+    val version = store.version
+    if (lastVersion.contains(version)) Nil
+    else {
+      val found = store.requests()
+      lastVersion = Some(version)
+      found.filterNot(request => taken(request.id))
+    }
+  }
+
+  /** Takes a request away with the next [[save]]. */
+  def take(id: Long): Unit = synchronized {
+    taken += id
+    isChanged = true
+  }
+
   /** Writes what has changed. */
   def save(): Unit = synchronized {
     if (isChanged) {
-      store.write(currentJob, tables)
+      store.write(currentJob, tables, taken)
+      taken = Set.empty
       isChanged = false
       lastWrite = System.nanoTime()
     }

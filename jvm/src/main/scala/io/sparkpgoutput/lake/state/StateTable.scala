@@ -2,9 +2,11 @@ package io.sparkpgoutput.lake.state
 
 import java.sql.Timestamp
 import java.time.Instant
+import java.util.concurrent.ThreadLocalRandom
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
@@ -17,9 +19,9 @@ import io.sparkpgoutput.protocol.Lsn
  * The table `_spark_pgoutput` of a target: one row for the job, and one for each of its tables.
  *
  * The marks in the tables decide what is applied. This table has what they do not tell: the definitions
- * that the tables had, their states, and how far the job is while nothing changes. It is written as a
- * whole. Its own mark counts how often, so a process of the job that another one has replaced cannot
- * write over what that one knows.
+ * that the tables had, their states, and how far the job is while nothing changes. The job writes its
+ * rows as a whole. The table's own mark counts how often, so a process of the job that another one has
+ * replaced cannot write over what that one knows. Users add rows with requests, which the job takes away.
  *
  * Not thread-safe.
  */
@@ -28,7 +30,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
 
   // The mark is a setting of the session.
   private val session = ClonedSession.of(ofJob)
-  private var written = Option.empty[Long]
+  private var writes = Option.empty[Long]
 
   /** Reads the state; None if the target has none. */
   def read(): Option[(JobState, Seq[TableState])] =
@@ -36,38 +38,62 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     else {
       val rows =
         target.read(session, Name).select(schema.fieldNames.toSeq.map(quoted): _*).collect().toSeq
-      rows.map(_.getAs[Int]("version")).find(_ != Version).foreach { version =>
+      rows.map(_.getAs[Int]("version")).find(_ > Version).foreach { version =>
         throw LakeError.stateVersion(target.sqlName(Name), version, Version)
       }
-      rows.find(isJob).map { row =>
+      rows.find(is(JobKind)).map { row =>
         val found = job(row)
-        written = target.mark(Name, markName(found))
-        (found, rows.filterNot(isJob).map(table))
+        writes = target.mark(Name, markName(found))
+        (found, rows.filter(is(TableKind)).map(table))
       }
     }
 
+  /** Returns when the job wrote its state last. */
+  def written(): Timestamp = target.read(session, Name)
+    .where(col("kind") === JobKind).select("written").head().getTimestamp(0)
+
+  /** Returns what changes with each write. */
+  def version: String = target.version(Name)
+
+  /** Reads the requests that the job has not taken yet. */
+  def requests(): Seq[ResyncRequest] = target.read(session, Name)
+    .where(col("kind") === RequestKind).collect().toSeq
+    .map(row => ResyncRequest(row.getAs[Long]("oid"), row.getAs[String]("source")))
+
+  /** Asks the job to copy tables again. */
+  def request(tables: Seq[String]): Unit = {
+    val id = -1 - ThreadLocalRandom.current.nextLong(Long.MaxValue)
+    rows(tables.map(request(id, _))).writeTo(target.sqlName(Name)).append()
+  }
+
   /**
-   * Writes the state, in one commit.
+   * Writes the state, in one commit, and takes requests away. Iceberg removes whole files without
+   * reading them, and the numbers in `oid` tell it which.
    *
+   * @param taken
+   *   the ids of requests
    * @throws LakeException
    *   if another process of the job has written it since it was read
    */
-  def write(job: JobState, tables: Seq[TableState]): Unit = {
+  def write(job: JobState, tables: Seq[TableState], taken: Set[Long] = Set.empty): Unit = {
     if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
-    val rows = row(job) +: tables.sortBy(_.oid).map(row)
-    val next = written.getOrElse(0L) + 1
-    target.commit(session, Name, markName(job), written, next)(
-      TargetWrite.Overwrite(session.createDataFrame(rows.asJava, schema).coalesce(1))
+    val next = writes.getOrElse(0L) + 1
+    val state = rows(row(job) +: tables.sortBy(_.oid).map(row))
+    val replaced = ("oid >= 0" +: taken.toSeq.sorted.map(id => s"oid = $id")).mkString(" OR ")
+    target.commit(session, Name, markName(job), writes, next)(
+      TargetWrite.Overwrite(state, replaced)
     )
-    written = Some(next)
+    writes = Some(next)
   }
+
+  private def rows(values: Seq[Row]) = session.createDataFrame(values.asJava, schema).coalesce(1)
 
   private def markName(job: JobState) = MarkName(job.id, oid = 0, generation = 0)
 
   private def row(job: JobState): Row = {
     val source = s"${job.systemIdentifier}/${job.database}/${job.slot}"
     Row(
-      Version,
+      FirstVersion,
       JobKind,
       0L,
       source,
@@ -84,17 +110,15 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   }
 
   private def row(state: TableState): Row = Row(
-    Version,
+    // A version that cannot copy a table again must not go on with it.
+    if (state.isWaiting || state.generation > 1) Version else FirstVersion,
     TableKind,
     state.oid,
     state.table.source.name.toString,
     state.target,
     Mirror,
     state.status.name,
-    state.status match {
-      case TableStatus.Stopped(reason) => reason
-      case _                           => null
-    },
+    state.status.why.orNull,
     state.generation,
     state.mark.map(Lsn.format).orNull,
     state.lastChange.map(Timestamp.from).orNull,
@@ -102,10 +126,26 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     TableDefinition.toJson(state)
   )
 
+  private def request(id: Long, table: String): Row = Row(
+    Version,
+    RequestKind,
+    id,
+    table,
+    null,
+    null,
+    Resync,
+    null,
+    null,
+    null,
+    null,
+    Timestamp.from(Instant.now),
+    null
+  )
+
   private def job(row: Row) = JobDefinition.fromJson(row.getAs[String]("definition"))
 
   private def table(row: Row): TableState = {
-    val (table, formerNames) = TableDefinition.fromJson(
+    val (table, formerNames, copied) = TableDefinition.fromJson(
       row.getAs[Long]("oid"),
       row.getAs[String]("target"),
       row.getAs[String]("definition")
@@ -116,7 +156,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
       row.getAs[Int]("generation"),
       TableStatus.of(row.getAs[String]("state"), row.getAs[String]("reason")),
       Option(row.getAs[String]("lsn")).flatMap(Lsn.parse),
-      Option(row.getAs[Timestamp]("last_change")).map(_.toInstant)
+      Option(row.getAs[Timestamp]("last_change")).map(_.toInstant),
+      copied
     )
   }
 }
@@ -129,9 +170,15 @@ object StateTable {
   /** The only mode of a table so far: the target has the rows that the source has. */
   val Mirror = "mirror"
 
-  final private val Version = 1
+  /** Version 2 has requests, and tables that were copied again. */
+  final private val Version = 2
+  final private val FirstVersion = 1
   final private val JobKind = "job"
   final private val TableKind = "table"
+  final private val RequestKind = "request"
+
+  /** The only request so far. */
+  final private val Resync = "resync"
 
   val schema: StructType = StructType(
     Seq(
@@ -151,7 +198,7 @@ object StateTable {
     )
   )
 
-  private def isJob(row: Row) = row.getAs[String]("kind") == JobKind
+  private def is(kind: String)(row: Row) = row.getAs[String]("kind") == kind
 
   private def quoted(name: String) = org.apache.spark.sql.functions.col(s"`$name`")
 }

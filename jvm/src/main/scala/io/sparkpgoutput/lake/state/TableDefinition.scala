@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.table.{Leaf, MirroredTable, ReplicaIdentity, SourceColumn, SourceTable}
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** A table's definition as JSON, which the table of the job's state keeps. */
@@ -53,10 +54,14 @@ private[state] object TableDefinition {
         oid.toString -> name
       }.asJava,
       "formerNames" -> state.formerNames.asJava
-    )
+    )(state.copied.map("copied" -> Lsn.format(_)))
   }
 
-  def fromJson(oid: Long, target: String, text: String): (MirroredTable, Map[String, String]) = {
+  def fromJson(
+      oid: Long,
+      target: String,
+      text: String
+  ): (MirroredTable, Map[String, String], Option[Long]) = {
     val node = mapper.readTree(text)
     val source = SourceTable(
       oid = oid,
@@ -91,11 +96,17 @@ private[state] object TableDefinition {
     )
     val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
     val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })
-    (MirroredTable(source, target, schema, types), pairs(node, "formerNames"))
+    // The first version of the state does not have it.
+    val copied =
+      Option(node.get("copied")).flatMap(lsn => Lsn.parse(lsn.asText))
+    (MirroredTable(source, target, schema, types), pairs(node, "formerNames"), copied)
   }
 
   private def fields(values: (String, Any)*) = ListMap(values: _*).asJava
-  private def json(values: (String, Any)*) = mapper.writeValueAsString(fields(values: _*))
+
+  /** Writes fields, and one that may be absent. */
+  private def json(values: (String, Any)*)(last: Option[(String, Any)]) =
+    mapper.writeValueAsString(fields(values ++ last: _*))
 
   private def name(node: JsonNode) =
     TableName(node.required("schema").asText, node.required("table").asText)

@@ -35,6 +35,8 @@ final case class JobState(
  *   the mark as it was read from the table; None before the first copy has ended
  * @param lastChange
  *   the time of the last commit that changed the table
+ * @param copied
+ *   the LSN of the last copy that was begun while the stream ran
  */
 final case class TableState(
     table: MirroredTable,
@@ -42,22 +44,43 @@ final case class TableState(
     generation: Int,
     status: TableStatus,
     mark: Option[Long],
-    lastChange: Option[Instant]
+    lastChange: Option[Instant],
+    copied: Option[Long] = None
 ) {
   def oid: Long = table.source.oid
   def target: String = table.target
   def isLive: Boolean = status == TableStatus.Live
 
+  /** Returns whether the table is copied while the stream runs, and its changes wait. */
+  def isWaiting: Boolean = status match {
+    case TableStatus.Waiting(_) => true
+    case _                      => false
+  }
+
   def markName(job: JobState): MarkName = MarkName(job.id, oid, generation)
 }
 
 /** Where a table is in its life. */
-sealed abstract class TableStatus(val name: String)
+sealed abstract class TableStatus(val name: String) {
+
+  /** Why the table is not live, if that needs one. */
+  def why: Option[String] = this match {
+    case TableStatus.Stopped(reason) => Some(reason)
+    case TableStatus.Waiting(reason) => Some(reason)
+    case _                           => None
+  }
+}
 
 object TableStatus {
 
   /** The first copy is under way, or will be. */
   case object Copying extends TableStatus("copying")
+
+  /**
+   * The table is copied while the stream runs, for a reason, and its changes wait. The rows of before
+   * stay until the copy replaces them.
+   */
+  final case class Waiting(reason: String) extends TableStatus(Copying.name)
 
   /** Each micro-batch is applied to the table. */
   case object Live extends TableStatus("live")
@@ -68,7 +91,7 @@ object TableStatus {
   object Stopped { val Name = "stopped" }
 
   def of(name: String, reason: String): TableStatus = name match {
-    case Copying.name => Copying
+    case Copying.name => if (reason == null) Copying else Waiting(reason)
     case Live.name    => Live
     case Stopped.Name => Stopped(reason)
     case other        => throw new IllegalStateException(s"'$other' is no status of a table")

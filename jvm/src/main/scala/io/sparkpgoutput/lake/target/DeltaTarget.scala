@@ -78,8 +78,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     try check.run {
         write match {
           case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
-          case TargetWrite.Overwrite(rows) =>
-            rows.writeTo(sqlName(table)).overwrite(functions.lit(true))
+          case TargetWrite.Overwrite(rows, where) =>
+            rows.writeTo(sqlName(table)).overwrite(functions.expr(where))
           case TargetWrite.Replace(rows) =>
             withOthers(table, rows).writeTo(sqlName(table)).option("overwriteSchema", "true")
               .overwrite(functions.lit(true))

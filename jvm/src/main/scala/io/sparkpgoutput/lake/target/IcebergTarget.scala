@@ -55,14 +55,15 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
     session.conf.set(summary, lsn.toString)
     try write match {
-        case TargetWrite.Append(rows)    => WriteCommands.append(session, target, rows)
-        case TargetWrite.Overwrite(rows) => WriteCommands.overwrite(session, target, rows)
+        case TargetWrite.Append(rows) => WriteCommands.append(session, target, rows)
+        case TargetWrite.Overwrite(rows, where) =>
+          WriteCommands.overwrite(session, target, rows, where)
         case TargetWrite.Replace(rows) =>
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
           val replaced = WriteCommands.Loaded(sparkTable(transaction.table), place.catalog)
-          WriteCommands.overwrite(session, replaced, all)
+          WriteCommands.overwrite(session, replaced, all, "true")
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses) =>
           WriteCommands.merge(session, target, rows, condition, clauses)

@@ -50,13 +50,16 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
         s"TBLPROPERTIES (${all.mkString(", ")})"
     )
-    layout(columns, key).foreach(layout => session.sql(s"ALTER TABLE ${sqlName(table)} $layout"))
+    arrange(table, columns, key)
   }
 
   final def setProperty(table: String, name: String, value: String): Unit =
     session.sql(
       s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${text(name)} = ${text(value)})"
     ): Unit
+
+  final def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
+    layout(schema, key).foreach(layout => session.sql(s"ALTER TABLE ${sqlName(table)} $layout"))
 
   /** A change that is there already is left out, so that a change that was interrupted can be repeated. */
   final def alter(table: String, changes: Seq[ColumnChange]): Unit = changes.foreach { change =>

@@ -47,6 +47,9 @@ trait Target {
   /** Sets a property of a table. */
   def setProperty(table: String, name: String, value: String): Unit
 
+  /** Arranges a table by its key, for what is written from then on. */
+  def arrange(table: String, schema: StructType, key: Seq[String]): Unit
+
   /** Adds, renames or widens columns, in one commit each. What is there already is left out. */
   def alter(table: String, changes: Seq[ColumnChange]): Unit
 
@@ -125,8 +128,14 @@ object TargetWrite {
   /** Appends rows. */
   final case class Append(rows: DataFrame) extends TargetWrite
 
-  /** Replaces all rows. */
-  final case class Overwrite(rows: DataFrame) extends TargetWrite
+  /**
+   * Replaces rows.
+   *
+   * @param where
+   *   which ones, as an SQL condition; all by default. Iceberg needs one that is true or false for all
+   *   rows of a file, by the least and the greatest value of a column.
+   */
+  final case class Overwrite(rows: DataFrame, where: String = "true") extends TargetWrite
 
   /**
    * Replaces all rows, and makes the columns fit: those of the rows get their types. Other columns stay,

@@ -10,6 +10,10 @@ object TargetNames {
   /** The table of the job's own state. */
   val Reserved = "_spark_pgoutput"
 
+  /** Returns whether a name is one of the job's own tables: the state, or one whose name begins so. */
+  def isReserved(name: String): Boolean =
+    folded(name) == Reserved || folded(name).startsWith(s"${Reserved}_")
+
   final private val PublicNamespace = "public"
 
   /**
@@ -34,7 +38,8 @@ object TargetNames {
   ): Map[TableName, String] = {
     val named = tables.map(table => table -> name(table, template, names))
     named.foreach { case (table, name) =>
-      val reserved = Option.when(folded(name) == Reserved)("The job keeps its own state there.")
+      val reserved =
+        Option.when(isReserved(name))("The job keeps its own state under such names.")
       reserved.orElse(problem(name)).foreach { problem =>
         throw TargetError.name(
           s"The table $table cannot be '$name' in the target. $problem Give it another name: " +

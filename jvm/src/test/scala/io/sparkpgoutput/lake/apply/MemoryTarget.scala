@@ -39,6 +39,7 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
   override def generation(table: String, job: String, oid: Long): Option[Int] = None
   override def version(table: String): String = marks.get(table).mkString
+  override def arrange(table: String, schema: StructType, key: Seq[String]): Unit = ()
   override def drop(table: String): Unit = {
     spark.sql(s"DROP TABLE ${sqlName(table)}")
     marks.remove(table): Unit
@@ -68,9 +69,9 @@ final class MemoryTarget(spark: SparkSession) extends Target {
       case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
       case TargetWrite.Replace(_) =>
         throw new UnsupportedOperationException("A table of the tests keeps its columns.")
-      case TargetWrite.Overwrite(rows) =>
+      case TargetWrite.Overwrite(rows, where) =>
         // The tables of the tests cannot be overwritten in one go.
-        session.sql(s"DELETE FROM ${sqlName(table)}")
+        session.sql(s"DELETE FROM ${sqlName(table)} WHERE $where")
         rows.writeTo(sqlName(table)).append()
       case TargetWrite.Merge(rows, condition, clauses) =>
         rows.createOrReplaceTempView("merged_rows")

@@ -137,6 +137,54 @@ class JobStartSuite extends AnyFunSuite {
     assert(outcome(found) == "PGOUTPUT_MARK_LOST")
   }
 
+  test("a table that is copied again has the mark of its new generation, or none yet") {
+    val waiting =
+      state(300).copy(status = TableStatus.Waiting("A resync was requested."), generation = 2)
+    def mark(generation: Int) = {
+      val found = marked(Some(400)).copy(generation = generation)
+      val kept = Some((job(Some(end)), Seq(waiting)))
+      val start =
+        JobStart.of(FoundState(source, hasCheckpoint = true, Some(first), kept, Seq(found)))
+      assert(start.tables.map(_.status) == Seq(waiting.status))
+      start.tables.head.mark
+    }
+    assert(mark(generation = 1).contains(300L))
+    assert(mark(generation = 2).contains(400L))
+    val live = Some((job(Some(end)), Seq(state(300).copy(generation = 2))))
+    assert(
+      outcome(
+        FoundState(source, hasCheckpoint = true, Some(1L), live, Seq(marked(Some(400))))
+      ) == "PGOUTPUT_MARK_LOST"
+    )
+  }
+
+  test("without a checkpoint, the mark of a copy does not tell what the stream has reached") {
+    val copied = state(end + 9).copy(generation = 2, copied = Some(end + 9))
+    val kept = Some((job(Some(end)), Seq(copied)))
+    def found(mark: Long) = FoundState(
+      source,
+      hasCheckpoint = false,
+      Some(end + 9),
+      kept,
+      Seq(marked(Some(mark)).copy(generation = 2))
+    )
+    assert(outcome(found(end + 9)) == "PGOUTPUT_SLOT_MOVED")
+    assert(outcome(found(end + 10)) == "goes on")
+  }
+
+  test("a table whose changes wait is not live if the state was lost") {
+    val table = state(300).table
+    def status(generations: Int*) = {
+      val waiting = generations.map(FoundWaiting("waiting", 16400, _))
+      val rebuilt = SourceCatalog.rebuilt(marked(Some(300)), Seq(table), waiting)
+      (rebuilt.status.name, rebuilt.isWaiting, rebuilt.generation)
+    }
+    assert(status() == (("live", false, 1)))
+    assert(status(2) == (("copying", true, 2)))
+    assert(status(1, 2) == (("copying", true, 2)))
+    assert(status(1) == (("copying", true, 1)))
+  }
+
   test("a job that was killed before the first mark begins again with the same UUID") {
     val found = FoundState(
       source,

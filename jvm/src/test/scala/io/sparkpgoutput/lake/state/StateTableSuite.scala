@@ -70,9 +70,42 @@ class StateTableSuite extends SparkSessionTests {
   }
 
   test("the state of a later version is an error") {
-    val error = intercept[LakeException](store("version" -> lit(2)).read())
+    val error = intercept[LakeException](store("version" -> lit(3)).read())
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
-    assert(error.getMessage.contains("has the version 2, and this version of spark-pgoutput reads"))
+    assert(error.getMessage.contains("has the version 3, and this version of spark-pgoutput reads"))
+  }
+
+  test("requests stay until the job takes them, and older versions refuse to read them") {
+    val state = store()
+    val (job, tables) = state.read().get
+    state.request(Seq("public.orders", "public.readings"))
+    state.request(Seq("public.orders"))
+    val asked = state.requests()
+    assert(asked.map(_.table).sorted == Seq("public.orders", "public.orders", "public.readings"))
+    assert(asked.map(_.id).distinct.length == 2)
+    assert(asked.forall(_.id < 0))
+    assert(new StateTable(spark, target).read().contains((job, tables)))
+    assert(spark.table(name).where("kind = 'request' AND version = 2").count() == 3)
+    state.write(job, tables)
+    assert(state.requests().toSet == asked.toSet)
+    val taken = asked.find(_.table == "public.readings").get.id
+    state.write(job, tables, Set(taken))
+    assert(state.requests() == asked.filterNot(_.id == taken))
+  }
+
+  test("a table that is copied while the stream runs has the second version") {
+    val state = store()
+    val (job, tables) = state.read().get
+    val waiting = tables.head.copy(
+      status = TableStatus.Waiting("A resync was requested."),
+      generation = 2,
+      copied = Some(0x1781be9L)
+    )
+    state.write(job, waiting +: tables.tail)
+    assert(new StateTable(spark, target).read().get._2.find(_.isWaiting).contains(waiting))
+    val versions =
+      spark.table(name).orderBy("oid").select("version").collect().map(_.getInt(0)).toSeq
+    assert(versions.sorted == Seq(1, 1, 1, 1, 1, 2))
   }
 
   test("columns that a user has added are left out") {

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.pgoutput
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -27,11 +26,11 @@ object WriteCommands {
   def append(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
     run(session, AppendData.byName(relation(table), plan(rows)))
 
-  def overwrite(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
-    run(
-      session,
-      OverwriteByExpression.byName(relation(table), plan(rows), Literal.TrueLiteral)
-    )
+  /** Replaces the rows for which an SQL condition is true. */
+  def overwrite(session: SparkSession, table: Loaded, rows: DataFrame, where: String): Unit = {
+    val condition = classicOf(session).sessionState.sqlParser.parseExpression(where)
+    run(session, OverwriteByExpression.byName(relation(table), plan(rows), condition))
+  }
 
   /** Runs `MERGE INTO table AS t USING rows AS s ON condition clauses`. */
   def merge(

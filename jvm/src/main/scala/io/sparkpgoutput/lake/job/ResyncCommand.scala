@@ -1,0 +1,49 @@
+package io.sparkpgoutput.lake.job
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.ClonedSession
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.StateTable
+import io.sparkpgoutput.lake.target.Targets
+
+/** Asks the job of a target to copy tables again. The job can run in another process, or not at all. */
+object ResyncCommand {
+
+  /**
+   * Writes the request.
+   *
+   * @param format
+   *   null if the catalog decides
+   * @param tables
+   *   names of tables at the server: `schema.table`, or `table` for a table of public
+   * @return
+   *   the tables with their schemas
+   * @throws LakeException
+   *   if the target has no job, or the job does not know a table
+   */
+  def ask(
+      session: SparkSession,
+      target: String,
+      format: String,
+      tables: java.util.List[String]
+  ): java.util.List[String] = {
+    val own = ClonedSession.of(session)
+    val store = new StateTable(own, Targets.of(own, target, Option(format)))
+    val (_, known) = store.read().getOrElse(throw LakeError.noJob(target))
+    val names = known.map(_.table.source.name)
+    val wanted = tables.asScala.toSeq.map(table =>
+      names.find(isNamed(table, _)).getOrElse(
+        throw LakeError.unknownTable(table, names.map(_.toString))
+      ).toString
+    ).distinct
+    store.request(wanted)
+    wanted.asJava
+  }
+
+  private def isNamed(table: String, name: TableName) =
+    table == name.toString || table == name.name && name.namespace == "public"
+}

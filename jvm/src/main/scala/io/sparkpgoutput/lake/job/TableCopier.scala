@@ -1,0 +1,76 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.TimeUnit.NANOSECONDS
+
+import scala.util.Using
+
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.copy.TableCopy
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
+import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.types.ConversionOptions
+
+/** Copies a table of the server into the target, in one commit. */
+final class TableCopier(
+    session: SparkSession,
+    options: ReplicateOptions,
+    target: Target,
+    catalog: SourceCatalog,
+    state: KeptState,
+    log: JobLog
+) {
+
+  /**
+   * Copies a table.
+   *
+   * @param begin
+   *   makes the table of the target ready for the table as the snapshot has it and for the snapshot's
+   *   LSN, and returns its state
+   * @param write
+   *   how the rows are written
+   * @return
+   *   the state, with the mark of the copy
+   */
+  def copy(table: MirroredTable)(begin: (MirroredTable, Long) => TableState)(
+      write: DataFrame => TargetWrite
+  ): TableState = {
+    val started = System.nanoTime()
+    val name = table.source.name.toString
+    log.tell(s"Copying $name.")
+    Using.resource(open(table)) { copy =>
+      val copying = begin(copy.table, copy.lsn)
+      val own = ClonedSession.of(session)
+      session.sparkContext.setJobDescription(copy.description)
+      val rows = write(copy.rows(own))
+      target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
+      val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
+      log.tell(
+        f"Copied $name: ${copy.copiedRows}%,d rows, ${copy.copiedBytes / 1e6}%,.1f MB in $seconds s, " +
+          s"as of ${Lsn.format(copy.lsn)}."
+      )
+      copying.copy(mark = Some(copy.lsn))
+    }
+  }
+
+  /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
+  private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
+    try
+      TableCopy.open(
+        options.address,
+        options.applicationName,
+        options.publications,
+        table,
+        ConversionOptions()
+      )
+    catch {
+      case changed: LakeException
+          if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
+        val now = catalog.again(table.source.oid, Some(table.target)).getOrElse(throw changed)
+        open(now, attempts - 1)
+    }
+}

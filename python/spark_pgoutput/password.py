@@ -1,0 +1,34 @@
+"""The password of a command. There is no `--password`: all users see the arguments of a process."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from pathlib import Path
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of the role and its password."""
+    group.add_argument("--user", help="the role that connects; by default, the one of the URL")
+    group.add_argument("--password-file", type=Path, help="a file whose first line is the password")
+
+
+def variables(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the variables of the environment that have the password, for another process."""
+    password = _password(arguments)
+    return {} if password is None else {"PGPASSWORD": password}
+
+
+def _password(arguments: argparse.Namespace) -> str | None:
+    """Find the password. None leaves it to the pgpass file, which the JDBC driver reads."""
+    if arguments.password_file is not None:
+        text: str = arguments.password_file.read_text()
+        return text.splitlines()[0] if text else ""
+    if "PGPASSWORD" in os.environ or "password=" in arguments.url:
+        return None
+    pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
+    if pgpass.exists() or not sys.stdin.isatty():
+        return None
+    return getpass.getpass(f"Password of {arguments.user or 'the role'} (Enter for none): ") or None

@@ -1,0 +1,59 @@
+"""Commands that run in Spark: the arguments of spark-submit, and the process that runs a script."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from spark_pgoutput.jar import jar_path
+
+_PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that go to spark-submit unchanged."""
+    spark = parser.add_argument_group("arguments of spark-submit")
+    for name in _PASSED_ON:
+        spark.add_argument(name, action="append", default=[], help="as spark-submit takes it")
+    spark.add_argument("--jars", default="", help="as spark-submit takes it")
+
+
+def submit(
+    script: str,
+    arguments: argparse.Namespace,
+    given: Sequence[str],
+    variables: Mapping[str, str],
+) -> NoReturn:
+    """Replace this process by spark-submit, which runs a script beside this file.
+
+    Parameters
+    ----------
+    script : str
+        The name of the script.
+    arguments : argparse.Namespace
+        The arguments of the command.
+    given : sequence of str
+        The same arguments as the user wrote them. The script reads them again.
+    variables : mapping of str to str
+        More variables of the environment, which are no part of what `ps` or Spark show.
+    """
+    environment = {**os.environ, **variables}
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment.setdefault("SPARK_HOME", _spark_home())
+    jars = ",".join(filter(None, [arguments.jars, jar_path()]))
+    command = [str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"), "--jars", jars]
+    for name in _PASSED_ON:
+        for value in getattr(arguments, name[2:].replace("-", "_")):
+            command += [name, value]
+    command += [str(Path(__file__).with_name(script)), *given]
+    os.execve(command[0], command, environment)  # so that signals reach Spark
+
+
+def _spark_home() -> str:
+    import pyspark
+
+    return str(Path(pyspark.__file__).parent)

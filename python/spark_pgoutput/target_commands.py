@@ -1,0 +1,58 @@
+"""The commands that need only the target of a job: their arguments."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from spark_pgoutput import password, spark_submit
+
+_SUBMITTED = "target_job.py"  # beside this file
+
+
+def add_resync_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `spark-pgoutput resync` to a parser."""
+    request = parser.add_argument_group("the request")
+    _add_target(request)
+    request.add_argument(
+        "--table",
+        action="append",
+        required=True,
+        help="a table of the server, as in public.orders; can be repeated",
+    )
+    spark_submit.add_arguments(parser)
+
+
+def add_status_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `spark-pgoutput status` to a parser."""
+    status = parser.add_argument_group("what is shown")
+    _add_target(status)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    server = parser.add_argument_group("the server, for the health and the lag of the slot")
+    server.add_argument("--url", help="jdbc:postgresql://host:port/database")
+    server.add_argument("--slot", help="the slot of the job")
+    password.add_arguments(server)
+    spark_submit.add_arguments(parser)
+
+
+def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End with an error if arguments do not go together."""
+    if arguments.command == "status" and (arguments.url is None) != (arguments.slot is None):
+        parser.error("--url and --slot go together")
+
+
+def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
+    """Replace this process by spark-submit, which runs the command."""
+    asks = getattr(arguments, "url", None) is not None
+    variables = password.variables(arguments) if asks else {}
+    spark_submit.submit(_SUBMITTED, arguments, given, variables)
+
+
+def _add_target(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--target",
+        required=True,
+        help="the target of the job: a namespace of a catalog, or a folder of Delta tables",
+    )
+    group.add_argument("--format", choices=["delta", "iceberg"], help="if the catalog writes both")

@@ -1,0 +1,54 @@
+"""The process of the commands that need only a target, which spark-submit starts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_pgoutput import status_report
+from spark_pgoutput.cli import parse
+from spark_pgoutput.submitted import failed, session
+from spark_pgoutput.target import applied, resync, slot_status
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    arguments = parse(sys.argv[1:])
+    spark = session(f"spark-pgoutput {arguments.command}", arguments.target)
+    commands = {"resync": _resync, "status": _status}
+    try:
+        commands[arguments.command](spark, arguments)
+    except (PySparkException, RuntimeError) as error:
+        return failed(arguments.command, error)
+    return 0
+
+
+def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
+    asked = resync(spark, target=arguments.target, tables=arguments.table, format=arguments.format)
+    for table in asked:
+        print(f"The job copies {table} again, at its next micro-batch or its next start.")
+
+
+def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
+    tables = applied(spark, arguments.target, format=arguments.format).collect()
+    slot = None
+    if arguments.url is not None:
+        slot = slot_status(
+            spark,
+            arguments.target,
+            url=arguments.url,
+            slot=arguments.slot,
+            user=arguments.user,
+            password=os.environ.get("PGPASSWORD"),
+            format=arguments.format,
+        )
+    shown = status_report.as_json if arguments.json else status_report.as_text
+    print(shown(tables, slot))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Tables that are copied while the stream runs, and transactions on them meanwhile."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from support.lake_job import LakeJob
+from support.lake_points import STATE, commits, kill
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+SETUP = """
+CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
+ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
+CREATE TABLE seats (id int PRIMARY KEY, v text, note text);
+CREATE TABLE other (id int PRIMARY KEY, v text, note text);
+INSERT INTO orders SELECT g, 's', repeat(md5(g::text), 80) FROM generate_series(1, 300) g;
+INSERT INTO seats SELECT g, 's', 'n' FROM generate_series(1, 100) g;
+CREATE PUBLICATION shop FOR TABLE orders, seats, other;
+"""
+TABLES = {table: table for table in ("orders", "seats", "other", "added")}
+_WRITTEN = ("orders", "seats", "other")
+
+
+@contextmanager
+def writing(server: Server, seed: int = 1, pause: float = 0.4) -> Iterator[None]:
+    """Run random transactions on all tables until the end of the block."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            moments = random.Random(seed)
+            with psycopg.connect(server.conninfo, autocommit=True) as connection:
+                while not stop.wait(pause):
+                    with connection.transaction():
+                        for table in _WRITTEN:
+                            _change(connection, moments, table)
+        except BaseException as failure:
+            failures.append(failure)
+
+    writer = threading.Thread(target=run)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+    assert not failures, failures
+
+
+def _change(connection: psycopg.Connection[object], moments: random.Random, table: str) -> None:
+    one, two = moments.randrange(1, 400), moments.randrange(1, 400)
+    insert = f"INSERT INTO {table} (id, v, note) VALUES ({one}, 'i', 'x') ON CONFLICT DO NOTHING"
+    move = (
+        f"UPDATE {table} SET id = {two} WHERE id = {one} AND {two} NOT IN (SELECT id FROM {table})"
+    )
+    statements = {
+        insert: 6,
+        f"UPDATE {table} SET v = 'u{two}' WHERE id BETWEEN {one} AND {one + 9}": 6,
+        f"DELETE FROM {table} WHERE id = {one}": 2,
+        move: 3,
+        # A copy gives way to a TRUNCATE, and begins again.
+        "TRUNCATE other": 0.1,
+    }
+    (statement,) = moments.choices(list(statements), list(statements.values()))
+    connection.execute(statement.encode())
+
+
+class Resync:
+    """How far a resync of a table is, by the files of the target.
+
+    Parameters
+    ----------
+    job : LakeJob
+        The job, which has copied the table before.
+    """
+
+    def __init__(self, job: LakeJob, table: str = "orders") -> None:
+        self._job = job
+        self._table = table
+        self._before: tuple[int, int] | None = None  # when the waiting table was there first
+
+    @property
+    def waiting(self) -> list[str]:
+        """The names of the tables in which changes wait."""
+        return [path.name for path in self._job.tables.glob("_spark_pgoutput_waiting_*")]
+
+    def step(self) -> int:
+        """Return the number of the last step of STEPS that was seen."""
+        kept = max((commits(self._job, name) for name in self.waiting), default=0)
+        if kept == 0:
+            return 0 if self._before is None else STEPS.index("waiting table is dropped")
+        now = commits(self._job, STATE), commits(self._job, self._table)
+        if self._before is None:
+            self._before = now
+        states, rows = now[0] - self._before[0], now[1] - self._before[1]
+        # After the copy, Delta also arranges the table by its key.
+        applied = rows >= (3 if (self._job.tables / self._table / "_delta_log").exists() else 2)
+        reached = [True, True, states >= 1, states >= 1 and kept > 1, rows >= 1, applied]
+        return max(index for index, holds in enumerate(reached) if holds)
+
+
+STEPS = (
+    "nothing",
+    "waiting table is made",
+    "table waits",
+    "changes wait",
+    "table is replaced",
+    "waiting changes are applied",
+    "waiting table is dropped",
+)
+
+
+def kill_at_step(process: subprocess.Popen[str], resync: Resync, step: int) -> None:
+    """Kill the processes when a step is reached."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, "the job has ended"
+        return resync.step() >= step
+
+    wait_until(is_there, TIMEOUT, pause=0.002)
+    kill(process)

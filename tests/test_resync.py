@@ -1,0 +1,169 @@
+"""Tables that are copied while the stream runs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput import status_report
+from spark_pgoutput.target import slot_status
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import differences
+from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, writing
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+pytestmark = lake.needs_lake
+
+TARGETS = ["delta", pytest.param("iceberg", marks=pytest.mark.lake)]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(SETUP)
+        yield server
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tables_are_copied_while_the_stream_runs(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with running(spark, job) as process, writing(server):
+        with server.connect() as blocking:
+            # A snapshot waits for this transaction, and the stream does not.
+            blocking.execute("BEGIN")
+            blocking.execute("SELECT txid_current()")
+            asked = spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+            assert asked == ["public.orders"]
+            server.execute(
+                "CREATE TABLE added (id int PRIMARY KEY, v text);"
+                "INSERT INTO added SELECT g, 'a' FROM generate_series(1, 50) g;"
+                "ALTER PUBLICATION shop ADD TABLE added;"
+                "ALTER TABLE seats ADD COLUMN fresh int DEFAULT 7"
+            )
+            wait_for(lambda: copying(process) == {"orders", "added", "seats"})
+            server.execute(
+                "INSERT INTO added VALUES (51, 'b'); UPDATE added SET v = 'c' WHERE id < 9"
+            )
+            applied = lsn(process, "other")
+            wait_for(lambda: lsn(process, "other") > applied)
+            assert copying(process) == {"orders", "added", "seats"}
+        wait_for(lambda: not copying(process))
+        server.execute("DELETE FROM added WHERE id = 3")
+    assert_equal(spark, job)
+    assert_status(spark, job)
+
+
+def assert_status(spark: SparkSession, job: LakeJob) -> None:
+    """Check what is told of a job that has ended, of which the server has no more."""
+    tables = spark_pgoutput.applied(spark, job.target).orderBy("table").collect()
+    assert [row.table for row in tables] == sorted(f"public.{table}" for table in TABLES)
+    for row in tables:
+        assert (row["mode"], row.state, row.reason) == ("mirror", "live", None)
+        assert row.rows == job.server.value(f"SELECT count(*) FROM {row.table}")
+        flushed = f"SELECT pg_current_wal_flush_lsn() >= '{row.lsn}'"
+        assert job.server.value(flushed)
+    slot = slot_status(
+        spark,
+        job.target,
+        url=job.server.jdbc_url,
+        slot=job.slot,
+        user=job.server.user,
+        password=job.server.password,
+    )
+    behind = job.server.value(f"SELECT pg_current_wal_flush_lsn() - '{slot['lsn']}'")
+    assert 0 <= int(slot["bytesBehindLatest"]) <= int(behind)
+    assert slot["active"] == "false"
+    shown = status_report.as_text(tables, slot)
+    assert max(map(len, shown.splitlines())) <= 80, shown
+    assert all(row.lsn in shown for row in tables)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+def test_job_is_killed_at_each_step_of_a_resync(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
+    server.execute("ALTER PUBLICATION shop ADD TABLE added")
+    job = LakeJob(tmp_path, server, target)
+    catch_up(spark, job)
+    for step in range(1, len(STEPS)):
+        with job.running() as process, writing(server, seed=step):
+            kill_in_resync(spark, job, process, step)
+        catch_up(spark, job)
+        assert Resync(job).waiting == [], STEPS[step]
+        assert_equal(spark, job)
+
+
+def kill_in_resync(
+    spark: SparkSession, job: LakeJob, process: subprocess.Popen[str], step: int
+) -> None:
+    """Ask for a resync, and kill the job's process at a step of it."""
+    resync = Resync(job)
+    waits = STEPS.index("changes wait")
+    with job.server.connect() as blocking:
+        # The copy waits for this transaction.
+        blocking.execute("BEGIN")
+        blocking.execute("SELECT txid_current()")
+        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+        if step > waits:
+            wait_for(lambda: resync.step() >= waits)
+            blocking.execute("ROLLBACK")
+        kill_at_step(process, resync, step)
+    print(f"killed at: {STEPS[resync.step()]}")
+
+
+@contextmanager
+def running(spark: SparkSession, job: LakeJob) -> Iterator[spark_pgoutput.Replication]:
+    """Run a job until the end of the block, and then up to all that was there."""
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    process = spark_pgoutput.replicate(spark, **job.options)  # type: ignore[arg-type]
+    try:
+        wait_for(lambda: process.query or process.exception())
+        yield process
+    finally:
+        process.stop()
+        print("\n".join(process.report()), process.exception())
+    catch_up(spark, job)
+
+
+def catch_up(spark: SparkSession, job: LakeJob) -> None:
+    """Apply everything that is there."""
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    process = spark_pgoutput.replicate(spark, once=True, **job.options)  # type: ignore[arg-type]
+    process.awaitTermination()
+    print("\n".join(process.report()))
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    wait_until(holds, 2 * TIMEOUT, pause=0.2)
+
+
+def assert_equal(spark: SparkSession, job: LakeJob) -> None:
+    found = differences(spark, job, TABLES)
+    assert not found, "\n".join(f"{table}: {text}" for table, text in found.items())
+
+
+def copying(process: spark_pgoutput.Replication) -> set[str]:
+    """Return the tables that are being copied."""
+    assert process.exception() is None, process.exception()
+    return {row.target for row in process.status().collect() if row.state == "copying"}
+
+
+def lsn(process: spark_pgoutput.Replication, table: str) -> int:
+    """Return the LSN up to which a table has everything."""
+    (row,) = process.status().where(f"target = '{table}'").collect()
+    high, low = row.lsn.split("/")
+    return int(high, 16) << 32 | int(low, 16)

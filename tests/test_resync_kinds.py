@@ -1,0 +1,131 @@
+"""Tables that are altered in ways that no message tells, and are copied again by themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import columns_of, lake_rows, plain
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+# Each table, and what happens to it.
+KINDS = {
+    "with_default": "ALTER TABLE with_default ADD COLUMN fresh int DEFAULT 7",
+    "rewritten": "ALTER TABLE rewritten ALTER n TYPE bigint USING n * 2",
+    "retyped": "ALTER TABLE retyped ALTER n TYPE text USING 'n' || n",
+    "name_again": "ALTER TABLE name_again DROP n; ALTER TABLE name_again ADD n text",
+    "rekeyed": (
+        "ALTER TABLE rekeyed DROP CONSTRAINT rekeyed_pkey; ALTER TABLE rekeyed ADD PRIMARY KEY (n)"
+    ),
+    "identity": "ALTER TABLE identity REPLICA IDENTITY FULL",
+    "filtered": "ALTER PUBLICATION filtered SET TABLE filtered WHERE (id > 20)",
+    "listed": "ALTER PUBLICATION listed SET TABLE listed (id, n)",
+    "attached": "ALTER TABLE attached ATTACH PARTITION brought FOR VALUES FROM (100) TO (200)",
+    "detached": "ALTER TABLE detached DETACH PARTITION detached_high",
+    "emptied": "TRUNCATE emptied_high",
+}
+PARTITIONED = ("attached", "detached", "emptied")
+SETUP = "".join(
+    f"CREATE TABLE {table} (id int NOT NULL, n int NOT NULL, v text, PRIMARY KEY (id))"
+    + (" PARTITION BY RANGE (id)" if table in PARTITIONED else "")
+    + ";"
+    for table in KINDS
+) + "".join(
+    [
+        *(
+            f"CREATE TABLE {table}_low PARTITION OF {table} FOR VALUES FROM (0) TO (50);"
+            f"CREATE TABLE {table}_high PARTITION OF {table} FOR VALUES FROM (50) TO (100);"
+            for table in PARTITIONED
+        ),
+        "CREATE TABLE brought (id int NOT NULL PRIMARY KEY, n int NOT NULL, v text);",
+        "INSERT INTO brought SELECT g, g, 'b' FROM generate_series(100, 120) g;",
+        *(
+            f"INSERT INTO {table} SELECT g, g + 1000, 's' FROM generate_series(1, 99) g;"
+            for table in KINDS
+        ),
+        "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 10);",
+        "CREATE PUBLICATION listed FOR TABLE listed;",
+        "CREATE PUBLICATION shop FOR TABLE ",
+        ", ".join(table for table in KINDS if table not in ("filtered", "listed")),
+        " WITH (publish_via_partition_root);",
+    ]
+)
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"])
+def test_each_kind_of_change_copies_the_table_again(
+    target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, target)
+        for name, value in job.catalog.items():
+            spark.conf.set(name, value)
+        options = {**job.options, "publication": "shop,filtered,listed", "once": True}
+        spark_pgoutput.replicate(spark, **options).awaitTermination()  # type: ignore[arg-type]
+        before = generations(spark, job)
+        for table, statement in KINDS.items():
+            server.execute(f"UPDATE {table} SET v = 'before' WHERE id = 30")
+            server.execute(statement)
+            server.execute(f"UPDATE {table} SET v = 'after' WHERE id = 31")
+        process = spark_pgoutput.replicate(spark, **options)  # type: ignore[arg-type]
+        wait_until(lambda: process.awaitTermination(1), TIMEOUT)
+        report = process.report()
+        print("\n".join(report))
+        assert generations(spark, job) == {table: before[table] + 1 for table in KINDS}
+        for table in KINDS:
+            warnings = [line for line in report if f"WARNING: The table public.{table} is" in line]
+            assert len(warnings) == 1, (table, warnings)
+            assert "its changes do not tell" in warnings[0]
+            assert_equal(spark, job, table)
+
+
+def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: SparkSession) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE orders (id int PRIMARY KEY); CREATE PUBLICATION shop FOR TABLE orders"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        options = {**job.options, "once": True, "onSchemaChange": "error"}
+        spark_pgoutput.replicate(spark, **options).awaitTermination()  # type: ignore[arg-type]
+        server.execute(
+            "ALTER TABLE orders ADD v int DEFAULT 7; INSERT INTO orders VALUES (1)",
+        )
+        process = spark_pgoutput.replicate(spark, **options)  # type: ignore[arg-type]
+        wait_until(process.exception, TIMEOUT)
+        assert "PGOUTPUT_TABLE_CHANGED" in str(process.exception())
+        process = spark_pgoutput.replicate(
+            spark,
+            **{**options, "onSchemaChange": "copy"},  # type: ignore[arg-type]
+        )
+        process.awaitTermination()
+        assert_equal(spark, job, "orders")
+
+
+def generations(spark: SparkSession, job: LakeJob) -> dict[str, int]:
+    """Return how often each table was copied, by the state of the job."""
+    state = spark.sql(f"SELECT * FROM {job.sql_name().format('_spark_pgoutput')}")
+    return {row.target: row.generation for row in state.where("kind = 'table'").collect()}
+
+
+def assert_equal(spark: SparkSession, job: LakeJob, table: str) -> None:
+    """Compare a table with what the publications send of it."""
+    columns = columns_of(job.server, table)
+    where = ""
+    if table == "listed":
+        columns.remove("v")
+    if table == "filtered":
+        where = " WHERE id > 20"
+    rows = job.server.execute(f"SELECT {', '.join(columns)} FROM {table}{where}")
+    there = Counter(tuple(map(plain, row)) for row in rows)
+    here = lake_rows(spark, job.sql_name().format(table), columns)
+    assert there == here, (table, there - here, here - there)

@@ -1,0 +1,76 @@
+"""What `spark-pgoutput status` prints."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from pyspark.sql import Row
+
+from spark_pgoutput import cli, status_report
+
+WRITTEN = datetime(2026, 11, 22, 12, 0, tzinfo=timezone.utc)
+LONG = "a_schema.a_table_with_a_long_name_that_fills_the_line"
+
+
+def table(name: str, **values: object) -> Row:
+    found: dict[str, object] = {
+        "table": name,
+        "target": name,
+        "mode": "mirror",
+        "state": "live",
+        "reason": None,
+        "lsn": "FFFF/FFFFFFFF",
+        "last_change": WRITTEN - timedelta(seconds=7),
+        "rows": 1_234_567_890,
+        "written": WRITTEN,
+    }
+    return Row(**{**found, **values})
+
+
+TABLES = [
+    table("public.orders"),
+    table(LONG, state="copying", reason="It was added to the publication. " * 5, lsn=None),
+    table("public.gone", state="stopped", rows=None, last_change=None),
+]
+SLOT = {
+    "lsn": "0/1A2B3C4",
+    "bytesBehindLatest": "1048576",
+    "retainedWalBytes": "16777216",
+    "walStatus": "reserved",
+    "active": "true",
+    "warnings": "The slot is in danger. " * 6,
+}
+
+
+def test_status_fits_into_80_columns() -> None:
+    text = status_report.as_text(TABLES, SLOT)
+    assert max(map(len, text.splitlines())) <= 80, text
+    for part in ("public.orders", LONG, "1234567890", "1,048,576 bytes", "16,777,216", "danger"):
+        assert part in text
+    assert "stopped" in status_report.as_text(TABLES, None)
+
+
+def test_status_as_json_has_numbers_and_times() -> None:
+    found = json.loads(status_report.as_json(TABLES, SLOT))
+    assert found["tables"][0]["rows"] == 1_234_567_890
+    assert found["tables"][0]["written"] == "2026-11-22T12:00:00+00:00"
+    assert found["tables"][1]["reason"].startswith("It was added")
+    assert found["slot"]["bytesBehindLatest"] == 1 << 20
+    assert found["slot"]["active"] is True
+    assert "slot" not in json.loads(status_report.as_json(TABLES, None))
+
+
+def test_lag_is_the_age_of_what_is_known_to_be_applied() -> None:
+    now = WRITTEN + timedelta(seconds=90)
+    assert status_report.lag_seconds(TABLES, SLOT, now) == 90
+    newer = table("public.newer", last_change=WRITTEN + timedelta(seconds=30))
+    assert status_report.lag_seconds([*TABLES, newer], SLOT, now) == 60
+    assert status_report.lag_seconds(TABLES, {**SLOT, "bytesBehindLatest": "0"}, now) == 0
+
+
+def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse(["status", "--target", "/data/lake", "--slot", "lake"])
+    assert "--url and --slot go together" in capsys.readouterr().err
