@@ -113,6 +113,8 @@ class Writer:
         while not self._ended.is_set():
             try:
                 with self._server.connect() as connection:
+                    # An old backend can prepare its transaction after this one has looked for it.
+                    connection.execute("SET lock_timeout = '20s'")
                     self._finish_prepared(connection)
                     while not self._ended.is_set():
                         self._write(connection)
