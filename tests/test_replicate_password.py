@@ -95,6 +95,7 @@ def test_the_password_of_a_job_does_not_show(
             "spark.ui.enabled": "true",
             "spark.ui.port": str(port),
             "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",  # so that this test can read it
             "spark.eventLog.dir": str(tmp_path / "events"),
             "spark.executor.memory": "512m",
         }
