@@ -20,9 +20,9 @@ from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, writ
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 
-pytestmark = lake.needs_lake
+pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-TARGETS = ["delta", pytest.param("iceberg", marks=pytest.mark.lake)]
+TARGETS = ["delta", "iceberg"]
 
 
 @pytest.fixture
@@ -88,8 +88,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
     assert all(row.lsn in shown for row in tables)
 
 
-@pytest.mark.lake
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_job_is_killed_at_each_step_of_a_resync(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

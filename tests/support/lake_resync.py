@@ -89,8 +89,13 @@ class Resync:
 
     @property
     def waiting(self) -> list[str]:
-        """The names of the tables in which changes wait."""
-        return [path.name for path in self._job.tables.glob("_spark_pgoutput_waiting_*")]
+        """The names of the tables in which changes wait.
+
+        A process that is killed while Iceberg drops a table leaves files without metadata, which
+        are no table.
+        """
+        found = [path.name for path in self._job.tables.glob("_spark_pgoutput_waiting_*")]
+        return [name for name in found if commits(self._job, name) > 0]
 
     def step(self) -> int:
         """Return the number of the last step of STEPS that was seen."""
