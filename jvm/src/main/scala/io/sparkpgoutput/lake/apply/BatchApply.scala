@@ -73,42 +73,20 @@ final class BatchApply(
     // The mark is a setting of the session, so each commit has a session of its own.
     val session = clone(sorted.session)
     SparkSession.setActiveSession(session)
-    try table.waiting match {
-        case Some(waiting) => keep(session, sorted, statistics, table.name, waiting, end)
-        case None          => merge(session, sorted, statistics, prepared, table, end)
+    try {
+      val changes = sorted.of(statistics.oid)
+      val (into, mark, planned) = table.waiting match {
+        case Some(waiting) =>
+          val rows = WaitingChanges.rows(session, changes, statistics, end)
+          (waiting.target, waiting.mark, PlannedWrite(TargetWrite.Append(rows), repaired = 0))
+        case None =>
+          val format = FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs)
+          val batch = TableBatch(session, target, prepared.table, statistics, format, repairs)
+          (prepared.table.target, Some(table.routed.mark), batch.plan(changes))
       }
-    finally SparkSession.clearActiveSession()
-  }
-
-  /** Appends the changes to the table in which they wait. */
-  private def keep(
-      session: SparkSession,
-      sorted: SortedChanges,
-      statistics: TableStatistics,
-      name: MarkName,
-      waiting: WaitingTable,
-      end: Long
-  ): AppliedTable = {
-    val rows = WaitingChanges.rows(session, sorted.of(statistics.oid), statistics, end)
-    target.commit(session, waiting.target, name, waiting.mark, end)(TargetWrite.Append(rows))
-    AppliedTable(statistics.changes, 0, statistics.lastCommit)
-  }
-
-  private def merge(
-      session: SparkSession,
-      sorted: SortedChanges,
-      statistics: TableStatistics,
-      prepared: PreparedTable,
-      table: ApplyTable,
-      end: Long
-  ): AppliedTable = {
-    val format = FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs)
-    val planned = TableBatch(session, target, prepared.table, statistics, format, repairs)
-      .plan(sorted.of(statistics.oid))
-    target.commit(session, prepared.table.target, table.name, Some(table.routed.mark), end)(
-      planned.write
-    )
-    AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
+      target.commit(session, into, table.name, mark, end)(planned.write)
+      AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
+    } finally SparkSession.clearActiveSession()
   }
 
   /** A query that is a stream switches adaptive execution off, but a batch of it is like any query. */

@@ -18,17 +18,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
 /** What the tables of a target have, by the target alone. The job can run elsewhere, or not at all. */
 object AppliedTables {
   private val schema = StructType(
-    Seq(
-      StructField("table", StringType),
-      StructField("target", StringType),
-      StructField("mode", StringType),
-      StructField("state", StringType),
-      StructField("reason", StringType),
-      StructField("lsn", StringType),
-      StructField("last_change", TimestampType),
-      StructField("rows", LongType),
-      StructField("written", TimestampType)
-    )
+    JobStatus.columns ++ Seq(StructField("rows", LongType), StructField("written", TimestampType))
   )
 
   /**
@@ -41,16 +31,15 @@ object AppliedTables {
   def of(session: SparkSession, name: String, format: String): DataFrame = {
     val own = ClonedSession.of(session)
     val target = Targets.of(own, name, Option(format))
-    val (job, tables, written) = read(own, target, name)
+    val store = new StateTable(own, target)
+    val (job, tables) = read(store, name)
+    val written = store.written()
     val rows = tables.map(row(own, target, job, _, written))
     session.createDataFrame(rows.asJava, schema)
   }
 
-  private def read(session: SparkSession, target: Target, name: String) = {
-    val store = new StateTable(session, target)
-    val (job, tables) = store.read().getOrElse(throw LakeError.noJob(name))
-    (job, tables, store.written())
-  }
+  private def read(store: StateTable, name: String) =
+    store.read().getOrElse(throw LakeError.noJob(name))
 
   private def row(
       session: SparkSession,
@@ -62,17 +51,8 @@ object AppliedTables {
     val isThere = target.exists(table.target)
     val mark =
       if (isThere) target.mark(table.target, table.markName(job)).orElse(table.mark) else None
-    Row(
-      table.table.source.name.toString,
-      table.target,
-      StateTable.Mirror,
-      table.status.name,
-      table.status.why.orNull,
-      mark.map(Lsn.format).orNull,
-      table.lastChange.map(Timestamp.from).orNull,
-      if (isThere) Long.box(target.read(session, table.target).count()) else null,
-      written
-    )
+    val rows = if (isThere) target.read(session, table.target).count() else null
+    Row.fromSeq(JobStatus.values(table, mark) ++ Seq(rows, written))
   }
 
   /**
@@ -91,7 +71,7 @@ object AppliedTables {
       slot: String
   ): java.util.Map[String, String] = {
     val own = ClonedSession.of(session)
-    val (job, _, _) = read(own, Targets.of(own, name, Option(format)), name)
+    val (job, _) = read(new StateTable(own, Targets.of(own, name, Option(format))), name)
     val address = ServerAddress(url, Option(user), Option(password))
     address.check()
     val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")

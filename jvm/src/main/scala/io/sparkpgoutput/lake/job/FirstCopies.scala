@@ -52,13 +52,7 @@ final class FirstCopies(
 
   /** Makes the table. One that a copy left without rows is taken if its columns are right. */
   private def make(table: TableState): Unit =
-    if (!target.exists(table.target))
-      target.create(
-        table.target,
-        table.table.schema,
-        table.table.source.key,
-        options.tableProperties ++ TargetMarks.properties(state.job, table)
-      )
+    if (!target.exists(table.target)) copier.make(table)
     else if (!TargetMarks.isMadeBy(state.job, target, table))
       throw LakeError.foreignTable(target.sqlName(table.target))
     else {

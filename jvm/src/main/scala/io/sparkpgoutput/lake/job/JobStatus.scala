@@ -13,17 +13,29 @@ import io.sparkpgoutput.protocol.Lsn
 
 /** The tables of a job, for people. */
 object JobStatus {
-  private val schema = StructType(
-    Seq(
-      StructField("table", StringType),
-      StructField("target", StringType),
-      StructField("mode", StringType),
-      StructField("state", StringType),
-      StructField("reason", StringType),
-      StructField("lsn", StringType),
-      StructField("last_change", TimestampType),
-      StructField("lag", DoubleType)
-    )
+
+  /** The columns of a table in each list of tables. */
+  val columns: Seq[StructField] = Seq(
+    StructField("table", StringType),
+    StructField("target", StringType),
+    StructField("mode", StringType),
+    StructField("state", StringType),
+    StructField("reason", StringType),
+    StructField("lsn", StringType),
+    StructField("last_change", TimestampType)
+  )
+
+  private val schema = StructType(columns :+ StructField("lag", DoubleType))
+
+  /** The values of [[columns]]. */
+  def values(table: TableState, lsn: Option[Long]): Seq[Any] = Seq(
+    table.table.source.name.toString,
+    table.target,
+    StateTable.Mirror,
+    table.status.name,
+    table.status.why.orNull,
+    lsn.map(Lsn.format).orNull,
+    table.lastChange.map(Timestamp.from).orNull
   )
 
   /** Returns a row for each table. The lag is in seconds, and NULL before the stream begins. */
@@ -36,15 +48,6 @@ object JobStatus {
   private def row(table: TableState, end: Option[Long], lag: Option[Double]): Row = {
     // The job has seen everything below its end, and the table has no changes between its mark and it.
     val lsn = if (table.isLive) (table.mark ++ end).reduceOption(Lsn.max) else table.mark
-    Row(
-      table.table.source.name.toString,
-      table.target,
-      StateTable.Mirror,
-      table.status.name,
-      table.status.why.orNull,
-      lsn.map(Lsn.format).orNull,
-      table.lastChange.map(Timestamp.from).orNull,
-      if (table.isLive) lag.map(Double.box).orNull else null
-    )
+    Row.fromSeq(values(table, lsn) :+ (if (table.isLive) lag.map(Double.box).orNull else null))
   }
 }

@@ -57,6 +57,14 @@ final class TableCopier(
     }
   }
 
+  /** Makes the table of the target, with the properties that tell whose it is. */
+  def make(table: TableState): Unit = target.create(
+    table.target,
+    table.table.schema,
+    table.table.source.key,
+    options.tableProperties ++ TargetMarks.properties(state.job, table)
+  )
+
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
     try

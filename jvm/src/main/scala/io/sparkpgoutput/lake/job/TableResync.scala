@@ -71,13 +71,7 @@ final class TableResync(
     }
 
   private def make(table: TableState): Unit =
-    if (!target.exists(table.target))
-      target.create(
-        table.target,
-        table.table.schema,
-        table.table.source.key,
-        options.tableProperties ++ TargetMarks.properties(state.job, table)
-      )
+    if (!target.exists(table.target)) copier.make(table)
     else if (!TargetMarks.isOf(state.job, table, target.properties(table.target)))
       throw LakeError.foreignTable(target.sqlName(table.target))
 
