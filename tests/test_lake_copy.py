@@ -143,7 +143,7 @@ def changes(
 ) -> DataFrame:
     return (
         spark.read.format("pgoutput")
-        .options(url=server.jdbc_url, user=server.user, password=server.password)
+        .options(**server.account)
         .options(slot=slot, publication=publication, table=table)
         .options(**options)
         .load()
@@ -373,7 +373,7 @@ def test_each_type_is_copied_as_it_is_streamed(
             schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
             streamed = (
                 spark.read.format("pgoutput")
-                .options(url=server.jdbc_url, user=server.user, password=server.password)
+                .options(**server.account)
                 .options(slot="types", publication="types", tables="types", schema=schema)
                 .options(mode="PERMISSIVE")
                 .load()

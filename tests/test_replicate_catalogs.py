@@ -34,9 +34,7 @@ def test_a_job_goes_on_in_each_catalog(
     def replicate() -> Replication:
         job = spark_pgoutput.replicate(
             spark,
-            url=server.jdbc_url,
-            user=server.user,
-            password=server.password,
+            **server.account,
             slot=catalog,
             publication="p",
             target=f"{catalog}.names",
@@ -71,9 +69,7 @@ def test_a_table_of_somebody_else_is_not_written(
     with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_EXISTS.*orders"):
         spark_pgoutput.replicate(
             spark,
-            url=server.jdbc_url,
-            user=server.user,
-            password=server.password,
+            **server.account,
             slot="taken",
             publication="p",
             target="spark_catalog.taken",

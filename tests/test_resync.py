@@ -15,7 +15,7 @@ from spark_pgoutput import status_report
 from spark_pgoutput.target import slot_status
 from support import lake
 from support.lake_job import LakeJob
-from support.lake_judge import differences
+from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, writing
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
@@ -59,7 +59,7 @@ def test_tables_are_copied_while_the_stream_runs(
             assert copying(process) == {"orders", "added", "seats"}
         wait_for(lambda: not copying(process))
         server.execute("DELETE FROM added WHERE id = 3")
-    assert_equal(spark, job)
+    assert_equal(spark, job, TABLES)
     assert_status(spark, job)
 
 
@@ -75,10 +75,8 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
     slot = slot_status(
         spark,
         job.target,
-        url=job.server.jdbc_url,
         slot=job.slot,
-        user=job.server.user,
-        password=job.server.password,
+        **job.server.account,
     )
     behind = job.server.value(f"SELECT pg_current_wal_flush_lsn() - '{slot['lsn']}'")
     assert 0 <= int(slot["bytesBehindLatest"]) <= int(behind)
@@ -101,7 +99,7 @@ def test_job_is_killed_at_each_step_of_a_resync(
             kill_in_resync(spark, job, process, step)
         catch_up(spark, job)
         assert Resync(job).waiting == [], STEPS[step]
-        assert_equal(spark, job)
+        assert_equal(spark, job, TABLES)
 
 
 def kill_in_resync(
@@ -148,11 +146,6 @@ def catch_up(spark: SparkSession, job: LakeJob) -> None:
 
 def wait_for(holds: Callable[[], object]) -> None:
     wait_until(holds, 2 * TIMEOUT, pause=0.2)
-
-
-def assert_equal(spark: SparkSession, job: LakeJob) -> None:
-    found = differences(spark, job, TABLES)
-    assert not found, "\n".join(f"{table}: {text}" for table, text in found.items())
 
 
 def copying(process: spark_pgoutput.Replication) -> set[str]:

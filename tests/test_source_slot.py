@@ -230,9 +230,7 @@ def test_a_stream_notices_that_a_publication_was_away(
 
     def read() -> None:
         changes = spark.readStream.format("pgoutput").options(
-            url=server.jdbc_url,
-            user=server.user,
-            password=server.password,
+            **server.account,
             slot="away",
             publication="away",
         )
@@ -258,9 +256,7 @@ def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server
     server.execute("INSERT INTO t VALUES (1)")
     server.execute("CREATE PUBLICATION younger FOR TABLE t")
     read = spark.read.format("pgoutput").options(
-        url=server.jdbc_url,
-        user=server.user,
-        password=server.password,
+        **server.account,
         slot="older",
         publication="younger",
     )
@@ -273,9 +269,7 @@ def test_a_publication_with_a_comma_in_its_name(spark: SparkSession, server: Ser
     make_slot(server, "commas")
     server.execute("INSERT INTO listed VALUES (1)")
     read = spark.read.format("pgoutput").options(
-        url=server.jdbc_url,
-        user=server.user,
-        password=server.password,
+        **server.account,
         slot="commas",
         publication='everything, "a,b ""c"',
         table="listed",

@@ -146,9 +146,7 @@ def test_a_row_is_read_with_the_types_of_the_catalog(
     spark: SparkSession, server: Server, binary: bool
 ) -> None:
     read = spark.read.format("pgoutput").options(
-        url=server.jdbc_url,
-        user=server.user,
-        password=server.password,
+        **server.account,
         slot="s",
         publication="types",
         table='"My"."Types"',

@@ -61,9 +61,7 @@ class LakeJob:
     def options(self) -> dict[str, object]:
         """The arguments of `spark_pgoutput.replicate`."""
         return {
-            "url": self.server.jdbc_url,
-            "user": self.server.user,
-            "password": self.server.password,
+            **self.server.account,
             "slot": self.slot,
             "publication": self.publication,
             "target": self.target,

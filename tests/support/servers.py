@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import psutil
 import psycopg
@@ -26,6 +26,14 @@ Connection = psycopg.Connection[Any]
 Held = TypeVar("Held")
 
 TIMEOUT = 60.0
+
+
+class Account(TypedDict):
+    """Where a server is and who connects, as the source and `replicate` name it."""
+
+    url: str
+    user: str
+    password: str
 
 
 class Server(PostgresServer):
@@ -48,6 +56,11 @@ class Server(PostgresServer):
     def __enter__(self) -> Server:
         super().__enter__()
         return self
+
+    @property
+    def account(self) -> Account:
+        """The server and its superuser, as options."""
+        return {"url": self.jdbc_url, "user": self.user, "password": self.password}
 
     @property
     def folder(self) -> Path:
@@ -229,8 +242,7 @@ def small_slot() -> Iterator[str]:
         server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
         server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
         server.execute("INSERT INTO t SELECT generate_series(1, 10)")
-        account = {"url": server.jdbc_url, "user": server.user, "password": server.password}
-        yield json.dumps({**account, "slot": "s", "publication": "p"})
+        yield json.dumps({**server.account, "slot": "s", "publication": "p"})
 
 
 def wait_until(holds: Callable[[], Held], timeout: float = TIMEOUT, pause: float = 0.05) -> Held:
