@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from spark_pgoutput.target import slot_status
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, writing
+from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_in_resync, writing
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 
@@ -100,24 +99,6 @@ def test_job_is_killed_at_each_step_of_a_resync(
         catch_up(spark, job)
         assert Resync(job).waiting == [], STEPS[step]
         assert_equal(spark, job, TABLES)
-
-
-def kill_in_resync(
-    spark: SparkSession, job: LakeJob, process: subprocess.Popen[str], step: int
-) -> None:
-    """Ask for a resync, and kill the job's process at a step of it."""
-    resync = Resync(job)
-    waits = STEPS.index("changes wait")
-    with job.server.connect() as blocking:
-        # The copy waits for this transaction.
-        blocking.execute("BEGIN")
-        blocking.execute("SELECT txid_current()")
-        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-        if step > waits:
-            wait_for(lambda: resync.step() >= waits)
-            blocking.execute("ROLLBACK")
-        kill_at_step(process, resync, step)
-    print(f"killed at: {STEPS[resync.step()]}")
 
 
 @contextmanager

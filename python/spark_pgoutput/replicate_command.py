@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the Spark type of a column, as in public.orders.price=STRING; can be repeated",
     )
     job.add_argument(
+        "--mode",
+        action=_Modes,
+        metavar="[TABLE=]MODE",
+        help="what the target has of all tables or of one, as in public.orders=history: mirror for "
+        "its rows (the default), history for all of its changes; can be repeated",
+    )
+    job.add_argument(
         "--property",
         action=_Pairs,
         metavar="NAME=VALUE",
@@ -73,6 +80,20 @@ class _Pairs(argparse.Action):
         setattr(namespace, self.dest, pairs)
 
 
+class _Modes(_Pairs):
+    """Collects the modes of tables. One without a table is that of all others."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        mode = str(values)
+        super().__call__(parser, namespace, mode if "=" in mode else f"*={mode}", option_string)
+
+
 def job_options(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the arguments of `spark_pgoutput.replicate`."""
     return {
@@ -86,6 +107,7 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
         "format": arguments.format,
         "names": arguments.name or {},
         "types": arguments.type or {},
+        "mode": arguments.mode or {},
         "properties": arguments.property or {},
         **(arguments.option or {}),
     }

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_pgoutput.registration import is_connect, register
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
-_PREFIXES = {"names": "names.", "types": "types.", "properties": "property."}
+_PREFIXES = {"names": "names.", "types": "types.", "mode": "mode.", "properties": "property."}
 _POLL_SECONDS = 1.0
 
 
@@ -27,6 +27,7 @@ def replicate(
     user: str | None = None,
     password: str | None = None,
     once: bool = False,
+    mode: str | Mapping[str, str] = "mirror",
     **options: object,
 ) -> Replication:
     """Keep the tables of publications equal in Delta or Iceberg.
@@ -55,6 +56,10 @@ def replicate(
         By default, the environment variable PGPASSWORD, or the password of a pgpass file.
     once : bool
         End when everything is applied that was there at the start.
+    mode : str or mapping of str to str
+        What the target has of the tables: ``"mirror"`` for their rows, ``"history"`` for all of
+        their changes. A mapping gives the modes of single tables, such as
+        ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
         The other options, such as ``format="delta"`` or ``onTableError="skip"``; the mappings
         ``names`` (tables to names in the target), ``types`` (columns to Spark types) and
@@ -88,6 +93,7 @@ def replicate(
         "target": target,
         "checkpoint": checkpoint,
         "once": once,
+        "mode": mode,
         **options,
     }
     jvm: Any = spark._jvm
@@ -162,7 +168,8 @@ def _flat(options: Mapping[str, object]) -> dict[str, str]:
             prefix = _PREFIXES.get(name)
             if prefix is None:
                 raise TypeError(f"The option '{name}' takes no mapping.")
-            found.update({f"{prefix}{key}": str(entry) for key, entry in value.items()})
+            for key, entry in value.items():
+                found[name if key == "*" else f"{prefix}{key}"] = str(entry)
         elif isinstance(value, bool):
             found[name] = str(value).lower()
         elif value is not None:

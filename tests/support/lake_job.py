@@ -37,6 +37,8 @@ class LakeJob:
         A server on which `lake_history.SETUP` ran, or that has another publication.
     target : str
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
+    mode : str
+        What the target has of the tables: ``mirror`` or ``history``.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class LakeJob:
         target: str,
         slot: str = "lake",
         publication: str = lake_history.PUBLICATION,
+        mode: str = "mirror",
     ) -> None:
         self.folder = folder
         self.server = server
         self.checkpoint = folder / "checkpoint"
         self.slot = slot
         self.publication = publication
+        self.mode = mode
         # The names that other publications need in the target are those by default.
         self.names = lake_history.NAMES if publication == lake_history.PUBLICATION else {}
         self._catalog = f"lake_{secrets.token_hex(4)}"
@@ -67,6 +71,7 @@ class LakeJob:
             "target": self.target,
             "checkpoint": str(self.checkpoint),
             "names": self.names,
+            "mode": self.mode,
         }
 
     @property
@@ -121,7 +126,7 @@ class LakeJob:
             *(sys.executable, "-m", "spark_pgoutput", "replicate"),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
             *("--slot", self.slot, "--publication", self.publication),
-            *("--target", self.target, "--checkpoint", str(self.checkpoint)),
+            *("--target", self.target, "--checkpoint", str(self.checkpoint), "--mode", self.mode),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in self.names.items():

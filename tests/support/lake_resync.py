@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from support.lake_job import LakeJob
 from support.lake_points import STATE, commits, kill
 from support.processes import TIMEOUT
@@ -106,8 +108,9 @@ class Resync:
         if self._before is None:
             self._before = now
         states, rows = now[0] - self._before[0], now[1] - self._before[1]
-        # After the copy, Delta also arranges the table by its key.
-        applied = rows >= (3 if (self._job.tables / self._table / "_delta_log").exists() else 2)
+        # After the copy, Delta also arranges the table by its key, which a history does not have.
+        is_delta = (self._job.tables / self._table / "_delta_log").exists()
+        applied = rows >= (3 if is_delta and self._job.mode == "mirror" else 2)
         reached = [True, True, states >= 1, states >= 1 and kept > 1, rows >= 1, applied]
         return max(index for index, holds in enumerate(reached) if holds)
 
@@ -132,3 +135,21 @@ def kill_at_step(process: subprocess.Popen[str], resync: Resync, step: int) -> N
 
     wait_until(is_there, TIMEOUT, pause=0.002)
     kill(process)
+
+
+def kill_in_resync(
+    spark: SparkSession, job: LakeJob, process: subprocess.Popen[str], step: int
+) -> None:
+    """Ask for a resync, and kill the job's process at a step of it."""
+    resync = Resync(job)
+    waits = STEPS.index("changes wait")
+    with job.server.connect() as blocking:
+        # The copy waits for this transaction.
+        blocking.execute("BEGIN")
+        blocking.execute("SELECT txid_current()")
+        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+        if step > waits:
+            wait_until(lambda: resync.step() >= waits, 2 * TIMEOUT)
+            blocking.execute("ROLLBACK")
+        kill_at_step(process, resync, step)
+    print(f"killed at: {STEPS[resync.step()]}")

@@ -136,6 +136,7 @@ class FoldersSuite extends AnyFunSuite {
     "lake.table" -> Set(
       "lake",
       "changes",
+      "changes.rows",
       "types",
       "types.numbers",
       "types.registry",
@@ -150,6 +151,7 @@ class FoldersSuite extends AnyFunSuite {
       "types",
       "rows",
       "changes",
+      "changes.rows",
       "source.connection",
       "source.slot",
       "lake",

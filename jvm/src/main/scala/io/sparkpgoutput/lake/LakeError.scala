@@ -95,6 +95,17 @@ object LakeError {
       "server's table has now. Remove it, and start the job again."
   )
 
+  def noTable(option: String): LakeException = this.option(
+    s"The option $option names no table that the publications send. Write schema.table, or the name of a " +
+      "table of public."
+  )
+
+  def otherMode(table: String, kept: String, wanted: String): LakeException = option(
+    s"The table $table has the mode $kept in the target, and the option mode says $wanted. A table keeps " +
+      s"its mode: set mode.$table=$kept. To have it in the other mode too, start another job with its own " +
+      "slot, target and checkpoint."
+  )
+
   /** The condition if two processes or jobs write the same tables. */
   val OtherJob = "PGOUTPUT_OTHER_JOB"
 

@@ -44,15 +44,21 @@ final class BatchRouter(
   private var time = 0L
   private var ordinal = 0L
 
+  /** The messages that [[TransactionStart]] has. */
+  private var transaction: Array[Byte] = _
+
   private val row = new GenericInternalRow(ChangeFields.schema.length)
 
   /** The table whose change has more rows, or null. */
   private var pending: TableRouter = _
+
+  /** The tables that follow, if a TRUNCATE is one of several tables. */
+  private val truncated = mutable.Queue.empty[TableRouter]
   private var isDone = false
 
   override def hasNext: Boolean = {
-    while ((pending == null || !pending.hasNext) && messages.hasNext) read(messages.next())
-    val found = pending != null && pending.hasNext
+    while (!isPending && messages.hasNext) read(messages.next())
+    val found = isPending
     if (!found && !isDone) {
       isDone = true
       report(statistics)
@@ -60,9 +66,18 @@ final class BatchRouter(
     found
   }
 
+  private def hasPending = pending != null && pending.hasNext
+
+  /** Goes on to the next table of a TRUNCATE. Tells if there is a row. */
+  private def isPending: Boolean = {
+    while (!hasPending && truncated.nonEmpty) pending = truncated.dequeue()
+    hasPending
+  }
+
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
     pending.write(row)
+    row.update(ChangeFields.TRANSACTION, if (pending.isKept) transaction else null)
     row.update(ChangeFields.LSN, lsn)
     row.update(ChangeFields.ORDINAL, ordinal)
     row
@@ -78,7 +93,8 @@ final class BatchRouter(
       case Tag.Relation                         => define(message)
       case Tag.Type     => types.update(BigEndian.int32(message, 1) & 0xffffffffL, message)
       case Tag.Truncate => truncate(message)
-      case Tag.Commit | Tag.Origin | Tag.Message | Tag.StreamAbort => ()
+      case Tag.Origin   => transaction = transaction ++ message
+      case Tag.Commit | Tag.Message | Tag.StreamAbort => ()
       case _ => throw ChangesError.notWhole("a message of a streamed transaction", position)
     }
   }
@@ -87,6 +103,7 @@ final class BatchRouter(
   private def begin(message: Array[Byte]): Unit = {
     lsn = BigEndian.int64(message, 1)
     time = BigEndian.int64(message, 1 + 8) + PostgresEpoch.Micros
+    transaction = message
     transactions += 1
   }
 
@@ -118,6 +135,7 @@ final class BatchRouter(
       val table = tableOf(oid)
       if (table != null && !Lsn.isBelow(lsn, table.mark)) {
         table.truncate(MessagePosition(lsn, ordinal), time)
+        if (table.isKept) truncated += table
       }
     }
   }

@@ -17,6 +17,11 @@ object ChangeFields extends StructSchema {
   val LSN: Int = field("lsn", LongType, "The LSN of the commit")
   val ORDINAL: Int = field("ordinal", LongType, "The position of the message in the transaction")
   val KIND: Int = field("kind", IntegerType, "One of ChangeKind")
+  val TRANSACTION: Int = field(
+    "transaction",
+    BinaryType,
+    "The beginning of the transaction, as TransactionStart has it; NULL if the table is not kept"
+  )
   val WHOLE: Int = field(
     "whole",
     BooleanType,
@@ -41,4 +46,7 @@ object ChangeKind {
 
   /** An update gives the row another key. This is the change of the row with the new key. */
   final val MovedIn = 5
+
+  /** All rows of the table go. Only a table that is kept has such a change. */
+  final val Truncate = 6
 }

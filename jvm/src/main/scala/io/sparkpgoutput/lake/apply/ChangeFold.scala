@@ -67,7 +67,8 @@ object ChangeFold {
 
   /** The columns of the rows of a table. */
   def schema(format: FoldFormat): StructType =
-    if (format.key.nonEmpty) FoldedColumns.keyed(format.schema, format.unsent)
+    if (format.isHistory) FoldedColumns.history(format.schema)
+    else if (format.key.nonEmpty) FoldedColumns.keyed(format.schema, format.unsent)
     else if (format.isFull) FoldedColumns.counted(format.schema)
     else FoldedColumns.inserted(format.schema)
 
@@ -76,7 +77,8 @@ object ChangeFold {
     val all = ChangeChunk.unpack(chunks)
     val changes = format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
     val writer = new FoldedRowWriter(format, schema(format))
-    if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
+    if (format.isHistory) new HistoryRows(format, writer, all)
+    else if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
     else {
       val fold =
         if (format.key.isEmpty) new RowCountFold(writer)

@@ -56,5 +56,5 @@ final class ChangeTuples {
 }
 
 private object ChangeTuples {
-  final private val Head = 1 + 4
+  final val Head = 1 + 4
 }

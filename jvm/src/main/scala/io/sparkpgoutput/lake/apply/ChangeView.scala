@@ -41,6 +41,12 @@ final class ChangeView {
   /** The message, copied. */
   def message: Array[Byte] = Arrays.copyOfRange(bytes, messageFrom, messageTo)
 
+  /** Tells if an Update or Delete message has the old row or its key. */
+  def hasOld: Boolean = bytes(messageFrom + ChangeTuples.Head) != 'N'
+
+  /** The beginning of the transaction of a table that is kept, copied. */
+  def transaction: Array[Byte] = row.getBinary(ChangeFields.TRANSACTION)
+
   def isAfter(position: MessagePosition): Boolean =
     lsn > position.lsn || lsn == position.lsn && ordinal > position.ordinal
 }

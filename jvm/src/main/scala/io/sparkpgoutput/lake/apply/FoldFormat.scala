@@ -27,6 +27,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *   the last TRUNCATE of the batch. The changes before it do not count.
  * @param isStrict
  *   true makes changes that do not follow from each other an error
+ * @param isHistory
+ *   true if the target has the changes themselves
  */
 final case class FoldFormat(
     name: TableName,
@@ -37,7 +39,8 @@ final case class FoldFormat(
     unsent: Seq[Int],
     truncated: Option[MessagePosition],
     options: ConversionOptions,
-    isStrict: Boolean
+    isStrict: Boolean,
+    isHistory: Boolean
 )
 
 /**
@@ -90,7 +93,8 @@ object FoldFormat {
       unsent(table, definitions.zip(statistics.definitions)),
       statistics.truncated,
       options,
-      isStrict
+      isStrict,
+      table.isHistory
     )
   }
 

@@ -2,6 +2,8 @@ package io.sparkpgoutput.lake.apply
 
 import org.apache.spark.sql.types._
 
+import io.sparkpgoutput.lake.table.TableMode
+
 /**
  * The columns of the rows that a fold makes: `c0`, `c1`, … are the columns of the target in order, and
  * what follows says what is to be done with the row. The names are not the target's, so that they need
@@ -48,6 +50,10 @@ object FoldedColumns {
 
   /** The rows of a table that only gets new ones. */
   def inserted(target: StructType): StructType = StructType(columns(target))
+
+  /** The changes of a table, each with the columns of a history. */
+  def history(target: StructType): StructType =
+    StructType(columns(target) ++ TableMode.History.fields)
 }
 
 /** What is to be done with a row. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.changes.rows.RowImage
+import io.sparkpgoutput.changes.rows.{MissingColumns, RowImage}
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
 
@@ -84,9 +84,21 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     found
   }
 
-  def op(value: String): Unit = {
-    val bytes = value.getBytes(StandardCharsets.US_ASCII)
-    out(rowType.fieldIndex(FoldedColumns.Op)).write(bytes, 0, bytes.length)
+  /** Adds the columns of a definition that the target has, and that have no value. */
+  def addMissing(definition: Int, missing: MissingColumns): Unit = {
+    val ordinals = format.definitions(definition).ordinals
+    ordinals.indices.foreach { column =>
+      if (ordinals(column) >= 0 && !isWritten(ordinals(column))) missing.add(column)
+    }
+  }
+
+  def op(value: String): Unit =
+    bytes(FoldedColumns.Op, value.getBytes(StandardCharsets.US_ASCII))
+
+  /** Writes a string, binary or array, as a row has it. */
+  def bytes(name: String, value: Array[Byte]): Unit = {
+    val column = out(rowType.fieldIndex(name))
+    if (value == null) column.setNull() else column.write(value, 0, value.length)
   }
 
   /** Writes a number, or a position in two columns, or NULL for none. */

@@ -18,6 +18,9 @@ import io.sparkpgoutput.lake.table.MirroredTable
  *   the columns of the target in which two texts can be the same number
  * @param names
  *   the column of the target for each name at the server that is not the target's
+ * @param isKept
+ *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
+ *   only the oid and the mark count.
  */
 final case class RoutedTable(
     oid: Long,
@@ -25,7 +28,8 @@ final case class RoutedTable(
     columns: Set[String],
     key: Set[String],
     numbers: Set[String],
-    names: Map[String, String]
+    names: Map[String, String],
+    isKept: Boolean = false
 ) {
 
   /** The column of the target for a column at the server. */
@@ -34,16 +38,19 @@ final case class RoutedTable(
 
 object RoutedTable {
 
-  /** A table whose changes wait. What they do to rows is found out later. */
-  def waiting(oid: Long, mark: Long): RoutedTable =
-    RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty)
+  /** A table of which each change counts, and not what the changes do to rows. */
+  def kept(oid: Long, mark: Long): RoutedTable =
+    RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
 
-  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable = RoutedTable(
-    table.source.oid,
-    mark,
-    table.schema.fieldNames.toSet,
-    table.source.key.toSet,
-    table.schema.filter(_.dataType.isInstanceOf[NumericType]).map(_.name).toSet,
-    names
-  )
+  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =
+    if (table.isHistory) kept(table.source.oid, mark)
+    else
+      RoutedTable(
+        table.source.oid,
+        mark,
+        table.schema.fieldNames.toSet,
+        table.source.key.toSet,
+        table.schema.filter(_.dataType.isInstanceOf[NumericType]).map(_.name).toSet,
+        names
+      )
 }

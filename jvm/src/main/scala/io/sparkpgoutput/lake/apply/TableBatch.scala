@@ -26,7 +26,10 @@ final case class TableBatch(
 
   /** What is to be written, for changes in arrays of [[ChangeChunk]]. */
   def plan(chunks: RDD[Array[Byte]]): PlannedWrite =
-    if (format.key.nonEmpty) new KeyedWrite(this).plan(folded(chunks))
+    if (format.isHistory) {
+      val rows = folded(chunks).toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
+      PlannedWrite(TargetWrite.Append(rows), repaired = 0)
+    } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded(chunks))
     else if (format.isFull) new CountedWrite(this).plan(folded(chunks))
     else new InsertedWrite(this).plan(folded(chunks))
 

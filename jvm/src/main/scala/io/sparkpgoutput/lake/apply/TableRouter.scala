@@ -15,7 +15,7 @@ import io.sparkpgoutput.rows.RowSchema
 
 /**
  * Makes rows of the changes of one table. After [[change]], it has the rows of one change: two if an
- * update gives a row another key, else one.
+ * update gives a row another key, else one. After [[truncate]], it has one if the table is kept.
  *
  * @param number
  *   the number of the table in the batch
@@ -46,6 +46,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   private var isWhole = false
 
   def mark: Long = table.mark
+  def isKept: Boolean = table.isKept
   def isDefined: Boolean = current != null
   def hasNext: Boolean = first != 0
 
@@ -59,6 +60,10 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     truncates += 1
     truncated = Some(at)
     lastCommit = time
+    if (isKept) {
+      message = TableRouter.truncate(table.oid)
+      first = ChangeKind.Truncate
+    }
   }
 
   /**
@@ -78,6 +83,21 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     first = 0
     second = 0
     isWhole = true
+    if (isKept) keep(decoder, position) else route(decoder, position)
+  }
+
+  /** Takes the change as it is. */
+  private def keep(decoder: ChangeMessageDecoder, position: Long): Unit = {
+    tuples.foreach(cells(decoder, _, position)) // which checks them
+    first = message(0).toChar match {
+      case Tag.Insert => inserts += 1; ChangeKind.Insert
+      case Tag.Delete => deletes += 1; ChangeKind.Delete
+      case _          => updates += 1; ChangeKind.Update
+    }
+  }
+
+  /** Finds the row that changes. */
+  private def route(decoder: ChangeMessageDecoder, position: Long): Unit = {
     val oldIsKey = cells(decoder, ChangeMessageDecoder.Key, position) != null
     val field = if (oldIsKey) ChangeMessageDecoder.Key else ChangeMessageDecoder.Old
     message(0).toChar match {
@@ -168,9 +188,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   /** Writes the next row of the change, without its LSN and ordinal. */
   def write(row: GenericInternalRow): Unit = {
     val key = if (first == ChangeKind.MovedOut) oldKey else newKey
-    // Rows of tables without an identity are not put together, so they are spread.
-    val hash = if (current.hasKey) key.hash else { spread += Spread; spread }
-    row.update(ChangeFields.HASH, (number.toLong << HashBits) | (hash >>> (64 - HashBits)))
+    row.update(ChangeFields.HASH, (number.toLong << HashBits) | hash(key))
     row.update(ChangeFields.OID, table.oid)
     row.update(ChangeFields.KEY, key.copy)
     row.update(ChangeFields.KIND, first)
@@ -180,7 +198,18 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     first = second
     second = 0
   }
+
+  /** The number that puts changes together, without the number of the table. */
+  private def hash(key: KeyBytes): Long =
+    if (isKept) { written += 1; written / InOrder }
+    else if (current.hasKey) key.hash >>> (64 - HashBits)
+    else {
+      // Rows of tables without an identity are not put together, so they are spread.
+      spread += Spread
+      spread >>> (64 - HashBits)
+    }
   private var spread = 0L
+  private var written = 0L
 
   def statistics: Option[TableStatistics] =
     Option.when(inserts + updates + deletes + truncates > 0)(
@@ -237,4 +266,15 @@ private object TableRouter {
 
   /** Spreads numbers that follow each other over all 64 bits (the golden ratio). */
   final private val Spread = 0x9e3779b97f4a7c15L
+
+  /** How many changes of a table that is kept stay together, in order. */
+  final private val InOrder = 1024
+
+  private val tuples =
+    Seq(ChangeMessageDecoder.Key, ChangeMessageDecoder.Old, ChangeMessageDecoder.New)
+
+  /** Truncate of one table: Int32 number of tables; Int8 options; Int32 oid of the table. */
+  private def truncate(oid: Long): Array[Byte] = java.nio.ByteBuffer
+    .allocate(1 + 4 + 1 + 4).put(Tag.Truncate.toByte).putInt(1).put(0.toByte)
+    .putInt(oid.toInt).array
 }

@@ -9,14 +9,13 @@ import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.source.output.MessageFields
 
 /**
  * The changes of a table that wait in another table of the target while the table is copied. They stay
  * messages, because only the copy tells which columns the table has then.
  *
- * A row is a change, a TRUNCATE, or a definition of the table in one batch. A definition has no LSN.
+ * A row is a change or a definition of the table in one batch. A definition has no LSN.
  */
 object WaitingChanges {
 
@@ -26,7 +25,7 @@ object WaitingChanges {
       StructField("definition", IntegerType),
       StructField("lsn", LongType),
       StructField("ordinal", LongType),
-      StructField("committed", LongType),
+      StructField("transaction", BinaryType),
       StructField("message", BinaryType),
       StructField("types", ArrayType(BinaryType))
     )
@@ -46,30 +45,18 @@ object WaitingChanges {
       statistics: TableStatistics,
       end: Long
   ): DataFrame = {
-    val time = statistics.lastCommit
     val changes: RDD[InternalRow] = chunks.mapPartitions { found =>
-      // An update that gives a row another key is two changes with the same message.
-      ChangeChunk.unpack(found).filter(_.kind != ChangeKind.MovedOut).map { change =>
-        row(end, change.definition, change.lsn, change.ordinal, time, change.message, null)
+      ChangeChunk.unpack(found).map { change =>
+        val (transaction, message) = (change.transaction, change.message)
+        row(end, change.definition, change.lsn, change.ordinal, transaction, message, null)
       }
     }
     val definitions = statistics.definitions.zipWithIndex.map { case (definition, number) =>
       val types = new GenericArrayData(definition.types.toArray[Any])
-      row(end, number, null, null, time, definition.relation, types)
+      row(end, number, null, null, null, definition.relation, types)
     }
-    val truncate = statistics.truncated.map { at =>
-      row(
-        end,
-        statistics.definitions.length - 1,
-        at.lsn,
-        at.ordinal,
-        time,
-        WaitingMessages.truncate(statistics.oid),
-        null
-      )
-    }
-    val others = session.sparkContext.parallelize(definitions ++ truncate, 1)
-    RowsOfRdd.toDataFrame(session, others.union(changes), schema)
+    val all = session.sparkContext.parallelize(definitions, 1).union(changes)
+    RowsOfRdd.toDataFrame(session, all, schema)
   }
 
   private def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
@@ -87,7 +74,7 @@ object WaitingChanges {
       (row.getAs[Long]("batch_end"), row.getAs[Int]("definition")) ->
         (types :+ row.getAs[Array[Byte]]("message"))
     }.toMap
-    val columns = Seq("batch_end", "definition", "lsn", "ordinal", "committed", "message")
+    val columns = Seq("batch_end", "definition", "lsn", "ordinal", "transaction", "message")
     val changes = waiting
       .where(col("lsn") >= from && col("lsn") < to)
       .select(columns.map(col(_)): _*)
@@ -100,7 +87,7 @@ object WaitingChanges {
 }
 
 /**
- * Makes messages of changes: a Begin before each transaction, and the Type and Relation messages of a
+ * Makes messages of changes: the beginning of each transaction, and the Type and Relation messages of a
  * definition before the first change that it describes.
  *
  * @param definitions
@@ -126,7 +113,7 @@ final private class WaitingMessages(
   private def read(change: InternalRow): Unit = {
     if (change.getLong(Lsn) != lsn) {
       lsn = change.getLong(Lsn)
-      add(0, begin(lsn, change.getLong(Committed)))
+      new TransactionStart(change.getBinary(Transaction)).messages.foreach(add(0, _))
     }
     val definition = (change.getLong(BatchEnd), change.getInt(Definition))
     if (definition != current) {
@@ -151,16 +138,6 @@ private object WaitingMessages {
   final private val Definition = 1
   final private val Lsn = 2
   final private val Ordinal = 3
-  final private val Committed = 4
+  final private val Transaction = 4
   final private val Message = 5
-
-  /** Begin: Int64 LSN of the commit; Int64 timestamp of the commit; Int32 xid. */
-  private def begin(lsn: Long, time: Long): Array[Byte] = java.nio.ByteBuffer
-    .allocate(1 + 8 + 8 + 4).put(Tag.Begin.toByte).putLong(lsn)
-    .putLong(time - io.sparkpgoutput.protocol.PostgresEpoch.Micros).putInt(0).array
-
-  /** Truncate: Int32 number of tables; Int8 options; Int32 oid of the table. */
-  def truncate(oid: Long): Array[Byte] = java.nio.ByteBuffer
-    .allocate(1 + 4 + 1 + 4).put(Tag.Truncate.toByte).putInt(1).put(0.toByte)
-    .putInt(oid.toInt).array
 }

@@ -30,6 +30,9 @@ final class TableCopy private (
   /** The commits with a lower LSN are in the copy. */
   val lsn: Long = snapshot.lsn
 
+  /** When the snapshot was made, by the server's clock, in microseconds since 1970. */
+  val time: Long = snapshot.time
+
   /** The table as the copy found it, for what is compared later. */
   val table: MirroredTable = mirrored.copy(source = snapshot.source)
 

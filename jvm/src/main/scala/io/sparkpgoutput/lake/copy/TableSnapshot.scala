@@ -24,6 +24,8 @@ import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
  * is locked after the snapshot is made, and the catalog as the snapshot sees it must be that of now. If
  * it is not, the next attempt has a newer snapshot.
  *
+ * @param time
+ *   when it was made, by the server's clock, in microseconds since 1970
  * @param id
  *   what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
  * @param source
@@ -31,6 +33,7 @@ import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
  */
 final private class TableSnapshot private (
     val lsn: Long,
+    val time: Long,
     val id: String,
     val source: SourceTable,
     val connection: ReplicationConnection
@@ -79,19 +82,19 @@ private object TableSnapshot {
     val watcher = CopySession.unlimited(Connections.open(address, applicationName))
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"
-      val lsn = ServerWait.watched(address, connection, what) {
+      val (lsn, time) = ServerWait.watched(address, connection, what) {
         CopySession.begin(connection)
-        val lsn = createSlot(address, connection)
+        val made = createSlot(address, connection) -> now(connection)
         kept.files.foreach { file =>
           CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}")
         }
-        lsn
+        made
       }
       val source =
         sameTable(kept, PublishedTables.read(watcher, publications, watcher.majorVersion))
       if (definition(connection, kept) == definition(watcher, kept)) {
         val id = connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
-        Some(new TableSnapshot(lsn, id, source, connection))
+        Some(new TableSnapshot(lsn, time, id, source, connection))
       } else {
         connection.abort()
         None
@@ -119,6 +122,9 @@ private object TableSnapshot {
         throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
     }
   }
+
+  private def now(connection: ServerConnection): Long = connection
+    .query("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")(_.getLong(1)).head
 
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(kept: SourceTable, tables: Seq[SourceTable]): SourceTable = {

@@ -58,8 +58,9 @@ final class FirstCopies(
     else {
       val columns =
         target.read(session, table.target).schema.map(field => field.name -> field.dataType)
-      val wanted = table.table.schema.map(field => field.name -> field.dataType)
-      if (!wanted.forall(columns.contains))
+      val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
+      val mode = TargetMarks.mode(target.properties(table.target))
+      if (mode != table.table.mode || !wanted.forall(columns.contains))
         throw LakeError.unfinishedCopy(target.sqlName(table.target))
     }
 }

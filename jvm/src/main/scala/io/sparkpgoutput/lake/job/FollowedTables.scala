@@ -34,7 +34,7 @@ final class FollowedTables(
 
   /** Reads the catalog, and changes the tables of the target. Returns errors by the oids of tables. */
   def follow(): Map[Long, Throwable] = {
-    val found = catalog.again(state.tables.map(table => table.oid -> table.target).toMap)
+    val found = catalog.again(state.tables.map(_.table))
     val now = found.map { case (source, table) => source.oid -> table }.toMap
     lastRead = Some(System.nanoTime())
     found.filter { case (source, _) => state.table(source.oid).isEmpty }.foreach {

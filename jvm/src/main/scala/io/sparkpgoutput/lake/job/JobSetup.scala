@@ -24,6 +24,7 @@ object JobSetup {
       val catalog = new SourceCatalog(client, server, options, target)
       val store = new StateTable(own, target)
       val found = store.read()
+      found.foreach { case (_, tables) => catalog.checkModes(tables) }
       val tables = neededTables(catalog, found)
       client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
       val slot = client.query(SlotState.read(_, options.slot))
@@ -53,6 +54,7 @@ object JobSetup {
             WaitingTables.found(target)
           ))
         )
+      catalog.checkModes(kept.tables)
       new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)
     } catch {
       case error: Throwable =>
@@ -67,9 +69,9 @@ object JobSetup {
       kept: Option[(JobState, Seq[TableState])]
   ): Seq[MirroredTable] = kept match {
     case Some((job, tables)) if job.end.nonEmpty =>
-      val targets = tables.filter(_.isLive).map(table => table.oid -> table.target).toMap
-      catalog.again(targets).collect {
-        case (source, Right(table)) if targets.contains(source.oid) => table
+      val live = tables.filter(_.isLive).map(_.table)
+      catalog.again(live).collect {
+        case (source, Right(table)) if live.exists(_.source.oid == source.oid) => table
       }
     case _ => catalog.read()
   }

@@ -4,6 +4,7 @@ import java.util.UUID
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.table.TableMode
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -43,7 +44,8 @@ final case class MarkedTable(
     oid: Long,
     generation: Int,
     mark: Option[Long],
-    stopped: Option[String] = None
+    stopped: Option[String] = None,
+    mode: TableMode = TableMode.Mirror
 )
 
 /**

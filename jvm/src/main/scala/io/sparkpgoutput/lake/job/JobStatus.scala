@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
-import io.sparkpgoutput.lake.state.{KeptState, StateTable, TableState}
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.protocol.Lsn
 
 /** The tables of a job, for people. */
@@ -31,7 +31,7 @@ object JobStatus {
   def values(table: TableState, lsn: Option[Long]): Seq[Any] = Seq(
     table.table.source.name.toString,
     table.target,
-    StateTable.Mirror,
+    table.table.mode.name,
     table.status.name,
     table.status.why.orNull,
     lsn.map(Lsn.format).orNull,

@@ -4,7 +4,10 @@ import scala.util.Try
 
 import org.apache.spark.network.util.JavaUtils
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.table.TableMode
+import io.sparkpgoutput.lake.target.TargetNames
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
@@ -24,6 +27,12 @@ import io.sparkpgoutput.source.connection.ServerAddress
  *   the names in the target by those of the source, which win over the template
  * @param types
  *   the Spark types of columns, by `column` or `schema.table.column`
+ * @param mode
+ *   the name of the mode of all tables that `modes` does not name
+ * @param modes
+ *   the names of modes by the names of tables at the source
+ * @param historyPrefix
+ *   what the names of the columns of a change begin with in new histories
  * @param tableProperties
  *   properties of each table that the job makes
  * @param copies
@@ -51,6 +60,9 @@ final case class ReplicateOptions(
     tableName: Option[String] = None,
     names: Map[String, String] = Map.empty,
     types: Map[String, String] = Map.empty,
+    mode: String = TableMode.Mirror.name,
+    modes: Map[String, String] = Map.empty,
+    historyPrefix: String = TableMode.History.DefaultPrefix,
     tableProperties: Map[String, String] = Map.empty,
     failover: Boolean = false,
     copies: Int = 2,
@@ -60,6 +72,14 @@ final case class ReplicateOptions(
     copiesChanged: Boolean = true,
     maxBytesPerTrigger: String = "1g"
 ) {
+
+  /** The mode that a new table gets. */
+  def modeOf(table: TableName): TableMode = TableMode.of(
+    modes.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
+      .getOrElse(mode),
+    historyPrefix
+  ).get
+
   def address: ServerAddress = ServerAddress(url, user, password)
 
   /** What `pg_stat_activity` shows of the job's connections. */
@@ -131,6 +151,33 @@ object ReplicateOptions {
         "the type that pgoutput_schema gives",
         "The type of the columns of this name, or of one column as schema.table.column."
       )((options, column, name) => options.copy(types = options.types + (column -> name))),
+      OptionSpec.choice[ReplicateOptions, String](
+        "mode",
+        TableMode.Mirror.name,
+        "What the target has of each table: its rows, or all of its changes."
+      )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
+        options.copy(mode = mode)
+      ),
+      OptionSpec[ReplicateOptions](
+        "mode.<table>",
+        TableMode.names.mkString(", "),
+        "the option mode applies",
+        "The mode of one table."
+      )((options, entry) =>
+        suffix(entry).flatMap { table =>
+          TableMode.names.find(_.equalsIgnoreCase(entry.value))
+            .map(mode => options.copy(modes = options.modes + (table -> mode)))
+            .toRight(entry.invalid(TableMode.names.mkString(", ")))
+        }
+      ),
+      OptionSpec.parsed[ReplicateOptions, String](
+        "historyPrefix",
+        "letters, digits and _",
+        TableMode.History.DefaultPrefix,
+        "With which text the columns of a change begin in a history."
+      )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
+        options.copy(historyPrefix = prefix)
+      ),
       prefixed(
         "property.<name>",
         "a text",

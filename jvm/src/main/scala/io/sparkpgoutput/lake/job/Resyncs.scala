@@ -110,8 +110,8 @@ final class Resyncs(
   def takeRequests(): Unit = {
     val asked = state.requests()
     if (asked.nonEmpty) {
-      val targets = state.tables.filter(_.generation > 0).map(table => table.oid -> table.target)
-      val published = catalog.again(targets.toMap).map { case (source, table) =>
+      val known = state.tables.filter(_.generation > 0).map(_.table)
+      val published = catalog.again(known).map { case (source, table) =>
         source.oid -> table
       }.toMap
       asked.foreach { request =>
@@ -138,7 +138,7 @@ final class Resyncs(
   def mends(oid: Long, error: Throwable): Boolean =
     options.copiesChanged && SchemaChange.unapply(error).exists { reason =>
       repeated.merge(oid, 1, _ + _) <= Resyncs.MostRepeated && catalog
-        .again(oid, state.table(oid).map(_.target)).filter(_.source.unpublished.isEmpty)
+        .again(oid, state.table(oid).map(_.table)).filter(_.source.unpublished.isEmpty)
         .exists { table =>
           begin(table, reason)
           true
@@ -196,7 +196,7 @@ final class Resyncs(
       waiting.computeIfAbsent(table.oid, _ => WaitingTables.read(target, state.job, table))
     val passed =
       (kept.mark ++ Option(snapshots.get(table.oid))).reduceOption(Lsn.max).getOrElse(0L)
-    ApplyTable(RoutedTable.waiting(table.oid, passed), table.markName(state.job), Some(kept))
+    ApplyTable(RoutedTable.kept(table.oid, passed), table.markName(state.job), Some(kept))
   }
 
   /** Tells that a micro-batch has appended changes of a table that waits. */

@@ -8,7 +8,8 @@ import io.sparkpgoutput.lake.table.{
   ReplicaIdentity,
   SourceTable,
   TableChange,
-  TableEvidence
+  TableEvidence,
+  TableMode
 }
 import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
@@ -29,25 +30,30 @@ final class SourceCatalog(
   /** Reads all tables on a connection, such as one with a snapshot of its own. */
   def read(connection: ServerConnection): Seq[MirroredTable] = {
     val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+    options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
+      .foreach(name => throw LakeError.noTable(s"mode.$name"))
     val names = targetNames(sources)
-    MirroredTables.of(connection, sources, names, options.types).map(inTarget)
+    MirroredTables.of(connection, sources, names, options.types)
+      .map(table => inTarget(table, options.modeOf(table.source.name)))
   }
 
   /**
    * Reads the tables again, for a job that has begun.
    *
-   * @param targets
-   *   the names that tables have in the target, by their oids. The others get new ones.
+   * @param known
+   *   tables that keep the names that they have in the target, and their modes. The others get those that
+   *   the options say.
    * @return
    *   each table, and how it is in the target or why it cannot be there
    */
   def again(
-      targets: Map[Long, String]
+      known: Seq[MirroredTable]
   ): Seq[(SourceTable, Either[LakeException, MirroredTable])] =
     client.query { connection =>
       val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
       val names = sources.map(source => source.oid -> newName(source)).toMap ++
-        targets.view.mapValues(Right(_))
+        known.map(table => table.source.oid -> Right(table.target))
+      val modes = known.map(table => table.source.oid -> table.mode).toMap
       val found = MirroredTables.each(
         connection,
         sources,
@@ -56,7 +62,11 @@ final class SourceCatalog(
       )
       sources.zip(found).map { case (source, table) =>
         source -> (
-          try names(source.oid).flatMap(_ => table.map(inTarget))
+          try
+            names(source.oid).flatMap { _ =>
+              val mode = modes.getOrElse(source.oid, options.modeOf(source.name))
+              table.map(inTarget(_, mode))
+            }
           catch { case error: LakeException => Left(error) }
         )
       }
@@ -65,15 +75,15 @@ final class SourceCatalog(
   /**
    * Reads one table again.
    *
-   * @param target
-   *   its name in the target; None if it has none yet
+   * @param known
+   *   how it is in the target; None if it is not there
    * @return
    *   None if it is not published
    * @throws LakeException
    *   if it cannot be in the target
    */
-  def again(oid: Long, target: Option[String]): Option[MirroredTable] =
-    again(target.map(oid -> _).toMap).collectFirst {
+  def again(oid: Long, known: Option[MirroredTable]): Option[MirroredTable] =
+    again(known.toSeq).collectFirst {
       case (source, table) if source.oid == oid => table.fold(error => throw error, identity)
     }
 
@@ -92,14 +102,23 @@ final class SourceCatalog(
   }
 
   /** The table with the types that the target has. Rows without a key are found by all columns. */
-  private def inTarget(table: MirroredTable): MirroredTable = {
+  private def inTarget(found: MirroredTable, mode: TableMode): MirroredTable = {
+    val table = found.copy(mode = mode)
     val columns = table.schema.fieldNames.toSeq
-    TargetNames.checkColumns(table.source.name, columns)
-    val isFound = table.source.key.nonEmpty || table.source.identity != ReplicaIdentity.Full
-    val key = if (isFound) table.source.key else columns
+    TargetNames.checkColumns(table.source.name, columns, mode.columns.fieldNames.toSeq)
+    val isFoundByAll = table.source.key.isEmpty && table.source.identity == ReplicaIdentity.Full
+    val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey
     val name = table.source.name.toString
     table.copy(schema = TargetTypes.of(target.format, name, table.schema, key))
   }
+
+  /** Checks that tables of the target have the modes that the options give them. */
+  def checkModes(tables: Seq[TableState]): Unit =
+    tables.filter(_.generation > 0).map(_.table).foreach { table =>
+      val wanted = options.modeOf(table.source.name)
+      if (wanted.name != table.mode.name)
+        throw LakeError.otherMode(table.source.name.toString, table.mode.name, wanted.name)
+    }
 
   /** Looks for what changes in the catalog do not tell: see [[TableEvidence]]. */
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
@@ -127,7 +146,7 @@ object SourceCatalog {
     val generation = waiting.filter(_.oid == marked.oid).map(_.generation).maxOption
       .filter(_ >= marked.generation)
     TableState(
-      table.copy(target = marked.target),
+      table.copy(target = marked.target, mode = marked.mode),
       Map.empty,
       generation.getOrElse(marked.generation),
       if (generation.nonEmpty) TableStatus.Waiting("The state of the job was lost.")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.copy.TableCopy
+import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
@@ -32,7 +32,7 @@ final class TableCopier(
    *   makes the table of the target ready for the table as the snapshot has it and for the snapshot's
    *   LSN, and returns its state
    * @param write
-   *   how the rows are written
+   *   how the rows are written. A history gets them in any case behind those that it has.
    * @return
    *   the state, with the mark of the copy
    */
@@ -46,7 +46,10 @@ final class TableCopier(
       val copying = begin(copy.table, copy.lsn)
       val own = ClonedSession.of(session)
       session.sparkContext.setJobDescription(copy.description)
-      val rows = write(copy.rows(own))
+      val rows =
+        if (copying.table.isHistory)
+          TargetWrite.Append(HistoryCopy.rows(own, copy, isFirst = copying.generation == 1))
+        else write(copy.rows(own))
       target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
       val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
       log.tell(
@@ -60,8 +63,8 @@ final class TableCopier(
   /** Makes the table of the target, with the properties that tell whose it is. */
   def make(table: TableState): Unit = target.create(
     table.target,
-    table.table.schema,
-    table.table.source.key,
+    table.table.targetSchema,
+    table.table.targetKey,
     options.tableProperties ++ TargetMarks.properties(state.job, table)
   )
 
@@ -78,7 +81,7 @@ final class TableCopier(
     catch {
       case changed: LakeException
           if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
-        val now = catalog.again(table.source.oid, Some(table.target)).getOrElse(throw changed)
+        val now = catalog.again(table.source.oid, Some(table)).getOrElse(throw changed)
         open(now, attempts - 1)
     }
 }

@@ -6,11 +6,33 @@ import io.sparkpgoutput.lake.state.TableState
 import io.sparkpgoutput.lake.table.{MirroredTable, TableChange}
 import io.sparkpgoutput.lake.target.ColumnChange
 
-/** Follows the changes of a table's columns that lose nothing. */
+/** Follows the changes of a table's columns. */
 object TableEvolution {
 
   /**
-   * Returns the table as it is then, and what changes in the target.
+   * Makes a history ready for the columns of a new copy. A column whose type changes stays under another
+   * name, with the values that it has.
+   *
+   * @param has
+   *   the columns of the target
+   * @param wanted
+   *   the columns of the copy
+   * @param generation
+   *   the number of the copy, with which the names of columns from before end
+   */
+  def keep(has: StructType, wanted: StructType, generation: Int): Seq[ColumnChange] =
+    wanted.flatMap { field =>
+      val added = ColumnChange.Add(field.name, field.dataType)
+      has.find(_.name.equalsIgnoreCase(field.name)) match {
+        case None                                            => Seq(added)
+        case Some(known) if known.dataType == field.dataType => Nil
+        case Some(known) =>
+          Seq(ColumnChange.Rename(known.name, s"${known.name}_before_$generation"), added)
+      }
+    }
+
+  /**
+   * Follows changes that lose nothing. Returns the table as it is then, and what changes in the target.
    *
    * @param now
    *   the table by the catalog of now, with the types that its columns would get in a new copy
@@ -39,7 +61,7 @@ object TableEvolution {
         case _ => None
       }
     }
-    val table = MirroredTable(now.source, state.target, StructType(fields), now.types)
+    val table = state.table.copy(now.source, schema = StructType(fields), types = now.types)
     val names = renamed.toMap
     val former = state.formerNames.map { case (name, current) =>
       name -> names.getOrElse(current, current)

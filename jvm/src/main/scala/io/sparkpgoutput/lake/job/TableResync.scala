@@ -15,7 +15,7 @@ import io.sparkpgoutput.lake.apply.{
 }
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
-import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
 /** Copies one table while the stream runs, and applies the changes that waited meanwhile. */
@@ -64,7 +64,7 @@ final class TableResync(
 
   /** New columns take away how the rows are arranged. The rows are right without it, too. */
   private def arrange(table: TableState): Unit =
-    try target.arrange(table.target, table.table.schema, table.table.source.key)
+    try target.arrange(table.target, table.table.schema, table.table.targetKey)
     catch {
       case NonFatal(problem) =>
         log.warn(s"The table ${table.target} is not arranged by its key. ${problem.getMessage}")
@@ -74,6 +74,11 @@ final class TableResync(
     if (!target.exists(table.target)) copier.make(table)
     else if (!TargetMarks.isOf(state.job, table, target.properties(table.target)))
       throw LakeError.foreignTable(target.sqlName(table.target))
+    else if (table.table.isHistory) {
+      val columns = target.read(session, table.target).schema
+      val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
+      target.alter(table.target, TableEvolution.keep(columns, wanted, table.generation))
+    }
 
   /** Applies the changes that wait, as far as they are not in the table. */
   def apply(oid: Long): Unit = {
@@ -81,7 +86,7 @@ final class TableResync(
     val has = mark(table).getOrElse(throw LakeError.markLost(table.target))
     val kept = WaitingTables.read(target, state.job, table)
     kept.mark.filter(Lsn.isBelow(has, _)).foreach { end =>
-      val published = catalog.again(oid, Some(table.target))
+      val published = catalog.again(oid, Some(table.table))
       val now = followed.follow(table.copy(mark = Some(has)), published.map(Right(_)))
       val own = ClonedSession.of(session)
       val batch = WaitingChanges.messages(own, target.read(own, kept.target), has, end)

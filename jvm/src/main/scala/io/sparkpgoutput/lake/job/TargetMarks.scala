@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.job
 import org.apache.spark.sql.AnalysisException
 
 import io.sparkpgoutput.lake.state.{JobState, TableState}
+import io.sparkpgoutput.lake.table.TableMode
 import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 
@@ -19,6 +20,8 @@ object TargetMarks {
   private val TableOid = s"${Prefix}table-oid"
   private val Generation = s"${Prefix}generation"
   private val Stopped = s"${Prefix}stopped"
+  private val Mode = s"${Prefix}mode"
+  private val HistoryPrefix = s"${Prefix}history-prefix"
 
   /** The properties of a new table. */
   def properties(job: JobState, table: TableState): Map[String, String] = Map(
@@ -29,7 +32,15 @@ object TargetMarks {
     Job -> job.id,
     TableOid -> table.oid.toString,
     Generation -> table.generation.toString
-  )
+  ) ++ (table.table.mode match {
+    case TableMode.Mirror          => Map.empty
+    case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
+  })
+
+  /** The mode of a table, by its properties. */
+  def mode(properties: Map[String, String]): TableMode = properties.get(Mode).flatMap(
+    TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))
+  ).getOrElse(TableMode.Mirror)
 
   /** Tells if a job has made a table for a source table. */
   def isMadeBy(job: JobState, target: Target, table: TableState): Boolean = {
@@ -66,7 +77,7 @@ object TargetMarks {
           case (generation, reason) if generation == name.generation.toString => reason.trim
         }
         val mark = target.mark(table, name)
-        Some(MarkedTable(table, name.job, name.oid, name.generation, mark, stopped))
+        Some(MarkedTable(table, name.job, name.oid, name.generation, mark, stopped, mode(found)))
       } else {
         if (wanted(table.toLowerCase(java.util.Locale.ROOT)))
           throw LakeError.foreignTable(target.sqlName(table))

@@ -110,13 +110,15 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   }
 
   private def row(state: TableState): Row = Row(
-    // A version that cannot copy a table again must not go on with it.
-    if (state.isWaiting || state.generation > 1) Version else FirstVersion,
+    // A version that cannot keep a history, or copy a table again, must not go on with it.
+    if (state.table.isHistory) Version
+    else if (state.isWaiting || state.generation > 1) ResyncVersion
+    else FirstVersion,
     TableKind,
     state.oid,
     state.table.source.name.toString,
     state.target,
-    Mirror,
+    state.table.mode.name,
     state.status.name,
     state.status.why.orNull,
     state.generation,
@@ -127,7 +129,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   )
 
   private def request(id: Long, table: String): Row = Row(
-    Version,
+    ResyncVersion,
     RequestKind,
     id,
     table,
@@ -167,11 +169,11 @@ object StateTable {
   /** No source table can have this name in the target. */
   val Name: String = TargetNames.Reserved
 
-  /** The only mode of a table so far: the target has the rows that the source has. */
-  val Mirror = "mirror"
+  /** It also has histories. */
+  final private val Version = 3
 
-  /** Version 2 has requests, and tables that were copied again. */
-  final private val Version = 2
+  /** It also has requests, and tables that were copied again. */
+  final private val ResyncVersion = 2
   final private val FirstVersion = 1
   final private val JobKind = "job"
   final private val TableKind = "table"

@@ -8,7 +8,14 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.table.{Leaf, MirroredTable, ReplicaIdentity, SourceColumn, SourceTable}
+import io.sparkpgoutput.lake.table.{
+  Leaf,
+  MirroredTable,
+  ReplicaIdentity,
+  SourceColumn,
+  SourceTable,
+  TableMode
+}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.registry.TypeRegistry
 
@@ -54,7 +61,12 @@ private[state] object TableDefinition {
         oid.toString -> name
       }.asJava,
       "formerNames" -> state.formerNames.asJava
-    )(state.copied.map("copied" -> Lsn.format(_)))
+    )(
+      state.copied.map("copied" -> Lsn.format(_)) ++ (state.table.mode match {
+        case TableMode.Mirror          => None
+        case TableMode.History(prefix) => Some("historyPrefix" -> prefix)
+      })
+    )
   }
 
   def fromJson(
@@ -96,16 +108,19 @@ private[state] object TableDefinition {
     )
     val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
     val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })
+    val mode = Option(node.get("historyPrefix")).fold[TableMode](TableMode.Mirror)(prefix =>
+      TableMode.History(prefix.asText)
+    )
     // The first version of the state does not have it.
     val copied =
       Option(node.get("copied")).flatMap(lsn => Lsn.parse(lsn.asText))
-    (MirroredTable(source, target, schema, types), pairs(node, "formerNames"), copied)
+    (MirroredTable(source, target, schema, types, mode), pairs(node, "formerNames"), copied)
   }
 
   private def fields(values: (String, Any)*) = ListMap(values: _*).asJava
 
-  /** Writes fields, and one that may be absent. */
-  private def json(values: (String, Any)*)(last: Option[(String, Any)]) =
+  /** Writes fields, and others that may be absent. */
+  private def json(values: (String, Any)*)(last: Iterable[(String, Any)]) =
     mapper.writeValueAsString(fields(values ++ last: _*))
 
   private def name(node: JsonNode) =

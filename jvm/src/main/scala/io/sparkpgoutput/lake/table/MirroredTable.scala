@@ -13,13 +13,24 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *   the columns of the target that come from the server, with the names and in the order of the source
  * @param types
  *   the types that columns have, as far as PostgreSQL does not fix their oids
+ * @param mode
+ *   what the target has of the table
  */
 final case class MirroredTable(
     source: SourceTable,
     target: String,
     schema: StructType,
-    types: TypeRegistry
-)
+    types: TypeRegistry,
+    mode: TableMode = TableMode.Mirror
+) {
+  def isHistory: Boolean = mode != TableMode.Mirror
+
+  /** All columns that the job gives to the table of the target. */
+  def targetSchema: StructType = StructType(schema ++ mode.columns)
+
+  /** The columns by which rows of the target are found. Rows of a history are only added. */
+  def targetKey: Seq[String] = if (isHistory) Nil else source.key
+}
 
 object MirroredTable {
 

@@ -56,17 +56,31 @@ object TargetNames {
     named.toMap
   }
 
-  /** Checks the columns of a table, which PostgreSQL tells apart by their case. */
-  def checkColumns(table: TableName, columns: Seq[String]): Unit =
+  /**
+   * Checks the columns of a table, which PostgreSQL tells apart by their case.
+   *
+   * @param others
+   *   the columns that a history has beside them
+   */
+  def checkColumns(table: TableName, columns: Seq[String], others: Seq[String] = Nil): Unit = {
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
       throw TargetError.name(
         s"The columns '$one' and '$other' of the table $table differ only in case, and the target has " +
           "one column for both. Rename one of them, or leave it out with a column list of the publication."
       )
     }
+    columns.find(column => others.exists(_.equalsIgnoreCase(column))).foreach { column =>
+      throw TargetError.name(
+        s"The table $table has a column '$column', and so has each change in its history. Set the option " +
+          "historyPrefix to a text with which the columns of a change begin, such as cdc_. A history that " +
+          "exists keeps its columns: rename the column of the table, or leave it out with a column list " +
+          "of the publication."
+      )
+    }
+  }
 
   private def name(table: TableName, template: Option[String], names: Map[String, String]) =
-    names.collectFirst { case (key, name) if isKey(key, table) => name }.getOrElse(
+    names.collectFirst { case (key, name) if isOf(key, table) => name }.getOrElse(
       template.getOrElse(
         if (table.namespace == PublicNamespace) "{table}" else "{schema}_{table}"
       ) match {
@@ -82,7 +96,8 @@ object TargetNames {
       }
     )
 
-  private def isKey(key: String, table: TableName) =
+  /** Tells whether a user means a table: `schema.table`, or `table` for a table of public. */
+  def isOf(key: String, table: TableName): Boolean =
     key == table.toString ||
       key == table.name && table.namespace == PublicNamespace ||
       TablePattern.parse(key).exists {

@@ -201,6 +201,7 @@ final class ServerHistory(random: Random) {
     lsn += 10
     ordinal = 0
     put(StreamMessages.begin(lsn, lsn))
+    if (lsn % 70 == 0) put(StreamMessages.origin("far"))
     if (chance(10)) send(other, other.insert(Seq("1")))
     if (chance(20)) put(StreamMessages.streamAbort(lsn, lsn + 1))
     (0 to random.nextInt(8)).foreach(_ => if (chance(3)) truncate() else change())

@@ -5,8 +5,10 @@ import scala.util.Random
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.target.MarkName
+import io.sparkpgoutput.lake.table.TableMode
+import io.sparkpgoutput.lake.target.{MarkName, TargetWrite}
 import io.sparkpgoutput.source.output.MessageFields
+import io.sparkpgoutput.types.ConversionOptions
 
 /** Changes that wait in a table while their own table is copied. */
 class WaitingChangesSuite extends SparkSessionTests {
@@ -53,7 +55,7 @@ class WaitingChangesSuite extends SparkSessionTests {
     val waiting = scala.collection.mutable.Map.empty[Long, Seq[Row]].withDefaultValue(Nil)
 
     def keep(batch: Messages): Unit = {
-      val routed = tables.map(table => RoutedTable.waiting(table.oid, 0))
+      val routed = tables.map(table => RoutedTable.kept(table.oid, 0))
       val sorted = SortedChanges.read(messages(batch), spark, routed)
       sorted.statistics.tables.foreach { case (oid, statistics) =>
         waiting(oid) ++= WaitingChanges.rows(
@@ -82,5 +84,44 @@ class WaitingChangesSuite extends SparkSessionTests {
       assert(content(table) == table.content, table.name)
     }
     tables.foreach(table => target.drop(table.name)) // All suites share them.
+  }
+
+  test("a history gets the same rows from changes that waited") {
+    val server = new ServerHistory(new Random(8))
+    val tables = server.tables.map(_.target.copy(mode = TableMode.History("_")))
+    val routed = tables.map(RoutedTable.of(_, 0, Map.empty))
+
+    def histories(batch: DataFrame): Map[Long, Set[Row]] = {
+      val sorted = SortedChanges.read(batch, spark, routed)
+      val found = tables.flatMap { table =>
+        sorted.statistics.tables.get(table.source.oid).map { statistics =>
+          val format =
+            FoldFormat.of(table, Map.empty, statistics, ConversionOptions(), isStrict = true)
+          val planned = TableBatch(spark, target, table, statistics, format, repairs = false)
+            .plan(sorted.of(table.source.oid))
+          planned.write match {
+            case TargetWrite.Append(rows) => table.source.oid -> rows.collect().toSet
+            case other                    => fail(other.toString)
+          }
+        }
+      }
+      sorted.close()
+      found.toMap
+    }
+
+    val batch = messages(server.batch(30))
+    val expected = histories(batch)
+    assert(expected.values.exists(_.exists(_.getAs[String]("_change_type") == "truncate")))
+    val sorted = SortedChanges.read(batch, spark, routed)
+    sorted.statistics.tables.foreach { case (oid, statistics) =>
+      val waiting = WaitingChanges.rows(spark, sorted.of(oid), statistics, server.end).collect()
+      val kept = spark.createDataFrame(
+        spark.sparkContext.parallelize(waiting.toSeq, 3),
+        WaitingChanges.schema
+      )
+      val again = histories(WaitingChanges.messages(spark, kept, 0, server.end))
+      assert(again == Map(oid -> expected(oid)))
+    }
+    sorted.close()
   }
 }

@@ -80,6 +80,20 @@ class TableEvolutionSuite extends AnyFunSuite {
     )
   }
 
+  test("a history keeps the values of columns whose type changes, under another name") {
+    val has = new StructType().add("ID", IntegerType).add("price", StringType).add("gone", DateType)
+    val wanted = new StructType().add("id", IntegerType).add("price", LongType).add("new", DateType)
+    val expected = Seq(
+      ColumnChange.Rename("price", "price_before_2"),
+      ColumnChange.Add("price", LongType),
+      ColumnChange.Add("new", DateType)
+    )
+    assert(TableEvolution.keep(has, wanted, 2) == expected)
+    // A job that ended after the first change goes on.
+    val renamed = new StructType().add("ID", IntegerType).add("price_before_2", StringType)
+    assert(TableEvolution.keep(renamed, wanted, 2) == expected.tail)
+  }
+
   test("nothing changes without changes") {
     assert(TableEvolution.follow(state, state.table, Nil) == ((state, Nil)))
   }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{LongType, StringType}
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.apply.MemoryTarget
-import io.sparkpgoutput.lake.table.ReplicaIdentity
+import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 
 class StateTableSuite extends SparkSessionTests {
   private lazy val target = new MemoryTarget(spark)
@@ -70,9 +70,9 @@ class StateTableSuite extends SparkSessionTests {
   }
 
   test("the state of a later version is an error") {
-    val error = intercept[LakeException](store("version" -> lit(3)).read())
+    val error = intercept[LakeException](store("version" -> lit(4)).read())
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
-    assert(error.getMessage.contains("has the version 3, and this version of spark-pgoutput reads"))
+    assert(error.getMessage.contains("has the version 4, and this version of spark-pgoutput reads"))
   }
 
   test("requests stay until the job takes them, and older versions refuse to read them") {
@@ -106,6 +106,17 @@ class StateTableSuite extends SparkSessionTests {
     val versions =
       spark.table(name).orderBy("oid").select("version").collect().map(_.getInt(0)).toSeq
     assert(versions.sorted == Seq(1, 1, 1, 1, 1, 2))
+  }
+
+  test("a history has the third version, and keeps its prefix") {
+    val state = store()
+    val (job, tables) = state.read().get
+    val history = tables.head.table.copy(mode = TableMode.History("cdc_"))
+    val changed = tables.head.copy(table = history)
+    state.write(job, changed +: tables.tail)
+    assert(new StateTable(spark, target).read().get._2.find(_.oid == changed.oid).contains(changed))
+    val found = spark.table(name).where("mode = 'history'").select("version", "target").collect()
+    assert(found.toSeq == Seq(org.apache.spark.sql.Row(3, "orders")))
   }
 
   test("columns that a user has added are left out") {

@@ -1,0 +1,218 @@
+"""Histories of tables, in Delta and Iceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+import spark_pgoutput
+from support import lake, lake_history, lake_resync
+from support.history_judge import assert_histories, history, played
+from support.lake_history import History
+from support.lake_job import LakeJob
+from support.lake_judge import columns_of, server_rows
+from support.lake_points import APPLYING, COPYING, kill_at
+from support.lake_resync import STEPS, Resync, kill_in_resync, writing
+from support.servers import Server
+
+pytestmark = lake.needs_lake
+
+TARGETS = ["delta", "iceberg"]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+def test_a_history_has_all_changes_and_leads_to_the_table(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        """
+        CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
+        ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
+        CREATE TABLE log (x int);
+        CREATE TABLE plain (id int PRIMARY KEY);
+        INSERT INTO orders VALUES (1, 'a', repeat('n', 3000)), (2, 'b', NULL);
+        INSERT INTO log VALUES (1), (1);
+        CREATE PUBLICATION shop FOR TABLE orders, log, plain;
+        """
+    )
+    job = LakeJob(tmp_path, server, "delta", mode="history")
+    modes = {"*": "history", "public.plain": "mirror"}
+    with job.session(spark) as replicate:
+        replicate(once=True, mode=modes)
+        server.execute(
+            "UPDATE orders SET v = 'c' WHERE id = 1; UPDATE orders SET id = 3 WHERE id = 2"
+        )
+        server.execute("DELETE FROM orders WHERE id = 3; INSERT INTO log VALUES (1), (2)")
+        server.execute(
+            "INSERT INTO orders VALUES (4, 'd', 'x'); TRUNCATE log; INSERT INTO log VALUES (5)"
+        )
+        done = replicate(once=True, mode=modes)
+        assert {row.table: row["mode"] for row in done.status().collect()} == {
+            "public.log": "history",
+            "public.orders": "history",
+            "public.plain": "mirror",
+        }
+        with pytest.raises(PySparkException, match=r"set mode\.public\.plain=mirror"):
+            replicate(once=True, mode="history")
+    found = assert_histories(spark, job, {"orders": "orders", "log": "log"})
+    assert [shown(row) for row in found["orders"]] == [
+        ("snapshot", 1, "a", "nnn", []),
+        ("snapshot", 2, "b", None, []),
+        ("update_postimage", 1, "c", None, ["note"]),
+        ("update_preimage", 2, None, None, ["v", "note"]),
+        ("update_postimage", 3, "b", None, []),
+        ("delete", 3, None, None, ["v", "note"]),
+        ("insert", 4, "d", "x", []),
+    ]
+    kinds = [(row["_change_type"], row.x) for row in found["log"]]
+    assert kinds == [
+        *[("snapshot", 1)] * 2,
+        *[("insert", 1), ("insert", 2), ("truncate", None), ("insert", 5)],
+    ]
+    assert all(row["_keys"] == ["id"] for row in found["orders"])
+    times = [row["_commit_timestamp"] for row in found["orders"]]
+    assert times == sorted(times)
+    assert [row["_xid"] is None for row in found["log"]] == [True] * 2 + [False] * 4
+
+
+def shown(row: Row) -> tuple[object, ...]:
+    note = row.note and row.note[:3]
+    return (row["_change_type"], row.id, row.v, note, row["_missing"])
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_job_is_killed_between_two_steps(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(lake_history.SETUP)
+    job = LakeJob(tmp_path, server, target, mode="history")
+    changes = History(server, seed=3)
+    for points in (COPYING, APPLYING):
+        for point in points:
+            with changes.running(), job.running() as process:
+                kill_at(process, job, point)
+        assert job.run_once() == 0
+        assert_histories(spark, job)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_job_is_killed_at_each_step_of_a_resync(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(lake_resync.SETUP)
+    server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
+    server.execute("ALTER PUBLICATION shop ADD TABLE added")
+    job = LakeJob(tmp_path, server, target, mode="history")
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    assert job.run_once() == 0
+    for step in range(1, len(STEPS)):
+        with job.running() as process, writing(server, seed=step):
+            kill_in_resync(spark, job, process, step)
+        assert job.run_once() == 0
+        assert Resync(job).waiting == [], STEPS[step]
+        found = assert_histories(spark, job, lake_resync.TABLES)
+        # The history of before stays: each resync is a truncate and a snapshot behind it.
+        copies = {
+            row["_commit_version"] for row in found["orders"] if row["_change_type"] == "snapshot"
+        }
+        empties = [row for row in found["orders"] if row["_change_type"] == "truncate"]
+        assert len(copies) == 1 + step
+        assert {row["_commit_version"] for row in empties} == copies - {min(copies)}
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_follow_those_of_the_server(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        """
+        CREATE TABLE orders (id int PRIMARY KEY, v text, note text, gone text);
+        ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
+        INSERT INTO orders SELECT g, 'v' || g, repeat('n', 3000), 'g' FROM generate_series(1, 9) g;
+        CREATE PUBLICATION shop FOR TABLE orders;
+        """
+    )
+    steps = [
+        # These are followed.
+        "UPDATE orders SET v = 'before' WHERE id = 1; ALTER TABLE orders RENAME note TO remark;"
+        "UPDATE orders SET v = 'after' WHERE id = 1",
+        "ALTER TABLE orders ADD added int; INSERT INTO orders VALUES (10, 'x', 'y', 'z', 7)",
+        "ALTER TABLE orders ALTER id TYPE bigint; INSERT INTO orders (id) VALUES (9000000000)",
+        "ALTER TABLE orders DROP gone; UPDATE orders SET v = 'dropped' WHERE id = 2",
+        # These are new copies.
+        "ALTER TABLE orders ALTER added TYPE text USING 't' || added;"
+        "DELETE FROM orders WHERE id = 3",
+        "ALTER TABLE orders ADD fresh int DEFAULT 7; UPDATE orders SET fresh = 8 WHERE id = 4",
+        "ALTER TABLE orders REPLICA IDENTITY FULL; UPDATE orders SET v = 'full' WHERE id = 5",
+    ]
+    job = LakeJob(tmp_path, server, target, mode="history")
+    with job.session(spark) as replicate:
+        replicate(once=True)
+        copies = []
+        for step in steps:
+            server.execute(step)
+            assert replicate(once=True).exception() is None
+            changes = history(spark, job, "orders")
+            copies.append(sum(row["_change_type"] == "truncate" for row in changes))
+            state = played(with_name_of_now(changes, note="remark"), columns_of(server, "orders"))
+            assert state == server_rows(server, "orders"), step
+    assert copies == [0, 0, 0, 0, 1, 2, 3]
+    inserted = [row for row in changes if row.id == 10]
+    assert [row.added_before_2 for row in inserted][:2] == [7, None]
+    assert [row.added for row in inserted][:2] == [None, "t7"]
+    assert {row.gone for row in changes[:9]} == {"g"}
+
+
+def with_name_of_now(changes: list[Row], **names: str) -> list[Row]:
+    """Give the columns in `_missing` their present names."""
+    return [
+        Row(**{**row.asDict(), "_missing": [names.get(name, name) for name in row["_missing"]]})
+        for row in changes
+    ]
+
+
+@pytest.mark.lake
+def test_a_column_with_a_name_of_a_history_needs_another_prefix(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        'CREATE TABLE t (id int PRIMARY KEY, "_XID" int); INSERT INTO t VALUES (1, 2);'
+        "CREATE PUBLICATION shop FOR TABLE t"
+    )
+    job = LakeJob(tmp_path, server, "delta", mode="history")
+    with job.session(spark) as replicate:
+        with pytest.raises(PySparkException, match="historyPrefix") as error:
+            replicate(once=True)
+        assert error.value.getCondition() == "PGOUTPUT_TARGET_NAME"
+        replicate(once=True, historyPrefix="cdc_")
+        server.execute("INSERT INTO t VALUES (2, 3)")
+        replicate(once=True)  # which keeps its prefix
+        rows = spark.sql(f"SELECT * FROM {job.sql_name().format('t')} ORDER BY id").collect()
+        assert [(row["_XID"], row.cdc_change_type) for row in rows] == [
+            (2, "snapshot"),
+            (3, "insert"),
+        ]
+        with pytest.raises(PySparkException, match=r"mode\.T names no table") as error:
+            replicate(
+                checkpoint=str(tmp_path / "new"),
+                slot="other",
+                target=f"{tmp_path}/other",
+                mode={"T": "history"},
+            )
+        assert error.value.getCondition() == "PGOUTPUT_REPLICATE_OPTION"
+    assert [row["mode"] for row in spark_pgoutput.applied(spark, job.target).collect()] == [
+        "history"
+    ]
