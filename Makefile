@@ -103,10 +103,9 @@ lint-python: $(VENV)/installed
 	$(BIN)/ruff check python tests benchmarks
 	$(BIN)/mypy python tests benchmarks
 
-# All that sbt does for a change, in one run: it takes long to start and to compile.
-check-jvm: $(VENV)/tools
-	$(SBT) $(LINT_JVM) jvm/package jvm/test
-	@touch $(JAR)
+# In one run, because sbt takes long to start. What is compiled already is not compiled again.
+check-jvm: build
+	$(SBT) $(LINT_JVM) jvm/test
 
 format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll

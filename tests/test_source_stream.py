@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from support.postgres_binaries import VERSIONS
 from support.slot_kills import end_walsender
 from support.slot_proof import proven
@@ -15,13 +17,15 @@ from support.slot_proof import proven
 SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
 
 
-def test_oldest_server(tmp_path: Path) -> None:
-    with proven(tmp_path, VERSIONS[0], seed="oldest"):
+def test_oldest_server(tmp_path: Path, spark: SparkSession) -> None:
+    with proven(tmp_path, VERSIONS[0], seed="oldest", last=spark):
         time.sleep(3)
 
 
-def test_driver_and_walsender_are_killed(tmp_path: Path) -> None:
-    with proven(tmp_path, options=SMALL_BATCHES, seed="two kills") as (server, stream):
+def test_driver_and_walsender_are_killed(tmp_path: Path, spark: SparkSession) -> None:
+    """The stream goes on in another session, which is there already."""
+    small = proven(tmp_path, options=SMALL_BATCHES, seed="two kills", last=spark)
+    with small as (server, stream):
         with stream.running() as process:
             process.wait_for_batches(3)
             end_walsender(server)

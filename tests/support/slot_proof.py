@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from support.postgres_binaries import NEWEST
 from support.servers import Server
 from support.slot_history import prepare, writers
@@ -23,6 +25,7 @@ def proven(
     settings: Mapping[str, str] | None = None,
     seed: object = 1,
     pause: float = 0.2,
+    last: SparkSession | None = None,
 ) -> Iterator[tuple[Server, SlotStream]]:
     """Give a server on which clients write, and a stream that the block runs and kills.
 
@@ -43,6 +46,8 @@ def proven(
         The seed of the writers.
     pause : float
         The mean time between two transactions of a writer in seconds.
+    last : SparkSession, optional
+        Where the stream reads the rest. By default, it does so in a process of its own.
     """
     with Server(version, settings) as server:
         prepare(server)
@@ -51,7 +56,10 @@ def proven(
             with writers(server, seed, pause):
                 yield server, stream
             stream.options.pop("maxBytesPerTrigger", None)  # so that the rest is read soon
-            assert stream.run() == "ended"
+            if last:
+                stream.run_in(last)
+            else:
+                assert stream.run() == "ended"
         expected = history(server)
         batches = stream.batches()
         assert_right(expected, batches)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_pgoutput
 
@@ -22,12 +25,7 @@ def main(description: Path) -> None:
     for name, value in given["settings"].items():
         builder = builder.config(name, value)
     spark = spark_pgoutput.configure(builder).getOrCreate()
-    changes = spark.readStream.format("pgoutput").options(**given["options"]).load()
-    if milliseconds := given["milliseconds_a_row"]:
-        sleep = f"java_method('java.lang.Thread', 'sleep', {milliseconds}L)"
-        changes = changes.where(f"{sleep} IS NOT NULL")
-    writer = changes.writeStream.option("checkpointLocation", given["checkpoint"])
-    query = writer.trigger(**given["trigger"]).start(given["output"])
+    query = start(spark, given)
     try:
         while not query.awaitTermination(1):
             if Path(given["stop"]).exists():
@@ -35,6 +33,16 @@ def main(description: Path) -> None:
         print("ended")
     except StreamingQueryException as error:
         print(error)
+
+
+def start(spark: SparkSession, given: Mapping[str, Any]) -> StreamingQuery:
+    """Start the query in a session."""
+    changes = spark.readStream.format("pgoutput").options(**given["options"]).load()
+    if milliseconds := given["milliseconds_a_row"]:
+        sleep = f"java_method('java.lang.Thread', 'sleep', {milliseconds}L)"
+        changes = changes.where(f"{sleep} IS NOT NULL")
+    writer = changes.writeStream.option("checkpointLocation", given["checkpoint"])
+    return writer.trigger(**given["trigger"]).start(given["output"])
 
 
 if __name__ == "__main__":

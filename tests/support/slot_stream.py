@@ -16,13 +16,15 @@ from urllib.parse import urlparse
 import psutil
 import pyarrow as pa
 import pyarrow.parquet
+from pyspark.sql import SparkSession
 
+from support import slot_query
 from support.processes import TIMEOUT, errors_of, started
 from support.reference_changes import Change
 from support.servers import Server, wait_until
 from support.slot_history import PUBLICATIONS, SLOT
 
-SCRIPT = Path(__file__).with_name("slot_query.py")
+SCRIPT = slot_query.__file__
 
 COLUMNS = [
     *("row", "_table", "_change_type", "_commit_version", "_commit_timestamp", "_xid", "_gid"),
@@ -86,24 +88,37 @@ class SlotStream:
         stop = self.folder / "stop"
         stop.unlink(missing_ok=True)
         description = {
+            **self._description(trigger, milliseconds_a_row),
             "master": master,
             "settings": {**SETTINGS, **(settings or {})},
+            "stop": str(stop),
+        }
+        file = self.folder / "query.json"
+        file.write_text(json.dumps(description))
+        with started([sys.executable, SCRIPT, str(file)], self.folder) as process:
+            yield StreamProcess(process, self)
+
+    def _description(self, trigger: Trigger, milliseconds_a_row: int = 0) -> dict[str, object]:
+        return {
             "options": self.options,
             "trigger": trigger,
             "milliseconds_a_row": milliseconds_a_row,
             "checkpoint": str(self.checkpoint),
             "output": str(self.output),
-            "stop": str(stop),
         }
-        file = self.folder / "query.json"
-        file.write_text(json.dumps(description))
-        with started([sys.executable, str(SCRIPT), str(file)], self.folder) as process:
-            yield StreamProcess(process, self)
 
     def run(self, **arguments: object) -> str:
         """Read up to the present end of the WAL. Return "ended", or the error of the query."""
         with self.running(trigger=AVAILABLE_NOW, **arguments) as process:  # type: ignore[arg-type]
             return process.outcome()
+
+    def run_in(self, spark: SparkSession) -> None:
+        """Read up to the present end of the WAL, in a session that is there already."""
+        session = spark.newSession()
+        for name, value in SETTINGS.items():
+            if name.startswith("spark.sql."):
+                session.conf.set(name, value)
+        slot_query.start(session, self._description(AVAILABLE_NOW)).awaitTermination()
 
     def committed_batch(self) -> int:
         """Return the number of the last micro-batch that Spark has committed, or -1."""
