@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
+from support.pooler import proxy
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.replication import ReplicationSession
 from support.servers import Server
@@ -112,27 +116,61 @@ def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path:
                     b"INSERT INTO journal SELECT 9, i, repeat('x', 1000) "
                     b"FROM generate_series(1, 10000) AS i"
                 )
-        options = {**SlotStream(tmp_path, server).options, "output": "messages"}
-        expected = spark.read.format("pgoutput").options(**options).load().collect()
-        sleep = "java_method('java.lang.Thread', 'sleep', IF(ordinal % 1000 = 0, 200L, 0L))"
-        slow = (
-            spark.readStream.format("pgoutput")
-            .options(**options)
-            .load()
-            .where(f"{sleep} IS NOT NULL")
-        )
-        query = (
-            slow.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(tmp_path / "messages"))
-        )
+        options = SlotStream(tmp_path, server).options
+        expected = messages(spark, options)
+        query = slow_query(spark, options, tmp_path)
         for _ in range(3):
             time.sleep(1)
             server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
         assert query.isActive
         query.awaitTermination()
-        found = spark.read.parquet(str(tmp_path / "messages"))
-        assert found.orderBy("lsn", "ordinal").collect() == expected
+        assert written(spark, tmp_path) == expected
+
+
+def test_a_session_that_reads_something_else_is_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The task must not go on with messages that do not follow those that it has given out."""
+    is_ended = threading.Event()
+
+    def answers(sent: bytes) -> bytes:
+        return sent.replace(b"x" * 10, b"y" * 10) if is_ended.is_set() else sent
+
+    with Server() as server, proxy(server.port, answers=answers) as port:
+        prepare(server)
+        rows = "SELECT 9, i, repeat('x', 1000) FROM generate_series(1, 30000) AS i"
+        server.execute(f"INSERT INTO journal {rows}")
+        options = SlotStream(tmp_path, server).options
+        expected = messages(spark, options)
+        through = options["url"].replace(f":{server.port}/", f":{port}/")
+        query = slow_query(spark, {**options, "url": through}, tmp_path)
+        time.sleep(3)  # the task has given out some messages
+        is_ended.set()
+        server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
+        with pytest.raises(StreamingQueryException, match="PGOUTPUT_CONNECTION"):
+            query.awaitTermination()
+        slow_query(spark, options, tmp_path).awaitTermination()
+        assert written(spark, tmp_path) == expected
+
+
+def messages(spark: SparkSession, options: Mapping[str, str]) -> list[Row]:
+    """Return what a batch read gives."""
+    reader = spark.read.format("pgoutput").options(**options, output="messages")
+    return reader.load().collect()
+
+
+def slow_query(spark: SparkSession, options: Mapping[str, str], folder: Path) -> StreamingQuery:
+    """Start a stream of messages that takes seconds for some thousand."""
+    sleep = "java_method('java.lang.Thread', 'sleep', IF(ordinal % 1000 = 0, 200L, 0L))"
+    reader = spark.readStream.format("pgoutput").options(**options, output="messages")
+    writer = reader.load().where(f"{sleep} IS NOT NULL").writeStream
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start(str(folder / "messages"))
+
+
+def written(spark: SparkSession, folder: Path) -> list[Row]:
+    """Return what such streams have written."""
+    return spark.read.parquet(str(folder / "messages")).orderBy("lsn", "ordinal").collect()
 
 
 def test_somebody_takes_the_slot(tmp_path: Path) -> None:

@@ -34,15 +34,28 @@ def pgbouncer() -> Iterator[int]:
 
 @contextmanager
 def proxy(
-    server: int, startup: Change = lambda sent: sent, then: Change = lambda sent: sent
+    server: int,
+    startup: Change = lambda sent: sent,
+    then: Change = lambda sent: sent,
+    answers: Change = lambda sent: sent,
 ) -> Iterator[int]:
-    """Give the port of a proxy of the server at a port, which changes what the clients send."""
+    """Give the port of a proxy of the server at a port, which changes what either side sends.
+
+    Parameters
+    ----------
+    server : int
+        The port of the server.
+    startup, then : callable
+        Change the parameters of a client's startup message, and each piece that it sends later.
+    answers : callable
+        Changes each piece that the server sends.
+    """
 
     def serve(client: socket.socket) -> None:
         with socket.create_connection(("127.0.0.1", server)) as upstream:
             body = startup(_startup(client))
             upstream.sendall(struct.pack(">ii", 8 + len(body), PROTOCOL_3) + body)
-            back = threading.Thread(target=_copy, args=(upstream, client, lambda sent: sent))
+            back = threading.Thread(target=_copy, args=(upstream, client, answers))
             back.start()
             _copy(client, upstream, then)
             back.join()
