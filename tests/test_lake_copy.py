@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from support.background import background
 from support.lake_catalog import LakeCatalog
 from support.lake_copy import APPLICATION, open_copy
 from support.postgres_binaries import NEWEST, VERSIONS
@@ -150,26 +151,15 @@ def changes(
     )
 
 
-@contextmanager
-def writers(server: Server, statement: str, number: int = 3) -> Iterator[None]:
+def writers(server: Server, statement: str, number: int = 3) -> AbstractContextManager[None]:
     """Run a statement again and again, each time in a transaction of its own."""
-    done = threading.Event()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         with server.connect() as connection:
-            while not done.is_set():
+            while not ended.wait(0.001):
                 connection.execute(statement.encode())
-                time.sleep(0.001)
 
-    threads = [threading.Thread(target=write) for _ in range(number)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    return background(*[write] * number)
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import string
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import psycopg
 
+from support.background import background
 from support.servers import Connection, Server
 
 PUBLICATION = "shop"
@@ -77,23 +78,19 @@ class History:
             for _ in range(transactions):
                 self._transaction(connection)
 
-    def run_until(self, stop: threading.Event, pause: float = 0.05) -> None:
-        """Run transactions in this thread until an event is set."""
-        with psycopg.connect(self._server.conninfo) as connection:
-            while not stop.wait(pause):
-                self._transaction(connection)
+    def run_until(self, ended: threading.Event, pause: float = 0.05) -> None:
+        """Run transactions until an event is set. They wait while the server is down."""
+        while not ended.wait(pause):
+            try:
+                with psycopg.connect(self._server.conninfo) as connection:
+                    while not ended.wait(pause):
+                        self._transaction(connection)
+            except psycopg.OperationalError:
+                continue
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> AbstractContextManager[None]:
         """Run transactions in another thread, until the end of a block."""
-        stop = threading.Event()
-        writer = threading.Thread(target=self.run_until, args=[stop])
-        writer.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            writer.join()
+        return background(self.run_until)
 
     def _transaction(self, connection: Connection) -> None:
         self._number += 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import psycopg
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
+from support.background import background
 from support.lake_job import LakeJob
 from support.lake_points import STATE, commits, kill
 from support.processes import TIMEOUT
@@ -30,31 +30,18 @@ TABLES = {table: table for table in ("orders", "seats", "other", "added")}
 _WRITTEN = ("orders", "seats", "other")
 
 
-@contextmanager
-def writing(server: Server, seed: int = 1, pause: float = 0.4) -> Iterator[None]:
+def writing(server: Server, seed: int = 1, pause: float = 0.4) -> AbstractContextManager[None]:
     """Run random transactions on all tables until the end of the block."""
-    stop = threading.Event()
-    failures: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            moments = random.Random(seed)
-            with psycopg.connect(server.conninfo, autocommit=True) as connection:
-                while not stop.wait(pause):
-                    with connection.transaction():
-                        for table in _WRITTEN:
-                            _change(connection, moments, table)
-        except BaseException as failure:
-            failures.append(failure)
+    def write(ended: threading.Event) -> None:
+        moments = random.Random(seed)
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            while not ended.wait(pause):
+                with connection.transaction():
+                    for table in _WRITTEN:
+                        _change(connection, moments, table)
 
-    writer = threading.Thread(target=run)
-    writer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        writer.join()
-    assert not failures, failures
+    return background(write)
 
 
 def _change(connection: psycopg.Connection[object], moments: random.Random, table: str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 import psycopg
 
+from support.background import background
 from support.servers import Connection, Server, wait_until
 
 SLOT, JUDGE = "lake", "judge"
@@ -65,19 +65,13 @@ def prepare(server: Server, *, failover: bool = False) -> None:
     server.execute(f"INSERT INTO accounts SELECT i, 1000 FROM generate_series(1, {ACCOUNTS}) AS i")
 
 
-@contextmanager
-def writers(server: Server, seed: object, pause: float = 0.2) -> Iterator[None]:
+def writers(server: Server, seed: object, pause: float = 0.2) -> AbstractContextManager[None]:
     """Let clients write until the end of the block. They wait while the server is down."""
-    ended = threading.Event()
-    clients = [Writer(server, number, seed, pause, ended) for number in range(WRITERS)]
-    with ThreadPoolExecutor(WRITERS) as threads:
-        running = [threads.submit(client.run) for client in clients]
-        try:
-            yield
-        finally:
-            ended.set()
-    for client in running:
-        client.result()
+
+    def writer(number: int) -> Callable[[threading.Event], None]:
+        return lambda ended: Writer(server, number, seed, pause, ended).run()
+
+    return background(*map(writer, range(WRITERS)))
 
 
 class Writer:
