@@ -143,7 +143,10 @@ def test_scenarios(spark: SparkSession) -> None:
         assert (found.get(name, []), left_open.get(name, [])) == expected, name
 
 
-@pytest.mark.parametrize(("partitions", "shuffled"), [(1, False), (40, False), (8, True)])
+@pytest.mark.parametrize(
+    ("partitions", "shuffled"),
+    [(1, False), (8, True), pytest.param(40, False, marks=pytest.mark.exhaustive)],
+)
 def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: bool) -> None:
     """The messages are cut at random places. If two are the same, a partition has no rows."""
     dice = random.Random(partitions)

@@ -20,7 +20,7 @@ Batches = dict[int, list[Change]]
 Mistake = Callable[[Batches], None]
 
 
-@pytest.fixture(scope="module", params=[VERSIONS[0], NEWEST])
+@pytest.fixture(scope="module", params=[NEWEST, pytest.param(VERSIONS[0], marks=pytest.mark.slot)])
 def changes(request: pytest.FixtureRequest) -> Iterator[list[Change]]:
     with Server(request.param) as server:
         prepare(server)
