@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
 from support.server_columns import MOST_VIEWS, columns, of, same, statements
@@ -70,6 +72,12 @@ def test_values_are_those_of_the_server(
             server.execute(f"INSERT INTO t{number} SELECT * FROM v{number}")
             server.execute(f"UPDATE t{number} SET n = n WHERE n % 10 = 0")
         assert replicate(**options).exit_code == 0
+        # A verification reads the server's values as the copy does.
+        given: dict[str, Any] = {**job.options, **options}
+        verified = spark_pgoutput.verify(spark, **given).collect()
+        print(verified)
+        assert {row.result for row in verified} == {"equal"}
+        assert {row.server_rows for row in verified} == {2 * ROWS}
     differences = []
     for number in range(MOST_VIEWS):
         views = chosen(number)

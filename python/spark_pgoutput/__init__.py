@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
     from spark_pgoutput.target import applied, resync
+    from spark_pgoutput.verification import verify
 
     __version__: str
 
@@ -37,6 +38,7 @@ __all__ = [
     "replicate",
     "resync",
     "schema_of",
+    "verify",
 ]
 
 # These modules import pyspark, so they are imported on first use. If Spark was not installed by
@@ -53,6 +55,7 @@ _NEED_PYSPARK = {
     "resync": "spark_pgoutput.target",
     "message_schema": "spark_pgoutput.schema",
     "schema_of": "spark_pgoutput.relation_schema",
+    "verify": "spark_pgoutput.verification",
 }
 
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if options.command == "replicate":
         replicate_command.run(options, given)
-    if options.command in ("resync", "status"):
+    if options.command in ("resync", "status", "verify"):
         target_commands.run(options, given)
     from spark_pgoutput import demo
 
@@ -110,6 +110,15 @@ def _parser() -> argparse.ArgumentParser:
             "status",
             help="show what the tables of a job have",
             description="Show the tables of a target, and with --url and --slot, the slot too.",
+        )
+    )
+    target_commands.add_verify_arguments(
+        commands.add_parser(
+            "verify",
+            help="compare the tables of a job with those of the server",
+            description="Ask the job that writes a target to compare its tables with those of the "
+            "server, both as of one LSN, while its stream goes on. The exit status is 0 if all "
+            "tables are equal, 4 if a table differs, and else 3 if a table was skipped.",
         )
     )
     return parser

@@ -14,20 +14,26 @@ _SUBMITTED = "replicate_job.py"  # beside this file
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to a parser."""
     job = parser.add_argument_group("the job")
-    job.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
-    password.add_arguments(job)
-    job.add_argument("--slot", required=True, help="the slot, which the job makes at its start")
-    job.add_argument(
-        "--publication", required=True, help="the publications, with commas between them"
-    )
     job.add_argument(
         "--target", required=True, help="a namespace of a catalog, or a folder for Delta tables"
     )
-    job.add_argument("--checkpoint", required=True, help="a folder for Spark's checkpoint")
     job.add_argument(
         "--once", action="store_true", help="end when all is applied that was there at the start"
     )
     job.add_argument("--format", choices=["delta", "iceberg"], help="if the catalog writes both")
+    add_job_arguments(job, required=True)
+    spark_submit.add_arguments(parser)
+
+
+def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
+    """Add the arguments that only a job has, to a group."""
+    job.add_argument("--url", required=required, help="jdbc:postgresql://host:port/database")
+    password.add_arguments(job)
+    job.add_argument("--slot", required=required, help="the slot, which the job makes at its start")
+    job.add_argument(
+        "--publication", required=required, help="the publications, with commas between them"
+    )
+    job.add_argument("--checkpoint", required=required, help="a folder for Spark's checkpoint")
     job.add_argument(
         "--name",
         action=_Pairs,
@@ -59,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="another option, as in onTableError=skip; can be repeated",
     )
-    spark_submit.add_arguments(parser)
 
 
 class _Pairs(argparse.Action):

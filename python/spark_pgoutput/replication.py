@@ -87,7 +87,7 @@ def replicate(
     given: dict[str, object] = {
         "url": url,
         "user": user,
-        "password": password if password is not None else os.environ.get("PGPASSWORD"),
+        "password": password,
         "slot": slot,
         "publication": publication,
         "target": target,
@@ -97,10 +97,19 @@ def replicate(
         **options,
     }
     jvm: Any = spark._jvm
+    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(spark, given))
+    return Replication(spark, started)
+
+
+def java_options(spark: SparkSession, options: Mapping[str, object]) -> Any:  # noqa: ANN401
+    """Return the options of a job for the JVM. The password can come from PGPASSWORD."""
+    jvm: Any = spark._jvm
     settings = jvm.java.util.HashMap()
-    for name, value in _flat(given).items():
+    for name, value in _flat(options).items():
         settings.put(name, value)
-    return Replication(spark, getattr(jvm, _JOB).start(spark._jsparkSession, settings))
+    if options.get("password") is None and "PGPASSWORD" in os.environ:
+        settings.put("password", os.environ["PGPASSWORD"])
+    return settings
 
 
 class Replication:
@@ -145,6 +154,11 @@ class Replication:
         """Return the error that ended the job; None if there is none."""
         error: str | None = self._job.error()
         return error
+
+    def verified(self) -> DataFrame | None:
+        """Return what `verify` with ``once=True`` has found; None before the end."""
+        found = self._job.verified()
+        return None if found is None else DataFrame(found, self._spark)
 
     def status(self) -> DataFrame:
         """Return the tables: their mode, state, LSN, last change and lag in seconds."""

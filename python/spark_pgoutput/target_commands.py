@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from spark_pgoutput import password, spark_submit
+from spark_pgoutput import password, replicate_command, spark_submit
 
-_SUBMITTED = "target_job.py"  # beside this file
+_SUBMITTED = {"verify": "verify_job.py"}  # beside this file
+_JOB = ("url", "slot", "publication", "checkpoint")
 
 
 def add_resync_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,17 +37,46 @@ def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     spark_submit.add_arguments(parser)
 
 
+def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `spark-pgoutput verify` to a parser."""
+    request = parser.add_argument_group("the request")
+    _add_target(request)
+    request.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        help="a table of the server, as in public.orders; can be repeated; all by default",
+    )
+    request.add_argument("--json", action="store_true", help="print JSON")
+    request.add_argument(
+        "--timeout", type=float, help="how many seconds to wait for a job; by default, for ever"
+    )
+    job = parser.add_argument_group("the job, if none runs")
+    job.add_argument(
+        "--once", action="store_true", help="run the job up to now, with its other arguments"
+    )
+    replicate_command.add_job_arguments(job, required=False)
+    spark_submit.add_arguments(parser)
+
+
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """End with an error if arguments do not go together."""
     if arguments.command == "status" and (arguments.url is None) != (arguments.slot is None):
         parser.error("--url and --slot go together")
+    if arguments.command == "verify":
+        for name in _JOB:
+            if arguments.once and getattr(arguments, name) is None:
+                parser.error(f"--once needs --{name}")
+            if not arguments.once and getattr(arguments, name) is not None:
+                parser.error(f"--{name} goes with --once, which runs the job")
 
 
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     """Replace this process by spark-submit, which runs the command."""
     asks = getattr(arguments, "url", None) is not None
     variables = password.variables(arguments) if asks else {}
-    spark_submit.submit(_SUBMITTED, arguments, given, variables)
+    script = _SUBMITTED.get(arguments.command, "target_job.py")
+    spark_submit.submit(script, arguments, given, variables)
 
 
 def _add_target(group: argparse._ArgumentGroup) -> None:

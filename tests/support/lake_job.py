@@ -104,6 +104,7 @@ class LakeJob:
         master: str = "local[2]",
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
+        command: str = "replicate",
     ) -> Iterator[subprocess.Popen[str]]:
         """Run the command until the end of the block at the latest.
 
@@ -119,22 +120,24 @@ class LakeJob:
             Who connects, if not the server's first user.
         environment : mapping of str to str, optional
             More variables of the environment. By default, it has the password.
+        command : str, optional
+            Another command that takes the arguments of ``replicate``.
         """
         formats = lake.settings(self.folder, lake.DELTA, lake.ICEBERG)
         confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
-        command = [
-            *(sys.executable, "-m", "spark_pgoutput", "replicate"),
+        line = [
+            *(sys.executable, "-m", "spark_pgoutput", command),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
             *("--slot", self.slot, "--publication", self.publication),
             *("--target", self.target, "--checkpoint", str(self.checkpoint), "--mode", self.mode),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in self.names.items():
-            command += ["--name", f"{name}={value}"]
+            line += ["--name", f"{name}={value}"]
         for name, value in confs.items():
-            command += ["--conf", f"{name}={value}"]
+            line += ["--conf", f"{name}={value}"]
         given = {"PGPASSWORD": self.server.password} if environment is None else environment
-        with started([*command, *arguments], self.folder, **given) as process:
+        with started([*line, *arguments], self.folder, **given) as process:
             yield process
 
     def wait_until_connected(self, process: subprocess.Popen[str]) -> None:

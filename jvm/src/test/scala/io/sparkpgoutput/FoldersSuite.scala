@@ -126,12 +126,22 @@ class FoldersSuite extends AnyFunSuite {
       "source",
       "source.connection",
       "source.slot",
+      "source.stream",
       "lake",
       "lake.table",
       "lake.target",
       "lake.state",
       "lake.copy",
-      "lake.apply"
+      "lake.apply",
+      "lake.verify"
+    ),
+    "lake.verify" -> Set(
+      "protocol",
+      "types",
+      "source.connection",
+      "lake.target",
+      "lake.state",
+      "lake.copy"
     ),
     "lake.table" -> Set(
       "lake",

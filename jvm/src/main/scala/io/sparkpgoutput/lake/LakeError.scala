@@ -117,6 +117,12 @@ object LakeError {
     s"The job has no table $table. Its tables are ${known.mkString(", ")}."
   )
 
+  def verificationFailed(problem: String): LakeException = new LakeException(
+    "PGOUTPUT_VERIFICATION_FAILED",
+    "55000",
+    s"The job cannot verify the tables. It goes on. $problem"
+  )
+
   private val CopyAgain =
     "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +
       "checkpoint and the slot, and start the job."

@@ -43,7 +43,13 @@ final private class CopyRDD(
       bytes.add(reader.readBytes)
       reader.close()
     }
-    new InterruptibleIterator(task, reader)
+    // A task can read several ranges, one after another.
+    new InterruptibleIterator(task, reader) {
+      override def hasNext: Boolean = super.hasNext || {
+        reader.close()
+        false
+      }
+    }
   }
 }
 

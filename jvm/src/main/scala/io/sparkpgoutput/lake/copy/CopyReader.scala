@@ -44,24 +44,14 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   def readBytes: Long = byteCount
 
   private def start(): CopyOut = {
-    connection.execute(s"SET lock_timeout = '$secondsToLock s'")
-    CopySession.begin(connection)
-    try connection.execute(s"SET TRANSACTION SNAPSHOT '${settings.snapshot}'")
-    catch {
-      case error: SQLException if LostSnapshot(error.getSQLState) =>
-        throw interrupted("the connection that holds its snapshot has ended.")
-    }
-    try CopySession.lock(connection, range.from)
-    catch {
-      case error: SQLException if error.getSQLState == LockNotAvailable =>
-        throw interrupted(
-          "another session waits for a lock of the table, for example to truncate it, and the copy " +
-            "gives way to it."
-        )
-    }
+    CopySession.join(connection, settings.snapshot, table.source.name, secondsToLock)
+    CopySession.lock(connection, range.from, table.source.name)
     val file = connection
       .query("SELECT pg_relation_filenode(?::oid)::bigint", range.oid)(_.getLong(1))
-    if (file != Seq(range.fileNode)) throw interrupted("it was truncated or rewritten meanwhile.")
+    if (file != Seq(range.fileNode)) throw CopyError.interrupted(
+      table.source.name,
+      "it was truncated or rewritten meanwhile."
+    )
     connection.copyOut(s"COPY ($query) TO STDOUT")
   }
 
@@ -71,8 +61,6 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     val where = if (conditions.isEmpty) "" else conditions.mkString(" WHERE ", " AND ", "")
     s"SELECT $columns FROM ${range.from}$where"
   }
-
-  private def interrupted(reason: String) = CopyError.interrupted(table.source.name, reason)
 
   private def read(): Array[Byte] =
     try copy.readFromCopy()
@@ -109,9 +97,4 @@ private object CopyReader {
    */
   private def secondsToLock =
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1
-
-  private val LockNotAvailable = "55P03"
-
-  /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
-  private val LostSnapshot = Set("22023", "42704", "55000")
 }

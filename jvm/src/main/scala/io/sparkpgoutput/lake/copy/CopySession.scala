@@ -1,5 +1,8 @@
 package io.sparkpgoutput.lake.copy
 
+import java.sql.SQLException
+
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /** The settings of the sessions of a copy, beside those that decide how values are written. */
@@ -38,9 +41,47 @@ private object CopySession {
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
   /**
+   * Begins a transaction with the snapshot of another one.
+   *
+   * @param seconds
+   *   how long it waits for a lock
+   * @throws LakeException
+   *   if the other transaction has ended
+   */
+  def join(connection: ServerConnection, snapshot: String, table: TableName, seconds: Int): Unit = {
+    connection.execute(s"SET lock_timeout = '$seconds s'")
+    begin(connection)
+    try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
+    catch {
+      case error: SQLException if LostSnapshot(error.getSQLState) =>
+        throw CopyError.interrupted(table, "the connection that holds its snapshot has ended.")
+    }
+  }
+
+  /** Returns what [[join]] takes. */
+  def exportSnapshot(connection: ServerConnection): String =
+    connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
+
+  /**
    * Locks a table against TRUNCATE and what rewrites it, to the end of the transaction. LOCK TABLE
    * would need the right to read all columns.
+   *
+   * @throws LakeException
+   *   if the wait for the lock has a limit, and takes longer
    */
-  def lock(connection: ServerConnection, from: String): Unit =
-    connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit
+  def lock(connection: ServerConnection, from: String, table: TableName): Unit =
+    try connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit
+    catch {
+      case error: SQLException if error.getSQLState == LockNotAvailable =>
+        throw CopyError.interrupted(
+          table,
+          "another session waits for a lock of the table, for example to truncate it, and the copy " +
+            "gives way to it."
+        )
+    }
+
+  private val LockNotAvailable = "55P03"
+
+  /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
+  private val LostSnapshot = Set("22023", "42704", "55000")
 }

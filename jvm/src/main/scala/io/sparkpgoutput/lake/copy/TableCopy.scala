@@ -81,6 +81,22 @@ object TableCopy {
     options
   )
 
+  /** Reads a table in a snapshot that is there, and must stay open. */
+  def join(
+      slot: SlotSnapshot,
+      address: ServerAddress,
+      applicationName: String,
+      publications: Seq[String],
+      table: MirroredTable,
+      options: ConversionOptions
+  ): TableCopy = new TableCopy(
+    address,
+    applicationName,
+    table,
+    TableSnapshot.join(slot, address, applicationName, publications, table.source),
+    options
+  )
+
   final private class Counts(context: SparkContext, table: String) {
     val rows = context.longAccumulator(s"rows of $table")
     val bytes = context.longAccumulator(s"bytes of $table")

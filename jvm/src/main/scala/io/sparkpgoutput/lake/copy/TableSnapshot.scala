@@ -1,20 +1,15 @@
 package io.sparkpgoutput.lake.copy
 
-import java.sql.SQLException
-import java.util.UUID
-
 import scala.util.Try
 
 import io.sparkpgoutput.lake.table.{PublishedTables, QuotedName, SourceTable, TableError}
-import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
-  ReplicationConnection,
   ServerAddress,
   ServerConnection
 }
-import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
+import io.sparkpgoutput.source.slot.ServerWait
 
 /**
  * A snapshot of a table as of an LSN, which sees the transactions with lower commit LSNs and no others.
@@ -36,7 +31,7 @@ final private class TableSnapshot private (
     val time: Long,
     val id: String,
     val source: SourceTable,
-    val connection: ReplicationConnection
+    val connection: ServerConnection
 ) extends AutoCloseable {
   override def close(): Unit = {
     Try(connection.close())
@@ -46,7 +41,7 @@ final private class TableSnapshot private (
 
 private object TableSnapshot {
   private val MostAttempts = 5
-  private val FirstWithOptions = 15
+  private val SecondsToLock = 10
 
   /**
    * Makes a snapshot of a table.
@@ -61,8 +56,13 @@ private object TableSnapshot {
       publications: Seq[String],
       kept: SourceTable
   ): TableSnapshot = ConnectionError.explaining(address) {
+    def start() = {
+      val connection =
+        CopySession.unlimited(Connections.openReplication(address, applicationName))
+      connection -> (() => SlotSnapshot.begin(address, connection))
+    }
     Iterator
-      .continually(attempt(address, applicationName, publications, kept))
+      .continually(attempt(address, applicationName, publications, kept)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopyError.interrupted(
@@ -71,29 +71,61 @@ private object TableSnapshot {
       ))
   }
 
+  /**
+   * Takes a table into a snapshot that is there. It waits 10 seconds for the lock.
+   *
+   * @param slot
+   *   the snapshot, which must stay open
+   */
+  def join(
+      slot: SlotSnapshot,
+      address: ServerAddress,
+      applicationName: String,
+      publications: Seq[String],
+      kept: SourceTable
+  ): TableSnapshot = ConnectionError.explaining(address) {
+    def start() = {
+      val connection = CopySession.unlimited(Connections.open(address, applicationName))
+      connection -> { () =>
+        CopySession.join(connection, slot.id, kept.name, SecondsToLock)
+        slot.lsn
+      }
+    }
+    attempt(address, applicationName, publications, kept)(start _).getOrElse(
+      throw CopyError.interrupted(
+        kept.name,
+        "it was truncated, rewritten or altered after the snapshot was made."
+      )
+    )
+  }
+
+  /**
+   * Makes a snapshot, and returns None if the table was altered meanwhile.
+   *
+   * @param start
+   *   opens a connection, and says how it gets its snapshot, whose LSN it returns
+   */
   private def attempt(
       address: ServerAddress,
       applicationName: String,
       publications: Seq[String],
       kept: SourceTable
-  ): Option[TableSnapshot] = {
-    val connection =
-      CopySession.unlimited(Connections.openReplication(address, applicationName))
+  )(start: () => (ServerConnection, () => Long)): Option[TableSnapshot] = {
+    val (connection, begin) = start()
     val watcher = CopySession.unlimited(Connections.open(address, applicationName))
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"
       val (lsn, time) = ServerWait.watched(address, connection, what) {
-        CopySession.begin(connection)
-        val made = createSlot(address, connection) -> now(connection)
+        val made = begin() -> now(connection)
         kept.files.foreach { file =>
-          CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}")
+          CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
         }
         made
       }
       val source =
         sameTable(kept, PublishedTables.read(watcher, publications, watcher.majorVersion))
       if (definition(connection, kept) == definition(watcher, kept)) {
-        val id = connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
+        val id = CopySession.exportSnapshot(connection)
         Some(new TableSnapshot(lsn, time, id, source, connection))
       } else {
         connection.abort()
@@ -104,23 +136,6 @@ private object TableSnapshot {
         connection.abort()
         throw error
     } finally watcher.abort()
-  }
-
-  /** Makes a temporary slot, whose snapshot the transaction then has. Returns its consistent point. */
-  private def createSlot(address: ServerAddress, connection: ReplicationConnection): Long = {
-    val slot = s"spark_pgoutput_copy_${UUID.randomUUID().toString.replace("-", "")}"
-    val snapshot =
-      if (connection.majorVersion < FirstWithOptions) "USE_SNAPSHOT" else "(SNAPSHOT 'use')"
-    try
-      connection
-        .query(s"CREATE_REPLICATION_SLOT $slot TEMPORARY LOGICAL pgoutput $snapshot")(row =>
-          Lsn.parse(row.getString("consistent_point")).get
-        )
-        .head
-    catch {
-      case error: SQLException =>
-        throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
-    }
   }
 
   private def now(connection: ServerConnection): Long = connection

@@ -23,11 +23,14 @@ final class FollowedTables(
     log: JobLog,
     added: MirroredTable => Unit
 ) {
-  private var lastRead = Option.empty[Long]
+  @volatile private var lastRead = Option.empty[Long]
   private var lastWarning = Option.empty[Long]
 
   /** Tells if the catalog was read long ago. */
   def isOld: Boolean = isOld(lastRead)
+
+  /** Lets the catalog be read before the next micro-batch. */
+  def expire(): Unit = lastRead = None
 
   private def isOld(last: Option[Long]) =
     last.forall(System.nanoTime() - _ >= FollowedTables.Interval.toNanos)

@@ -15,7 +15,17 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 /** Checks everything that a job needs, before it changes anything. */
 object JobSetup {
 
-  def job(session: SparkSession, options: ReplicateOptions): ReplicationJob = {
+  /**
+   * Returns the job.
+   *
+   * @param verified
+   *   the tables that it verifies at its end
+   */
+  def job(
+      session: SparkSession,
+      options: ReplicateOptions,
+      verified: Seq[String]
+  ): ReplicationJob = {
     val own = ClonedSession.of(session)
     val target = Targets.of(own, options.target, options.format)
     val client = new ServerClient(options.address, options.applicationName)
@@ -55,7 +65,17 @@ object JobSetup {
           ))
         )
       catalog.checkModes(kept.tables)
-      new ReplicationJob(own, options, target, client, server, catalog, kept, start.needsSlot)
+      new ReplicationJob(
+        own,
+        options,
+        target,
+        client,
+        server,
+        catalog,
+        kept,
+        start.needsSlot,
+        verified
+      )
     } catch {
       case error: Throwable =>
         client.close()

@@ -10,11 +10,13 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.hadoop.util.ShutdownHookManager
 
+import io.sparkpgoutput.lake.verify.VerifiedTable
+
 /**
  * A job that keeps tables equal. It runs in a thread of its own: it makes the slot, copies the tables,
  * and applies each micro-batch of the stream.
  */
-final class Replication private (job: ReplicationJob) extends Logging {
+final class Replication private (session: SparkSession, job: ReplicationJob) extends Logging {
   private val ended = new CountDownLatch(1)
   @volatile private var failure: Option[Throwable] = None
 
@@ -64,6 +66,9 @@ final class Replication private (job: ReplicationJob) extends Logging {
   /** The tables, with their state and lag. */
   def status: DataFrame = job.status
 
+  /** What the verification has found, if the job was started for one; null before its end. */
+  def verified: DataFrame = job.verified.map(VerifiedTable.toDataFrame(session, _)).orNull
+
   /** 0 if the job has done all it should, 3 if a table is stopped, and else 1. */
   def exitCode: Int =
     if (failure.isDefined || job.isCutShort) 1 else if (job.hasStoppedTable) 3 else 0
@@ -80,6 +85,13 @@ object Replication {
   /** Checks everything, and starts a job. */
   def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1))
-    new Replication(JobSetup.job(session, parsed))
+    start(session, parsed, Nil)
   }
+
+  /** Starts a job that also verifies tables at its end. */
+  private[job] def start(
+      session: SparkSession,
+      options: ReplicateOptions,
+      verified: Seq[String]
+  ): Replication = new Replication(session, JobSetup.job(session, options, verified))
 }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{KeptState, TableStatus}
 import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerClient
@@ -22,7 +23,8 @@ final class ReplicationJob(
     server: Server,
     catalog: SourceCatalog,
     state: KeptState,
-    needsSlot: Boolean
+    needsSlot: Boolean,
+    verifies: Seq[String]
 ) {
   val log = new JobLog
 
@@ -30,30 +32,45 @@ final class ReplicationJob(
   @volatile private var stopping = false
   @volatile private var hasEverything = false
   private val retries = new Retries
-  private val resyncs = new Resyncs(
+  private val resyncs: Resyncs = new Resyncs(
     session,
     options,
     target,
     catalog,
     state,
     log,
-    _ => query.foreach(_.stop())
+    _ => query.foreach(_.stop()),
+    requests => verifications.take(requests)
+  )
+  private val followed = new FollowedTables(
+    catalog,
+    new FollowedColumns(catalog, target, state, log),
+    state,
+    log,
+    resyncs.begin(_, "It was added to the publication.")
+  )
+  private val verifications: Verifications = new Verifications(
+    session,
+    options,
+    target,
+    state,
+    resyncs,
+    followed,
+    log,
+    () => stopping
   )
   private val batches = new MicroBatches(
     options,
     session.sparkContext.hadoopConfiguration,
     target,
-    new FollowedTables(
-      catalog,
-      new FollowedColumns(catalog, target, state, log),
-      state,
-      log,
-      resyncs.begin(_, "It was added to the publication.")
-    ),
+    followed,
     resyncs,
     state,
     log
   )
+
+  /** What was found, if the job was started to verify tables. */
+  @volatile var verified: Option[Seq[VerifiedTable]] = None
 
   def query: Option[StreamingQuery] = running.get
   def isStopping: Boolean = stopping
@@ -72,12 +89,26 @@ final class ReplicationJob(
       )
     try {
       retrying(resyncs.start())
+      if (!options.once) verifications.start()
       retrying(stream())
-      if (options.once) resyncs.await(() => stopping)
+      if (options.once) {
+        resyncs.await(() => stopping)
+        if (!stopping && resyncs.error.isEmpty) verify()
+      }
       resyncs.error.foreach(throw _)
-    } finally resyncs.stop()
+    } finally {
+      verifications.stop()
+      resyncs.stop()
+    }
     hasEverything = !stopping
     log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
+  }
+
+  /** Each verification lets the stream run once more, up to its snapshot. */
+  private def verify(): Unit = {
+    if (verifies.nonEmpty)
+      verified = Some(verifications.verify(verifies)(retrying(stream())))
+    verifications.answer()(retrying(stream()))
   }
 
   /** The slot comes first, so that no change is missed between the copies and the stream. */

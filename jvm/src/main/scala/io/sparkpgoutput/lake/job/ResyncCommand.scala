@@ -35,14 +35,18 @@ object ResyncCommand {
     val store = new StateTable(own, Targets.of(own, target, Option(format)))
     val (_, known) = store.read().getOrElse(throw LakeError.noJob(target))
     val names = known.map(_.table.source.name)
-    val wanted = tables.asScala.toSeq.map(table =>
-      names.find(isNamed(table, _)).getOrElse(
-        throw LakeError.unknownTable(table, names.map(_.toString))
-      ).toString
-    ).distinct
+    val wanted = named(tables.asScala.toSeq, names)
     store.request(wanted)
     wanted.asJava
   }
+
+  /** Finds tables by their names, which can lack the schema public. */
+  private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
+    tables.map(table =>
+      known.find(isNamed(table, _)).getOrElse(
+        throw LakeError.unknownTable(table, known.map(_.toString))
+      ).toString
+    ).distinct
 
   private def isNamed(table: String, name: TableName) =
     table == name.toString || table == name.name && name.namespace == "public"

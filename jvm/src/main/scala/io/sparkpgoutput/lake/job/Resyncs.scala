@@ -10,7 +10,13 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 
 import io.sparkpgoutput.lake.apply.{ApplyTable, RoutedTable, WaitingTable}
-import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
+import io.sparkpgoutput.lake.state.{
+  KeptState,
+  ResyncRequest,
+  TableState,
+  TableStatus,
+  VerifyRequest
+}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.protocol.Lsn
@@ -36,6 +42,8 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * @param failed
  *   takes the error of a table that ends the job
+ * @param verify
+ *   takes the requests to verify tables
  */
 final class Resyncs(
     session: SparkSession,
@@ -44,7 +52,8 @@ final class Resyncs(
     catalog: SourceCatalog,
     state: KeptState,
     log: JobLog,
-    failed: Throwable => Unit
+    failed: Throwable => Unit,
+    verify: Seq[VerifyRequest] => Unit
 ) {
   private val lock = new ReentrantLock(true)
   private val underWay = ConcurrentHashMap.newKeySet[Long]
@@ -108,7 +117,9 @@ final class Resyncs(
 
   /** Takes the requests of users. The caller has the lock. */
   def takeRequests(): Unit = {
-    val asked = state.requests()
+    val all = state.requests()
+    verify(all.collect { case request: VerifyRequest => request })
+    val asked = all.collect { case request: ResyncRequest => request }
     if (asked.nonEmpty) {
       val known = state.tables.filter(_.generation > 0).map(_.table)
       val published = catalog.again(known).map { case (source, table) =>

@@ -42,7 +42,7 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
   }
 
   /** Reads the requests that were not taken. It is cheap if nobody has written the state. */
-  def requests(): Seq[ResyncRequest] = synchronized {
+  def requests(): Seq[JobRequest] = synchronized {
     val version = store.version
     if (lastVersion.contains(version)) Nil
     else {

@@ -55,15 +55,27 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   /** Returns what changes with each write. */
   def version: String = target.version(Name)
 
-  /** Reads the requests that the job has not taken yet. */
-  def requests(): Seq[ResyncRequest] = target.read(session, Name)
-    .where(col("kind") === RequestKind).collect().toSeq
-    .map(row => ResyncRequest(row.getAs[Long]("oid"), row.getAs[String]("source")))
+  /** Reads the requests that the job has not taken yet. Those of later versions are left out. */
+  def requests(): Seq[JobRequest] = target.read(session, Name)
+    .where(col("kind") === RequestKind).collect().toSeq.flatMap { row =>
+      val (id, table) = (row.getAs[Long]("oid"), row.getAs[String]("source"))
+      row.getAs[String]("state") match {
+        case Resync => Some(ResyncRequest(id, table))
+        case Verify => Some(VerifyRequest(id, table))
+        case _      => None
+      }
+    }
 
-  /** Asks the job to copy tables again. */
-  def request(tables: Seq[String]): Unit = {
+  /**
+   * Asks something of the job for tables.
+   *
+   * @return
+   *   the id of the requests
+   */
+  def request(tables: Seq[String], what: String = Resync): Long = {
     val id = -1 - ThreadLocalRandom.current.nextLong(Long.MaxValue)
-    rows(tables.map(request(id, _))).writeTo(target.sqlName(Name)).append()
+    rows(tables.map(request(id, _, what))).writeTo(target.sqlName(Name)).append()
+    id
   }
 
   /**
@@ -128,14 +140,14 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     TableDefinition.toJson(state)
   )
 
-  private def request(id: Long, table: String): Row = Row(
+  private def request(id: Long, table: String, what: String): Row = Row(
     ResyncVersion,
     RequestKind,
     id,
     table,
     null,
     null,
-    Resync,
+    what,
     null,
     null,
     null,
@@ -179,8 +191,9 @@ object StateTable {
   final private val TableKind = "table"
   final private val RequestKind = "request"
 
-  /** The only request so far. */
-  final private val Resync = "resync"
+  /** The requests. */
+  final val Resync = "resync"
+  final val Verify = "verify"
 
   val schema: StructType = StructType(
     Seq(

@@ -25,6 +25,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
     session.table(sqlName(table))
   }
 
+  final def readVersion(session: SparkSession, table: String, version: String): DataFrame =
+    if (version.isEmpty) read(session, table).limit(0)
+    else {
+      refresh(table)
+      session.sql(s"SELECT * FROM ${sqlName(table)} VERSION AS OF $version")
+    }
+
   /** Lets the next query see what others committed. */
   protected def refresh(table: String): Unit
 

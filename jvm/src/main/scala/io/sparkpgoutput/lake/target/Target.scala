@@ -26,6 +26,9 @@ trait Target {
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame
 
+  /** Returns the rows of a table as they were when [[version]] gave a version. */
+  def readVersion(session: SparkSession, table: String, version: String): DataFrame
+
   def properties(table: String): Map[String, String]
 
   /**

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.source.slot
 
-import java.util.concurrent.TimeUnit.SECONDS
+import java.time.Duration
+import java.util.concurrent.TimeUnit.{NANOSECONDS, SECONDS}
 import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException}
 
 import scala.util.Try
@@ -21,46 +22,58 @@ object ServerWait extends Logging {
    *
    * @param what
    *   what the server does, such as `The server makes the slot 's'`
+   * @param atMost
+   *   how long to wait; None for ever
+   * @throws ServerStillWaits
+   *   if it takes longer. The statement is cancelled then.
    */
   def watched[T](
       address: ServerAddress,
       connection: ServerConnection,
-      what: String
+      what: String,
+      atMost: Option[Duration] = None
   )(run: => T): T = {
     val task = new FutureTask[T](() => run)
     val thread = new Thread(task, s"spark-pgoutput waits: $what")
     thread.setDaemon(true)
     thread.start()
+    val began = System.nanoTime()
+    def left = atMost.map(_.toNanos - (System.nanoTime() - began))
     try {
-      while (!isDone(task)) warn(address, connection.pid, what)
+      while (!isDone(task, left)) {
+        val blocking = reason(address, connection.pid, what)
+        if (left.exists(_ <= 0)) throw new ServerStillWaits(what, blocking)
+        blocking.foreach(blocking => logWarning(s"$what, but waits for the end of $blocking."))
+      }
       task.get()
     } catch {
-      case failed: ExecutionException        => throw failed.getCause
-      case interrupted: InterruptedException =>
+      case failed: ExecutionException                              => throw failed.getCause
+      case ended @ (_: InterruptedException | _: ServerStillWaits) =>
         // To close the connection is not enough: the server looks at it only after the wait.
         Try(connection.cancel())
         Try(task.get(SecondsToCancel, SECONDS))
-        throw interrupted
+        throw ended
     }
   }
 
-  private def isDone(task: FutureTask[_]): Boolean =
+  private def isDone(task: FutureTask[_], left: Option[Long]): Boolean =
     try {
-      task.get(SecondsBetweenWarnings, SECONDS)
+      val pause = SECONDS.toNanos(SecondsBetweenWarnings)
+      task.get(left.fold(pause)(math.min(_, pause)), NANOSECONDS)
       true
     } catch {
       case _: TimeoutException => false
     }
 
-  /** Logs what the server waits for. The statement goes on if this fails. */
-  private def warn(address: ServerAddress, pid: Int, what: String): Unit = Try {
+  /** Finds out what the server waits for. The statement goes on if this fails. */
+  private def reason(address: ServerAddress, pid: Int, what: String): Option[String] = Try {
     val watcher = Connections.open(address, ApplicationName)
-    try
-      waitsFor(watcher, pid).foreach { blocking =>
-        logWarning(s"$what, but waits for the end of $blocking.")
-      }
+    try waitsFor(watcher, pid)
     finally watcher.abort()
-  }.failed.foreach(error => logDebug(s"$what. The wait has no known reason", error))
+  }.recover { case error =>
+    logDebug(s"$what. The wait has no known reason", error)
+    None
+  }.get
 
   /** Names the transactions that a process waits for. */
   def waitsFor(connection: ServerConnection, pid: Int): Option[String] = {
@@ -81,3 +94,14 @@ object ServerWait extends Logging {
     Option.when(named.nonEmpty)(named.mkString(" and of "))
   }
 }
+
+/**
+ * The server has not ended a statement in time.
+ *
+ * @param forWhat
+ *   the transactions that it waits for
+ */
+final class ServerStillWaits(what: String, val forWhat: Option[String])
+    extends RuntimeException(
+      s"$what, but waits for the end of ${forWhat.getOrElse("open transactions")}."
+    )

@@ -42,6 +42,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   private val reports = new ReadReports(spark.sparkContext)
 
   private val pace = new BatchPace(options.idleInterval)
+  private val streamLimit = StreamLimit.of(options.address, options.slot)
   private val warnings = new SlotWarnings(text => logWarning(text))
 
   /** The LSN below which all is committed in Spark; 0 if that is not known. */
@@ -71,10 +72,13 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     start.check(begin)
     committed = Lsn.max(committed, begin)
     val last = reports.last
-    if (target.isEmpty && !pace.isDue(hadRows = last.end == begin && last.rows > 0)) from
+    val isDue = target.nonEmpty || pace.isDue(hadRows = last.end == begin && last.rows > 0)
+    if (streamLimit.isHeld || !isDue) from
     else {
       val now = askServer(begin)
-      val end = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
+      val most = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
+      // It can have been held since the server was asked.
+      val end = streamLimit.endOf(begin, most)
       pace.asked(isBehind = Lsn.isBelow(end, now.flushLsn) && end != begin)
       SlotOffset(end)
     }

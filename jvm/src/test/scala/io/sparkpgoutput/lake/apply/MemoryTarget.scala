@@ -45,6 +45,9 @@ final class MemoryTarget(spark: SparkSession) extends Target {
     marks.remove(table): Unit
   }
 
+  override def readVersion(session: SparkSession, table: String, version: String): DataFrame =
+    read(session, table)
+
   override def read(session: SparkSession, table: String): DataFrame =
     session.table(sqlName(table))
 

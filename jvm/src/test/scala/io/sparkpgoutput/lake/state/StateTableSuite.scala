@@ -93,6 +93,13 @@ class StateTableSuite extends SparkSessionTests {
     assert(state.requests() == asked.filterNot(_.id == taken))
   }
 
+  test("requests tell what is wanted, and those of later versions are left out") {
+    val state = store()
+    val id = state.request(Seq("public.orders"), StateTable.Verify)
+    state.request(Seq("public.orders"), "something of a later version")
+    assert(state.requests() == Seq(VerifyRequest(id, "public.orders")))
+  }
+
   test("a table that is copied while the stream runs has the second version") {
     val state = store()
     val (job, tables) = state.read().get

@@ -1,0 +1,274 @@
+package io.sparkpgoutput.lake.job
+
+import java.time.Duration
+import java.util.UUID
+import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue}
+
+import scala.annotation.tailrec
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+
+import io.sparkpgoutput.lake.copy.{CopyError, SlotSnapshot}
+import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, KeptState, TableState, VerifyRequest}
+import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.verify.{PinnedTable, TableDifference, TableVerifier, VerifiedTable}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.ServerStillWaits
+import io.sparkpgoutput.source.stream.StreamLimit
+
+/**
+ * Compares tables with those of the server, both as of one LSN, while the stream runs:
+ *
+ *   1. The stream is held, so that no micro-batch is planned.
+ *   1. A temporary slot gives a snapshot with an LSN. It is at or above the end of each micro-batch that
+ *      was planned before. If open transactions delay the snapshot, the stream goes on, and this begins
+ *      again later.
+ *   1. The stream goes on up to the LSN, so a micro-batch ends there.
+ *   1. The versions that the tables have in the target are noted, and the stream goes on.
+ *   1. The rows in the snapshot and the rows of the versions are compared.
+ *
+ * Nothing of this is kept. A request stays in the state until it is answered, so the next start of a job
+ * that was killed begins again.
+ */
+final class Verifications(
+    session: SparkSession,
+    options: ReplicateOptions,
+    target: Target,
+    state: KeptState,
+    resyncs: Resyncs,
+    followed: FollowedTables,
+    log: JobLog,
+    isStopped: () => Boolean
+) {
+  import Verifications._
+
+  private val limit = StreamLimit.of(options.address, options.slot)
+  private val verifier = new TableVerifier(
+    session,
+    options.address,
+    options.applicationName,
+    options.publications,
+    target
+  )
+  private val answers = new AnswerTable(session, target)
+  private val asked = new LinkedBlockingQueue[(Long, Seq[String])]
+  private val known = ConcurrentHashMap.newKeySet[Long]
+  private val tag = s"spark-pgoutput-verify-${UUID.randomUUID()}"
+
+  private val thread =
+    new Thread(
+      () => answerAll(asked.take()),
+      "spark-pgoutput verifies tables while the stream runs"
+    )
+  thread.setDaemon(true)
+
+  @volatile private var ended = false
+  private def isEnding = ended || isStopped()
+
+  /** Takes requests. Those that were taken before are left out. */
+  def take(requests: Seq[VerifyRequest]): Unit =
+    requests.groupMap(_.id)(_.table).foreach { case (id, tables) =>
+      if (known.add(id)) asked.add(id -> tables)
+    }
+
+  /** Answers requests while the stream runs. */
+  def start(): Unit = thread.start()
+
+  /** Ends what is under way. */
+  def stop(): Unit = {
+    ended = true
+    thread.interrupt()
+    session.sparkContext.cancelJobsWithTag(tag)
+    if (thread.isAlive) thread.join(MillisToStop)
+    limit.release()
+  }
+
+  private def answerAll(next: => (Long, Seq[String])): Unit =
+    try while (!isEnding) {
+        val (id, tables) = next
+        answer(id, tables)(())
+      }
+    catch { case _: InterruptedException => () }
+
+  /** Answers the requests that were taken. `stream` runs the stream up to what is there. */
+  def answer()(stream: => Unit): Unit =
+    Iterator.continually(asked.poll()).takeWhile(_ != null)
+      .foreach { case (id, tables) => answer(id, tables)(stream) }
+
+  private def answer(id: Long, tables: Seq[String])(stream: => Unit): Unit = {
+    val answer =
+      try {
+        val found =
+          verify(tables, text => answers.add(id, JobAnswer(JobAnswer.Waits, text)))(stream)
+        JobAnswer(JobAnswer.Done, VerifiedTable.toText(session, found))
+      } catch {
+        case NonFatal(problem) if !isEnding =>
+          log.warn(s"The tables cannot be verified. ${problem.getMessage}")
+          JobAnswer(JobAnswer.Failed, String.valueOf(problem.getMessage))
+      }
+    try {
+      answers.add(id, answer)
+      state.take(id)
+      state.save()
+    } catch {
+      case NonFatal(problem) => log.warn(s"The answer is not written. ${problem.getMessage}")
+    }
+  }
+
+  /**
+   * Compares tables.
+   *
+   * @param tables
+   *   their names at the server
+   * @param tell
+   *   takes what delays it
+   * @param stream
+   *   runs the stream up to what is there; does nothing if it runs already
+   */
+  def verify(tables: Seq[String], tell: String => Unit = _ => ())(
+      stream: => Unit
+  ): Seq[VerifiedTable] = {
+    session.sparkContext.addJobTag(tag)
+    try rounds(tables, Nil, MostRounds, tell)(() => stream).sortBy(_.table)
+    finally session.sparkContext.removeJobTag(tag)
+  }
+
+  /** Tables that could not be compared for a reason that passes have another snapshot. */
+  @tailrec
+  private def rounds(
+      tables: Seq[String],
+      done: Seq[VerifiedTable],
+      left: Int,
+      tell: String => Unit
+  )(stream: () => Unit): Seq[VerifiedTable] = {
+    val found = round(tables, tell)(stream)
+    val (again, ended) = found.partition(_.canPass)
+    if (again.isEmpty || left == 1) done ++ found.map(_.table)
+    else {
+      Thread.sleep(MillisBetweenRounds)
+      rounds(again.map(_.table.table), done ++ ended.map(_.table), left - 1, tell)(stream)
+    }
+  }
+
+  private def round(tables: Seq[String], tell: String => Unit)(
+      stream: () => Unit
+  ): Seq[Attempt] =
+    try Using.resource(snapshot(tell, Pauses)) { snapshot =>
+        stream()
+        val pinned = pin(snapshot.lsn, tables)
+        limit.release()
+        log.tell(s"Verifying ${tables.length} tables as of ${Lsn.format(snapshot.lsn)}.")
+        pinned.map(_.fold(identity, compare(_, snapshot)))
+      }
+    finally limit.release()
+
+  /** Makes the snapshot, and lets the stream go on up to its LSN. */
+  @tailrec
+  private def snapshot(tell: String => Unit, pauses: Seq[Duration]): SlotSnapshot = {
+    limit.hold()
+    val made =
+      try {
+        val made = SlotSnapshot.make(
+          options.address,
+          options.applicationName,
+          "The server makes a snapshot to verify tables",
+          MostHold
+        )
+        // What the catalog says of the tables matters even if nothing changes in them.
+        followed.expire()
+        limit.endAt(made.lsn)
+        Right(made)
+      } catch { case waits: ServerStillWaits => Left(waits) }
+    made match {
+      case Right(snapshot) => snapshot
+      case Left(waits) =>
+        limit.release()
+        val pause = pauses.head
+        val text =
+          s"${waits.getMessage} The stream goes on, and the verification is tried again in " +
+            s"${pause.toSeconds} s."
+        log.warn(text)
+        tell(text)
+        Thread.sleep(pause.toMillis)
+        snapshot(tell, if (pauses.length > 1) pauses.tail else pauses)
+    }
+  }
+
+  /** Waits until the stream has reached the LSN, and notes the versions of the tables. */
+  @tailrec
+  private def pin(lsn: Long, tables: Seq[String]): Seq[Either[Attempt, PinnedTable]] = {
+    if (isEnding) throw new InterruptedException
+    val pinned = resyncs.exclusively {
+      val end = state.job.end
+      if (end.exists(Lsn.isBelow(lsn, _))) throw CopyError.interrupted(
+        state.tables.head.table.source.name,
+        "its snapshot is older than the stream, because the server is a standby."
+      )
+      Option.when(end.contains(lsn))(tables.map(pin(_, lsn)))
+    }
+    pinned match {
+      case Some(found) => found
+      case None =>
+        Thread.sleep(MillisBetweenLooks)
+        pin(lsn, tables)
+    }
+  }
+
+  private def pin(name: String, lsn: Long): Either[Attempt, PinnedTable] = {
+    def skipped(target: String, reason: String, canPass: Boolean) =
+      Left(Attempt(VerifiedTable(name, target, lsn, Left(reason)), canPass))
+    state.tables.find(_.table.source.name.toString == name) match {
+      case None => skipped(name, "The job has no such table any more.", canPass = false)
+      case Some(table) if !table.isLive =>
+        val reason = table.status.why.fold("")(why => s" $why")
+        skipped(table.target, s"The table is ${table.status.name}.$reason", table.isWaiting)
+      case Some(table) if table.table.isHistory =>
+        skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
+      case Some(table) if table.mark.exists(Lsn.isBelow(lsn, _)) =>
+        skipped(table.target, "The table was copied at a later LSN.", canPass = true)
+      case Some(table) => Right(PinnedTable(table, target.version(table.target)))
+    }
+  }
+
+  private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): Attempt = {
+    def attempt(found: Either[String, TableDifference]) =
+      VerifiedTable(name(pinned.state), pinned.state.target, snapshot.lsn, found)
+    try {
+      val found = verifier.compare(pinned, snapshot)
+      val table = attempt(Right(found))
+      log.tell(f"The table ${table.table} is ${table.result}: ${found.serverRows}%,d rows.")
+      Attempt(table, canPass = false)
+    } catch {
+      case NonFatal(problem) if !isEnding =>
+        log.warn(s"The table ${name(pinned.state)} is not verified. ${problem.getMessage}")
+        val canPass =
+          TransientError.unapply(problem).nonEmpty || SchemaChange.unapply(problem).nonEmpty
+        Attempt(attempt(Left(String.valueOf(problem.getMessage))), canPass)
+    }
+  }
+
+  private def name(table: TableState) = table.table.source.name.toString
+}
+
+private object Verifications {
+
+  /** How long no micro-batch is planned, at the most. */
+  private val MostHold = Duration.ofSeconds(30)
+
+  /** How long the stream goes on before it is held again. */
+  private val Pauses = Seq(30, 60, 120, 300, 600).map(seconds => Duration.ofSeconds(seconds.toLong))
+  final private val MostRounds = 3
+  final private val MillisBetweenRounds = 2000L
+  final private val MillisBetweenLooks = 50L
+  final private val MillisToStop = 30000L
+
+  /**
+   * What was found out about a table in one snapshot.
+   *
+   * @param canPass
+   *   whether another snapshot can have another result
+   */
+  final case class Attempt(table: VerifiedTable, canPass: Boolean)
+}

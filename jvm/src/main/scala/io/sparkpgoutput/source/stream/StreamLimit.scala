@@ -1,0 +1,53 @@
+package io.sparkpgoutput.source.stream
+
+import java.util.concurrent.ConcurrentHashMap
+
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerAddress
+
+/**
+ * Says up to where the stream of a slot may plan batches. Who runs the stream sets it, in the same driver.
+ * Spark plans batches in a thread of its own.
+ */
+final class StreamLimit {
+  private var isOpen = true
+
+  /** No batch may end above it; None lets no batch be planned. */
+  private var limit = Option.empty[Long]
+
+  /** Lets no batch be planned from now on. A batch that was planned before runs to its end. */
+  def hold(): Unit = set(open = false, None)
+
+  /** Lets batches be planned up to an LSN, so that one of them ends there. */
+  def endAt(lsn: Long): Unit = set(open = false, Some(lsn))
+
+  /** Lets the stream go on. */
+  def release(): Unit = set(open = true, None)
+
+  private def set(open: Boolean, lsn: Option[Long]): Unit = synchronized {
+    isOpen = open
+    limit = lsn
+  }
+
+  /**
+   * Returns where the next batch ends.
+   *
+   * @param begin
+   *   the start of the batch
+   * @param end
+   *   where it would end. What is called after this has seen [[hold]] comes after the question for it.
+   */
+  private[stream] def endOf(begin: Long, end: Long): Long = synchronized {
+    if (isOpen) end else limit.fold(begin)(limit => Lsn.max(begin, Lsn.min(end, limit)))
+  }
+
+  private[stream] def isHeld: Boolean = synchronized(!isOpen && limit.isEmpty)
+}
+
+object StreamLimit {
+  private val limits = new ConcurrentHashMap[(String, String), StreamLimit]
+
+  /** The limit of the streams of a slot. A slot can only be read by one stream at a time. */
+  def of(address: ServerAddress, slot: String): StreamLimit =
+    limits.computeIfAbsent((address.url, slot), _ => new StreamLimit)
+}

@@ -1,0 +1,29 @@
+package io.sparkpgoutput.lake.state
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.apply.MemoryTarget
+
+class AnswerTableSuite extends SparkSessionTests {
+
+  test("answers are read in order, and those of yesterday go") {
+    val target = new MemoryTarget(spark)
+    val table = new AnswerTable(spark, target)
+    assert(table.version == "" && table.of(-7).isEmpty)
+    val answers = Seq(
+      JobAnswer(JobAnswer.Waits, "A transaction is open."),
+      JobAnswer(JobAnswer.Done, "{}\n{}")
+    )
+    answers.foreach { answer =>
+      table.add(-7, answer)
+      Thread.sleep(2)
+    }
+    val failed = JobAnswer(JobAnswer.Failed, "No slot is free.")
+    table.add(-8, failed)
+    assert(table.of(-7) == answers && table.of(-8) == Seq(failed))
+    val name = target.sqlName(AnswerTable.Name)
+    spark.sql(s"INSERT INTO $name VALUES (-9, 'done', '', now() - INTERVAL 25 HOURS)")
+    assert(table.of(-9).nonEmpty)
+    table.add(-8, failed)
+    assert(table.of(-9).isEmpty && table.of(-7) == answers)
+  }
+}

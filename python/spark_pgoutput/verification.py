@@ -1,0 +1,130 @@
+"""The tables of a job compared with those of the server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_pgoutput.registration import is_connect, register
+from spark_pgoutput.replication import Replication, java_options
+
+_COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
+_POLL_SECONDS = 1.0
+
+
+def verify(
+    spark: SparkSession,
+    *,
+    target: str,
+    tables: Sequence[str] = (),
+    format: str | None = None,
+    once: bool = False,
+    timeout: float | None = None,
+    tell: Callable[[str], object] | None = None,
+    **options: object,
+) -> DataFrame:
+    """Compare the tables of a job with those of the server, both as of one LSN.
+
+    The job that runs does it, here or in another process, and its stream goes on. With
+    ``once=True``, no job may run: this call applies everything up to now, as `replicate` with
+    ``once=True`` does, and compares the tables then.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A Classic session with the JARs and the catalog of the format.
+    target : str
+        The target of the job: a namespace of a catalog, or a folder of Delta tables.
+    tables : sequence of str, optional
+        The names of tables at the server, such as ``"public.orders"``; by default, all tables.
+    format : str, optional
+        ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
+    once : bool
+        Run the job up to now, in place of asking one that runs.
+    timeout : float, optional
+        How many seconds to wait for the job that runs; by default, for ever.
+    tell : callable, optional
+        Takes a text for each thing that happens meanwhile.
+    **options
+        With ``once=True``, the other arguments of `replicate`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each table: `table` and `target`, its names; `result`: ``equal``, ``different``
+        or ``skipped``, with the `reason`; `lsn`: both sides have the transactions with lower commit
+        LSNs; `server_rows` and `target_rows`; how many rows are `only_at_server`, `only_in_target`
+        or `different`; and the first 20 `keys` of such rows, each with its `kind`.
+
+    Raises
+    ------
+    RuntimeError
+        If the session is one of Spark Connect.
+    TimeoutError
+        If no job has answered in time. The job answers at its next start.
+    IllegalArgumentException
+        If the target has no job, the job does not know a table, or it cannot verify tables.
+    """
+    if is_connect(spark):
+        raise RuntimeError(
+            "verify() needs a Classic session. Run the command spark-pgoutput verify."
+        )
+    register(spark)
+    jvm: Any = spark._jvm
+    command = getattr(jvm, _COMMAND)
+    wanted = jvm.java.util.ArrayList()
+    for table in tables:
+        wanted.add(table)
+    say = tell or (lambda text: None)
+    if once:
+        given = java_options(spark, {**options, "target": target, "format": format, "once": True})
+        with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
+            return _verified(job, say)
+    if options:
+        raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
+    return _answer(spark, command.ask(spark._jsparkSession, target, format, wanted), timeout, say)
+
+
+@contextmanager
+def _running(job: Replication) -> Iterator[Replication]:
+    try:
+        yield job
+    finally:
+        job.stop()
+
+
+def _verified(job: Replication, say: Callable[[str], object]) -> DataFrame:
+    ended = False
+    while not ended:
+        ended = job.awaitTermination(_POLL_SECONDS)
+        for line in job.report():
+            say(line)
+    found = job.verified()
+    if found is None:
+        raise RuntimeError("The job was stopped before it had verified the tables.")
+    return found
+
+
+def _answer(
+    spark: SparkSession,
+    asked: Any,  # noqa: ANN401
+    timeout: float | None,
+    say: Callable[[str], object],
+) -> DataFrame:
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        for text in asked.poll():
+            say(text)
+        found = asked.result()
+        if found is not None:
+            return DataFrame(found, spark)
+        if end is not None and time.monotonic() >= end:
+            raise TimeoutError(
+                f"No job has answered in {timeout:g} s. The job that writes the target answers "
+                "while its stream runs, or at its next start. If no job is to run, use once=True."
+            )
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,40 @@
+"""The process of `spark-pgoutput verify`, which spark-submit starts."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from pyspark.errors import PySparkException
+
+from spark_pgoutput import verify_report
+from spark_pgoutput.cli import parse
+from spark_pgoutput.replicate_command import job_options
+from spark_pgoutput.submitted import failed, session
+from spark_pgoutput.verification import verify
+
+
+def main() -> int:
+    """Verify the tables, and return 0, 3 if a table was skipped, 4 if one differs, or 1."""
+    arguments = parse(sys.argv[1:])
+    options = job_options(arguments) if arguments.once else {}
+    given = {**options, "target": arguments.target, "format": arguments.format}
+    spark = session("spark-pgoutput verify", arguments.target)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # ends the job in order
+    try:
+        found = verify(
+            spark,
+            tables=arguments.table,
+            timeout=arguments.timeout,
+            tell=lambda text: print(text, file=sys.stderr, flush=True),
+            **given,
+        ).collect()
+    except (PySparkException, RuntimeError, TypeError, TimeoutError) as error:
+        return failed("verify", error)
+    shown = verify_report.as_json if arguments.json else verify_report.as_text
+    print(shown(found))
+    return verify_report.exit_code(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""Tables of a lake that are compared with those of a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import spark_pgoutput
+from spark_pgoutput import cli, verify_report
+from support import lake, lake_history
+from support.lake_history import History
+from support.lake_job import LakeJob
+from support.lake_points import kill
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+pytestmark = lake.needs_lake
+
+TARGETS = ["delta", "iceberg"]
+TEMPORARY_SLOT = "SELECT 1 FROM pg_replication_slots WHERE temporary"
+COUNTS = ("only_at_server", "only_in_target", "different")
+
+# What somebody else does to the tables of the target: an update, a delete and an insert each.
+BEHIND_THE_BACK = [
+    "UPDATE {orders} SET status = 'changed' WHERE id = 7",
+    "DELETE FROM {orders} WHERE id = 8",
+    "INSERT INTO {orders} (id, status) VALUES (8000, 'added')",
+    "DELETE FROM {readings} WHERE x = 3 AND y = 'y1' AND isnan(f)",
+    "INSERT INTO {readings} VALUES (3000, 'added', -0.0, NULL), (3000, 'added', 0.0, NULL)",
+]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(lake_history.SETUP)
+        yield server
+
+
+def verified(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
+    """Run the job up to now, and return what it finds out about its tables."""
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    found = spark_pgoutput.verify(
+        spark,
+        **{**job.options, "once": True, "tell": print, **options},  # type: ignore[arg-type]
+    )
+    return {row.target: row for row in found.collect()}
+
+
+def change(spark: SparkSession, job: LakeJob, statement: str) -> None:
+    """Change a table of the target."""
+    tables = {name: job.sql_name().format(name) for name in lake_history.TABLES.values()}
+    spark.sql(statement.format(**tables))
+
+
+def assert_equal(found: dict[str, Row], server: Server) -> None:
+    """Check that nothing differs, and that all rows were compared."""
+    assert found.keys() == set(lake_history.TABLES.values())
+    for row in found.values():
+        name = row.table.removeprefix("public.")
+        rows = int(server.value(f'SELECT count(*) FROM "{name}"'))
+        assert (row.result, row.reason, row["keys"]) == ("equal", None, []), row
+        assert (row.server_rows, row.target_rows) == (rows, rows)
+        assert [row[count] for count in COUNTS] == [0, 0, 0]
+
+
+def shown(row: Row) -> list[tuple[str, object]]:
+    return [(key.kind, json.loads(key.key)) for key in row["keys"]]
+
+
+def test_rows_that_differ_are_named(tmp_path: Path, spark: SparkSession) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE keyed (id int PRIMARY KEY, v text, f float8);"
+            "INSERT INTO keyed VALUES (1, 'a', 'NaN'), (2, 'b', '-0'), (3, NULL, NULL);"
+            "CREATE TABLE plain (v text); INSERT INTO plain VALUES ('a'), ('a'), (NULL);"
+            "CREATE PUBLICATION p FOR TABLE keyed, plain"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="p")
+        with job.session(spark) as replicate:
+            replicate(once=True)
+        keyed, plain = (job.sql_name().format(name) for name in ("keyed", "plain"))
+        server.execute("INSERT INTO keyed VALUES (4, 'd', 1)")
+        spark.sql(f"INSERT OVERWRITE {keyed} VALUES (1, 'x', 'NaN'), (2, 'b', '0'), (5, 'e', '2')")
+        spark.sql(f"INSERT INTO {plain} VALUES ('b')")
+        found = verified(spark, job)
+    assert [found["keyed"][count] for count in COUNTS] == [1, 1, 1]
+    assert shown(found["keyed"]) == [
+        ("different", {"id": 1}),
+        ("only at the server", {"id": 3}),
+        ("only in the target", {"id": 5}),
+    ]
+    assert (found["keyed"].server_rows, found["keyed"].target_rows) == (4, 4)
+    assert (found["plain"].server_rows, found["plain"].target_rows) == (3, 4)
+    assert shown(found["plain"]) == [("only in the target", {"v": "b"})]
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_somebody_else_has_written_are_named(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        replicate(once=True)
+    History(server, seed=3).run(20)
+    server.execute(
+        "INSERT INTO orders (id) VALUES (7), (8) ON CONFLICT DO NOTHING;"
+        "DELETE FROM readings WHERE x = 3;"
+        "INSERT INTO readings VALUES (3, 'y1', 'NaN', NULL), (3, 'y1', 'NaN', NULL),"
+        "(3, 'y', 1, NULL)"
+    )
+    assert_equal(verified(spark, job), server)
+    for statement in BEHIND_THE_BACK:
+        change(spark, job, statement)
+    found = verified(spark, job, tables=["orders", "public.readings"])
+    orders, readings = found["orders"], found["readings"]
+    assert (orders.result, [orders[count] for count in COUNTS]) == ("different", [1, 1, 1])
+    assert shown(orders) == [
+        ("different", {"id": 7}),
+        ("only at the server", {"id": 8}),
+        ("only in the target", {"id": 8000}),
+    ]
+    # Without a key, rows are counted. -0 is 0.
+    assert [readings[count] for count in COUNTS] == [2, 2, 0]
+    assert shown(readings) == [
+        ("only at the server", {"x": 3, "y": "y1", "f": "NaN", "note": None}),
+        ("only in the target", {"x": 3000, "y": "added", "f": 0.0, "note": None}),
+    ]
+    assert orders.server_rows == int(server.value("SELECT count(*) FROM orders"))
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_running_job_verifies_while_writers_run(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_until(lambda: process.query, TIMEOUT)
+        with History(server, seed=4).running():
+            for _ in range(4):
+                found = asked(spark, job)
+                assert found.keys() == set(lake_history.TABLES.values())
+                assert {row.result for row in found.values()} == {"equal"}, found
+        for statement in BEHIND_THE_BACK[:3]:
+            change(spark, job, statement)
+        found = asked(spark, job, tables=["orders", "readings"])
+        assert found["readings"].result == "equal"
+        assert found["orders"].result == "different"
+        assert sum(found["orders"][count] for count in COUNTS) == 3
+        assert process.exception() is None
+        print("\n".join(process.report()))
+
+
+@pytest.mark.lake
+def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    texts: list[str] = []
+    with job.session(spark) as replicate, server.connect() as blocking:
+        process = replicate()
+        wait_until(lambda: process.query, TIMEOUT)
+        blocking.execute("BEGIN")
+        blocking.execute("SELECT txid_current()")
+        pid = blocking.execute("SELECT pg_backend_pid()").fetchone()
+
+        def tell(text: str) -> None:
+            texts.append(text)
+            if len(texts) == 1:
+                server.execute("INSERT INTO orders (id) VALUES (9000)")
+                orders = spark.read.table(job.sql_name().format("orders"))
+                wait_until(lambda: orders.where("id = 9000").count() == 1, TIMEOUT)
+                blocking.execute("ROLLBACK")
+
+        found = asked(spark, job, tell=tell)
+    assert len(texts) == 1
+    assert pid
+    assert f"processes: {pid[0]} (see pg_stat_activity)" in texts[0]
+    assert_equal(found, server)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_killed_job_answers_after_its_next_start(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    history = History(server, seed=5)
+    assert job.run_once() == 0
+    with history.running(), job.running() as process:
+        job.wait_until_connected(process)
+        with ThreadPoolExecutor(1) as pool, server.connect() as blocking:
+            blocking.execute("BEGIN")
+            blocking.execute("SELECT txid_current()")
+            answer = pool.submit(asked, spark, job, timeout=2 * TIMEOUT)
+            wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
+            blocking.execute("ROLLBACK")
+            kill(process)
+            wait_until(lambda: not server.execute(TEMPORARY_SLOT), TIMEOUT)
+            history.run(5)
+            assert job.run_once() == 0
+            found = answer.result()
+    assert {row.result for row in found.values()} == {"equal"}, found
+    state = spark.table(job.sql_name().format("_spark_pgoutput"))
+    assert state.where("kind = 'request'").count() == 0
+    assert spark.table(job.sql_name().format("_spark_pgoutput_answers")).count() == 1
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_that_only_one_side_has_are_not_compared(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    assert_equal(verified(spark, job), server)
+    change(spark, job, "ALTER TABLE {orders} ADD COLUMNS (mine string)")
+    change(spark, job, "UPDATE {orders} SET mine = 'm'")
+    # Iceberg's versions have the columns of before, for no row changes.
+    server.execute("ALTER TABLE orders DROP flag")
+    server.execute("ALTER TABLE orders RENAME status TO state")
+    server.execute("ALTER TABLE seats ADD fresh int")
+    server.execute("ALTER TABLE events ALTER x TYPE bigint")
+    assert_equal(verified(spark, job), server)
+    server.execute("UPDATE orders SET state = 'x' WHERE id < 5; UPDATE seats SET fresh = 7")
+    server.execute("INSERT INTO events VALUES (3000000000, 'y')")
+    assert_equal(verified(spark, job), server)
+
+
+@pytest.mark.lake
+def test_tables_that_are_not_live_are_skipped(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        replicate(once=True)
+        server.execute("DROP TABLE seats; INSERT INTO events VALUES (1, 'y')")
+        replicate(once=True, onTableError="skip")
+    found = verified(spark, job, onTableError="skip")
+    assert found["seats"].result == "skipped"
+    assert found["seats"].reason.startswith("The table is stopped. ")
+    assert found["seats"].server_rows is None
+    assert found["events"].result == "equal"
+    assert verify_report.exit_code(list(found.values())) == 3
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
+def test_command_tells_what_differs(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    assert job.run_once() == 0
+    with job.running("--once", "--json", command="verify") as process:
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, output
+    found = json.loads(output)["tables"]
+    assert {row["result"] for row in found} == {"equal"}
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    change(spark, job, BEHIND_THE_BACK[0])
+    with job.running("--once", command="verify") as process:
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 4, output
+    assert '  different: {"id":7}' in output.splitlines()
+
+
+def asked(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
+    """Ask the job that runs to verify its tables."""
+    for name, value in job.catalog.items():
+        spark.conf.set(name, value)
+    given: dict[str, object] = {"tell": print, "timeout": 2 * TIMEOUT, **options}
+    found = spark_pgoutput.verify(spark, target=job.target, **given)  # type: ignore[arg-type]
+    return {row.target: row for row in found.collect()}
+
+
+def table(**values: object) -> Row:
+    found: dict[str, object] = {
+        "table": "public.orders",
+        "result": "equal",
+        "reason": None,
+        "lsn": "FFFF/FFFFFFFF",
+        "server_rows": 1_234_567_890,
+        "target_rows": 1_234_567_890,
+        "only_at_server": 0,
+        "only_in_target": 0,
+        "different": 0,
+        "keys": [],
+    }
+    return Row(**{**found, **values})
+
+
+def test_report_fits_into_80_columns() -> None:
+    keys = [Row(kind="different", key='{"id":7}')]
+    none = dict.fromkeys(["server_rows", "target_rows", *COUNTS, "keys"])
+    tables = [
+        table(),
+        table(table="a_schema.a_table_with_a_long_name", result="different", keys=keys),
+        table(table="public.gone", result="skipped", reason="The table is stopped. " * 9, **none),
+    ]
+    text = verify_report.as_text(tables)
+    assert max(map(len, text.splitlines())) <= 80, text
+    for part in ("1234567890", '  different: {"id":7}', "below FFFF/FFFFFFFF", "skipped"):
+        assert part in text
+    assert json.loads(verify_report.as_json(tables))["tables"][1]["keys"] == [
+        {"kind": "different", "key": '{"id":7}'}
+    ]
+    assert [verify_report.exit_code(tables[:count]) for count in (1, 2, 3)] == [0, 4, 4]
+    assert verify_report.exit_code([tables[0], tables[2]]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--once"], "--once needs --url"),
+        (["--url", "jdbc:postgresql:shop"], "--url goes with --once"),
+    ],
+)
+def test_arguments_of_a_job_go_with_once(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse(["verify", "--target", "/data/lake", *arguments])
+    assert problem in capsys.readouterr().err
