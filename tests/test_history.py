@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
+from spark_pgoutput import cli, replicate_command, replication
 from support import lake, lake_history, lake_resync
+from support.documentation import DOCS, blocks, statements
 from support.history_judge import assert_histories, history, played
 from support.lake_history import History
 from support.lake_job import LakeJob
@@ -18,6 +21,7 @@ from support.lake_judge import columns_of, server_rows
 from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
 from support.servers import Server
+from support.slot_stream import numbers
 
 pytestmark = lake.needs_lake
 
@@ -30,63 +34,78 @@ def server() -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.parametrize("target", ["delta", pytest.param("iceberg", marks=pytest.mark.lake)])
 def test_a_history_has_all_changes_and_leads_to_the_table(
-    server: Server, tmp_path: Path, spark: SparkSession
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     server.execute(
         """
         CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
         ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
-        CREATE TABLE log (x int);
         CREATE TABLE plain (id int PRIMARY KEY);
         INSERT INTO orders VALUES (1, 'a', repeat('n', 3000)), (2, 'b', NULL);
-        INSERT INTO log VALUES (1), (1);
-        CREATE PUBLICATION shop FOR TABLE orders, log, plain;
+        CREATE PUBLICATION shop FOR TABLE orders, plain;
         """
     )
-    job = LakeJob(tmp_path, server, "delta", mode="history")
-    modes = {"*": "history", "public.plain": "mirror"}
+    job = LakeJob(tmp_path, server, target)
+    modes = {"orders": "history"}
     with job.session(spark) as replicate:
         replicate(once=True, mode=modes)
-        server.execute(
-            "UPDATE orders SET v = 'c' WHERE id = 1; UPDATE orders SET id = 3 WHERE id = 2"
-        )
-        server.execute("DELETE FROM orders WHERE id = 3; INSERT INTO log VALUES (1), (2)")
-        server.execute(
-            "INSERT INTO orders VALUES (4, 'd', 'x'); TRUNCATE log; INSERT INTO log VALUES (5)"
-        )
+        server.execute("UPDATE orders SET v = 'c' WHERE id = 1")
+        server.execute("UPDATE orders SET id = 3 WHERE id = 2; DELETE FROM orders WHERE id = 3")
+        server.execute("TRUNCATE orders, plain; INSERT INTO orders VALUES (4, 'd', 'x')")
+        server.execute("SELECT pg_copy_logical_replication_slot('lake', 'kept')")
+        replicate(once=True, mode=modes)
+        forget_last_commit(job)
         done = replicate(once=True, mode=modes)
         assert {row.table: row["mode"] for row in done.status().collect()} == {
-            "public.log": "history",
             "public.orders": "history",
             "public.plain": "mirror",
         }
         with pytest.raises(PySparkException, match=r"set mode\.public\.plain=mirror"):
             replicate(once=True, mode="history")
-    found = assert_histories(spark, job, {"orders": "orders", "log": "log"})
-    assert [shown(row) for row in found["orders"]] == [
+    found = assert_histories(spark, job, {"orders": "orders"})["orders"]
+    assert [shown(row) for row in found] == [
         ("snapshot", 1, "a", "nnn", []),
         ("snapshot", 2, "b", None, []),
         ("update_postimage", 1, "c", None, ["note"]),
         ("update_preimage", 2, None, None, ["v", "note"]),
         ("update_postimage", 3, "b", None, []),
         ("delete", 3, None, None, ["v", "note"]),
+        ("truncate", None, None, None, []),
         ("insert", 4, "d", "x", []),
     ]
-    kinds = [(row["_change_type"], row.x) for row in found["log"]]
-    assert kinds == [
-        *[("snapshot", 1)] * 2,
-        *[("insert", 1), ("insert", 2), ("truncate", None), ("insert", 5)],
-    ]
-    assert all(row["_keys"] == ["id"] for row in found["orders"])
-    times = [row["_commit_timestamp"] for row in found["orders"]]
+    assert all(row["_keys"] == ["id"] for row in found)
+    times = [row["_commit_timestamp"] for row in found]
     assert times == sorted(times)
-    assert [row["_xid"] is None for row in found["log"]] == [True] * 2 + [False] * 4
+    assert [row["_xid"] is None for row in found] == [True] * 2 + [False] * 6
+
+
+def forget_last_commit(job: LakeJob) -> None:
+    """Make Spark run the last micro-batch again, as after a kill at its end."""
+    commits = job.checkpoint / "commits"
+    last = max(numbers(commits))
+    for name in (str(last), f".{last}.crc"):
+        (commits / name).unlink()
+    job.server.execute("SELECT pg_drop_replication_slot('lake')")
+    job.server.execute("SELECT pg_copy_logical_replication_slot('kept', 'lake')")
 
 
 def shown(row: Row) -> tuple[object, ...]:
     note = row.note and row.note[:3]
     return (row["_change_type"], row.id, row.v, note, row["_missing"])
+
+
+def test_modes_of_the_command() -> None:
+    names = ("url", "slot", "publication", "target", "checkpoint")
+    required = ["replicate", *(f"--{name}=x" for name in names)]
+    given = ["--mode", "history", "--mode", "public.orders=mirror"]
+    options = replicate_command.job_options(cli.parse([*required, *given]))
+    assert options["mode"] == {"*": "history", "public.orders": "mirror"}
+    assert replication._flat({"mode": options["mode"]}) == {
+        "mode": "history",
+        "mode.public.orders": "mirror",
+    }
 
 
 @pytest.mark.lake
@@ -103,6 +122,24 @@ def test_job_is_killed_between_two_steps(
                 kill_at(process, job, point)
         assert job.run_once() == 0
         assert_histories(spark, job)
+    assert_versions(spark, job)
+
+
+def assert_versions(spark: SparkSession, job: LakeJob) -> None:
+    """Run the query of the documentation, and compare the versions that are valid now."""
+    (query,) = [b for b in blocks(DOCS / "history.md") if "VIEW orders_versions" in b.text]
+    spark.table(job.sql_name().format("orders")).createOrReplaceTempView("orders_history")
+    for statement in statements(query.text):
+        spark.sql(statement)
+    now = spark.table("orders_versions").where("valid_to IS NULL").collect()
+    spark.catalog.dropTempView("orders_versions")
+    spark.catalog.dropTempView("orders_history")
+    there = {row[0]: row[1:] for row in job.server.execute("SELECT id, status, note FROM orders")}
+    assert sorted(row.id for row in now) == sorted(there)
+    for row in now:
+        note = there[row.id][1] if row.note_is_unknown else row.note
+        assert (row.status, note) == there[row.id], row
+    assert sum(not row.note_is_unknown for row in now) > len(now) / 2
 
 
 @pytest.mark.lake
@@ -199,18 +236,19 @@ def test_a_column_with_a_name_of_a_history_needs_another_prefix(
         assert error.value.getCondition() == "PGOUTPUT_TARGET_NAME"
         replicate(once=True, historyPrefix="cdc_")
         server.execute("INSERT INTO t VALUES (2, 3)")
-        replicate(once=True)  # which keeps its prefix
+        shutil.rmtree(job.tables / "_spark_pgoutput")
+        replicate(once=True)  # which keeps its prefix, also if the state is lost
         rows = spark.sql(f"SELECT * FROM {job.sql_name().format('t')} ORDER BY id").collect()
         assert [(row["_XID"], row.cdc_change_type) for row in rows] == [
             (2, "snapshot"),
             (3, "insert"),
         ]
-        with pytest.raises(PySparkException, match=r"mode\.T names no table") as error:
+        with pytest.raises(PySparkException, match=r"mode\.x names no table") as error:
             replicate(
                 checkpoint=str(tmp_path / "new"),
                 slot="other",
                 target=f"{tmp_path}/other",
-                mode={"T": "history"},
+                mode={"x": "history"},
             )
         assert error.value.getCondition() == "PGOUTPUT_REPLICATE_OPTION"
     assert [row["mode"] for row in spark_pgoutput.applied(spark, job.target).collect()] == [

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.job
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.pgoutput.{ClonedSession, NullableSchema}
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.apply.{
@@ -75,9 +75,10 @@ final class TableResync(
     else if (!TargetMarks.isOf(state.job, table, target.properties(table.target)))
       throw LakeError.foreignTable(target.sqlName(table.target))
     else if (table.table.isHistory) {
-      val columns = target.read(session, table.target).schema
+      val has = NullableSchema.of(target.read(session, table.target).schema)
       val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
-      target.alter(table.target, TableEvolution.keep(columns, wanted, table.generation))
+      val changes = TableEvolution.keep(has, NullableSchema.of(wanted), table.generation)
+      target.alter(table.target, changes)
     }
 
   /** Applies the changes that wait, as far as they are not in the table. */

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.state
 
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.types.{LongType, StringType}
 
@@ -12,11 +13,18 @@ class StateTableSuite extends SparkSessionTests {
   private lazy val target = new MemoryTarget(spark)
   private lazy val name = target.sqlName(StateTable.Name)
 
-  /** The rows that version 1 wrote, which every later version must read. */
-  private lazy val kept =
-    spark.read.schema(StateTable.schema).json("tests/data/lake-state/1.jsonl").cache()
+  /** The rows that a version wrote, which every later version must read. */
+  private def written(version: Int) =
+    spark.read.schema(StateTable.schema).json(s"tests/data/lake-state/$version.jsonl")
+  private lazy val kept = written(1).cache()
 
-  private def store(change: (String, org.apache.spark.sql.Column)*): StateTable = {
+  private def store(change: (String, org.apache.spark.sql.Column)*): StateTable =
+    store(kept, change: _*)
+
+  private def store(
+      kept: DataFrame,
+      change: (String, org.apache.spark.sql.Column)*
+  ): StateTable = {
     if (target.exists(StateTable.Name)) spark.sql(s"DELETE FROM $name")
     else target.create(StateTable.Name, StateTable.schema, Nil, Map.empty)
     change.foldLeft(kept) { case (rows, (column, value)) => rows.withColumn(column, value) }
@@ -115,15 +123,17 @@ class StateTableSuite extends SparkSessionTests {
     assert(versions.sorted == Seq(1, 1, 1, 1, 1, 2))
   }
 
-  test("a history has the third version, and keeps its prefix") {
-    val state = store()
-    val (job, tables) = state.read().get
-    val history = tables.head.table.copy(mode = TableMode.History("cdc_"))
-    val changed = tables.head.copy(table = history)
-    state.write(job, changed +: tables.tail)
-    assert(new StateTable(spark, target).read().get._2.find(_.oid == changed.oid).contains(changed))
-    val found = spark.table(name).where("mode = 'history'").select("version", "target").collect()
-    assert(found.toSeq == Seq(org.apache.spark.sql.Row(3, "orders")))
+  test("version 3 has histories, and other rows keep the version that can read them") {
+    val rows = written(3).cache()
+    val state = store(rows)
+    val (job, Seq(orders, readings)) = state.read().get
+    assert(orders.table.mode == TableMode.History("cdc_"))
+    assert(readings.table.mode == TableMode.Mirror)
+    assert(Seq(orders, readings).map(_.copied) == Seq.fill(2)(Some(0x1781be9L)))
+    assert(state.requests() == Seq(ResyncRequest(-77, "public.orders")))
+    state.write(job, Seq(orders, readings))
+    def sorted(rows: DataFrame) = rows.drop("written").orderBy("oid").collect().toSeq
+    assert(sorted(spark.table(name)) == sorted(rows))
   }
 
   test("columns that a user has added are left out") {
