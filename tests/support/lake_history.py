@@ -65,10 +65,13 @@ class History:
         A server on which SETUP ran.
     seed : int
         The seed. The same seed gives the same statements.
+    truncates : bool
+        Whether tables are truncated, too.
     """
 
-    def __init__(self, server: Server, seed: int) -> None:
+    def __init__(self, server: Server, seed: int, truncates: bool = True) -> None:
         self._server = server
+        self._truncates = truncates
         self._random = random.Random(seed)
         self._number = 0
 
@@ -128,7 +131,7 @@ class History:
             (8, self._change_seats),
             (10, self._change_readings),
             (3, self._insert_event),
-            (0.3, self._truncate),
+            (0.3 if self._truncates else 0, self._truncate),
         ]
 
     def _id(self, most: int = 1300) -> int:
