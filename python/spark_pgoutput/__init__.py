@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from spark_pgoutput.replication import Replication, replicate
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
-    from spark_pgoutput.target import applied, resync
+    from spark_pgoutput.target import adopt, applied, resync
     from spark_pgoutput.verification import verify
 
     __version__: str
 
 __all__ = [
     "Replication",
+    "adopt",
     "applied",
     "changes",
     "configure",
@@ -46,6 +47,7 @@ __all__ = [
 # works.
 _NEED_PYSPARK = {
     "Replication": "spark_pgoutput.replication",
+    "adopt": "spark_pgoutput.target",
     "applied": "spark_pgoutput.target",
     "changes": "spark_pgoutput.table_changes",
     "configure": "spark_pgoutput.configuration",

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if options.command == "replicate":
         replicate_command.run(options, given)
-    if options.command in ("resync", "status", "verify"):
+    if options.command in ("resync", "status", "verify", "adopt"):
         target_commands.run(options, given)
     from spark_pgoutput import demo
 
@@ -103,6 +103,15 @@ def _parser() -> argparse.ArgumentParser:
             help="copy tables of a job again",
             description="Ask the job that writes a target to copy tables again, while its stream "
             "goes on. Readers keep the old rows until one commit replaces them.",
+        )
+    )
+    target_commands.add_adopt_arguments(
+        commands.add_parser(
+            "adopt",
+            help="let a job go on with a server after pg_upgrade",
+            description="Let the job of a target go on with the server that pg_upgrade has made "
+            "with the slot of the job, if it is proved that nothing is missing. Otherwise nothing "
+            "changes, and resync --all is the way.",
         )
     )
     target_commands.add_status_arguments(

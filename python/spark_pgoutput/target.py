@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +10,27 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.registration import is_connect, register
 
+_ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
 _APPLIED = "io.sparkpgoutput.lake.job.AppliedTables"
 
 
 def resync(
-    spark: SparkSession, *, target: str, tables: Sequence[str], format: str | None = None
+    spark: SparkSession,
+    *,
+    target: str,
+    tables: Sequence[str] | None = None,
+    all: bool = False,
+    format: str | None = None,
 ) -> list[str]:
     """Ask the job of a target to copy tables again.
 
     The job takes the request before its next batch, or at its next start. It copies the tables
     while the stream goes on. Readers keep the old rows until one commit replaces them.
+
+    With ``all=True``, the job begins anew with all published tables, a new slot and a new
+    checkpoint. This works also if the slot or the checkpoint is lost, or if the next start of the
+    job names another server.
 
     Parameters
     ----------
@@ -27,33 +38,93 @@ def resync(
         A Classic session with the JARs and the catalog of the format.
     target : str
         The target of the job: a namespace of a catalog, or a folder of Delta tables.
-    tables : sequence of str
+    tables : sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``.
+    all : bool
+        All tables, in place of `tables`.
     format : str, optional
         ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
 
     Returns
     -------
     list of str
-        The tables with their schemas.
+        The tables with their schemas. With ``all=True`` it is empty, because the server says at the
+        start of the job which tables are published.
+
+    Raises
+    ------
+    RuntimeError
+        If the session is one of Spark Connect.
+    ValueError
+        If neither or both of `tables` and `all` are given.
+    IllegalArgumentException
+        If the target has no job, or the job does not know a table.
+    """
+    if all == bool(tables):
+        raise ValueError("Name the tables, or set all=True.")
+    jvm = _jvm(spark, "resync")
+    if all:
+        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, target, format)
+        return []
+    wanted = jvm.java.util.ArrayList()
+    for table in tables or ():
+        wanted.add(table)
+    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, target, format, wanted))
+
+
+def adopt(
+    spark: SparkSession,
+    *,
+    url: str,
+    slot: str,
+    publication: str,
+    target: str,
+    last_lsn: str,
+    user: str | None = None,
+    password: str | None = None,
+    format: str | None = None,
+) -> str:
+    """Let the job of a target go on with the server that `pg_upgrade` has made, with its slot.
+
+    The job must not run. Nothing changes if it is not proved that the new server has everything
+    that the tables lack.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A Classic session with the JARs and the catalog of the format.
+    url, slot, publication, target, user, password, format
+        As for `replicate`, with the new server.
+    last_lsn : str
+        The value of ``pg_current_wal_lsn()`` at the old server after its last write.
+
+    Returns
+    -------
+    str
+        The LSN at which the job goes on.
 
     Raises
     ------
     RuntimeError
         If the session is one of Spark Connect.
     IllegalArgumentException
-        If the target has no job, or the job does not know a table.
+        If the target has no job, or something can be missing.
     """
-    if is_connect(spark):
-        raise RuntimeError(
-            "resync() needs a Classic session. Run the command spark-pgoutput resync."
-        )
-    register(spark)
-    jvm: Any = spark._jvm
-    wanted = jvm.java.util.ArrayList()
-    for table in tables:
-        wanted.add(table)
-    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, target, format, wanted))
+    jvm = _jvm(spark, "adopt")
+    options = {
+        "url": url,
+        "slot": slot,
+        "publication": publication,
+        "target": target,
+        "user": user,
+        "password": os.environ.get("PGPASSWORD") if password is None else password,
+        "format": format,
+    }
+    given = jvm.java.util.HashMap()
+    for name, value in options.items():
+        if value is not None:
+            given.put(name, value)
+    return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 
 def applied(spark: SparkSession, target: str, *, format: str | None = None) -> DataFrame:

@@ -16,11 +16,17 @@ def add_resync_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `spark-pgoutput resync` to a parser."""
     request = parser.add_argument_group("the request")
     _add_target(request)
-    request.add_argument(
+    tables = request.add_mutually_exclusive_group(required=True)
+    tables.add_argument(
         "--table",
         action="append",
-        required=True,
         help="a table of the server, as in public.orders; can be repeated",
+    )
+    tables.add_argument(
+        "--all",
+        action="store_true",
+        help="all tables, with a new slot and a new checkpoint; also if the slot, the server or "
+        "the checkpoint is lost",
     )
     spark_submit.add_arguments(parser)
 
@@ -56,6 +62,23 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         "--once", action="store_true", help="run the job up to now, with its other arguments"
     )
     replicate_command.add_job_arguments(job, required=False)
+    spark_submit.add_arguments(parser)
+
+
+def add_adopt_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `spark-pgoutput adopt` to a parser."""
+    server = parser.add_argument_group("the new server")
+    server.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
+    password.add_arguments(server)
+    server.add_argument("--slot", required=True, help="the slot of the job")
+    server.add_argument("--publication", required=True, help="the publications of the job")
+    job = parser.add_argument_group("the job")
+    _add_target(job)
+    job.add_argument(
+        "--last-lsn",
+        required=True,
+        help="the value of pg_current_wal_lsn() at the old server after its last write",
+    )
     spark_submit.add_arguments(parser)
 
 

@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from spark_pgoutput import status_report
 from spark_pgoutput.cli import parse
 from spark_pgoutput.submitted import failed, session
-from spark_pgoutput.target import applied, resync, slot_status
+from spark_pgoutput.target import adopt, applied, resync, slot_status
 
 
 def main() -> int:
     """Run the command, and return its exit status."""
     arguments = parse(sys.argv[1:])
     spark = session(f"spark-pgoutput {arguments.command}", arguments.target)
-    commands = {"resync": _resync, "status": _status}
+    commands = {"resync": _resync, "status": _status, "adopt": _adopt}
     try:
         commands[arguments.command](spark, arguments)
     except (PySparkException, RuntimeError) as error:
@@ -28,9 +28,31 @@ def main() -> int:
 
 
 def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
-    asked = resync(spark, target=arguments.target, tables=arguments.table, format=arguments.format)
+    asked = resync(
+        spark,
+        target=arguments.target,
+        tables=arguments.table,
+        all=arguments.all,
+        format=arguments.format,
+    )
+    if arguments.all:
+        print("The job copies all tables again, at its next micro-batch or its next start.")
     for table in asked:
         print(f"The job copies {table} again, at its next micro-batch or its next start.")
+
+
+def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:
+    begin = adopt(
+        spark,
+        url=arguments.url,
+        user=arguments.user,
+        slot=arguments.slot,
+        publication=arguments.publication,
+        target=arguments.target,
+        format=arguments.format,
+        last_lsn=arguments.last_lsn,
+    )
+    print(f"The job goes on with the server at {begin}. Start it.")
 
 
 def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:

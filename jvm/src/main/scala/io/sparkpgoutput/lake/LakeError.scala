@@ -37,7 +37,29 @@ object LakeError {
     OtherJob,
     "55006",
     s"The target belongs to a job that reads $kept, and this job reads $found, perhaps of another " +
-      "server. Use another target, or the options of that job."
+      "server. Use another target, or the options of that job. If the server was restored or replaced, run " +
+      "spark-pgoutput resync --all, and start the job. After pg_upgrade, spark-pgoutput adopt can do without."
+  )
+
+  def otherSlotExists(slot: String): LakeException = option(
+    s"The slot '$slot' exists, and the job that is to begin anew had another one, so the job does not " +
+      "replace it. Name the slot of the job, or one that does not exist."
+  )
+
+  /** @param reason why, a sentence */
+  def notAdopted(reason: String): LakeException = new LakeException(
+    "PGOUTPUT_NOT_ADOPTED",
+    "55000",
+    s"It is not proved that the server has all that the tables lack, so the job does not go on with it. " +
+      s"$reason $CopyAgain"
+  )
+
+  def historyAhead(table: String, mark: Long, flushed: Long): LakeException = new LakeException(
+    "PGOUTPUT_TARGET_EXISTS",
+    "42P07",
+    s"The history $table has changes up to the LSN ${Lsn.format(mark)}, and the WAL of the server ends at " +
+      s"${Lsn.format(flushed)}, so later changes would come before them in its order. Give the table of the " +
+      "server another name in the target by the option names."
   )
 
   def slotLost(slot: String): LakeException = new LakeException(
@@ -57,7 +79,8 @@ object LakeError {
   def onlyCheckpoint: LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
-    "The checkpoint is of a job whose tables are gone from the target. " + CopyAgain
+    "The checkpoint is of a job whose tables are gone from the target. To copy all tables, name another " +
+      "folder for the checkpoint, drop the slot, and start the job."
   )
 
   def markLost(table: String): LakeException = new LakeException(
@@ -110,7 +133,7 @@ object LakeError {
   val OtherJob = "PGOUTPUT_OTHER_JOB"
 
   def noJob(target: String): LakeException = option(
-    s"The target $target has no table _spark_pgoutput, so no job of replicate writes there."
+    s"No job of replicate has made the tables of $target."
   )
 
   def unknownTable(table: String, known: Seq[String]): LakeException = option(
@@ -123,7 +146,7 @@ object LakeError {
     s"The job cannot verify the tables. It goes on. $problem"
   )
 
-  private val CopyAgain =
-    "To copy again, remove the tables of the job, its table _spark_pgoutput, the " +
-      "checkpoint and the slot, and start the job."
+  /** The advice if only a new copy of all tables helps. */
+  val CopyAgain =
+    "To copy all tables again, run spark-pgoutput resync --all, and start the job."
 }

@@ -8,8 +8,8 @@ import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 
 /**
- * The first copies of the tables, some side by side. A table that is copied already is left out, so a
- * crash repeats only the copies that were under way.
+ * The first copies of the tables, some side by side, or the copies of a job that begins anew. A table that
+ * is copied already is left out, so a crash repeats only the copies that were under way.
  *
  * @param copied
  *   is called after each copy
@@ -26,7 +26,8 @@ final class FirstCopies(
   private val copier = new TableCopier(session, options, target, catalog, state, log)
 
   def run(): Unit = {
-    val tables = catalog.read().filter(table =>
+    val known = state.tables.filter(_.generation > 0).map(_.table)
+    val tables = catalog.read(known).filter(table =>
       state.table(table.source.oid).forall(_.status == TableStatus.Copying)
     )
     // If the job ends behind a copy, the mark says that the copy is done, and this what it has.
@@ -36,15 +37,28 @@ final class FirstCopies(
     state.save()
   }
 
-  private def begun(table: MirroredTable) =
-    TableState(table, Map.empty, 1, TableStatus.Copying, mark = None, lastChange = None)
+  /** The properties of the table tell of an earlier copy, even if the state is lost. */
+  private def begun(table: MirroredTable) = {
+    val generation = state.table(table.source.oid).map(_.generation) ++
+      TargetMarks.generation(target, table.target)
+    TableState(
+      table,
+      Map.empty,
+      generation.maxOption.getOrElse(1),
+      TableStatus.Copying,
+      mark = None,
+      lastChange = None
+    )
+  }
 
   private def copy(table: MirroredTable): Unit = {
+    val again = begun(table).generation > 1
     val done = copier.copy(table) { (found, _) =>
       val copying = begun(found)
       make(copying)
       copying
-    }(TargetWrite.Append(_))
+    }(if (again) TargetWrite.Replace(_) else TargetWrite.Append(_))
+    if (again) copier.arrange(done)
     state.put(done.copy(status = TableStatus.Live))
     copied()
     state.saveIfDue()
@@ -55,6 +69,7 @@ final class FirstCopies(
     if (!target.exists(table.target)) copier.make(table)
     else if (!TargetMarks.isMadeBy(state.job, target, table))
       throw LakeError.foreignTable(target.sqlName(table.target))
+    else if (table.generation > 1) copier.fit(table)
     else {
       val columns =
         target.read(session, table.target).schema.map(field => field.name -> field.dataType)

@@ -3,11 +3,16 @@ package io.sparkpgoutput.lake.job
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import org.apache.hadoop.fs.Path
-
-import io.sparkpgoutput.lake.state.{JobState, KeptState, StateTable, TableState}
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.{
+  JobRequest,
+  KeptState,
+  ResyncAllRequest,
+  ResyncRequest,
+  StateTable
+}
 import io.sparkpgoutput.lake.table.{MirroredTable, ServerPermissions}
-import io.sparkpgoutput.lake.target.Targets
+import io.sparkpgoutput.lake.target.{Target, Targets}
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
@@ -18,88 +23,147 @@ object JobSetup {
   /**
    * Returns the job.
    *
+   * @param log
+   *   takes what the job tells
    * @param verified
    *   the tables that it verifies at its end
    */
   def job(
       session: SparkSession,
       options: ReplicateOptions,
+      log: JobLog,
       verified: Seq[String]
   ): ReplicationJob = {
     val own = ClonedSession.of(session)
-    val target = Targets.of(own, options.target, options.format)
     val client = new ServerClient(options.address, options.applicationName)
     try {
-      val server = client.replication(Server.of)
-      val catalog = new SourceCatalog(client, server, options, target)
-      val store = new StateTable(own, target)
-      val found = store.read()
-      found.foreach { case (_, tables) => catalog.checkModes(tables) }
-      val tables = neededTables(catalog, found)
-      client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
-      val slot = client.query(SlotState.read(_, options.slot))
-      slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
-      val isStarted = hasCheckpoint(own, options.checkpoint)
-      val identity = SlotIdentity(server.systemIdentifier, server.database, options.slot)
-      val start = JobStart.of(
-        FoundState(
-          identity,
-          isStarted,
-          slot.flatMap(_.confirmedFlush),
-          found,
-          TargetMarks.read(target, identity, tables.map(_.target))
-        )
-      )
-      if (start.job.end.isEmpty && !isStarted)
-        slot.flatMap(_.holder).foreach { holder =>
-          throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
-        }
-      val kept =
-        new KeptState(
-          store,
-          start.job,
-          start.tables ++ start.lostState.map(SourceCatalog.rebuilt(
-            _,
-            tables,
-            WaitingTables.found(target)
-          ))
-        )
-      catalog.checkModes(kept.tables)
-      new ReplicationJob(
-        own,
-        options,
-        target,
-        client,
-        server,
-        catalog,
-        kept,
-        start.needsSlot,
-        verified
-      )
+      val target = Targets.of(own, options.target, options.format)
+      new JobSetup(own, options, target, client, log, verified).job()
     } catch {
       case error: Throwable =>
         client.close()
         throw error
     }
   }
+}
+
+final private class JobSetup(
+    session: SparkSession,
+    options: ReplicateOptions,
+    target: Target,
+    client: ServerClient,
+    log: JobLog,
+    verified: Seq[String]
+) {
+  private val server = client.replication(Server.of)
+  private val catalog = new SourceCatalog(client, server, options, target)
+  private val store = new StateTable(session, target)
+  private val found = store.read()
+  private val source =
+    SlotIdentity(server.systemIdentifier, server.database, options.slot)
+  private val slot = client.query(SlotState.read(_, options.slot))
+  private val newestCheckpoint =
+    CheckpointFolder.newest(options.checkpoint, session.sparkContext.hadoopConfiguration)
+
+  def job(): ReplicationJob = {
+    val requests = store.requests()
+    val isAnew = requests.exists {
+      case _: ResyncAllRequest => true
+      case _                   => false
+    }
+    if (isAnew) anew(requests) else goingOn()
+  }
+
+  private def goingOn(): ReplicationJob = {
+    // Tables of a job with another slot seem to be somebody else's.
+    found.foreach { case (job, tables) =>
+      JobStart.checkJob(source, job)
+      catalog.checkModes(tables)
+    }
+    val tables = neededTables()
+    checkPermissions(tables)
+    val needsSlot = found.exists(_._1.needsSlot)
+    slot.foreach(found =>
+      if (needsSlot) SlotChecks.replaceable(found, server)
+      else SlotChecks.readable(Some(found), server, options.slot)
+    )
+    val generation = found.fold(newestCheckpoint)(_._1.generation)
+    val isStarted = CheckpointFolder.isStarted(
+      options.checkpoint,
+      generation,
+      session.sparkContext.hadoopConfiguration
+    )
+    val start = JobStart.of(
+      FoundState(
+        source,
+        isStarted,
+        slot.flatMap(_.confirmedFlush),
+        found,
+        TargetMarks.read(target, source, tables.map(_.target)),
+        generation
+      )
+    )
+    if (start.job.end.isEmpty && !isStarted) checkFree()
+    val rebuilt =
+      start.lostState.map(SourceCatalog.rebuilt(_, tables, WaitingTables.found(target)))
+    val state = new KeptState(store, start.job, start.tables ++ rebuilt)
+    catalog.checkModes(state.tables)
+    ready(state, start.needsSlot, None)
+  }
+
+  private def anew(requests: Seq[JobRequest]): ReplicationJob = {
+    val kept = found.map(_._1)
+    found.foreach { case (_, tables) => catalog.checkModes(tables) }
+    val job = StartOver.job(source, kept, TargetMarks.jobs(target).values.toSeq, newestCheckpoint)
+    val sameServer = kept.exists(_.systemIdentifier == source.systemIdentifier)
+    val tables = catalog.read(StartOver.known(catalog.sources(), known, sameServer))
+    checkPermissions(tables)
+    slot.foreach { found =>
+      if (kept.exists(_.slot != options.slot)) throw LakeError.otherSlotExists(options.slot)
+      SlotChecks.replaceable(found, server)
+    }
+    checkFree()
+    StartOver.checkOwn(target, job, tables, client.query(Server.flushLsn))
+    val begun = StartOver.begun(tables)
+    val done = requests.collect { case request @ (_: ResyncRequest | _: ResyncAllRequest) =>
+      request.id
+    }
+    val start = new StartOver(session, target, job, begun, done.distinct)
+    ready(new KeptState(store, job, begun), needsSlot = true, Some(start))
+  }
+
+  private def ready(state: KeptState, needsSlot: Boolean, startOver: Option[StartOver]) =
+    new ReplicationJob(
+      session,
+      options,
+      target,
+      client,
+      server,
+      catalog,
+      state,
+      needsSlot,
+      verified,
+      startOver,
+      log
+    )
+
+  private def checkPermissions(tables: Seq[MirroredTable]): Unit =
+    client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
+
+  /** Fails if somebody reads the slot. */
+  private def checkFree(): Unit = slot.flatMap(_.holder).foreach { holder =>
+    throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
+  }
 
   /** All tables if some are still to be copied, else those that the stream changes. */
-  private def neededTables(
-      catalog: SourceCatalog,
-      kept: Option[(JobState, Seq[TableState])]
-  ): Seq[MirroredTable] = kept match {
+  private def neededTables(): Seq[MirroredTable] = found match {
     case Some((job, tables)) if job.end.nonEmpty =>
       val live = tables.filter(_.isLive).map(_.table)
       catalog.again(live).collect {
         case (source, Right(table)) if live.exists(_.source.oid == source.oid) => table
       }
-    case _ => catalog.read()
+    case _ => catalog.read(known)
   }
 
-  /** Tells if a micro-batch was planned. Spark makes the folder before. */
-  private def hasCheckpoint(session: SparkSession, checkpoint: String): Boolean = {
-    val offsets = new Path(checkpoint, "offsets")
-    val files = offsets.getFileSystem(session.sparkContext.hadoopConfiguration)
-    files.exists(offsets) && files.listStatus(offsets).exists(_.getPath.getName.forall(_.isDigit))
-  }
+  private def known = found.toSeq.flatMap(_._2).filter(_.generation > 0).map(_.table)
 }

@@ -10,19 +10,24 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * What is there when a job starts. Each part can be lost without the others.
  *
+ * @param hasCheckpoint
+ *   whether a micro-batch was planned, by the checkpoint that belongs to the state
  * @param confirmed
  *   the confirmed LSN of the slot; None if there is no slot
  * @param kept
  *   what the target's state table has
  * @param marked
  *   the tables in the target whose properties name this slot
+ * @param generation
+ *   the generation of the checkpoint
  */
 final case class FoundState(
     source: SlotIdentity,
     hasCheckpoint: Boolean,
     confirmed: Option[Long],
     kept: Option[(JobState, Seq[TableState])],
-    marked: Seq[MarkedTable]
+    marked: Seq[MarkedTable],
+    generation: Int = 1
 )
 
 /** A slot, among all servers. */
@@ -71,14 +76,20 @@ object JobStart {
    */
   def of(found: FoundState): JobStart = {
     found.kept.foreach { case (job, tables) =>
-      checkJob(found, job)
+      checkJob(found.source, job)
       tables.filter(_.isLive).foreach(checkLive(found, _))
     }
     found.marked.map(_.job).distinct match {
       case one +: another +: _ => throw LakeError.twoJobs(one, another)
       case _                   => ()
     }
-    if (!found.hasCheckpoint && marks(found).isEmpty) begin(found) else goOn(found)
+    found.kept match {
+      // Nothing is copied before the slot is made.
+      case Some((job, tables)) if job.needsSlot => JobStart(job, tables, needsSlot = true, Nil)
+      case kept =>
+        val isNew = !found.hasCheckpoint && marks(found).isEmpty && !kept.exists(_._1.isAnew)
+        if (isNew) begin(found) else goOn(found)
+    }
   }
 
   /** Nothing was applied. A slot that is there was made for this job, by the job or by its user. */
@@ -116,7 +127,8 @@ object JobStart {
           found.source.slot,
           firstLsn = confirmed,
           // Without a checkpoint, some tables can still be without a copy.
-          end = Option.when(found.hasCheckpoint)(confirmed)
+          end = Option.when(found.hasCheckpoint)(confirmed),
+          generation = found.generation
         )
         JobStart(job, Nil, needsSlot = false, lostState = found.marked)
     }
@@ -140,13 +152,15 @@ object JobStart {
   /** Without a checkpoint, the stream begins at the confirmed LSN, and nothing below it comes. */
   private def checkConfirmed(found: FoundState, confirmed: Long): Unit = {
     val limit = found.kept match {
-      case Some((JobState(_, _, _, _, first, None), _)) =>
+      case Some((job, _)) if job.end.isEmpty =>
+        val first = job.firstLsn
         if (confirmed != first) throw LakeError.slotMoved(found.source.slot, first, confirmed)
         first
       case Some((job, tables)) =>
         // A copy can be newer than what the stream has reached.
         val copied = tables.flatMap(table => table.copied.map(table.target -> _)).toMap
-        val streamed = found.marked.filterNot(table => table.mark == copied.get(table.target))
+        val streamed = found.marked.filter(_.stopped.isEmpty)
+          .filterNot(table => table.mark == copied.get(table.target))
         (job.end ++ streamed.flatMap(_.mark)).reduce((one, other) => Lsn.max(one, other))
       case None => marks(found).reduce((one, other) => Lsn.min(one, other))
     }
@@ -156,9 +170,10 @@ object JobStart {
 
   private def marks(found: FoundState): Seq[Long] = found.marked.flatMap(_.mark)
 
-  private def checkJob(found: FoundState, job: JobState): Unit = {
+  /** Checks that a job goes on with the slot that it had. */
+  def checkJob(source: SlotIdentity, job: JobState): Unit = {
     val kept = SlotIdentity(job.systemIdentifier, job.database, job.slot)
-    if (kept != found.source) throw LakeError.otherSource(kept.toString, found.source.toString)
+    if (kept != source) throw LakeError.otherSource(kept.toString, source.toString)
   }
 
   /** A live table has the mark that was read back, or a later one. */

@@ -49,7 +49,11 @@ final class MicroBatches(
 
   private def run(batch: Dataset[Row], id: Long): Unit = {
     val started = Instant.now
-    val end = MicroBatchEnd.read(options.checkpoint, id, configuration)
+    val end = MicroBatchEnd.read(
+      CheckpointFolder.of(options.checkpoint, state.job.generation),
+      id,
+      configuration
+    )
     resyncs.takeRequests()
     // Read once. What fails here as a whole is no table's error.
     lazy val errors = Try(followed.follow())

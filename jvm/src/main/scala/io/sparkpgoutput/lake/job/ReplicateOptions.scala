@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.spark.network.util.JavaUtils
@@ -240,6 +241,10 @@ object ReplicateOptions {
     parsed.address.check()
     parsed
   }
+
+  /** Reads the options that tell the server and the target, without the others. */
+  def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
+    parse((entries.asScala.toMap + ("checkpoint" -> "none")).toSeq)
 
   private def check(options: ReplicateOptions): Either[String, ReplicateOptions] = {
     import options._

@@ -16,11 +16,19 @@ import io.sparkpgoutput.lake.verify.VerifiedTable
  * A job that keeps tables equal. It runs in a thread of its own: it makes the slot, copies the tables,
  * and applies each micro-batch of the stream.
  */
-final class Replication private (session: SparkSession, job: ReplicationJob) extends Logging {
+final class Replication private (
+    session: SparkSession,
+    options: ReplicateOptions,
+    verifies: Seq[String],
+    log: JobLog,
+    first: ReplicationJob
+) extends Logging {
+  private var job = first
+  private var isStopping = false
   private val ended = new CountDownLatch(1)
   @volatile private var failure: Option[Throwable] = None
 
-  private val thread = new Thread(() => run(), s"spark-pgoutput replicates $job")
+  private val thread = new Thread(() => run(), s"spark-pgoutput replicates $options")
   thread.setDaemon(true)
 
   // A signal to end the driver ends the job before the session.
@@ -29,22 +37,41 @@ final class Replication private (session: SparkSession, job: ReplicationJob) ext
   thread.start()
 
   private def run(): Unit =
-    try job.run()
+    try
+      while (runToEnd(current)) {
+        val again = JobSetup.job(session, options, log, verifies)
+        synchronized { job = again }
+        if (stopping) throw new InterruptedException
+      }
     catch {
-      case _: InterruptedException if job.isStopping => ()
-      case error: Throwable if !job.isStopping =>
-        logError(s"The job that replicates $job has ended", error)
+      case error: Throwable if !stopping =>
+        logError(s"The job that replicates $options has ended", error)
         failure = Some(error)
       case _: Throwable => ()
     } finally {
-      job.close()
+      current.close()
       ended.countDown()
       if (!ShutdownHookManager.get.isShutdownInProgress)
         ShutdownHookManager.get.removeShutdownHook(hook): Unit
     }
 
+  /** Returns whether the job is to begin anew. */
+  private def runToEnd(job: ReplicationJob): Boolean =
+    try {
+      job.run()
+      false
+    } catch {
+      case _: StartOver.Requested if !stopping =>
+        job.close()
+        true
+    }
+
+  private def current = synchronized(job)
+
+  private def stopping = synchronized(isStopping)
+
   /** The streaming query; null before the first copy has ended. */
-  def query: StreamingQuery = job.query.orNull
+  def query: StreamingQuery = current.query.orNull
 
   /** Waits for the end of the job. Returns whether it has ended, and throws the error that ended it. */
   def awaitTermination(milliseconds: Long): Boolean = {
@@ -56,7 +83,11 @@ final class Replication private (session: SparkSession, job: ReplicationJob) ext
   /** Ends the job, and waits for its end. */
   def stop(): Unit = {
     // The thread of a stream writes the state when the stream has ended.
-    if (!job.stop()) thread.interrupt()
+    val running = synchronized {
+      isStopping = true
+      job
+    }
+    if (!running.stop()) thread.interrupt()
     ended.await()
   }
 
@@ -64,17 +95,18 @@ final class Replication private (session: SparkSession, job: ReplicationJob) ext
   def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
 
   /** The tables, with their state and lag. */
-  def status: DataFrame = job.status
+  def status: DataFrame = current.status
 
   /** What the verification has found, if the job was started for one; null before its end. */
-  def verified: DataFrame = job.verified.map(VerifiedTable.toDataFrame(session, _)).orNull
+  def verified: DataFrame =
+    current.verified.map(VerifiedTable.toDataFrame(session, _)).orNull
 
   /** 0 if the job has done all it should, 3 if a table is stopped, and else 1. */
   def exitCode: Int =
-    if (failure.isDefined || job.isCutShort) 1 else if (job.hasStoppedTable) 3 else 0
+    if (failure.isDefined || current.isCutShort) 1 else if (current.hasStoppedTable) 3 else 0
 
   /** What happened since the last call. */
-  def report: java.util.List[String] = job.log.take().asJava
+  def report: java.util.List[String] = log.take().asJava
 }
 
 object Replication {
@@ -93,5 +125,9 @@ object Replication {
       session: SparkSession,
       options: ReplicateOptions,
       verified: Seq[String]
-  ): Replication = new Replication(session, JobSetup.job(session, options, verified))
+  ): Replication = {
+    val log = new JobLog
+    val first = JobSetup.job(session, options, log, verified)
+    new Replication(session, options, verified, log, first)
+  }
 }

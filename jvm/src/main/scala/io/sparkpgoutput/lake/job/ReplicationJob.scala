@@ -12,7 +12,7 @@ import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
 
 /** The steps of a job. [[run]] is called once, in a thread of its own. */
 final class ReplicationJob(
@@ -24,10 +24,10 @@ final class ReplicationJob(
     catalog: SourceCatalog,
     state: KeptState,
     needsSlot: Boolean,
-    verifies: Seq[String]
+    verifies: Seq[String],
+    startOver: Option[StartOver],
+    log: JobLog
 ) {
-  val log = new JobLog
-
   private val running = new AtomicReference[Option[StreamingQuery]](None)
   @volatile private var stopping = false
   @volatile private var hasEverything = false
@@ -80,6 +80,7 @@ final class ReplicationJob(
   def hasStoppedTable: Boolean = state.tables.exists(isStopped)
 
   def run(): Unit = {
+    startOver.foreach(_.run(state, log))
     state.save() // which fails before the slot is made if the target cannot be written
     if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)
@@ -113,11 +114,13 @@ final class ReplicationJob(
 
   /** The slot comes first, so that no change is missed between the copies and the stream. */
   private def makeSlot(): Unit = {
+    if (state.job.needsSlot) SlotRemoval.drop(options.address, options.slot)
     log.tell(s"The server makes the slot ${options.slot}.")
     SlotCreation.create(options.address, options.slot, options.failover)
     val slot = client.query(SlotState.read(_, options.slot))
     val made = SlotChecks.readable(slot, server, options.slot)
-    state.updateJob(_.copy(firstLsn = made.confirmedFlush.get))
+    state.updateJob(_.copy(firstLsn = made.confirmedFlush.get, needsSlot = false))
+    state.save()
   }
 
   /** Runs a step again after an error that can pass by itself. */
@@ -146,7 +149,10 @@ final class ReplicationJob(
       .load()
     val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
     val query = changes.writeStream
-      .option("checkpointLocation", options.checkpoint)
+      .option(
+        "checkpointLocation",
+        CheckpointFolder.of(options.checkpoint, state.job.generation)
+      )
       .trigger(trigger)
       .foreachBatch { (batch: Dataset[Row], id: Long) =>
         batches.apply(batch, id)

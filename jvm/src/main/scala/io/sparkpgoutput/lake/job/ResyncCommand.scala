@@ -48,6 +48,23 @@ object ResyncCommand {
       ).toString
     ).distinct
 
+  /**
+   * Writes the request to copy all tables, with a new slot and a new checkpoint. What the job had at the
+   * server can be lost, and its state too.
+   *
+   * @param format
+   *   null if the catalog decides
+   * @throws LakeException
+   *   if the target has no job
+   */
+  def askForAll(session: SparkSession, target: String, format: String): Unit = {
+    val own = ClonedSession.of(session)
+    val place = Targets.of(own, target, Option(format))
+    val store = new StateTable(own, place)
+    if (store.read().isEmpty && TargetMarks.jobs(place).isEmpty) throw LakeError.noJob(target)
+    store.requestAll()
+  }
+
   private def isNamed(table: String, name: TableName) =
     table == name.toString || table == name.name && name.namespace == "public"
 }

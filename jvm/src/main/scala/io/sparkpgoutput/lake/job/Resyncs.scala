@@ -12,6 +12,7 @@ import org.apache.spark.sql.SparkSession
 import io.sparkpgoutput.lake.apply.{ApplyTable, RoutedTable, WaitingTable}
 import io.sparkpgoutput.lake.state.{
   KeptState,
+  ResyncAllRequest,
   ResyncRequest,
   TableState,
   TableStatus,
@@ -112,12 +113,21 @@ final class Resyncs(
     if (lock.tryLock())
       try takeRequests()
       catch {
+        case again: StartOver.Requested =>
+          failure.set(Some(again))
+          failed(again)
         case NonFatal(problem) => log.warn(s"The requests cannot be read. ${problem.getMessage}")
       } finally lock.unlock()
 
-  /** Takes the requests of users. The caller has the lock. */
+  /**
+   * Takes the requests of users. The caller has the lock.
+   *
+   * @throws StartOver.Requested
+   *   if the job is to begin anew
+   */
   def takeRequests(): Unit = {
     val all = state.requests()
+    if (all.exists(_.isInstanceOf[ResyncAllRequest])) throw new StartOver.Requested
     verify(all.collect { case request: VerifyRequest => request })
     val asked = all.collect { case request: ResyncRequest => request }
     if (asked.nonEmpty) {
@@ -127,8 +137,8 @@ final class Resyncs(
       }.toMap
       asked.foreach { request =>
         state.take(request.id)
-        state.tables.find(_.table.source.name.toString == request.table).map(_.oid)
-          .flatMap(published.get) match {
+        state.tables.find(_.table.source.name.toString == request.table)
+          .map(_.oid).flatMap(published.get) match {
           case Some(Right(table)) => begin(table, "A resync was requested.")
           case Some(Left(error)) =>
             log.warn(s"The table ${request.table} cannot be copied. ${error.getMessage}")

@@ -24,18 +24,29 @@ final class SourceCatalog(
     target: Target
 ) {
 
-  /** Reads all tables. */
-  def read(): Seq[MirroredTable] = client.query(read(_))
-
-  /** Reads all tables on a connection, such as one with a snapshot of its own. */
-  def read(connection: ServerConnection): Seq[MirroredTable] = {
-    val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+  /**
+   * Reads all tables.
+   *
+   * @param known
+   *   tables that keep the names that they have in the target, and their modes. The others get those that
+   *   the options say.
+   */
+  def read(known: Seq[MirroredTable]): Seq[MirroredTable] = client.query { connection =>
+    val sources = published(connection)
     options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
       .foreach(name => throw LakeError.noTable(s"mode.$name"))
-    val names = targetNames(sources)
-    MirroredTables.of(connection, sources, names, options.types)
-      .map(table => inTarget(table, options.modeOf(table.source.name)))
+    val names = targetNames(sources, known)
+    val modes = known.map(table => table.source.oid -> table.mode).toMap
+    MirroredTables.of(connection, sources, names, options.types).map { table =>
+      inTarget(table, modes.getOrElse(table.source.oid, options.modeOf(table.source.name)))
+    }
   }
+
+  /** Reads all tables as the server knows them. */
+  def sources(): Seq[SourceTable] = client.query(published(_))
+
+  private def published(connection: ServerConnection) =
+    PublishedTables.read(connection, options.publications, server.majorVersion)
 
   /**
    * Reads the tables again, for a job that has begun.
@@ -50,7 +61,7 @@ final class SourceCatalog(
       known: Seq[MirroredTable]
   ): Seq[(SourceTable, Either[LakeException, MirroredTable])] =
     client.query { connection =>
-      val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+      val sources = published(connection)
       val names = sources.map(source => source.oid -> newName(source)).toMap ++
         known.map(table => table.source.oid -> Right(table.target))
       val modes = known.map(table => table.source.oid -> table.mode).toMap
@@ -88,15 +99,20 @@ final class SourceCatalog(
     }
 
   private def newName(source: SourceTable): Either[LakeException, String] =
-    try Right(targetNames(Seq(source))(source.oid))
+    try Right(targetNames(Seq(source), Nil)(source.oid))
     catch { case error: LakeException => Left(error) }
 
-  private def targetNames(sources: Seq[SourceTable]): Map[Long, String] = {
+  private def targetNames(
+      sources: Seq[SourceTable],
+      known: Seq[MirroredTable]
+  ): Map[Long, String] = {
+    val targets = known.map(table => table.source.oid -> table.target).toMap
     val names = TargetNames.of(
       sources.map(_.name),
       options.tableName,
       options.names,
-      target.nameProblem(_)
+      target.nameProblem(_),
+      sources.flatMap(source => targets.get(source.oid).map(source.name -> _)).toMap
     )
     sources.map(source => source.oid -> names(source.name)).toMap
   }

@@ -3,15 +3,16 @@ package io.sparkpgoutput.lake.job
 import java.util.concurrent.TimeUnit.NANOSECONDS
 
 import scala.util.Using
+import scala.util.control.NonFatal
 
-import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.pgoutput.{ClonedSession, NullableSchema}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -67,6 +68,26 @@ final class TableCopier(
     table.table.targetKey,
     options.tableProperties ++ TargetMarks.properties(state.job, table)
   )
+
+  /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
+  def fit(table: TableState): Unit =
+    if (table.table.isHistory) {
+      val has = NullableSchema.of(target.read(session, table.target).schema)
+      val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
+      val changes = TableEvolution.keep(has, NullableSchema.of(wanted), table.generation)
+      target.alter(table.target, changes)
+    }
+
+  /**
+   * Arranges a table that was replaced, because new columns take that away. The rows are right without it,
+   * too.
+   */
+  def arrange(table: TableState): Unit =
+    try target.arrange(table.target, table.table.schema, table.table.targetKey)
+    catch {
+      case NonFatal(problem) =>
+        log.warn(s"The table ${table.target} is not arranged by its key. ${problem.getMessage}")
+    }
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def open(table: MirroredTable, attempts: Int = 3): TableCopy =

@@ -1,9 +1,7 @@
 package io.sparkpgoutput.lake.job
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pgoutput.{ClonedSession, NullableSchema}
+import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.apply.{
@@ -15,7 +13,7 @@ import io.sparkpgoutput.lake.apply.{
 }
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
-import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
 /** Copies one table while the stream runs, and applies the changes that waited meanwhile. */
@@ -56,30 +54,17 @@ final class TableResync(
         copying
       }(TargetWrite.Replace(_))
       state.put(copied)
-      if (copied.generation > 1) arrange(copied)
+      if (copied.generation > 1) copier.arrange(copied)
     }
     // What is appended meanwhile is less each time. The rest is applied while no micro-batch runs.
     (1 to TableResync.Rounds).foreach(_ => apply(oid))
   }
 
-  /** New columns take away how the rows are arranged. The rows are right without it, too. */
-  private def arrange(table: TableState): Unit =
-    try target.arrange(table.target, table.table.schema, table.table.targetKey)
-    catch {
-      case NonFatal(problem) =>
-        log.warn(s"The table ${table.target} is not arranged by its key. ${problem.getMessage}")
-    }
-
   private def make(table: TableState): Unit =
     if (!target.exists(table.target)) copier.make(table)
     else if (!TargetMarks.isOf(state.job, table, target.properties(table.target)))
       throw LakeError.foreignTable(target.sqlName(table.target))
-    else if (table.table.isHistory) {
-      val has = NullableSchema.of(target.read(session, table.target).schema)
-      val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
-      val changes = TableEvolution.keep(has, NullableSchema.of(wanted), table.generation)
-      target.alter(table.target, changes)
-    }
+    else copier.fit(table)
 
   /** Applies the changes that wait, as far as they are not in the table. */
   def apply(oid: Long): Unit = {

@@ -1,10 +1,13 @@
 package io.sparkpgoutput.lake.job
 
-import org.apache.spark.sql.AnalysisException
+import scala.util.Try
+
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
 import io.sparkpgoutput.lake.state.{JobState, TableState}
 import io.sparkpgoutput.lake.table.TableMode
-import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames}
+import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames, TargetWrite}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /** The properties that a job gives to its tables when it makes them, and the marks in them. */
@@ -54,7 +57,53 @@ object TargetMarks {
    */
   def stop(target: Target, table: TableState, reason: String): Unit =
     if (target.exists(table.target))
-      target.setProperty(table.target, Stopped, s"${table.generation} $reason")
+      target.setProperties(table.target, Map(Stopped -> s"${table.generation} $reason"))
+
+  /** Returns the job that has made each table of the target that a job has made, of whatever server. */
+  def jobs(target: Target): Map[String, String] =
+    target.tables().filterNot(TargetNames.isReserved)
+      .flatMap(table => properties(target, table).get(Job).map(table -> _)).toMap
+
+  /**
+   * Closes the generations of a table that were so far: a process that knows only them cannot write the
+   * table any more, also if it sleeps now. The rows and their mark stay, under a new generation.
+   *
+   * @return
+   *   the generation of the next copy
+   */
+  def close(session: SparkSession, target: Target, table: String): Int = {
+    val found = properties(target, table)
+    val name = newestName(target, table)
+      .fold(MarkName(found(Job), found(TableOid).toLong, found(Generation).toInt))(_.next)
+    val mark = newest(target, table)
+    val own = ClonedSession.of(session)
+    val none = own.createDataFrame(java.util.List.of[Row](), target.read(own, table).schema)
+    target.commit(own, table, name, None, mark.getOrElse(0L))(TargetWrite.Append(none))
+    name.next.generation
+  }
+
+  /** Returns the mark of the newest generation of a table that a job has made. */
+  def newest(target: Target, table: String): Option[Long] =
+    // A table of which an older state was restored has no valid mark.
+    newestName(target, table).flatMap(name => Try(target.mark(table, name)).toOption.flatten)
+
+  private def newestName(target: Target, table: String) = {
+    val found = properties(target, table)
+    val (job, oid) = (found(Job), found(TableOid).toLong)
+    target.generation(table, job, oid).map(MarkName(job, oid, _))
+  }
+
+  /** Gives a table the properties of another copy, and says that it has not begun yet. */
+  def renew(target: Target, job: JobState, table: TableState): Unit = target.setProperties(
+    table.target,
+    properties(job, table) +
+      (Stopped -> s"${table.generation - 1} It was to be copied again, which did not begin.")
+  )
+
+  /** Returns the generation of a table's copy, by the properties that it has. */
+  def generation(target: Target, table: String): Option[Int] =
+    if (!target.exists(table)) None
+    else properties(target, table).get(Generation).flatMap(_.toIntOption)
 
   /**
    * Reads the marks of the tables that a job of this slot has made. A table that nobody knows is left

@@ -11,16 +11,18 @@ import io.sparkpgoutput.protocol.Lsn
 private[state] object JobDefinition {
   private val mapper = new ObjectMapper
 
-  def toJson(job: JobState): String = mapper.writeValueAsString(
-    ListMap(
+  def toJson(job: JobState): String = {
+    val fields = Seq(
       "id" -> job.id,
       "systemIdentifier" -> job.systemIdentifier,
       "database" -> job.database,
       "slot" -> job.slot,
       "firstLsn" -> Lsn.format(job.firstLsn),
       "end" -> job.end.map(Lsn.format).orNull
-    ).asJava
-  )
+    ) ++ Option.when(job.isAnew)("generation" -> job.generation) ++
+      Option.when(job.isAnew)("needsSlot" -> job.needsSlot)
+    mapper.writeValueAsString(ListMap(fields: _*).asJava)
+  }
 
   def fromJson(text: String): JobState = {
     val node = mapper.readTree(text)
@@ -31,7 +33,10 @@ private[state] object JobDefinition {
       field("database"),
       field("slot"),
       Lsn.parse(field("firstLsn")).get,
-      Option(node.required("end")).filterNot(_.isNull).flatMap(end => Lsn.parse(end.asText))
+      Option(node.required("end")).filterNot(_.isNull).flatMap(end => Lsn.parse(end.asText)),
+      // The first two versions of the state do not have them.
+      generation = node.path("generation").asInt(1),
+      needsSlot = node.path("needsSlot").asBoolean(false)
     )
   }
 }

@@ -1,21 +1,31 @@
 package io.sparkpgoutput.lake.state
 
 /**
- * What a user asks of a job for one table.
+ * What a user asks of a job.
  */
 sealed trait JobRequest {
 
   /** A negative number, which the tables of one command share. */
   def id: Long
-
-  /** The name of the table at the server, as the state has it. */
-  def table: String
 }
 
-/** A request to copy a table again. */
+/**
+ * A request to copy a table again.
+ *
+ * @param table
+ *   the name of the table at the server, as the state has it
+ */
 final case class ResyncRequest(id: Long, table: String) extends JobRequest
 
-/** A request to compare a table with the server. */
+/** A request to copy all tables again, with a new slot and a new checkpoint. */
+final case class ResyncAllRequest(id: Long) extends JobRequest
+
+/**
+ * A request to compare a table with the server.
+ *
+ * @param table
+ *   as in [[ResyncRequest]]
+ */
 final case class VerifyRequest(id: Long, table: String) extends JobRequest
 
 /**

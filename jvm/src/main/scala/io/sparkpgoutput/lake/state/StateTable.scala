@@ -56,15 +56,18 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   def version: String = target.version(Name)
 
   /** Reads the requests that the job has not taken yet. Those of later versions are left out. */
-  def requests(): Seq[JobRequest] = target.read(session, Name)
-    .where(col("kind") === RequestKind).collect().toSeq.flatMap { row =>
-      val (id, table) = (row.getAs[Long]("oid"), row.getAs[String]("source"))
-      row.getAs[String]("state") match {
-        case Resync => Some(ResyncRequest(id, table))
-        case Verify => Some(VerifyRequest(id, table))
-        case _      => None
+  def requests(): Seq[JobRequest] =
+    if (!target.exists(Name)) Nil
+    else target.read(session, Name)
+      .where(col("kind") === RequestKind).collect().toSeq.flatMap { row =>
+        val (id, table) = (row.getAs[Long]("oid"), row.getAs[String]("source"))
+        row.getAs[String]("state") match {
+          case Resync    => Some(ResyncRequest(id, table))
+          case Verify    => Some(VerifyRequest(id, table))
+          case ResyncAll => Some(ResyncAllRequest(id))
+          case _         => None
+        }
       }
-    }
 
   /**
    * Asks something of the job for tables.
@@ -73,10 +76,23 @@ final class StateTable(ofJob: SparkSession, target: Target) {
    *   the id of the requests
    */
   def request(tables: Seq[String], what: String = Resync): Long = {
-    val id = -1 - ThreadLocalRandom.current.nextLong(Long.MaxValue)
-    rows(tables.map(request(id, _, what))).writeTo(target.sqlName(Name)).append()
+    val id = newRequest()
+    append(tables.map(table => request(ResyncVersion, id, table, what)))
     id
   }
+
+  /** Asks the job to copy all tables again, with a new slot and a new checkpoint. */
+  def requestAll(): Unit = append(Seq(request(Version, newRequest(), null, ResyncAll)))
+
+  private def newRequest() = -1 - ThreadLocalRandom.current.nextLong(Long.MaxValue)
+
+  private def append(requests: Seq[Row]): Unit = {
+    make()
+    rows(requests).writeTo(target.sqlName(Name)).append()
+  }
+
+  private def make(): Unit =
+    if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
 
   /**
    * Writes the state, in one commit, and takes requests away. Iceberg removes whole files without
@@ -88,7 +104,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
    *   if another process of the job has written it since it was read
    */
   def write(job: JobState, tables: Seq[TableState], taken: Set[Long] = Set.empty): Unit = {
-    if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
+    make()
     val next = writes.getOrElse(0L) + 1
     val state = rows(row(job) +: tables.sortBy(_.oid).map(row))
     val replaced = ("oid >= 0" +: taken.toSeq.sorted.map(id => s"oid = $id")).mkString(" OR ")
@@ -105,7 +121,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   private def row(job: JobState): Row = {
     val source = s"${job.systemIdentifier}/${job.database}/${job.slot}"
     Row(
-      FirstVersion,
+      // A version that does not know of new checkpoints must not go on with the old one.
+      if (job.isAnew) Version else FirstVersion,
       JobKind,
       0L,
       source,
@@ -123,7 +140,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
 
   private def row(state: TableState): Row = Row(
     // A version that cannot keep a history, or copy a table again, must not go on with it.
-    if (state.table.isHistory) Version
+    if (state.table.isHistory) HistoryVersion
     else if (state.isWaiting || state.generation > 1) ResyncVersion
     else FirstVersion,
     TableKind,
@@ -140,8 +157,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     TableDefinition.toJson(state)
   )
 
-  private def request(id: Long, table: String, what: String): Row = Row(
-    ResyncVersion,
+  private def request(version: Int, id: Long, table: String, what: String): Row = Row(
+    version,
     RequestKind,
     id,
     table,
@@ -181,8 +198,11 @@ object StateTable {
   /** No source table can have this name in the target. */
   val Name: String = TargetNames.Reserved
 
+  /** It also has jobs that have begun anew. */
+  final private val Version = 4
+
   /** It also has histories. */
-  final private val Version = 3
+  final private val HistoryVersion = 3
 
   /** It also has requests, and tables that were copied again. */
   final private val ResyncVersion = 2
@@ -193,6 +213,7 @@ object StateTable {
 
   /** The requests. */
   final val Resync = "resync"
+  final val ResyncAll = "resync all"
   final val Verify = "verify"
 
   val schema: StructType = StructType(

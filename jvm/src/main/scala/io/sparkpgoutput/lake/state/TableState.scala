@@ -14,6 +14,11 @@ import io.sparkpgoutput.lake.target.MarkName
  *   the confirmed LSN of the slot when the job took it
  * @param end
  *   all transactions with a lower commit LSN are in the tables; None before the first micro-batch
+ * @param generation
+ *   counts the checkpoints of the job. A copy of all tables begins a new one.
+ * @param needsSlot
+ *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
+ *   passed is in the tables
  */
 final case class JobState(
     id: String,
@@ -21,8 +26,14 @@ final case class JobState(
     database: String,
     slot: String,
     firstLsn: Long,
-    end: Option[Long]
-)
+    end: Option[Long],
+    generation: Int = 1,
+    needsSlot: Boolean = false
+) {
+
+  /** Returns whether the job has begun anew since its first start. */
+  def isAnew: Boolean = generation > 1
+}
 
 /**
  * What a job keeps of a table.

@@ -48,21 +48,18 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       properties: Map[String, String]
   ): Unit = {
     val columns = TargetTypes.of(format, table, schema, key)
-    val all = (defaults(columns) ++ properties).toSeq.sorted.map { case (name, value) =>
-      s"${text(name)} = ${text(value)}"
-    }
     place.make()
     place.removeUnfinished(table)
     session.sql(
       s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
-        s"TBLPROPERTIES (${all.mkString(", ")})"
+        s"TBLPROPERTIES (${assignments(defaults(columns) ++ properties)})"
     )
     arrange(table, columns, key)
   }
 
-  final def setProperty(table: String, name: String, value: String): Unit =
+  final def setProperties(table: String, properties: Map[String, String]): Unit =
     session.sql(
-      s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${text(name)} = ${text(value)})"
+      s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${assignments(properties)})"
     ): Unit
 
   final def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
@@ -174,6 +171,9 @@ object TableCommands {
 
   private def column(field: org.apache.spark.sql.types.StructField) =
     s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"
+
+  private def assignments(properties: Map[String, String]) = properties.toSeq.sorted
+    .map { case (name, value) => s"${text(name)} = ${text(value)}" }.mkString(", ")
 
   private def text(value: String) =
     s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"

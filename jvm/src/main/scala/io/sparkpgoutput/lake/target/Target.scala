@@ -47,8 +47,8 @@ trait Target {
       properties: Map[String, String]
   ): Unit
 
-  /** Sets a property of a table. */
-  def setProperty(table: String, name: String, value: String): Unit
+  /** Sets properties of a table, in one commit. */
+  def setProperties(table: String, properties: Map[String, String]): Unit
 
   /** Arranges a table by its key, for what is written from then on. */
   def arrange(table: String, schema: StructType, key: Seq[String]): Unit

@@ -41,8 +41,7 @@ object TargetError {
   def restored(table: String, how: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
-    s"The table $table has older rows than its mark says, because of $how. To copy again, remove the " +
-      "tables of the job, its table _spark_pgoutput, the checkpoint and the slot, and start the job."
+    s"The table $table has older rows than its mark says, because of $how. ${LakeError.CopyAgain}"
   )
 
   def format(problem: String): LakeException =

@@ -27,6 +27,8 @@ object TargetNames {
    *   quotes are possible.
    * @param problem
    *   why the target cannot have a name
+   * @param kept
+   *   the names that tables have already, which win over all others
    * @throws LakeException
    *   if two tables get the same name, or if a table gets one that cannot be
    */
@@ -34,9 +36,11 @@ object TargetNames {
       tables: Seq[TableName],
       template: Option[String],
       names: Map[String, String],
-      problem: String => Option[String] = _ => None
+      problem: String => Option[String] = _ => None,
+      kept: Map[TableName, String] = Map.empty
   ): Map[TableName, String] = {
-    val named = tables.map(table => table -> name(table, template, names))
+    val named =
+      tables.map(table => table -> kept.getOrElse(table, name(table, template, names)))
     named.foreach { case (table, name) =>
       val reserved =
         Option.when(isReserved(name))("The job keeps its own state under such names.")

@@ -20,6 +20,10 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
     query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
       .contains("walsender")
 
+  /** Starts to read WAL as it is. From then on the connection runs no other statement. */
+  def startPhysical(lsn: Long): CopyDual = connection.unwrap(classOf[PGConnection]).getCopyAPI
+    .copyDual(s"START_REPLICATION PHYSICAL ${Lsn.format(lsn)}")
+
   /**
    * Starts to read a slot. From then on the connection runs no other statement.
    *

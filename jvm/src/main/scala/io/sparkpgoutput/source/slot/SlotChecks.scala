@@ -42,11 +42,21 @@ object SlotChecks {
     found
   }
 
-  private def checkKind(state: SlotState, server: Server): Unit = {
+  /** Checks that a slot can be dropped, to be made anew. It can be invalidated. */
+  def replaceable(state: SlotState, server: Server): Unit = {
+    checkPlace(state, server)
+    if (state.temporary) throw SlotError.temporary(state)
+  }
+
+  private def checkPlace(state: SlotState, server: Server): Unit = {
     if (!state.plugin.contains(Plugin)) throw SlotError.plugin(state)
     if (!state.database.contains(server.database)) throw SlotError.database(state, server)
-    if (state.isInvalidated) throw SlotError.invalidated(state)
     if (state.synced && server.inRecovery) throw SlotError.synchronized(state)
+  }
+
+  private def checkKind(state: SlotState, server: Server): Unit = {
+    checkPlace(state, server)
+    if (state.isInvalidated) throw SlotError.invalidated(state)
     if (state.temporary) throw SlotError.temporary(state)
     if (state.twoPhase) throw SlotError.twoPhase(state)
     if (state.confirmedFlush.isEmpty) throw SlotError.notReady(state)

@@ -10,7 +10,8 @@ private[sparkpgoutput] object SlotError {
 
   /** The slot comes first: it keeps the changes that are made while the tables are copied. */
   private val Again =
-    "Make a new slot, copy the tables again, and start the query with a new checkpoint."
+    "Make a new slot, copy the tables again, and start the query with a new checkpoint. For a job of " +
+      "replicate, run spark-pgoutput resync --all, and start the job."
 
   final private val UndefinedObject = "42704"
 
@@ -121,7 +122,8 @@ private[sparkpgoutput] object SlotError {
     "55000",
     s"The checkpoint is of the server with the system identifier ${kept.systemIdentifier}, but the URL " +
       s"leads to ${server.systemIdentifier}. Their LSNs have nothing in common. Connect to the server " +
-      "of the checkpoint, or start with a new checkpoint."
+      "of the checkpoint, or start with a new checkpoint. For a job of replicate, run spark-pgoutput " +
+      "resync --all, and start the job."
   )
 
   def otherDatabase(kept: SourceIdentity, server: Server): SourceException = new SourceException(

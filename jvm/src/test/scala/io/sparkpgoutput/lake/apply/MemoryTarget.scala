@@ -35,7 +35,7 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   override def tables(): Seq[String] = marks.keys.toSeq
   override def properties(table: String): Map[String, String] = Map.empty
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
-  override def setProperty(table: String, name: String, value: String): Unit = ()
+  override def setProperties(table: String, properties: Map[String, String]): Unit = ()
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
   override def generation(table: String, job: String, oid: Long): Option[Int] = None
   override def version(table: String): String = marks.get(table).mkString

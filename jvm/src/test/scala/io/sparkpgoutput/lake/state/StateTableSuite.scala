@@ -78,9 +78,9 @@ class StateTableSuite extends SparkSessionTests {
   }
 
   test("the state of a later version is an error") {
-    val error = intercept[LakeException](store("version" -> lit(4)).read())
+    val error = intercept[LakeException](store("version" -> lit(5)).read())
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
-    assert(error.getMessage.contains("has the version 4, and this version of spark-pgoutput reads"))
+    assert(error.getMessage.contains("has the version 5, and this version of spark-pgoutput reads"))
   }
 
   test("requests stay until the job takes them, and older versions refuse to read them") {
@@ -89,14 +89,15 @@ class StateTableSuite extends SparkSessionTests {
     state.request(Seq("public.orders", "public.readings"))
     state.request(Seq("public.orders"))
     val asked = state.requests()
-    assert(asked.map(_.table).sorted == Seq("public.orders", "public.orders", "public.readings"))
+    val names = asked.collect { case request: ResyncRequest => request.table }
+    assert(names.sorted == Seq("public.orders", "public.orders", "public.readings"))
     assert(asked.map(_.id).distinct.length == 2)
     assert(asked.forall(_.id < 0))
     assert(new StateTable(spark, target).read().contains((job, tables)))
     assert(spark.table(name).where("kind = 'request' AND version = 2").count() == 3)
     state.write(job, tables)
     assert(state.requests().toSet == asked.toSet)
-    val taken = asked.find(_.table == "public.readings").get.id
+    val taken = asked.collectFirst { case ResyncRequest(id, "public.readings") => id }.get
     state.write(job, tables, Set(taken))
     assert(state.requests() == asked.filterNot(_.id == taken))
   }
@@ -134,6 +135,20 @@ class StateTableSuite extends SparkSessionTests {
     state.write(job, Seq(orders, readings))
     def sorted(rows: DataFrame) = rows.drop("written").orderBy("oid").collect().toSeq
     assert(sorted(spark.table(name)) == sorted(rows))
+  }
+
+  test("a job that begins anew has the fourth version, as has the request for it") {
+    val state = store()
+    val (job, tables) = state.read().get
+    state.requestAll()
+    val asked = state.requests()
+    assert(asked == Seq(ResyncAllRequest(asked.head.id)))
+    assert(spark.table(name).where("version = 4").count() == 1)
+    val anew = job.copy(end = None, generation = 2, needsSlot = true)
+    state.write(anew, tables, asked.map(_.id).toSet)
+    assert(state.requests().isEmpty)
+    assert(new StateTable(spark, target).read().contains((anew, tables)))
+    assert(spark.table(name).where("kind = 'job'").select("version").head().getInt(0) == 4)
   }
 
   test("columns that a user has added are left out") {

@@ -1,0 +1,36 @@
+"""A job whose server, slot or checkpoint something happens to."""
+
+from __future__ import annotations
+
+from spark_pgoutput.replication import Replication
+from support.servers import Server
+
+TABLES = {table: table for table in ("orders", "seats", "readings")}
+SETUP = """
+CREATE TABLE orders (id int PRIMARY KEY, v text);
+CREATE TABLE seats (id int PRIMARY KEY, v text);
+CREATE TABLE readings (x int, y text);
+ALTER TABLE readings REPLICA IDENTITY FULL;
+INSERT INTO orders SELECT g, 'a' FROM generate_series(1, 50) g;
+INSERT INTO seats SELECT g, 'a' FROM generate_series(1, 50) g;
+INSERT INTO readings SELECT g % 10, 'a' FROM generate_series(1, 50) g;
+CREATE PUBLICATION shop FOR TABLE orders, seats, readings;
+"""
+
+
+def write(server: Server, value: str) -> None:
+    """Change all tables, so that a change that is applied twice or not at all shows."""
+    server.execute(
+        f"UPDATE orders SET v = '{value}' WHERE id % 3 = 0; DELETE FROM orders WHERE id % 7 = 6;"
+        f"INSERT INTO seats SELECT max(id) + 1, '{value}' FROM seats;"
+        f"INSERT INTO readings VALUES (3, 'a'), (3, '{value}');"
+        "DELETE FROM readings WHERE ctid = (SELECT min(ctid) FROM readings)"
+    )
+
+
+def copied(job: Replication) -> int:
+    """Return how many tables a job has copied that did all it should."""
+    report = job.report()
+    print("\n".join(report))
+    assert job.exit_code == 0
+    return sum(line.startswith("Copied") for line in report)

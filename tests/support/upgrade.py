@@ -1,0 +1,64 @@
+"""A server that pg_upgrade makes of another one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spark_pgoutput.demo.server import PostgresServer
+from support.servers import Server
+
+
+class Server16(Server):
+    """A server of PostgreSQL 16 with all programs, which the package of the demo has too."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+        self.bin = PostgresServer().bin.parents[1] / "pginstall" / "bin"
+
+
+@contextmanager
+def upgraded(old: Server) -> Iterator[Server]:
+    """Stop a server, and give the one of the newest version that pg_upgrade makes of its data."""
+    with Server() as new:
+        for server in (old, new):
+            server.stop_fast()
+        data = new.folder / "data-upgraded"
+        checksums = "--data-checksums" if old.version == new.version else "--no-data-checksums"
+        options = ["--username", new.user, "--encoding=UTF8", "--no-locale", "--no-sync", checksums]
+        _run(new, "initdb", "--pgdata", data, *options)
+        with (data / "postgresql.conf").open("a") as file:
+            file.write((new.folder / "settings").read_text())
+        _run(
+            new,
+            "pg_upgrade",
+            *("--old-bindir", old.bin, "--new-bindir", new.bin, "--username", new.user),
+            *("--old-datadir", old.folder / "data", "--new-datadir", data),
+            *("--old-port", str(old.port), "--new-port", str(new.port)),
+            *("--socketdir", new.folder, "--no-sync"),
+            password=old.password,
+        )
+        new.password = old.password
+        new._data = data.name
+        new.start_again()
+        yield new
+
+
+def _run(server: Server, program: str, *arguments: str | Path, password: str = "") -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    account = server._account
+    ended = subprocess.run(
+        [server.bin / program, *arguments],
+        cwd=server.folder,
+        env={**environment, "PGPASSWORD": password},
+        user=account.pw_uid if account else None,
+        group=account.pw_gid if account else None,
+        extra_groups=[] if account else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}"

@@ -1,0 +1,198 @@
+"""The steps of docs/operations.md: what happens in the life of a job that keeps tables equal."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.demo.server import PostgresServer
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.lake_operations import SETUP, TABLES, copied, write
+from support.servers import Server, Standby
+from support.upgrade import Server16, upgraded
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(SETUP)
+        yield server
+
+
+@pytest.mark.parametrize("version", [17, 18])  # which synchronize slots
+def test_a_promoted_standby_with_the_slot_goes_on(
+    version: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server(version) as server, server.standby() as standby:
+        server.execute(SETUP)
+        server.configure(synchronized_standby_slots="standby")
+        job = LakeJob(tmp_path, server, "delta")
+        hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
+        url = f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
+        with job.session(spark) as replicate:
+            replicate(once=True, url=url)
+            let_fail_over(job)
+            write(server, "before")
+            synchronize(job, standby)
+            assert copied(replicate(once=True, url=url)) == 0
+            standby.catch_up()
+            server.kill()
+            standby.promote()
+            job.server = standby
+            write(standby, "promoted")
+            assert copied(replicate(once=True, url=url)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+def let_fail_over(job: LakeJob) -> None:
+    """Let standbys keep a copy of a slot that exists."""
+    command = f"ALTER_REPLICATION_SLOT {job.slot} (FAILOVER true)"
+    psql = PostgresServer().bin / "psql"
+    conninfo = f"{job.server.conninfo} replication=database"
+    subprocess.run([psql, conninfo, "--command", command], check=True, capture_output=True)
+
+
+def synchronize(job: LakeJob, standby: Standby) -> None:
+    standby.wait_for_slot(
+        job.slot, moved=lambda: job.server.execute("SELECT pg_log_standby_snapshot()")
+    )
+
+
+def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        write(server, "last")
+        last = str(server.value("SELECT pg_current_wal_lsn()"))
+        assert replicate(once=True).exit_code == 0
+        with upgraded(server) as new:
+            job.server = new
+            assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
+            new.execute("SELECT pg_copy_logical_replication_slot('lake', 'kept')")
+            write(new, "upgraded")
+            assert_not_adopted(
+                spark, job, "FFFFFFFF/0", "the last write of the old server is below"
+            )
+            make_slot(new, "SELECT pg_create_logical_replication_slot('lake', 'pgoutput')")
+            assert_not_adopted(spark, job, last, "Transactions ran between the upgrade and")
+            make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
+            new.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())")
+            assert_not_adopted(spark, job, last, "Transactions ran between the upgrade and")
+            make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
+            new.execute("ALTER TABLE seats ADD COLUMN added int")
+            assert_not_adopted(spark, job, last, "The table public.seats was altered.")
+            new.execute("ALTER TABLE seats DROP COLUMN added")
+            assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
+            begin = new.value("SELECT confirmed_flush_lsn FROM pg_replication_slots LIMIT 1")
+            assert adopt(spark, job, last) == begin
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, TABLES)
+            write(new, "later")
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+def refused(replicate: Callable[..., object]) -> str:
+    """Return the condition of the error with which the job fails."""
+    with pytest.raises(PySparkException) as caught:
+        replicate(once=True)
+    return str(caught.value.getCondition())
+
+
+def adopt(spark: SparkSession, job: LakeJob, last: str) -> str:
+    return spark_pgoutput.adopt(
+        spark,
+        **job.server.account,
+        slot=job.slot,
+        publication=job.publication,
+        target=job.target,
+        last_lsn=last,
+    )
+
+
+def assert_not_adopted(spark: SparkSession, job: LakeJob, last: str, reason: str) -> None:
+    with pytest.raises(PySparkException) as caught:
+        adopt(spark, job, last)
+    assert caught.value.getCondition() == "PGOUTPUT_NOT_ADOPTED"
+    assert reason in str(caught.value)
+
+
+def make_slot(server: Server, how: str) -> None:
+    """Make the slot of the job in another way."""
+    server.execute("SELECT pg_drop_replication_slot('lake')")
+    server.execute(how)
+
+
+def test_a_server_of_pg_upgrade_without_the_slot_is_copied(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server16() as old:
+        old.execute(SETUP)
+        job = LakeJob(tmp_path, old, "delta")
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            write(old, "missed")
+            with upgraded(old) as new:
+                job.server = new
+                write(new, "upgraded")
+                spark_pgoutput.resync(spark, target=job.target, all=True)
+                assert copied(replicate(once=True)) == 3
+                write(new, "later")
+                assert copied(replicate(once=True)) == 0
+                assert_equal(spark, job, TABLES)
+
+
+def test_a_server_that_was_restored_is_copied(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        server.stop_fast()
+        backup, data = server.folder / "backup", server.folder / "data"
+        copy_as_is(data, backup)
+        server.start_again()
+        write(server, "lost")
+        assert replicate(once=True).exit_code == 0
+        server.stop_fast()
+        shutil.rmtree(data)
+        copy_as_is(backup, data)
+        server.start_again()
+        assert refused(replicate) == "PGOUTPUT_SERVER_BEHIND"
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        assert copied(replicate(once=True)) == 3
+        write(server, "restored")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, TABLES)
+
+
+def copy_as_is(source: Path, copy: Path) -> None:
+    subprocess.run(["cp", "--archive", source, copy], check=True)
+
+
+def test_a_job_moves_to_another_cluster(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        write(server, "moved")
+        shutil.move(job.checkpoint, tmp_path / "elsewhere")
+        job.checkpoint = tmp_path / "elsewhere"
+        assert job.run_once() == 0
+        write(server, "back")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, TABLES)

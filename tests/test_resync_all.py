@@ -1,0 +1,234 @@
+"""A job that begins anew: all tables are copied again, with a new slot and a new checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.replication import Replication
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.lake_operations import SETUP, TABLES, copied, write
+from support.lake_points import STATE, commits, kill
+from support.processes import TIMEOUT, errors_of
+from support.servers import Server, wait_until
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+TARGETS = ["delta", "iceberg"]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        server.execute(SETUP)
+        yield server
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_lost_is_made_anew(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+
+    def invalidate_slot() -> None:
+        server.configure(max_slot_wal_keep_size="1MB")
+        server.execute(
+            "SELECT pg_switch_wal(); CREATE TABLE w (); SELECT pg_switch_wal(); DROP TABLE w"
+        )
+        server.execute("CHECKPOINT")
+        server.configure(max_slot_wal_keep_size="-1")
+
+    def lose_slot_and_state() -> None:
+        server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
+        shutil.rmtree(job.tables / STATE)
+
+    def lose_table() -> None:
+        shutil.rmtree(job.tables / "seats")
+
+    def move_slot() -> None:
+        shutil.rmtree(job.checkpoint)
+        advance = f"pg_replication_slot_advance('{job.slot}', pg_current_wal_flush_lsn())"
+        server.execute(f"SELECT {advance}")
+
+    lost: dict[Callable[[], None], str] = {
+        invalidate_slot: "PGOUTPUT_SLOT_INVALIDATED",
+        move_slot: "PGOUTPUT_SLOT_MOVED",
+        lose_table: "PGOUTPUT_MARK_LOST",
+        lose_slot_and_state: "PGOUTPUT_SLOT_NOT_FOUND",
+    }
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        for lose, condition in lost.items():
+            write(server, lose.__name__)
+            lose()
+            with pytest.raises(PySparkException) as caught:
+                replicate(once=True)
+            assert caught.value.getCondition() == condition
+            assert "spark-pgoutput resync --all" in str(caught.value)
+            assert spark_pgoutput.resync(spark, target=job.target, all=True) == []
+            write(server, "requested")
+            assert copied(replicate(once=True)) == 3
+            assert_equal(spark, job, TABLES)
+            write(server, "later")
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_another_server_takes_the_place_of_the_first(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+    with Server() as other:
+        # Its tables have other oids, one is missing and one is new.
+        other.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
+        other.execute(SETUP.replace("FOR TABLE orders, seats", "FOR TABLE added, orders"))
+        other.execute("INSERT INTO added VALUES (1, 'a')")
+        job.server = other
+        kept = rows(spark, job, "seats")
+        with job.session(spark) as replicate:
+            with pytest.raises(PySparkException) as caught:
+                replicate(once=True)
+            assert caught.value.getCondition() == "PGOUTPUT_OTHER_JOB"
+            assert "spark-pgoutput resync --all" in str(caught.value)
+            spark_pgoutput.resync(spark, target=job.target, all=True)
+            assert copied(replicate(once=True)) == 3
+            write(other, "other")
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, {t: t for t in ("added", "orders", "readings")})
+            assert rows(spark, job, "seats") == kept
+
+
+def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ...]]:
+    name = job.sql_name().format(table)
+    return [tuple(row) for row in spark.table(name).orderBy("id").collect()]
+
+
+def test_a_job_that_runs_begins_anew(server: Server, tmp_path: Path, spark: SparkSession) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_until(lambda: process.query, TIMEOUT)
+        first = query_id(process)
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        write(server, "running")
+        wait_until(lambda: query_id(process) not in ("", first), TIMEOUT)
+        write(server, "later")
+        process.stop()
+        assert copied(process) == 6
+        assert copied(replicate(once=True)) == 0
+    assert_equal(spark, job, TABLES)
+
+
+def query_id(process: Replication) -> str:
+    """Return the id of the query, which its checkpoint keeps."""
+    assert process.exception() is None, process.exception()
+    query = process.query
+    return query.id if query is not None else ""
+
+
+# The steps of a job that begins anew, by what can be seen of them.
+STEPS: dict[str, Callable[[LakeJob, dict[str, int]], bool]] = {
+    "a table is closed": lambda job, before: commits(job, "orders") > before["orders"],
+    "the state is written": lambda job, before: commits(job, STATE) > before[STATE],
+    "the slot is made": lambda job, before: slot_is_made(job, before),
+    # The first two commits are the mark of the new generation and the properties.
+    "a table is copied": lambda job, before: any(
+        commits(job, table) > before[table] for table in TABLES
+    ),
+    "the stream begins": lambda job, before: any(
+        (job.checkpoint / "generation-2" / "offsets").glob("[0-9]*")
+    ),
+}
+
+
+def slot_is_made(job: LakeJob, before: dict[str, int]) -> bool:
+    query = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots"
+    found = job.server.execute(query)
+    return bool(found) and found[0][0] is not None and int(found[0][0]) > before["slot"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_job_is_killed_at_each_step(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+    write(server, "missed")
+    server.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())")
+    spark_pgoutput.resync(spark, target=job.target, all=True)
+    slot = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots"
+    before = {"slot": int(server.value(slot))}
+    for name, is_reached in STEPS.items():
+        before |= {table: commits(job, table) for table in (*TABLES, STATE)}
+        before_rows = rows(spark, job, "seats")
+        with job.running() as process:
+            wait_until(lambda: is_there(process, job, is_reached, before), TIMEOUT, pause=0.002)  # noqa: B023
+            kill(process)
+        print(f"killed when {name}")
+        if name in list(STEPS)[:3]:
+            assert rows(spark, job, "seats") == before_rows
+        write(server, name)
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+        write(server, "later")
+        assert copied(replicate(once=True)) == 0
+    assert_equal(spark, job, TABLES)
+
+
+def is_there(
+    process: subprocess.Popen[str],
+    job: LakeJob,
+    is_reached: Callable[[LakeJob, dict[str, int]], bool],
+    before: dict[str, int],
+) -> bool:
+    assert process.poll() is None, f"the job has ended: {errors_of(job.folder)[-3000:]}"
+    return is_reached(job, before)
+
+
+def test_a_driver_of_the_other_server_that_slept_changes_nothing(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """It has planned a micro-batch. Meanwhile the job begins anew at another server."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate, Server() as other:
+        assert replicate(once=True).exit_code == 0
+        other.execute(SETUP)
+        planned = len(list((job.checkpoint / "offsets").glob("[0-9]*")))
+        # Spark would give up its own executor, which is suspended too.
+        with job.running(settings={"spark.network.timeout": "1h"}) as old:
+            job.wait_until_connected(old)
+            write(server, "slept")
+            wait_until(
+                lambda: len(list((job.checkpoint / "offsets").glob("[0-9]*"))) > planned,
+                TIMEOUT,
+                pause=0.002,
+            )
+            os.killpg(old.pid, signal.SIGSTOP)
+            job.server = other
+            spark_pgoutput.resync(spark, target=job.target, all=True)
+            assert replicate(once=True).exit_code == 0
+            before = {table: commits(job, table) for table in (*TABLES, STATE)}
+            os.killpg(old.pid, signal.SIGCONT)
+            output, _ = old.communicate(timeout=TIMEOUT)
+        assert old.returncode == 1, output
+        assert "[PGOUTPUT_OTHER_JOB]" in errors_of(tmp_path)
+        assert {table: commits(job, table) for table in before} == before
+        write(other, "later")
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
