@@ -78,6 +78,7 @@ def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
         write(server, "last")
         last = str(server.value("SELECT pg_current_wal_lsn()"))
         assert replicate(once=True).exit_code == 0
+        server.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_lsn())")
         with upgraded(server) as new:
             job.server = new
             assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
