@@ -26,7 +26,8 @@ def main() -> int:
             spark,
             tables=arguments.table,
             timeout=arguments.timeout,
-            tell=lambda text: print(text, file=sys.stderr, flush=True),
+            # spark-submit adds what a script writes to its standard error to the output.
+            tell=None if arguments.json else lambda text: print(text, flush=True),
             **given,
         ).collect()
     except (PySparkException, RuntimeError, TypeError, TimeoutError) as error:
