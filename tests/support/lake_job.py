@@ -140,11 +140,16 @@ class LakeJob:
         with started([*line, *arguments], self.folder, **given) as process:
             yield process
 
+    def ending(self, process: subprocess.Popen[str]) -> str:
+        """Tell why a job that has ended did so: what it printed, and Spark's log."""
+        output, _ = process.communicate(timeout=TIMEOUT)
+        return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
+
     def wait_until_connected(self, process: subprocess.Popen[str]) -> None:
         """Wait until Spark has started and the job has a connection to the server."""
 
         def is_connected() -> object:
-            assert process.poll() is None, f"the job has ended: {errors_of(self.folder)[-3000:]}"
+            assert process.poll() is None, self.ending(process)
             name = f"spark-pgoutput (slot {self.slot})"
             return self.server.execute(
                 f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{name}'"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from support.lake_history import TABLES
 from support.lake_job import LakeJob
-from support.processes import TIMEOUT, errors_of
+from support.processes import TIMEOUT
 from support.servers import wait_until
 from support.slot_stream import numbers
 
@@ -76,7 +76,7 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
 
     def is_stopped_there() -> bool:
         nonlocal before
-        assert process.poll() is None, f"the job has ended: {errors_of(job.folder)[-3000:]}"
+        assert process.poll() is None, job.ending(process)
         now = Progress(job)
         if not point(before, now):
             if now.committed == now.planned >= 0:
