@@ -207,11 +207,22 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
     assert [tuple(row) for row in found.collect()] == [(*range(1, len(NAMES) + 1), None)]
 
 
-def test_a_table_is_made_where_an_interrupted_one_was(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left", ["_delta_log/.00000000000000000000.json.b36c.tmp", "metadata/d4af.metadata.json"]
+)
+def test_a_table_is_made_where_an_interrupted_one_was(
+    spark: SparkSession, tmp_path: Path, left: str
+) -> None:
+    """A Hadoop catalog of Iceberg lists a folder with any metadata file as a table."""
     target = LakeTarget(spark, str(tmp_path))
-    log = tmp_path / "t" / "_delta_log"
-    log.mkdir(parents=True)
-    (log / ".00000000000000000000.json.b36c.tmp").touch()
+    if "delta" not in left:
+        spark.conf.set("spark.sql.catalog.left", "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set("spark.sql.catalog.left.type", "hadoop")
+        spark.conf.set("spark.sql.catalog.left.warehouse", str(tmp_path.parent))
+        target = LakeTarget(spark, f"left.{tmp_path.name}")
+    file = tmp_path / "t" / left
+    file.parent.mkdir(parents=True)
+    file.touch()
     assert not target.target.exists("t")
     assert target.tables() == []
     target.create("t", "id INT", ["id"])

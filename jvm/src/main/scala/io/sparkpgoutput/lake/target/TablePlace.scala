@@ -49,8 +49,10 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
 
   def exists(table: String): Boolean = catalog.tableExists(identifier(table))
 
+  /** A kill in Iceberg's CREATE TABLE leaves a folder that its Hadoop catalog lists as a table. */
   def tables(): Seq[String] =
-    if (lacksNamespace) Nil else catalog.listTables(namespace.toArray).map(_.name).toSeq
+    if (lacksNamespace) Nil
+    else catalog.listTables(namespace.toArray).filter(catalog.tableExists).map(_.name).toSeq
 
   def make(): Unit =
     if (lacksNamespace) session.sql(
