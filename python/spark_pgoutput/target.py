@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.registration import is_connect, register
+from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
@@ -62,7 +62,7 @@ def resync(
     """
     if all == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
-    jvm = _jvm(spark, "resync")
+    jvm = classic_jvm(spark, "resync")
     if all:
         getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, target, format)
         return []
@@ -110,20 +110,17 @@ def adopt(
     IllegalArgumentException
         If the target has no job, or something can be missing.
     """
-    jvm = _jvm(spark, "adopt")
+    jvm = classic_jvm(spark, "adopt")
     options = {
         "url": url,
         "slot": slot,
         "publication": publication,
         "target": target,
         "user": user,
-        "password": os.environ.get("PGPASSWORD") if password is None else password,
+        "password": password,
         "format": format,
     }
-    given = jvm.java.util.HashMap()
-    for name, value in options.items():
-        if value is not None:
-            given.put(name, value)
+    given = java_options(spark, options)
     return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 
@@ -155,7 +152,7 @@ def applied(spark: SparkSession, target: str, *, format: str | None = None) -> D
     IllegalArgumentException
         If the target has no job.
     """
-    jvm = _jvm(spark, "applied")
+    jvm = classic_jvm(spark, "applied", "status")
     return DataFrame(getattr(jvm, _APPLIED).of(spark._jsparkSession, target, format), spark)
 
 
@@ -170,16 +167,18 @@ def slot_status(
     format: str | None = None,
 ) -> dict[str, str]:
     """Return what the server says of the slot of a target."""
-    jvm = _jvm(spark, "slot_status")
+    jvm = classic_jvm(spark, "slot_status", "status")
     return dict(
         getattr(jvm, _APPLIED).slot(spark._jsparkSession, target, format, url, user, password, slot)
     )
 
 
-def _jvm(spark: SparkSession, function: str) -> Any:  # noqa: ANN401
+def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
+    """Return the JVM of a Classic session. Otherwise, the error names the command."""
     if is_connect(spark):
         raise RuntimeError(
-            f"{function}() needs a Classic session. The command spark-pgoutput starts one."
+            f"{function}() needs a Classic session. Run the command spark-pgoutput "
+            f"{command or function}."
         )
     register(spark)
     return spark._jvm

@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.registration import is_connect, register
 from spark_pgoutput.replication import Replication, java_options
+from spark_pgoutput.target import classic_jvm
 
 _COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
@@ -69,12 +69,7 @@ def verify(
     IllegalArgumentException
         If the target has no job, the job does not know a table, or it cannot verify tables.
     """
-    if is_connect(spark):
-        raise RuntimeError(
-            "verify() needs a Classic session. Run the command spark-pgoutput verify."
-        )
-    register(spark)
-    jvm: Any = spark._jvm
+    jvm = classic_jvm(spark, "verify")
     command = getattr(jvm, _COMMAND)
     wanted = jvm.java.util.ArrayList()
     for table in tables:
