@@ -4,7 +4,7 @@
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
-# make soak SECONDS=300 SEED=1  kill a stream of a slot again and again, for an hour if not told
+# make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs, an hour each if not told
 # make test-all     run everything on each Spark, with all captures and mutations (takes hours)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
@@ -86,9 +86,11 @@ test-lake: build .lake/installed $(POSTGRES:%=.postgres/%)
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
 
-# One stream, which is killed again and again.
-soak: build
-	$(BIN)/pytest --capture=no --soak $(SECONDS) --seed $(SEED) tests/test_source_soak.py
+# A stream of a slot, and jobs that keep tables equal, each for so long.
+soak: soak-source soak-replicate
+
+soak-%: build .lake/installed $(POSTGRES:%=.postgres/%)
+	$(BIN)/pytest --capture=no --soak $(SECONDS) --seed $(SEED) tests/test_$*_soak.py
 
 test-all-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --exhaustive

@@ -26,6 +26,7 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),  # Python workers import `support`
     # With any other limit Spark adds up the sizes of all buffers for every row that it hands to

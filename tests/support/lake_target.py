@@ -128,8 +128,8 @@ class LakeTarget:
         return empty
 
 
-def compact(target: LakeTarget, table: str, *, expires: bool = False) -> None:
-    """Compact the table, and perhaps remove the older snapshots of Iceberg."""
+def compact(target: LakeTarget, table: str, *, expire_before: str | None = None) -> None:
+    """Compact the table, and perhaps remove Iceberg's snapshots from before a moment."""
     if target.target.format() == "delta":
         target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
     else:
@@ -139,8 +139,8 @@ def compact(target: LakeTarget, table: str, *, expires: bool = False) -> None:
             f"CALL {catalog}.system.rewrite_data_files({arguments}, "
             "options => map('rewrite-all', 'true'))"
         )
-        if expires:
+        if expire_before:
             target.spark.sql(
                 f"CALL {catalog}.system.expire_snapshots({arguments}, "
-                "older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+                f"older_than => TIMESTAMP '{expire_before}', retain_last => 1)"
             )

@@ -1,0 +1,130 @@
+"""Random changes of the schema, which a job follows or for which it copies a table again."""
+
+from __future__ import annotations
+
+import random
+
+import psycopg
+
+from support import lake_history
+from support.servers import Server
+
+# The server refuses updates of a table without a replica identity.
+_ALTERED = ("orders", "Order lines", "seats", "readings")
+_MOST_TABLES = 4
+
+
+class SchemaChanges:
+    """Changes the tables of `lake_history.SETUP`, and adds others.
+
+    It touches only the columns that it has added, so that a `History` can go on meanwhile.
+
+    Parameters
+    ----------
+    server : Server
+        A server on which SETUP ran.
+    dice : random.Random
+        Chooses what is changed.
+    """
+
+    def __init__(self, server: Server, dice: random.Random) -> None:
+        self._server = server
+        self._dice = dice
+        self._number = 0
+        self._columns: dict[tuple[str, str], str] = {}  # the type, by the table and the column
+        #: The tables of the target, by those of the server.
+        self.tables = dict(lake_history.TABLES)
+
+    def make_one(self) -> str:
+        """Change something, write to it, and return the statement."""
+        self._number += 1
+        changes = [self._add, self._add, self._add_with_default, self._vacuum]
+        if self._columns:
+            changes += [self._rename, self._drop, self._change_type, self._rewrite]
+        if len(self.tables) < len(lake_history.TABLES) + _MOST_TABLES:
+            changes.append(self._add_table)
+        statement = self._dice.choice(changes)()
+        for (table, column), data_type in self._columns.items():
+            some = f"hashtext(ctid::text) % {self._dice.randint(2, 9)} = 0"
+            self._execute(
+                f'UPDATE "{table}" SET "{column}" = {self._number}::{data_type} WHERE {some}'
+            )
+        for table in self.tables.keys() - lake_history.TABLES.keys():
+            self._execute(
+                f"UPDATE {table} SET v = 'u{self._number}' WHERE id % 3 = {self._number % 3};"
+                f"INSERT INTO {table} SELECT max(id) + 1 FROM {table}"
+            )
+        return statement
+
+    def _add(self, default: str = "") -> str:
+        table, column = self._dice.choice(_ALTERED), f"added {self._number}"
+        statement = f'ALTER TABLE "{table}" ADD COLUMN "{column}" int{default}'
+        self._execute(statement)
+        self._columns[table, column] = "int"
+        return statement
+
+    def _add_with_default(self) -> str:
+        return self._add(f" DEFAULT {self._number}")
+
+    def _rename(self) -> str:
+        (table, column), data_type = self._choose()
+        new = f"renamed {self._number}"
+        statement = f'ALTER TABLE "{table}" RENAME "{column}" TO "{new}"'
+        self._execute(statement)
+        del self._columns[table, column]
+        self._columns[table, new] = data_type
+        return statement
+
+    def _drop(self) -> str:
+        (table, column), _ = self._choose()
+        statement = f'ALTER TABLE "{table}" DROP COLUMN "{column}"'
+        self._execute(statement)
+        del self._columns[table, column]
+        return statement
+
+    def _change_type(self) -> str:
+        (table, column), data_type = self._choose()
+        new = {"int": "bigint"}.get(data_type, "text")
+        statement = f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new}'
+        self._execute(statement)
+        self._columns[table, column] = new
+        return statement
+
+    def _rewrite(self) -> str:
+        (table, column), data_type = self._choose()
+        statement = (
+            f'ALTER TABLE "{table}" ALTER "{column}" TYPE {data_type} '
+            f'USING ({self._number}::text || length("{column}"::text))::{data_type}'
+        )
+        self._execute(statement)
+        return statement
+
+    def _vacuum(self) -> str:
+        statement = f'VACUUM FULL "{self._dice.choice(_ALTERED)}"'
+        self._execute(statement)
+        return statement
+
+    def _add_table(self) -> str:
+        name = f"added_{self._number}"
+        self._execute(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, v text);"
+            f"INSERT INTO {name} SELECT g, 'a' FROM generate_series(1, 500) g"
+        )
+        statement = f"ALTER PUBLICATION {lake_history.PUBLICATION} ADD TABLE {name}"
+        self._execute(statement)
+        self.tables[name] = name
+        return statement
+
+    def _choose(self) -> tuple[tuple[str, str], str]:
+        return self._dice.choice(list(self._columns.items()))
+
+    def _execute(self, statement: str) -> None:
+        """Execute a statement, which waits neither for others nor lets others wait for long."""
+        while True:
+            try:
+                with self._server.connect() as connection:
+                    connection.execute("SET lock_timeout = '2s'")
+                    connection.execute(statement.encode())
+                    return
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                continue
