@@ -54,6 +54,8 @@ def test_tables_stay_equal(
         schema = SchemaChanges(server, dice)
         jobs = [SoakedJob(tmp_path, server, target, spark) for target in ("delta", "iceberg")]
         soak = Soak(jobs, schema, server, dice)
+        for job in jobs:
+            assert job.job.run_once() == 0
         with ExitStack() as stack:
             for job in jobs:
                 stack.callback(job.kill)
