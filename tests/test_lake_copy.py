@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from support.background import background
 from support.lake_catalog import LakeCatalog
@@ -72,8 +75,38 @@ def test_several_tasks_read_a_large_table(spark: SparkSession, client: SourceCli
         rows = copy.rows
         assert rows.rdd.getNumPartitions() == 2
         assert sorted(row[0] for row in rows.select("k").collect()) == [*range(1, 40001)]
-        assert copy.copy.copiedRows() == 40000
-        assert copy.copy.copiedBytes() > 40000 * 900
+        copied = copy.copy.copied()
+        assert (copied.rows(), copied.share()) == (40000, 1.0)
+        assert copied.bytes() > 40000 * 900
+
+
+@pytest.mark.lake
+def test_progress_of_tasks_that_run(
+    spark: SparkSession, client: SourceClient, tmp_path: Path
+) -> None:
+    with open_copy(spark, client, ["p"], "wide") as copy, ThreadPoolExecutor(1) as pool:
+        goes_on = tmp_path / "goes on"
+
+        def consume(rows: Iterable[Row]) -> Iterator[int]:
+            left = iter(rows)
+            yield sum(1 for _ in islice(left, 10))
+            while not goes_on.exists():
+                time.sleep(0.1)
+            yield sum(1 for _ in left)
+
+        rows = copy.rows
+        counted = pool.submit(lambda: rows.rdd.mapPartitions(consume).sum())
+        try:
+            wait_until(lambda: copy.copy.progress().rows() > 0)
+            progress = copy.copy.progress()
+            assert 0 < progress.rows() < 40000
+            assert 0 < progress.share() < 1
+            assert progress.bytes() > progress.rows() * 900
+        finally:
+            goes_on.touch()
+        assert counted.result() == 40000
+        wait_until(lambda: copy.copy.progress().rows() == 40000)
+        assert copy.copy.progress().share() == 1
 
 
 def test_row_filters_and_column_lists(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,12 @@ from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, copied, write
-from support.servers import Server, Standby
+from support.servers import Server, Standby, server_fixture
 from support.upgrade import Server16, upgraded
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(SETUP)
-        yield server
+server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("version", [17, 18])  # which synchronize slots

@@ -84,6 +84,7 @@ def test_the_password_of_a_job_does_not_show(
     file.write_text(f"{MARKER}\n")
     ways: list[tuple[list[str], dict[str, str]]] = [
         ([], {"PGPASSWORD": MARKER}),
+        # The executors have another file, which has no password.
         ([], {"PGPASSFILE": str(pgpass)}),
         (["--password-file", str(file)], {}),
     ]
@@ -98,6 +99,7 @@ def test_the_password_of_a_job_does_not_show(
             "spark.eventLog.compress": "false",  # so that this test can read it
             "spark.eventLog.dir": str(tmp_path / "events"),
             "spark.executor.memory": "512m",
+            "spark.executorEnv.PGPASSFILE": str(secrets / "absent"),
         }
         with job.running(
             *("--once", *arguments),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,18 +21,13 @@ from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_target import LakeTarget, compact
 from support.processes import TIMEOUT, errors_of
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 from support.slot_kills import Kill, kill_postmaster, restart, restart_immediately
 from support.slot_stream import is_executor, numbers
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(lake_history.SETUP)
-        yield server
+server = server_fixture(lake_history.SETUP)
 
 
 @pytest.fixture(params=["delta", "iceberg"])

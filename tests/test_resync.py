@@ -17,18 +17,13 @@ from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_in_resync, writing
 from support.processes import TIMEOUT
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 TARGETS = ["delta", "iceberg"]
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(SETUP)
-        yield server
+server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("target", TARGETS)

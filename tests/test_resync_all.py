@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,13 @@ from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, copied, write
 from support.lake_points import STATE, commits, kill
 from support.processes import TIMEOUT, errors_of
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 TARGETS = ["delta", "iceberg"]
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(SETUP)
-        yield server
+server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,13 +16,15 @@ from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_points import kill
 from support.processes import TIMEOUT
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
 
 TARGETS = ["delta", "iceberg"]
 TEMPORARY_SLOT = "SELECT 1 FROM pg_replication_slots WHERE temporary"
 COUNTS = ("only_at_server", "only_in_target", "different")
+
+server = server_fixture(lake_history.SETUP)
 
 # What somebody else does to the tables of the target: an update, a delete and an insert each.
 BEHIND_THE_BACK = [
@@ -33,13 +34,6 @@ BEHIND_THE_BACK = [
     "DELETE FROM {readings} WHERE x = 3 AND y = 'y1' AND isnan(f)",
     "INSERT INTO {readings} VALUES (3000, 'added', -0.0, NULL), (3000, 'added', 0.0, NULL)",
 ]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(lake_history.SETUP)
-        yield server
 
 
 def verified(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:

@@ -9,6 +9,7 @@ from types import FrameType
 from pyspark.errors import PySparkException
 
 from spark_pgoutput.cli import parse
+from spark_pgoutput.copy_display import display
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.replication import Replication, replicate
 from spark_pgoutput.submitted import failed, session
@@ -28,19 +29,15 @@ def main() -> int:
 
 
 def _follow(job: Replication) -> int:
-    try:
-        while not job.awaitTermination(1):
-            _print(job)
-        _print(job)
-    except PySparkException as error:
-        _print(job)
-        return failed("replicate", error)
+    with display() as shown:
+        try:
+            while not job.awaitTermination(1):
+                shown.show(job.report(), job.progress())
+        except PySparkException as error:
+            shown.show(job.report(), [])
+            return failed("replicate", error)
+        shown.show(job.report(), [])
     return job.exit_code
-
-
-def _print(job: Replication) -> None:
-    for line in job.report():
-        print(line, flush=True)
 
 
 def _stop(job: Replication, number: int, frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -112,6 +112,25 @@ def java_options(spark: SparkSession, options: Mapping[str, object]) -> Any:  # 
     return settings
 
 
+class CopyProgress(NamedTuple):
+    """How far the copy of a table is.
+
+    Executors tell what their tasks have read every 10 seconds, and at the end of each task.
+    """
+
+    table: str
+    """The name of the table at the server."""
+
+    rows: int
+    """How many rows were read."""
+
+    bytes: int
+    """How many bytes of COPY's output were read."""
+
+    share: float
+    """How much of the table's size that is, from 0 to 1."""
+
+
 class Replication:
     """A job that keeps tables equal."""
 
@@ -168,6 +187,13 @@ class Replication:
     def exit_code(self) -> int:
         """0 if the job has done all it should, 3 if a table is stopped, and 1 otherwise."""
         return int(self._job.exitCode())
+
+    def progress(self) -> list[CopyProgress]:
+        """Return how far the copies are that run, in the order of their tables."""
+        return [
+            CopyProgress(copy.table(), copy.rows(), copy.bytes(), copy.share())
+            for copy in self._job.progress()
+        ]
 
     def report(self) -> list[str]:
         """Return what happened since the last call, one line for each copy and micro-batch."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from spark_pgoutput.jar import jar_path
+
+# The variable of the environment that tells a script that the command's output is a terminal.
+# spark-submit gives its scripts pipes.
+TERMINAL = "SPARK_PGOUTPUT_TERMINAL"
 
 _PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
 
@@ -44,6 +49,9 @@ def submit(
     environment = {**os.environ, **variables}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment.setdefault("SPARK_HOME", _spark_home())
+    if sys.stdout.isatty():
+        environment[TERMINAL] = "1"
+        environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
     jars = ",".join(filter(None, [arguments.jars, jar_path()]))
     command = [str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"), "--jars", jars]
     for name in _PASSED_ON:

@@ -67,14 +67,10 @@ def open_copy(
     name = table if "." in table else f"public.{table}"
     source = found if found is not None else catalog.tables(*publications)[name]
     jvm = client.jvm
-    conversions = jvm.io.sparkpgoutput.types.ConversionOptions
-    defaults = [getattr(conversions, f"apply$default${number}")() for number in range(1, 6)]
-    copy = jvm.io.sparkpgoutput.lake.copy.TableCopy.open(
-        client.address,
-        APPLICATION,
-        client.seq(publications),
+    package = jvm.io.sparkpgoutput.lake.copy
+    copy = package.TableCopy.open(
+        package.CopySource(client.address, APPLICATION, client.seq(publications)),
         catalog.mirrored(source, types=types),
-        conversions(*defaults),
     )
     try:
         yield Copy(spark, copy)

@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar
 
 import psutil
 import psycopg
+import pytest
 from psycopg import sql
 
 from spark_pgoutput.demo.server import PostgresServer
@@ -233,6 +234,18 @@ class Standby(Server):
     def promote(self) -> None:
         """Make the standby a primary, on a new timeline."""
         self._pg_ctl("promote", "-w")
+
+
+def server_fixture(setup: str) -> Any:  # noqa: ANN401 - pytest has no public type for it
+    """Return a fixture that gives each test a new server, on which statements have run."""
+
+    @pytest.fixture
+    def server() -> Iterator[Server]:
+        with Server() as server:
+            server.execute(setup)
+            yield server
+
+    return server
 
 
 @contextmanager

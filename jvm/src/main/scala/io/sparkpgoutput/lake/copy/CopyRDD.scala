@@ -2,12 +2,10 @@ package io.sparkpgoutput.lake.copy
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.util.LongAccumulator
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
 
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.source.connection.ServerAddress
-import io.sparkpgoutput.types.ConversionOptions
 
 /**
  * What the tasks of a copy need to know. The password is in here and nowhere else.
@@ -19,8 +17,7 @@ final private case class CopySettings(
     address: ServerAddress,
     applicationName: String,
     snapshot: String,
-    table: MirroredTable,
-    options: ConversionOptions
+    table: MirroredTable
 )
 
 /** The rows of a table in a snapshot. Each range is a partition. */
@@ -28,8 +25,7 @@ final private class CopyRDD(
     context: SparkContext,
     settings: CopySettings,
     ranges: Seq[CopyRange],
-    rows: LongAccumulator,
-    bytes: LongAccumulator
+    counts: CopyCounts
 ) extends RDD[InternalRow](context, Nil) {
   setName(s"copy of ${settings.table.source.name}")
 
@@ -37,17 +33,25 @@ final private class CopyRDD(
     ranges.zipWithIndex.map { case (range, index) => CopyPartition(index, range) }.toArray
 
   override def compute(split: Partition, task: TaskContext): Iterator[InternalRow] = {
-    val reader = new CopyReader(settings, split.asInstanceOf[CopyPartition].range)
+    val range = split.asInstanceOf[CopyPartition].range
+    val reader = new CopyReader(settings, range)
+    val read = new RangeCounts(counts, task, reader, range)
     task.addTaskCompletionListener[Unit] { _ =>
-      rows.add(reader.readRows)
-      bytes.add(reader.readBytes)
+      read.add()
       reader.close()
     }
     // A task can read several ranges, one after another.
     new InterruptibleIterator(task, reader) {
       override def hasNext: Boolean = super.hasNext || {
+        read.end()
         reader.close()
         false
+      }
+
+      override def next(): InternalRow = {
+        val row = super.next()
+        read.afterRow()
+        row
       }
     }
   }

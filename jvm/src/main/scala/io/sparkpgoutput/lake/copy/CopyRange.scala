@@ -11,13 +11,16 @@ import io.sparkpgoutput.source.connection.ServerConnection
  *   the first page; None for all rows, if the table has no pages or the role cannot read their numbers
  * @param endPage
  *   the page after the last one; None for all pages to the end
+ * @param bytes
+ *   the size of the pages with their TOASTed values, if all pages have the same
  */
 final private case class CopyRange(
     oid: Long,
     name: TableName,
     fileNode: Long,
     firstPage: Option[Long],
-    endPage: Option[Long]
+    endPage: Option[Long],
+    bytes: Long
 ) {
 
   /** The condition in SQL, if there is one. The server reads only these pages (TID Range Scan). */
@@ -47,13 +50,13 @@ private object CopyRange {
   }
 
   private def split(file: Leaf, size: Size, wanted: Long): Seq[CopyRange] = {
-    val whole = CopyRange(file.oid, file.name, file.fileNode, None, None)
+    val whole = CopyRange(file.oid, file.name, file.fileNode, None, None, size.bytes)
     if (!size.hasPages) Seq(whole)
     else {
       val count = math.max(1, math.min(size.pages, (size.bytes + wanted / 2) / wanted))
       val starts = (0L until count).map(_ * size.pages / count)
       starts.zip(starts.drop(1).map(Option(_)) :+ None).map { case (first, end) =>
-        whole.copy(firstPage = Some(first), endPage = end)
+        whole.copy(firstPage = Some(first), endPage = end, bytes = size.bytes / count)
       }
     }
   }

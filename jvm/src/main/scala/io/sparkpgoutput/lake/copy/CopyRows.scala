@@ -8,14 +8,14 @@ import io.sparkpgoutput.rows.{CellReader, RowSchema}
 import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
 
 /** Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe. */
-final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
+final private class CopyRows(table: MirroredTable) {
   private val schema = table.schema
   private val line = new CopyLine(schema.length)
   private val writer = new UnsafeRowWriter(schema.length, CopyRows.FirstSize)
   private val readers: Array[CellReader] = {
     val typeIds = table.source.columns.map(_.typeId)
     val rowSchema =
-      RowSchema(schema, schema.indices, options, table.types, failFast = true)
+      RowSchema(schema, schema.indices, ConversionOptions(), table.types, failFast = true)
     val conversions = rowSchema.conversions(typeIds).fold(
       problem => throw new IllegalStateException(problem),
       found => found

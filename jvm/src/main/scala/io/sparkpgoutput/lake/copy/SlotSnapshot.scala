@@ -45,13 +45,13 @@ object SlotSnapshot {
    *   if it takes longer
    */
   def make(
-      address: ServerAddress,
-      applicationName: String,
+      from: CopySource,
       what: String,
       atMost: Duration
-  ): SlotSnapshot = ConnectionError.explaining(address) {
+  ): SlotSnapshot = ConnectionError.explaining(from.address) {
+    import from.address
     val connection =
-      CopySession.unlimited(Connections.openReplication(address, applicationName))
+      CopySession.unlimited(Connections.openReplication(address, from.applicationName))
     try {
       val lsn =
         ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))

@@ -1,12 +1,10 @@
 package io.sparkpgoutput.lake.copy
 
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
-import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.source.connection.ConnectionError
 
 /**
  * A first copy of a table: its rows as of an LSN. All transactions with a lower commit LSN are in the
@@ -19,13 +17,13 @@ import io.sparkpgoutput.types.ConversionOptions
  * statement waits for the tasks that run, and not for the whole copy.
  */
 final class TableCopy private (
-    address: ServerAddress,
-    applicationName: String,
+    source: CopySource,
     mirrored: MirroredTable,
-    snapshot: TableSnapshot,
-    options: ConversionOptions
+    snapshot: TableSnapshot
 ) extends AutoCloseable {
-  @volatile private var counts = Option.empty[TableCopy.Counts]
+  import source.{address, applicationName}
+
+  @volatile private var watch = Option.empty[CopyWatch]
 
   /** The commits with a lower LSN are in the copy. */
   val lsn: Long = snapshot.lsn
@@ -39,23 +37,32 @@ final class TableCopy private (
   /** What Spark's UI can show for the jobs that read the rows. */
   val description: String = s"first copy of ${table.source.name}"
 
-  /** The rows and the bytes of the tasks that have ended. */
-  def copiedRows: Long = counts.fold(0L)(_.rows.sum)
-  def copiedBytes: Long = counts.fold(0L)(_.bytes.sum)
+  /** How far the tasks are that read the rows. */
+  def progress: CopyProgress = watch.fold(nothing)(_.progress)
+
+  /** What the tasks have read that have ended. */
+  def copied: CopyProgress = watch.fold(nothing)(_.ended)
+
+  private def nothing = CopyProgress(table.source.name.toString, 0, 0, 0)
 
   /** Returns the rows, which can be read until this is closed. They have the table's schema. */
   def rows(session: SparkSession): DataFrame = ConnectionError.explaining(address) {
     val context = session.sparkContext
     val ranges = CopyRange.of(snapshot.connection, table.source.files, context.defaultParallelism)
-    val counted = new TableCopy.Counts(context, table.source.name.toString)
-    counts = Some(counted)
-    val settings = CopySettings(address, applicationName, snapshot.id, table, options)
-    val rdd = new CopyRDD(context, settings, ranges, counted.rows, counted.bytes)
+    val counts = CopyCounts.of(context, table.source.name)
+    val before = watch
+    watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
+    before.foreach(_.close())
+    val settings = CopySettings(address.forTasks, applicationName, snapshot.id, table)
+    val rdd = new CopyRDD(context, settings, ranges, counts)
     RowsOfRdd.toDataFrame(session, rdd, table.schema)
   }
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */
-  override def close(): Unit = snapshot.close()
+  override def close(): Unit = {
+    watch.foreach(_.close())
+    snapshot.close()
+  }
 }
 
 object TableCopy {
@@ -63,42 +70,11 @@ object TableCopy {
   /**
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
-   *
-   * @param applicationName
-   *   what `pg_stat_activity` shows
    */
-  def open(
-      address: ServerAddress,
-      applicationName: String,
-      publications: Seq[String],
-      table: MirroredTable,
-      options: ConversionOptions
-  ): TableCopy = new TableCopy(
-    address,
-    applicationName,
-    table,
-    TableSnapshot.make(address, applicationName, publications, table.source),
-    options
-  )
+  def open(source: CopySource, table: MirroredTable): TableCopy =
+    new TableCopy(source, table, TableSnapshot.make(source, table.source))
 
   /** Reads a table in a snapshot that is there, and must stay open. */
-  def join(
-      slot: SlotSnapshot,
-      address: ServerAddress,
-      applicationName: String,
-      publications: Seq[String],
-      table: MirroredTable,
-      options: ConversionOptions
-  ): TableCopy = new TableCopy(
-    address,
-    applicationName,
-    table,
-    TableSnapshot.join(slot, address, applicationName, publications, table.source),
-    options
-  )
-
-  final private class Counts(context: SparkContext, table: String) {
-    val rows = context.longAccumulator(s"rows of $table")
-    val bytes = context.longAccumulator(s"bytes of $table")
-  }
+  def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =
+    new TableCopy(source, table, TableSnapshot.join(slot, source, table.source))
 }

@@ -3,12 +3,7 @@ package io.sparkpgoutput.lake.copy
 import scala.util.Try
 
 import io.sparkpgoutput.lake.table.{PublishedTables, QuotedName, SourceTable, TableError}
-import io.sparkpgoutput.source.connection.{
-  ConnectionError,
-  Connections,
-  ServerAddress,
-  ServerConnection
-}
+import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
 import io.sparkpgoutput.source.slot.ServerWait
 
 /**
@@ -50,19 +45,14 @@ private object TableSnapshot {
    *   the table as it was found. If it has other columns, another key or other partitions now, this
    *   fails with PGOUTPUT_TABLE_CHANGED.
    */
-  def make(
-      address: ServerAddress,
-      applicationName: String,
-      publications: Seq[String],
-      kept: SourceTable
-  ): TableSnapshot = ConnectionError.explaining(address) {
+  def make(from: CopySource, kept: SourceTable): TableSnapshot = explaining(from) {
     def start() = {
       val connection =
-        CopySession.unlimited(Connections.openReplication(address, applicationName))
-      connection -> (() => SlotSnapshot.begin(address, connection))
+        CopySession.unlimited(Connections.openReplication(from.address, from.applicationName))
+      connection -> (() => SlotSnapshot.begin(from.address, connection))
     }
     Iterator
-      .continually(attempt(address, applicationName, publications, kept)(start _))
+      .continually(attempt(from, kept)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
       .getOrElse(throw CopyError.interrupted(
@@ -77,21 +67,17 @@ private object TableSnapshot {
    * @param slot
    *   the snapshot, which must stay open
    */
-  def join(
-      slot: SlotSnapshot,
-      address: ServerAddress,
-      applicationName: String,
-      publications: Seq[String],
-      kept: SourceTable
-  ): TableSnapshot = ConnectionError.explaining(address) {
+  def join(slot: SlotSnapshot, from: CopySource, kept: SourceTable): TableSnapshot = explaining(
+    from
+  ) {
     def start() = {
-      val connection = CopySession.unlimited(Connections.open(address, applicationName))
+      val connection = CopySession.unlimited(Connections.open(from.address, from.applicationName))
       connection -> { () =>
         CopySession.join(connection, slot.id, kept.name, SecondsToLock)
         slot.lsn
       }
     }
-    attempt(address, applicationName, publications, kept)(start _).getOrElse(
+    attempt(from, kept)(start _).getOrElse(
       throw CopyError.interrupted(
         kept.name,
         "it was truncated, rewritten or altered after the snapshot was made."
@@ -105,17 +91,14 @@ private object TableSnapshot {
    * @param start
    *   opens a connection, and says how it gets its snapshot, whose LSN it returns
    */
-  private def attempt(
-      address: ServerAddress,
-      applicationName: String,
-      publications: Seq[String],
-      kept: SourceTable
-  )(start: () => (ServerConnection, () => Long)): Option[TableSnapshot] = {
+  private def attempt(from: CopySource, kept: SourceTable)(
+      start: () => (ServerConnection, () => Long)
+  ): Option[TableSnapshot] = {
     val (connection, begin) = start()
-    val watcher = CopySession.unlimited(Connections.open(address, applicationName))
+    val watcher = CopySession.unlimited(Connections.open(from.address, from.applicationName))
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"
-      val (lsn, time) = ServerWait.watched(address, connection, what) {
+      val (lsn, time) = ServerWait.watched(from.address, connection, what) {
         val made = begin() -> now(connection)
         kept.files.foreach { file =>
           CopySession.lock(connection, s"ONLY ${QuotedName(file.name)}", kept.name)
@@ -123,7 +106,7 @@ private object TableSnapshot {
         made
       }
       val source =
-        sameTable(kept, PublishedTables.read(watcher, publications, watcher.majorVersion))
+        sameTable(kept, PublishedTables.read(watcher, from.publications, watcher.majorVersion))
       if (definition(connection, kept) == definition(watcher, kept)) {
         val id = CopySession.exportSnapshot(connection)
         Some(new TableSnapshot(lsn, time, id, source, connection))
@@ -137,6 +120,9 @@ private object TableSnapshot {
         throw error
     } finally watcher.abort()
   }
+
+  private def explaining[T](from: CopySource)(body: => T): T =
+    ConnectionError.explaining(from.address)(body)
 
   private def now(connection: ServerConnection): Long = connection
     .query("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")(_.getLong(1)).head

@@ -10,7 +10,7 @@ import org.apache.spark.sql.{Dataset, Row}
 import org.apache.hadoop.conf.Configuration
 
 import io.sparkpgoutput.lake.apply._
-import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.target.Target
 
 /**
@@ -54,12 +54,12 @@ final class MicroBatches(
       id,
       configuration
     )
-    resyncs.takeRequests()
+    resyncs.requests.take()
     // Read once. What fails here as a whole is no table's error.
     lazy val errors = Try(followed.follow())
     if (followed.isOld) failed(errors.get)
     val tables = state.tables.filter(_.isLive).map(ofBatch) ++
-      state.tables.filter(_.isWaiting).map(resyncs.waitingTable)
+      state.tables.filter(_.isWaiting).map(resyncs.waiting.applied)
     val result = applied.run(batch, tables, end)(prepare(errors, _))
     if (result.tables.nonEmpty) errors.get
     result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
@@ -90,7 +90,7 @@ final class MicroBatches(
 
   private def commit(oid: Long, end: Long, done: AppliedTable): Unit =
     state.table(oid).foreach { table =>
-      if (table.isWaiting) resyncs.appended(oid, end)
+      if (table.isWaiting) resyncs.waiting.appended(oid, end)
       else {
         state.put(MicroBatches.committed(table, end, done))
         resyncs.settled(oid)
@@ -113,11 +113,7 @@ final class MicroBatches(
     val left = errors.filterNot { case (oid, error) => resyncs.mends(oid, error) }
     if (!options.skips) left.values.headOption.foreach(error => throw error)
     left.foreach { case (oid, error) =>
-      state.table(oid).foreach { table =>
-        log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
-        TargetMarks.stop(target, table, error.getMessage)
-        state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
-      }
+      state.table(oid).foreach(StoppedTable.stop(_, error, target, state, log))
     }
     if (left.nonEmpty) state.save()
   }

@@ -7,6 +7,7 @@ import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.table.TableMode
 import io.sparkpgoutput.lake.target.TargetNames
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
@@ -82,6 +83,9 @@ final case class ReplicateOptions(
   ).get
 
   def address: ServerAddress = ServerAddress(url, user, password)
+
+  /** Where the tables are copied from. */
+  def source: CopySource = CopySource(address, applicationName, publications)
 
   /** What `pg_stat_activity` shows of the job's connections. */
   def applicationName: String = s"spark-pgoutput (slot $slot)"

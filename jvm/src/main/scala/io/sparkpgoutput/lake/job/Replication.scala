@@ -10,6 +10,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.hadoop.util.ShutdownHookManager
 
+import io.sparkpgoutput.lake.copy.CopyProgress
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
@@ -104,6 +105,9 @@ final class Replication private (
   /** 0 if the job has done all it should, 3 if a table is stopped, and else 1. */
   def exitCode: Int =
     if (failure.isDefined || current.isCutShort) 1 else if (current.hasStoppedTable) 3 else 0
+
+  /** How far the copies are that run. */
+  def progress: java.util.List[CopyProgress] = log.progress.asJava
 
   /** What happened since the last call. */
   def report: java.util.List[String] = log.take().asJava

@@ -9,18 +9,9 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 
-import io.sparkpgoutput.lake.apply.{ApplyTable, RoutedTable, WaitingTable}
-import io.sparkpgoutput.lake.state.{
-  KeptState,
-  ResyncAllRequest,
-  ResyncRequest,
-  TableState,
-  TableStatus,
-  VerifyRequest
-}
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, VerifyRequest}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.Target
-import io.sparkpgoutput.protocol.Lsn
 
 /**
  * Copies tables while the stream runs: tables that are new, and tables that must be copied again. The
@@ -58,17 +49,19 @@ final class Resyncs(
 ) {
   private val lock = new ReentrantLock(true)
   private val underWay = ConcurrentHashMap.newKeySet[Long]
-  private val waiting = new ConcurrentHashMap[Long, WaitingTable]
 
-  /** The LSNs of the snapshots of copies. Older changes need not wait. */
-  private val snapshots = new ConcurrentHashMap[Long, Long]
+  /** Where the changes wait. */
+  val waiting: WaitingTables = new WaitingTables(target, state, log)
 
   /** How often each table was copied again by itself, since changes were applied to it. */
   private val repeated = new ConcurrentHashMap[Long, Int]
   private val failure = new AtomicReference[Option[Throwable]](None)
   private val resync = new TableResync(session, options, target, catalog, state, log)
   private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
-  private val requests = Executors.newScheduledThreadPool(1, Resyncs.threads)
+
+  /** What users ask. Who takes the requests has the lock, as in [[exclusively]]. */
+  val requests: Requests = new Requests(catalog, state, log, begin, verify)
+  private val polls = Executors.newScheduledThreadPool(1, Resyncs.threads)
   private val tag = s"spark-pgoutput-resync-${java.util.UUID.randomUUID()}"
 
   /** The error that ends the job. */
@@ -83,20 +76,16 @@ final class Resyncs(
 
   /** Goes on with the copies that the last process has left, and looks for requests from then on. */
   def start(): Unit = {
-    val names = state.tables.filter(_.isWaiting).map(WaitingTables.name).toSet
-    WaitingTables.found(target).map(_.name).filterNot(names).foreach(target.drop)
-    state.tables.filter(_.isWaiting).foreach { table =>
-      WaitingTables.make(target, table)
-      submit(table.oid)
-    }
-    exclusively(takeRequests())
+    waiting.start()
+    state.tables.filter(_.isWaiting).foreach(table => submit(table.oid))
+    exclusively(requests.take())
     val seconds = Resyncs.SecondsBetweenRequests
-    requests.scheduleWithFixedDelay(() => poll(), seconds, seconds, TimeUnit.SECONDS): Unit
+    polls.scheduleWithFixedDelay(() => poll(), seconds, seconds, TimeUnit.SECONDS): Unit
   }
 
   /** Ends the copies under way. The next start begins them again. */
   def stop(): Unit = {
-    requests.shutdownNow()
+    polls.shutdownNow()
     pool.shutdownNow()
     session.sparkContext.cancelJobsWithTag(tag)
     pool.awaitTermination(Resyncs.SecondsToStop, TimeUnit.SECONDS): Unit
@@ -111,43 +100,13 @@ final class Resyncs(
   /** A server without changes has no micro-batches. */
   private def poll(): Unit =
     if (lock.tryLock())
-      try takeRequests()
+      try requests.take()
       catch {
         case again: StartOver.Requested =>
           failure.set(Some(again))
           failed(again)
         case NonFatal(problem) => log.warn(s"The requests cannot be read. ${problem.getMessage}")
       } finally lock.unlock()
-
-  /**
-   * Takes the requests of users. The caller has the lock.
-   *
-   * @throws StartOver.Requested
-   *   if the job is to begin anew
-   */
-  def takeRequests(): Unit = {
-    val all = state.requests()
-    if (all.exists(_.isInstanceOf[ResyncAllRequest])) throw new StartOver.Requested
-    verify(all.collect { case request: VerifyRequest => request })
-    val asked = all.collect { case request: ResyncRequest => request }
-    if (asked.nonEmpty) {
-      val known = state.tables.filter(_.generation > 0).map(_.table)
-      val published = catalog.again(known).map { case (source, table) =>
-        source.oid -> table
-      }.toMap
-      asked.foreach { request =>
-        state.take(request.id)
-        state.tables.find(_.table.source.name.toString == request.table)
-          .map(_.oid).flatMap(published.get) match {
-          case Some(Right(table)) => begin(table, "A resync was requested.")
-          case Some(Left(error)) =>
-            log.warn(s"The table ${request.table} cannot be copied. ${error.getMessage}")
-          case None => log.warn(s"The table ${request.table} is not published.")
-        }
-      }
-      state.save()
-    }
-  }
 
   /**
    * Copies a table again if an error says that the changes do not tell what happened to it. The caller
@@ -199,35 +158,17 @@ final class Resyncs(
         kept.flatMap(_.lastChange)
       )
       log.warn(s"The table ${table.source.name} is copied while the stream goes on. $reason")
-      WaitingTables.make(target, begun)
-      forget(oid)
+      waiting.make(begun)
+      waiting.forget(oid)
       state.put(begun)
       state.save()
-      kept.filter(_.isWaiting).foreach(before => drop(WaitingTables.name(before)))
+      kept.filter(_.isWaiting).foreach(waiting.drop)
       submit(oid)
     }
   }
 
   /** Tells that changes were applied to a table, so the copy of it was right. */
   def settled(oid: Long): Unit = repeated.remove(oid): Unit
-
-  /** What a micro-batch does with a table that waits. */
-  def waitingTable(table: TableState): ApplyTable = {
-    val kept =
-      waiting.computeIfAbsent(table.oid, _ => WaitingTables.read(target, state.job, table))
-    val passed =
-      (kept.mark ++ Option(snapshots.get(table.oid))).reduceOption(Lsn.max).getOrElse(0L)
-    ApplyTable(RoutedTable.kept(table.oid, passed), table.markName(state.job), Some(kept))
-  }
-
-  /** Tells that a micro-batch has appended changes of a table that waits. */
-  def appended(oid: Long, end: Long): Unit =
-    waiting.computeIfPresent(oid, (_, kept) => kept.copy(mark = Some(end))): Unit
-
-  private def forget(oid: Long): Unit = {
-    waiting.remove(oid)
-    snapshots.remove(oid): Unit
-  }
 
   private def submit(oid: Long): Unit =
     if (underWay.add(oid)) pool.execute(() => run(oid))
@@ -250,7 +191,7 @@ final class Resyncs(
   private def attempt(oid: Long, retries: Retries): Unit = {
     val pause =
       try {
-        resync.copy(oid)(lsn => snapshots.put(oid, lsn): Unit)
+        resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
         exclusively(join(oid))
         None
       } catch {
@@ -270,35 +211,20 @@ final class Resyncs(
     val table = state.table(oid).get
     state.put(table.copy(status = TableStatus.Live))
     state.save()
-    forget(oid)
     log.tell(s"The table ${table.table.source.name} is live.")
-    drop(WaitingTables.name(table))
+    waiting.drop(table)
   }
-
-  /** Drops a waiting table that nobody needs. If that fails, the next start does it. */
-  private def drop(table: String): Unit =
-    try target.drop(table)
-    catch {
-      case NonFatal(problem) => log.warn(s"The table $table stays. ${problem.getMessage}")
-    }
 
   private def handle(oid: Long, problem: Throwable): Unit =
     try exclusively {
         if (!mends(oid, problem)) {
           if (!options.skips || !TableFault.is(problem)) throw problem
           val table = state.table(oid).get
-          log.warn(s"The table ${table.target} is stopped. ${problem.getMessage}")
           // The generation of a copy that was not made can be used again.
           val generation = if (resync.isCopied(table)) table.generation else table.generation - 1
-          val stopped = table.copy(
-            status = TableStatus.Stopped(problem.getMessage),
-            generation = generation
-          )
-          TargetMarks.stop(target, stopped, problem.getMessage)
-          state.put(stopped)
+          StoppedTable.stop(table.copy(generation = generation), problem, target, state, log)
           state.save()
-          forget(oid)
-          drop(WaitingTables.name(table))
+          waiting.drop(table)
         }
       }
     catch {

@@ -14,7 +14,6 @@ import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.types.ConversionOptions
 
 /** Copies a table of the server into the target, in one commit. */
 final class TableCopier(
@@ -43,22 +42,25 @@ final class TableCopier(
     val started = System.nanoTime()
     val name = table.source.name.toString
     log.tell(s"Copying $name.")
-    Using.resource(open(table)) { copy =>
-      val copying = begin(copy.table, copy.lsn)
-      val own = ClonedSession.of(session)
-      session.sparkContext.setJobDescription(copy.description)
-      val rows =
-        if (copying.table.isHistory)
-          TargetWrite.Append(HistoryCopy.rows(own, copy, isFirst = copying.generation == 1))
-        else write(copy.rows(own))
-      target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
-      val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
-      log.tell(
-        f"Copied $name: ${copy.copiedRows}%,d rows, ${copy.copiedBytes / 1e6}%,.1f MB in $seconds s, " +
-          s"as of ${Lsn.format(copy.lsn)}."
-      )
-      copying.copy(mark = Some(copy.lsn))
-    }
+    Using.resource(open(table))(copy =>
+      log.watching(copy) {
+        val copying = begin(copy.table, copy.lsn)
+        val own = ClonedSession.of(session)
+        session.sparkContext.setJobDescription(copy.description)
+        val rows =
+          if (copying.table.isHistory)
+            TargetWrite.Append(HistoryCopy.rows(own, copy, isFirst = copying.generation == 1))
+          else write(copy.rows(own))
+        target.commit(own, copying.target, copying.markName(state.job), None, copy.lsn)(rows)
+        val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
+        val read = copy.copied
+        log.tell(
+          f"Copied $name: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
+            s"as of ${Lsn.format(copy.lsn)}."
+        )
+        copying.copy(mark = Some(copy.lsn))
+      }
+    )
   }
 
   /** Makes the table of the target, with the properties that tell whose it is. */
@@ -91,14 +93,7 @@ final class TableCopier(
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
-    try
-      TableCopy.open(
-        options.address,
-        options.applicationName,
-        options.publications,
-        table,
-        ConversionOptions()
-      )
+    try TableCopy.open(options.source, table)
     catch {
       case changed: LakeException
           if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.job
 
-import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue}
 
@@ -10,24 +9,16 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 
-import io.sparkpgoutput.lake.copy.{CopyError, SlotSnapshot}
+import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, KeptState, TableState, VerifyRequest}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableDifference, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.slot.ServerStillWaits
-import io.sparkpgoutput.source.stream.StreamLimit
 
 /**
- * Compares tables with those of the server, both as of one LSN, while the stream runs:
- *
- *   1. The stream is held, so that no micro-batch is planned.
- *   1. A temporary slot gives a snapshot with an LSN. It is at or above the end of each micro-batch that
- *      was planned before. If open transactions delay the snapshot, the stream goes on, and this begins
- *      again later.
- *   1. The stream goes on up to the LSN, so a micro-batch ends there.
- *   1. The versions that the tables have in the target are noted, and the stream goes on.
- *   1. The rows in the snapshot and the rows of the versions are compared.
+ * Compares tables with those of the server, both as of one LSN, while the stream runs. The versions that
+ * the tables have in the target when a micro-batch ends at the LSN of a [[HeldSnapshot]] are noted. The
+ * rows of the snapshot and the rows of the versions are then compared, and the stream goes on meanwhile.
  *
  * Nothing of this is kept. A request stays in the state until it is answered, so the next start of a job
  * that was killed begins again.
@@ -44,14 +35,8 @@ final class Verifications(
 ) {
   import Verifications._
 
-  private val limit = StreamLimit.of(options.address, options.slot)
-  private val verifier = new TableVerifier(
-    session,
-    options.address,
-    options.applicationName,
-    options.publications,
-    target
-  )
+  private val held = new HeldSnapshot(options.source, options.slot, state, resyncs, log)
+  private val verifier = new TableVerifier(session, options.source, target)
   private val answers = new AnswerTable(session, target)
   private val asked = new LinkedBlockingQueue[(Long, Seq[String])]
   private val known = ConcurrentHashMap.newKeySet[Long]
@@ -82,7 +67,7 @@ final class Verifications(
     thread.interrupt()
     session.sparkContext.cancelJobsWithTag(tag)
     if (thread.isAlive) thread.join(MillisToStop)
-    limit.release()
+    held.release()
   }
 
   private def answerAll(next: => (Long, Seq[String])): Unit =
@@ -155,66 +140,16 @@ final class Verifications(
   private def round(tables: Seq[String], tell: String => Unit)(
       stream: () => Unit
   ): Seq[Attempt] =
-    try Using.resource(snapshot(tell, Pauses)) { snapshot =>
+    // What the catalog says of the tables matters even if nothing changes in them.
+    try Using.resource(held.make(tell)(followed.expire())) { snapshot =>
         stream()
-        val pinned = pin(snapshot.lsn, tables)
-        limit.release()
+        val pinned =
+          held.reached(snapshot.lsn, () => isEnding)(tables.map(pin(_, snapshot.lsn)))
+        held.release()
         log.tell(s"Verifying ${tables.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))
       }
-    finally limit.release()
-
-  /** Makes the snapshot, and lets the stream go on up to its LSN. */
-  @tailrec
-  private def snapshot(tell: String => Unit, pauses: Seq[Duration]): SlotSnapshot = {
-    limit.hold()
-    val made =
-      try {
-        val made = SlotSnapshot.make(
-          options.address,
-          options.applicationName,
-          "The server makes a snapshot to verify tables",
-          MostHold
-        )
-        // What the catalog says of the tables matters even if nothing changes in them.
-        followed.expire()
-        limit.endAt(made.lsn)
-        Right(made)
-      } catch { case waits: ServerStillWaits => Left(waits) }
-    made match {
-      case Right(snapshot) => snapshot
-      case Left(waits) =>
-        limit.release()
-        val pause = pauses.head
-        val text =
-          s"${waits.getMessage} The stream goes on, and the verification is tried again in " +
-            s"${pause.toSeconds} s."
-        log.warn(text)
-        tell(text)
-        Thread.sleep(pause.toMillis)
-        snapshot(tell, if (pauses.length > 1) pauses.tail else pauses)
-    }
-  }
-
-  /** Waits until the stream has reached the LSN, and notes the versions of the tables. */
-  @tailrec
-  private def pin(lsn: Long, tables: Seq[String]): Seq[Either[Attempt, PinnedTable]] = {
-    if (isEnding) throw new InterruptedException
-    val pinned = resyncs.exclusively {
-      val end = state.job.end
-      if (end.exists(Lsn.isBelow(lsn, _))) throw CopyError.interrupted(
-        state.tables.head.table.source.name,
-        "its snapshot is older than the stream, because the server is a standby."
-      )
-      Option.when(end.contains(lsn))(tables.map(pin(_, lsn)))
-    }
-    pinned match {
-      case Some(found) => found
-      case None =>
-        Thread.sleep(MillisBetweenLooks)
-        pin(lsn, tables)
-    }
-  }
+    finally held.release()
 
   private def pin(name: String, lsn: Long): Either[Attempt, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
@@ -253,15 +188,8 @@ final class Verifications(
 }
 
 private object Verifications {
-
-  /** How long no micro-batch is planned, at the most. */
-  private val MostHold = Duration.ofSeconds(30)
-
-  /** How long the stream goes on before it is held again. */
-  private val Pauses = Seq(30, 60, 120, 300, 600).map(seconds => Duration.ofSeconds(seconds.toLong))
   final private val MostRounds = 3
   final private val MillisBetweenRounds = 2000L
-  final private val MillisBetweenLooks = 50L
   final private val MillisToStop = 30000L
 
   /**

@@ -5,17 +5,13 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.copy.{SlotSnapshot, TableCopy}
+import io.sparkpgoutput.lake.copy.{CopySource, SlotSnapshot, TableCopy}
 import io.sparkpgoutput.lake.target.Target
-import io.sparkpgoutput.source.connection.ServerAddress
-import io.sparkpgoutput.types.ConversionOptions
 
 /** Compares tables of a target with those of the server. */
 final class TableVerifier(
     session: SparkSession,
-    address: ServerAddress,
-    applicationName: String,
-    publications: Seq[String],
+    source: CopySource,
     target: Target
 ) {
 
@@ -30,9 +26,7 @@ final class TableVerifier(
   def compare(pinned: PinnedTable, snapshot: SlotSnapshot): TableDifference = {
     val own = ClonedSession.of(session)
     val table = pinned.state.table
-    Using.resource(
-      TableCopy.join(snapshot, address, applicationName, publications, table, ConversionOptions())
-    ) { copy =>
+    Using.resource(TableCopy.join(snapshot, source, table)) { copy =>
       own.sparkContext.setJobDescription(s"verification of ${table.source.name}")
       val tasks = math.max(1, own.sparkContext.defaultParallelism / 2)
       new RowComparison(table.schema, table.source.key, tasks)

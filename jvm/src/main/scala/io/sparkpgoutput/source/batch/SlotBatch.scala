@@ -33,7 +33,7 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
     }
 
   private def settings = SessionSettings(
-    options.address,
+    options.address.forTasks,
     options.slot,
     UUID.randomUUID().toString,
     options.slot,

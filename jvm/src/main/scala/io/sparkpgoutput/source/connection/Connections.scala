@@ -68,17 +68,38 @@ object Connections {
       applicationName: String,
       parameters: Map[PGProperty, String]
   ) = {
+    val properties = propertiesOf(address)
+    parameters.foreach { case (property, value) => property.set(properties, value) }
+    PGProperty.APPLICATION_NAME.set(properties, applicationName)
+    PGProperty.ASSUME_MIN_SERVER_VERSION.set(properties, "14")
+    driver.connect(DriverParameters.url(address), properties)
+  }
+
+  private def propertiesOf(address: ServerAddress): Properties = {
     val properties = new Properties
-    def set(property: PGProperty, value: String) = properties.setProperty(property.getName, value)
-    defaults.foreach { case (property, value) => set(property, value) }
+    defaults.foreach { case (property, value) => property.set(properties, value) }
     DriverParameters.of(address).foreach { case (name, value) =>
       properties.setProperty(name, value)
     }
-    address.user.foreach(set(PGProperty.USER, _))
-    address.password.foreach(set(PGProperty.PASSWORD, _))
-    parameters.foreach { case (property, value) => set(property, value) }
-    set(PGProperty.APPLICATION_NAME, applicationName)
-    set(PGProperty.ASSUME_MIN_SERVER_VERSION, "14")
-    driver.connect(DriverParameters.url(address), properties)
+    address.user.foreach(PGProperty.USER.set(properties, _))
+    address.password.foreach(PGProperty.PASSWORD.set(properties, _))
+    properties
+  }
+
+  /**
+   * Returns an address with the role and the password that a connection from this process has, also if
+   * they come from the operating system and from a pgpass file.
+   */
+  private[connection] def withAccount(address: ServerAddress): ServerAddress = {
+    val properties = propertiesOf(address)
+    Option(System.getProperty("user.name")).foreach(properties.putIfAbsent(
+      PGProperty.USER.getName,
+      _
+    ))
+    // The driver does the same before it connects.
+    val found =
+      Option(Driver.parseURL(DriverParameters.url(address), properties)).getOrElse(properties)
+    def value(property: PGProperty) = Option(property.getOrDefault(found))
+    address.copy(user = value(PGProperty.USER), password = value(PGProperty.PASSWORD))
   }
 }

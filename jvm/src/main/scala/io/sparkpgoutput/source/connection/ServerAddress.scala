@@ -26,6 +26,12 @@ final case class ServerAddress(url: String, user: Option[String], password: Opti
     DriverParameters.of(this)
   }
 
+  /**
+   * The address for the tasks of this driver. They can run on other machines and as another user, so it
+   * has the role and the password that this process finds, for example in its pgpass file.
+   */
+  def forTasks: ServerAddress = Connections.withAccount(this)
+
   override def toString: String = shown
 }
 

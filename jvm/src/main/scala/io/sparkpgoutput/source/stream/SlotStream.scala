@@ -117,7 +117,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   }
 
   private def settings = SessionSettings(
-    options.address,
+    options.address.forTasks,
     start.source.id,
     run,
     options.slot,

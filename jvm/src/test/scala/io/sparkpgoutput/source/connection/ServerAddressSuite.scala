@@ -1,5 +1,8 @@
 package io.sparkpgoutput.source.connection
 
+import java.nio.file.Files
+
+import org.postgresql.Driver
 import org.scalatest.funsuite.AnyFunSuite
 
 class ServerAddressSuite extends AnyFunSuite {
@@ -30,5 +33,27 @@ class ServerAddressSuite extends AnyFunSuite {
       "jdbc:postgresql://db.example.org",
       "jdbc:postgresql:/shop"
     ).foreach(url => assert(shown(url) == "jdbc:postgresql:…", url))
+  }
+
+  test("tasks get the role and the password that the driver has") {
+    val file = Files.createTempFile("pgpass", "")
+    Files.writeString(file, "db.example.org:5432:shop:lake:of the file\n*:*:*:other:of another\n")
+    val setting = s"${classOf[Driver].getPackageName}.pgpassfile"
+    System.setProperty(setting, file.toString)
+    def tasks(parameters: String, user: Option[String], password: Option[String]) = {
+      val address =
+        ServerAddress(s"jdbc:postgresql://db.example.org/shop$parameters", user, password).forTasks
+      address.user -> address.password
+    }
+    try {
+      assert(tasks("", Some("lake"), None) == (Some("lake") -> Some("of the file")))
+      assert(tasks("", Some("lake"), Some("given")) == (Some("lake") -> Some("given")))
+      assert(tasks("?user=other", None, None) == (Some("other") -> Some("of another")))
+      assert(tasks("?user=other&password=own", None, None) == (Some("other") -> Some("own")))
+      assert(tasks("", None, None) == (Some(System.getProperty("user.name")) -> None))
+    } finally {
+      System.clearProperty(setting)
+      Files.delete(file)
+    }
   }
 }

@@ -1,0 +1,51 @@
+package io.sparkpgoutput.lake.job
+
+import io.sparkpgoutput.lake.state.{KeptState, ResyncAllRequest, ResyncRequest, VerifyRequest}
+import io.sparkpgoutput.lake.table.MirroredTable
+
+/**
+ * What users ask of a job that runs. The requests are rows of its state.
+ *
+ * @param resync
+ *   copies a table, for a reason
+ * @param verify
+ *   takes the requests to verify tables
+ */
+final private[job] class Requests(
+    catalog: SourceCatalog,
+    state: KeptState,
+    log: JobLog,
+    resync: (MirroredTable, String) => Unit,
+    verify: Seq[VerifyRequest] => Unit
+) {
+
+  /**
+   * Takes what was asked.
+   *
+   * @throws StartOver.Requested
+   *   if the job is to begin anew
+   */
+  def take(): Unit = {
+    val all = state.requests()
+    if (all.exists(_.isInstanceOf[ResyncAllRequest])) throw new StartOver.Requested
+    verify(all.collect { case request: VerifyRequest => request })
+    val asked = all.collect { case request: ResyncRequest => request }
+    if (asked.nonEmpty) {
+      val known = state.tables.filter(_.generation > 0).map(_.table)
+      val published = catalog.again(known).map { case (source, table) =>
+        source.oid -> table
+      }.toMap
+      asked.foreach { request =>
+        state.take(request.id)
+        state.tables.find(_.table.source.name.toString == request.table)
+          .map(_.oid).flatMap(published.get) match {
+          case Some(Right(table)) => resync(table, "A resync was requested.")
+          case Some(Left(error)) =>
+            log.warn(s"The table ${request.table} cannot be copied. ${error.getMessage}")
+          case None => log.warn(s"The table ${request.table} is not published.")
+        }
+      }
+      state.save()
+    }
+  }
+}

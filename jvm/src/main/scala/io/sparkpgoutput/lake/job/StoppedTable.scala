@@ -1,0 +1,21 @@
+package io.sparkpgoutput.lake.job
+
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
+import io.sparkpgoutput.lake.target.Target
+
+/** Stops one table, and not the job, if the option `onTableError` says so. */
+private[job] object StoppedTable {
+
+  /** Writes the error to the properties of the table and to the state, which the caller saves. */
+  def stop(
+      table: TableState,
+      error: Throwable,
+      target: Target,
+      state: KeptState,
+      log: JobLog
+  ): Unit = {
+    log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
+    TargetMarks.stop(target, table, error.getMessage)
+    state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
+  }
+}
