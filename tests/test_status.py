@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
-from pyspark.sql import Row
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import Row, SparkSession
 
+import spark_pgoutput
 from spark_pgoutput import cli, status_report
+from support import lake
 
 WRITTEN = datetime(2026, 11, 22, 12, 0, tzinfo=timezone.utc)
 LONG = "a_schema.a_table_with_a_long_name_that_fills_the_line"
@@ -74,3 +79,13 @@ def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse(["status", "--target", "/data/lake", "--slot", "lake"])
     assert "--url and --slot go together" in capsys.readouterr().err
+
+
+@lake.needs_lake
+def test_threads_of_python_have_the_catalogs_of_the_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(spark_pgoutput.applied, spark, str(tmp_path))
+        with pytest.raises(IllegalArgumentException, match="No job of replicate"):
+            asked.result()

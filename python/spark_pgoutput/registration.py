@@ -54,6 +54,17 @@ def register(spark: SparkSession) -> None:
     has_functions(spark)
 
 
+def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401
+    """Return the JVM of a Classic session, with this session as the active one of this thread.
+
+    Spark takes the settings of catalogs from the active session. A thread that Python has started
+    has none before PySpark's own functions set it in this way.
+    """
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    return jvm
+
+
 def has_functions(spark: SparkSession) -> bool:
     """Tell whether a session has the functions."""
     global _was_registered

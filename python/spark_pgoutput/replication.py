@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_pgoutput.registration import is_connect, register
+from spark_pgoutput.registration import is_connect, jvm_of, register
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
 _PREFIXES = {"names": "names.", "types": "types.", "mode": "mode.", "properties": "property."}
@@ -96,8 +96,7 @@ def replicate(
         "mode": mode,
         **options,
     }
-    jvm: Any = spark._jvm
-    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(spark, given))
+    started = getattr(jvm_of(spark), _JOB).start(spark._jsparkSession, java_options(spark, given))
     return Replication(spark, started)
 
 

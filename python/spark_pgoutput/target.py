@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.registration import is_connect, register
+from spark_pgoutput.registration import is_connect, jvm_of, register
 from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
@@ -181,4 +181,4 @@ def classic_jvm(spark: SparkSession, function: str, command: str | None = None) 
             f"{command or function}."
         )
     register(spark)
-    return spark._jvm
+    return jvm_of(spark)
