@@ -34,7 +34,8 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("target", ["delta", pytest.param("iceberg", marks=pytest.mark.lake)])
+@pytest.mark.lake
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_history_has_all_changes_and_leads_to_the_table(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -68,6 +68,7 @@ def shown(row: Row) -> list[tuple[str, object]]:
     return [(key.kind, json.loads(key.key)) for key in row["keys"]]
 
 
+@pytest.mark.lake
 def test_rows_that_differ_are_named(tmp_path: Path, spark: SparkSession) -> None:
     with Server() as server:
         server.execute(

@@ -37,8 +37,8 @@ class LakeJob:
         A server on which `lake_history.SETUP` ran, or that has another publication.
     target : str
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
-    mode : str
-        What the target has of the tables: ``mirror`` or ``history``.
+    mode : str or mapping of str to str
+        What the target has of the tables: ``mirror`` or ``history``; or that of single tables.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LakeJob:
         target: str,
         slot: str = "lake",
         publication: str = lake_history.PUBLICATION,
-        mode: str = "mirror",
+        mode: str | Mapping[str, str] = "mirror",
     ) -> None:
         self.folder = folder
         self.server = server
@@ -129,11 +129,14 @@ class LakeJob:
             *(sys.executable, "-m", "spark_pgoutput", command),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
             *("--slot", self.slot, "--publication", self.publication),
-            *("--target", self.target, "--checkpoint", str(self.checkpoint), "--mode", self.mode),
+            *("--target", self.target, "--checkpoint", str(self.checkpoint)),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in self.names.items():
             line += ["--name", f"{name}={value}"]
+        modes = {"*": self.mode} if isinstance(self.mode, str) else self.mode
+        for name, value in modes.items():
+            line += ["--mode", f"{name}={value}"]
         for name, value in confs.items():
             line += ["--conf", f"{name}={value}"]
         given = {"PGPASSWORD": self.server.password} if environment is None else environment
