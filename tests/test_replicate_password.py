@@ -83,9 +83,9 @@ def test_the_password_of_a_job_does_not_show(
     file = secrets / "password"
     file.write_text(f"{MARKER}\n")
     ways: list[tuple[list[str], dict[str, str]]] = [
-        ([], {"PGPASSWORD": MARKER}),
-        # The executors have another file, which has no password.
+        # The executors look for another file, which is not there.
         ([], {"PGPASSFILE": str(pgpass)}),
+        ([], {"PGPASSWORD": MARKER}),
         (["--password-file", str(file)], {}),
     ]
     (tmp_path / "events").mkdir()

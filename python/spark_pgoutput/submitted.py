@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+# From the first line on.
+_QUIET = {"spark.log.level": "WARN"}
+
+# Who warns of what each micro-batch does on purpose: it gives up rows that were kept on disk, and
+# has large plans.
+_EXPECTED = (
+    "org.apache.spark.rdd.MapPartitionsRDD",
+    "org.apache.spark.sql.catalyst.util.SparkStringUtils",  # of Spark 4.0
+    "org.apache.spark.util.SparkStringUtils",
+)
+
+# For a folder.
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -14,15 +27,17 @@ _DELTA = {
 
 
 def session(name: str, target: str) -> SparkSession:
-    """Start a session. For a folder, it has Delta's settings, unless the user gives them."""
+    """Start a session with the settings of a command, unless the user gives others."""
     builder = SparkSession.builder.appName(name)
-    if "/" in target:
-        given = _submitted()
-        for setting, value in _DELTA.items():
-            if setting not in given:
-                builder = builder.config(setting, value)
+    given = _submitted()
+    for setting, value in {**_QUIET, **(_DELTA if "/" in target else {})}.items():
+        if setting not in given:
+            builder = builder.config(setting, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    for logger in _EXPECTED:
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
     return spark
 
 
