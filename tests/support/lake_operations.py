@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 from spark_pgoutput.replication import Replication
 from support.servers import Server
 
@@ -26,6 +29,26 @@ def write(server: Server, value: str) -> None:
         f"INSERT INTO readings VALUES (3, 'a'), (3, '{value}');"
         "DELETE FROM readings WHERE ctid = (SELECT min(ctid) FROM readings)"
     )
+
+
+def back_up(server: Server) -> None:
+    """Take a copy of the server's files while it is stopped."""
+    server.stop_fast()
+    _copy(server, "data", "backup")
+    server.start_again()
+
+
+def restore(server: Server) -> None:
+    """Put the copy of the server's files in the place of those that it has."""
+    server.stop_fast()
+    shutil.rmtree(server.folder / "data")
+    _copy(server, "backup", "data")
+    server.start_again()
+
+
+def _copy(server: Server, source: str, copy: str) -> None:
+    folders = server.folder / source, server.folder / copy
+    subprocess.run(["cp", "--archive", *folders], check=True)
 
 
 def copied(job: Replication) -> int:

@@ -229,7 +229,8 @@ class Standby(Server):
             "SELECT count(*) FROM pg_replication_slots"
             f" WHERE slot_name = '{slot}' AND synced AND NOT temporary"
         )
-        wait_until(lambda: (moved(), self.value(synchronized))[1], pause=0.5)
+        # The standby looks at the slots every 30 seconds while they stand still.
+        wait_until(lambda: (moved(), self.value(synchronized))[1], 3 * TIMEOUT, pause=0.5)
 
     def promote(self) -> None:
         """Make the standby a primary, on a new timeline."""

@@ -16,7 +16,7 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, WalEnd}
 
 /** What a slot holds up to now. The slot stays as it is. */
 final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch {
@@ -27,9 +27,8 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
         SlotChecks.publications(sql, options.publications)
         SlotState.read(sql, options.slot)
       }
-      val end = SlotChecks.readable(state, identity, options.slot).flushLsn
-      server.writeWal()
-      Array(CopiedSlotPartition(settings, end, output))
+      SlotChecks.readable(state, identity, options.slot)
+      Array(CopiedSlotPartition(settings, WalEnd.next(server), output))
     }
 
   private def settings = SessionSettings(

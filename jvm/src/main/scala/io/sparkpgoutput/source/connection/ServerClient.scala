@@ -28,15 +28,6 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
       Using.resource(Connections.openReplication(address, applicationName))(run)
     }
 
-  /**
-   * Writes WAL, so that the present end of the WAL, which can lie inside a record, is passed soon. A
-   * standby cannot write. There, the primary's next record does it.
-   */
-  def writeWal(): Unit =
-    query(_.query("SELECT CASE WHEN NOT pg_is_in_recovery() THEN txid_current() END")(_ =>
-      ()
-    )): Unit
-
   private def open() = {
     val made = Connections.open(address, applicationName)
     connection = Some(made)

@@ -29,6 +29,24 @@ object WalRecords {
   final private val Alignment = 8
 
   /**
+   * Returns where the record before an LSN ends. If it ends with a page, the next record begins behind the
+   * header of the next page.
+   *
+   * @param next
+   *   where the next record begins
+   * @param pageSize
+   *   the size of a page in bytes
+   * @param segmentSize
+   *   the size of a segment in bytes
+   */
+  def endBefore(next: Long, pageSize: Int, segmentSize: Long): Long = {
+    val page = next - next % pageSize
+    val isBehindHeader =
+      next - page == header(if (page % segmentSize == 0) 0 else 1) // only the first one is long
+    if (isBehindHeader) page else next
+  }
+
+  /**
    * Returns the first records of a segment.
    *
    * @param bytes

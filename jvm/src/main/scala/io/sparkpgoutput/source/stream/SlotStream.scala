@@ -18,7 +18,7 @@ import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd, SessionSettings}
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHealth, SlotState, SlotWarnings}
+import io.sparkpgoutput.source.slot.{SlotChecks, SlotHealth, SlotState, SlotWarnings, WalEnd}
 
 /**
  * A slot as a stream. A batch has the transactions whose commit LSN is at or above one LSN and below
@@ -58,10 +58,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def deserializeOffset(json: String): Offset = SlotOffset.of(json)
   override def getDefaultReadLimit: ReadLimit = ReadLimit.maxBytes(options.maxBytesPerTrigger)
 
-  override def prepareForTriggerAvailableNow(): Unit = {
-    target = Some(server.query(Server.flushLsn))
-    server.writeWal()
-  }
+  override def prepareForTriggerAvailableNow(): Unit = target = Some(WalEnd.next(server))
 
   override def latestOffset(): Offset =
     throw new UnsupportedOperationException("latestOffset(start, limit) is called instead.")

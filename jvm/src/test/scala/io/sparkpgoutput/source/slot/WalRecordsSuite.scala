@@ -64,4 +64,12 @@ class WalRecordsSuite extends AnyFunSuite {
         assert(problem.exists(_.contains("cannot be read")), bytes.length)
       }
   }
+
+  test("a record that ends with a page ends before the header of the next page") {
+    def end(next: Long) = WalRecords.endBefore(next, PageSize, segmentSize = 1024)
+    val page = Start + PageSize
+    assert(Seq(page, page + 24, page + 32, page + 40).map(end) ==
+      Seq(page, page, page + 32, page + 40))
+    assert(Seq(Start, Start + 24, Start + 40).map(end) == Seq(Start, Start + 24, Start))
+  }
 }
