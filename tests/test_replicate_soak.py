@@ -27,7 +27,7 @@ import spark_pgoutput
 from support import lake, lake_history, lake_judge
 from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_points import APPLYING, kill, kill_at
+from support.lake_points import first_table_is_applied, kill, kill_at
 from support.lake_schema_changes import SchemaChanges
 from support.lake_target import LakeTarget, compact
 from support.postgres_binaries import VERSIONS
@@ -148,7 +148,7 @@ class Soak:
         self._begun = time.monotonic()
         self._things: dict[Callable[[SoakedJob], object], int] = {
             self.kill: 3,
-            self.kill_between_steps: 2,
+            self.kill_between_tables: 2,
             self.stop: 1,
             self.run_once: 1,
             self.end_server: 2,
@@ -178,12 +178,10 @@ class Soak:
         """Kill the job at any moment."""
         job.kill()
 
-    def kill_between_steps(self, job: SoakedJob) -> str:
-        """Kill the job when it has written a micro-batch to some of the tables, or to all."""
-        point = self._dice.choice(APPLYING)
-        kill_at(job.process, job.job, point)
+    def kill_between_tables(self, job: SoakedJob) -> None:
+        """Kill the job when it has written a micro-batch to some of the tables."""
+        kill_at(job.process, job.job, first_table_is_applied)
         job.ended()
-        return point.__name__
 
     def stop(self, job: SoakedJob) -> None:
         """Let the job end in order."""
