@@ -151,6 +151,19 @@ class StateTableSuite extends SparkSessionTests {
     assert(spark.table(name).where("kind = 'job'").select("version").head().getInt(0) == 4)
   }
 
+  test("version 4 has jobs that began anew, and the request for that") {
+    val rows = written(4).cache()
+    val state = store(rows)
+    val (job, Seq(orders, readings)) = state.read().get
+    assert((job.generation, job.needsSlot, job.end) == ((2, false, Some(0x1781be8L))))
+    assert((orders.generation, readings.generation) == ((3, 4)))
+    assert(state.requests().toSet ==
+      Set(ResyncAllRequest(-78), VerifyRequest(-79, "public.orders")))
+    state.write(job, Seq(orders, readings))
+    def sorted(rows: DataFrame) = rows.drop("written").orderBy("oid").collect().toSeq
+    assert(sorted(spark.table(name)) == sorted(rows))
+  }
+
   test("columns that a user has added are left out") {
     store("reason" -> col("reason"))
     spark.sql(s"ALTER TABLE $name ADD COLUMNS (mine STRING)")
