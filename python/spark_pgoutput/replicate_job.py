@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
+import threading
 from types import FrameType
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_pgoutput.cli import parse
@@ -23,25 +26,35 @@ def main() -> int:
         job = replicate(spark, **options)  # type: ignore[arg-type]
     except (PySparkException, RuntimeError, TypeError) as error:
         return failed("replicate", error)
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+        # Py4J logs that the JVM has ended.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: _stop(job, number, frame))
-    return _follow(job)
+        signal.signal(number, stop)
+    return _follow(job, stopping)
 
 
-def _follow(job: Replication) -> int:
+def _follow(job: Replication, stopping: threading.Event) -> int:
     with display() as shown:
         try:
             while not job.awaitTermination(1):
+                if stopping.is_set():
+                    job.stop()
                 shown.show(job.report(), job.progress())
         except PySparkException as error:
             shown.show(job.report(), [])
             return failed("replicate", error)
+        except Py4JError:
+            # Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself.
+            if not stopping.is_set():
+                raise
+            return 1
         shown.show(job.report(), [])
     return job.exit_code
-
-
-def _stop(job: Replication, number: int, frame: FrameType | None) -> None:
-    job.stop()
 
 
 if __name__ == "__main__":

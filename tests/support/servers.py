@@ -71,8 +71,8 @@ class Server(PostgresServer):
 
     @property
     def log(self) -> str:
-        """What the server has written to its log."""
-        return (self.folder / f"log-{self._data}").read_text(errors="replace")
+        """What the server has written to its logs since its first start."""
+        return "".join(path.read_text(errors="replace") for path in self.folder.glob("log*"))
 
     @property
     def postmaster(self) -> int:
