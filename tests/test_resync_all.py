@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.history_judge import assert_copies, assert_histories
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_operations import SETUP, TABLES, copied, write
+from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
 from support.lake_points import STATE, commits, kill
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
@@ -110,6 +111,77 @@ def test_another_server_takes_the_place_of_the_first(
 def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ...]]:
     name = job.sql_name().format(table)
     return [tuple(row) for row in spark.table(name).orderBy("id").collect()]
+
+
+def test_a_table_that_is_published_again_is_copied(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The job has left it as it is, with a mark of then."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        server.execute("ALTER PUBLICATION shop DROP TABLE seats")
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        assert copied(replicate(once=True)) == 2
+        write(server, "missed")
+        assert copied(replicate(once=True)) == 0
+        server.execute("ALTER PUBLICATION shop ADD TABLE seats")
+        write(server, "later")
+        assert copied(replicate(once=True)) == 1
+        assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_history_goes_on(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, mode="history")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        for copies in (2, 3):
+            write(server, "missed")
+            spark_pgoutput.resync(spark, target=job.target, all=True)
+            assert copied(replicate(once=True)) == 3
+            write(server, "later")
+            assert copied(replicate(once=True)) == 0
+            for changes in assert_histories(spark, job, TABLES).values():
+                assert_copies(changes, copies)
+
+
+@pytest.mark.parametrize("way", ["another history", "the server has gone on"])
+def test_the_history_of_a_restored_server_does_not_go_back(
+    way: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", mode="history")
+    tables = TABLES
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        back_up(server)
+        write(server, "lost")
+        server.execute("SELECT pg_switch_wal()")
+        write(server, "lost, too")
+        assert replicate(once=True).exit_code == 0
+        restore(server)
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        before = {table: commits(job, table) for table in (*TABLES, STATE)}
+        with pytest.raises(PySparkException, match=r"another name for names\.public\.") as caught:
+            replicate(once=True)
+        assert caught.value.getCondition() == "PGOUTPUT_TARGET_EXISTS"
+        assert {table: commits(job, table) for table in before} == before
+        if way == "another history":
+            tables = {table: f"{table}_2" for table in TABLES}
+            job.names = tables
+        else:
+            for _ in range(2):
+                write(server, "gone on")
+                server.execute("SELECT pg_switch_wal()")
+        assert copied(replicate(once=True)) == 3
+        write(server, "later")
+        if way == "another history":
+            shutil.rmtree(job.tables / STATE)
+        assert copied(replicate(once=True)) == 0
+        for changes in assert_histories(spark, job, tables).values():
+            assert_copies(changes, 1 if way == "another history" else 2)
 
 
 def test_a_job_that_runs_begins_anew(server: Server, tmp_path: Path, spark: SparkSession) -> None:

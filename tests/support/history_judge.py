@@ -48,6 +48,14 @@ def history(spark: SparkSession, job: LakeJob, table: str) -> list[Row]:
     return rows
 
 
+def assert_copies(changes: Sequence[Row], number: int) -> None:
+    """Check that a history has so many copies, each but the first one behind a truncate."""
+    copies = {row["_commit_version"] for row in changes if row["_change_type"] == "snapshot"}
+    empties = [row["_commit_version"] for row in changes if row["_change_type"] == "truncate"]
+    assert len(copies) == number
+    assert sorted(empties) == sorted(copies - {min(copies)})
+
+
 def played(changes: Iterable[Row], columns: Sequence[str]) -> Counter[Values]:
     """Return the rows that a table has after changes, in order.
 

@@ -54,13 +54,16 @@ object LakeError {
       s"$reason $CopyAgain"
   )
 
-  def historyAhead(table: String, mark: Long, flushed: Long): LakeException = new LakeException(
-    "PGOUTPUT_TARGET_EXISTS",
-    "42P07",
-    s"The history $table has changes up to the LSN ${Lsn.format(mark)}, and the WAL of the server ends at " +
-      s"${Lsn.format(flushed)}, so later changes would come before them in its order. Give the table of the " +
-      "server another name in the target by the option names."
-  )
+  /** @param source the name of the table at the server */
+  def historyAhead(table: String, source: String, mark: Long, lsn: Long): LakeException =
+    new LakeException(
+      "PGOUTPUT_TARGET_EXISTS",
+      "42P07",
+      s"The history $table has changes up to the LSN ${Lsn.format(mark)}, and the WAL of the server ends at " +
+        s"${Lsn.format(lsn)}, so later changes would come before them in its order. To begin another " +
+        s"history, run spark-pgoutput resync --all, and start the job with another name for names.$source. " +
+        "Or start the job when the server has written WAL up to that LSN."
+    )
 
   def slotLost(slot: String): LakeException = new LakeException(
     "PGOUTPUT_SLOT_NOT_FOUND",

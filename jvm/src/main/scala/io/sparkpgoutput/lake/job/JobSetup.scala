@@ -116,14 +116,18 @@ final private class JobSetup(
     found.foreach { case (_, tables) => catalog.checkModes(tables) }
     val job = StartOver.job(source, kept, TargetMarks.jobs(target).values.toSeq, newestCheckpoint)
     val sameServer = kept.exists(_.systemIdentifier == source.systemIdentifier)
-    val tables = catalog.read(StartOver.known(catalog.sources(), known, sameServer))
+    val flushed = client.query(Server.flushLsn)
+    // A history that cannot go on can get another name by the options.
+    val named = StartOver.known(catalog.sources(), known, sameServer)
+      .filter(HistoryOrder.ahead(session, target, _, flushed).isEmpty)
+    val tables = catalog.read(named)
     checkPermissions(tables)
     slot.foreach { found =>
       if (kept.exists(_.slot != options.slot)) throw LakeError.otherSlotExists(options.slot)
       SlotChecks.replaceable(found, server)
     }
     checkFree()
-    StartOver.checkOwn(target, job, tables, client.query(Server.flushLsn))
+    StartOver.checkOwn(session, target, job, tables, flushed)
     val begun = StartOver.begun(tables)
     val done = requests.collect { case request @ (_: ResyncRequest | _: ResyncAllRequest) =>
       request.id

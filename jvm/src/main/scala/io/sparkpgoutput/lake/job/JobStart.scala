@@ -130,9 +130,13 @@ object JobStart {
           end = Option.when(found.hasCheckpoint)(confirmed),
           generation = found.generation
         )
-        JobStart(job, Nil, needsSlot = false, lostState = found.marked)
+        JobStart(job, Nil, needsSlot = false, lostState = found.marked.filterNot(isLeft(found, _)))
     }
   }
+
+  /** A history that could not go on when the job began anew is left beside the one that follows it. */
+  private def isLeft(found: FoundState, table: MarkedTable) = table.stopped.nonEmpty &&
+    found.marked.exists(other => other.oid == table.oid && other.stopped.isEmpty)
 
   /** A catalog can keep names in lower case. */
   private def marked(found: FoundState, table: TableState): Option[MarkedTable] =

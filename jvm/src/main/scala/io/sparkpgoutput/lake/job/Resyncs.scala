@@ -149,10 +149,13 @@ final class Resyncs(
       state.put(TableState(table, Map.empty, 0, TableStatus.Stopped(why), None, None))
       state.save()
     } else {
+      // The target can have a table that the job has left when it began anew.
+      val generations =
+        kept.map(_.generation) ++ TargetMarks.newestGeneration(state.job, target, table)
       val begun = TableState(
         table,
         Map.empty,
-        kept.fold(0)(_.generation) + 1,
+        generations.maxOption.getOrElse(0) + 1,
         TableStatus.Waiting(reason),
         kept.flatMap(_.mark),
         kept.flatMap(_.lastChange)

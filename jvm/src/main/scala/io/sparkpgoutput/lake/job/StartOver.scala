@@ -8,7 +8,6 @@ import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{JobState, KeptState, TableState, TableStatus}
 import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable}
 import io.sparkpgoutput.lake.target.{Target, TargetNames}
-import io.sparkpgoutput.protocol.Lsn
 
 /**
  * Begins a job anew in its target: all tables are copied again, with a new slot and a new checkpoint. What
@@ -51,12 +50,13 @@ final class StartOver(
       if (closed.nonEmpty) TargetMarks.renew(target, job, begun)
       state.put(begun)
     }
+    val published = tables.map(_.target.toLowerCase(ROOT)).toSet
+    own.filterNot(table => published(table.toLowerCase(ROOT))).foreach { table =>
+      TargetMarks.leave(target, table, generations(table.toLowerCase(ROOT)))
+      log.warn(s"The table $table stays as it is: no published table has its name in the target.")
+    }
     requests.foreach(state.take)
     state.save()
-    val published = tables.map(_.target.toLowerCase(ROOT)).toSet
-    own.filterNot(table => published(table.toLowerCase(ROOT))).foreach(table =>
-      log.warn(s"The table $table stays as it is, because its table is not published any more.")
-    )
     WaitingTables.found(target).foreach(waiting => target.drop(waiting.name))
   }
 }
@@ -102,8 +102,8 @@ object StartOver {
   }
 
   /**
-   * Finds the tables that the job has already. A table of the same server that was renamed has its oid.
-   * Another server can have other oids.
+   * Finds the tables that the job has already, and which keep their names in the target. A table of the
+   * same server that was renamed has its oid. Another server can have other oids.
    */
   def known(
       published: Seq[SourceTable],
@@ -131,6 +131,7 @@ object StartOver {
    *   the end of the server's WAL
    */
   def checkOwn(
+      session: SparkSession,
       target: Target,
       job: JobState,
       tables: Seq[MirroredTable],
@@ -141,14 +142,8 @@ object StartOver {
       .map(table => table.toLowerCase(ROOT) -> table).toMap
     for (table <- tables; name <- names.get(table.target.toLowerCase(ROOT))) {
       if (!jobs.get(name).contains(job.id)) throw LakeError.foreignTable(target.sqlName(name))
-      val mode = TargetMarks.mode(target.properties(name))
-      if (mode != table.mode)
-        throw LakeError.otherMode(table.source.name.toString, mode.name, table.mode.name)
-      // The rows of a history are in the order of their LSNs.
-      if (table.isHistory)
-        TargetMarks.newest(target, name).filter(Lsn.isBelow(flushed, _)).foreach { mark =>
-          throw LakeError.historyAhead(target.sqlName(name), mark, flushed)
-        }
+      TargetMarks.checkMode(table, target.properties(name))
+      HistoryOrder.check(session, target, table, flushed)
     }
   }
 }

@@ -45,6 +45,7 @@ final class TableCopier(
     Using.resource(open(table))(copy =>
       log.watching(copy) {
         val copying = begin(copy.table, copy.lsn)
+        HistoryOrder.check(session, target, copying.table, copy.lsn)
         val own = ClonedSession.of(session)
         session.sparkContext.setJobDescription(copy.description)
         val rows =

@@ -62,9 +62,13 @@ final class TableResync(
 
   private def make(table: TableState): Unit =
     if (!target.exists(table.target)) copier.make(table)
-    else if (!TargetMarks.isOf(state.job, table, target.properties(table.target)))
-      throw LakeError.foreignTable(target.sqlName(table.target))
-    else copier.fit(table)
+    else {
+      val properties = target.properties(table.target)
+      if (!TargetMarks.isOf(state.job, table, properties))
+        throw LakeError.foreignTable(target.sqlName(table.target))
+      TargetMarks.checkMode(table.table, properties)
+      copier.fit(table)
+    }
 
   /** Applies the changes that wait, as far as they are not in the table. */
   def apply(oid: Long): Unit = {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
 import io.sparkpgoutput.lake.state.{JobState, TableState}
-import io.sparkpgoutput.lake.table.TableMode
+import io.sparkpgoutput.lake.table.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames, TargetWrite}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 
@@ -45,6 +45,13 @@ object TargetMarks {
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))
   ).getOrElse(TableMode.Mirror)
 
+  /** Checks that a table of the target has the mode that a table is to have. */
+  def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
+    val found = mode(properties)
+    if (found != table.mode)
+      throw LakeError.otherMode(table.source.name.toString, found.name, table.mode.name)
+  }
+
   /** Tells if a job has made a table for a source table. */
   def isMadeBy(job: JobState, target: Target, table: TableState): Boolean = {
     val found = properties(target, table.target)
@@ -73,7 +80,7 @@ object TargetMarks {
    */
   def close(session: SparkSession, target: Target, table: String): Int = {
     val found = properties(target, table)
-    val name = newestName(target, table)
+    val name = newestName(target, table, found)
       .fold(MarkName(found(Job), found(TableOid).toLong, found(Generation).toInt))(_.next)
     val mark = newest(target, table)
     val own = ClonedSession.of(session)
@@ -82,22 +89,40 @@ object TargetMarks {
     name.next.generation
   }
 
-  /** Returns the mark of the newest generation of a table that a job has made. */
+  /** Returns the mark of the newest generation of a table, if a job has made it. */
   def newest(target: Target, table: String): Option[Long] =
     // A table of which an older state was restored has no valid mark.
-    newestName(target, table).flatMap(name => Try(target.mark(table, name)).toOption.flatten)
+    newestName(target, table, properties(target, table))
+      .flatMap(name => Try(target.mark(table, name)).toOption.flatten)
 
-  private def newestName(target: Target, table: String) = {
-    val found = properties(target, table)
-    val (job, oid) = (found(Job), found(TableOid).toLong)
-    target.generation(table, job, oid).map(MarkName(job, oid, _))
-  }
+  private def newestName(target: Target, table: String, properties: Map[String, String]) =
+    for {
+      job <- properties.get(Job)
+      oid <- properties.get(TableOid).flatMap(_.toLongOption)
+      generation <- target.generation(table, job, oid)
+    } yield MarkName(job, oid, generation)
+
+  /** Returns the newest generation of a table of the target that has a mark, if the job has made it. */
+  def newestGeneration(job: JobState, target: Target, table: MirroredTable): Option[Int] =
+    if (target.exists(table.target)) target.generation(table.target, job.id, table.source.oid)
+    else None
 
   /** Gives a table the properties of another copy, and says that it has not begun yet. */
   def renew(target: Target, job: JobState, table: TableState): Unit = target.setProperties(
     table.target,
     properties(job, table) +
       (Stopped -> s"${table.generation - 1} It was to be copied again, which did not begin.")
+  )
+
+  /**
+   * Says that the job leaves a table of its own as it is. Its mark does not count any more.
+   *
+   * @param generation
+   *   the generation of the next copy
+   */
+  def leave(target: Target, table: String, generation: Int): Unit = target.setProperties(
+    table,
+    Map(Stopped -> s"${generation - 1} The job began anew without it.")
   )
 
   /** Returns the generation of a table's copy, by the properties that it has. */

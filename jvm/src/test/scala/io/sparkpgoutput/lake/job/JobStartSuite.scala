@@ -6,8 +6,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.WaitingChanges
 import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class JobStartSuite extends AnyFunSuite {
@@ -207,6 +208,39 @@ class JobStartSuite extends AnyFunSuite {
     val two = Seq(marked(Some(1)), marked(Some(1)).copy(target = "b", job = "another"))
     assert(
       outcome(FoundState(source, hasCheckpoint = true, Some(1L), None, two)) == "PGOUTPUT_OTHER_JOB"
+    )
+  }
+
+  test("a history that the job has left is not the state of the one that follows it") {
+    val left = marked(Some(end)).copy(stopped = Some("The job began anew without it."))
+    val next = marked(Some(end - 9)).copy(target = "orders_2")
+    def lost(marked: MarkedTable*) =
+      JobStart.of(FoundState(source, hasCheckpoint = true, Some(1L), None, marked)).lostState
+    assert(lost(left, next) == Seq(next))
+    assert(lost(left) == Seq(left))
+  }
+
+  test("what a job writes into its tables is the same for ever") {
+    val history = state(300)
+    val table = history.copy(table = history.table.copy(mode = TableMode.History("cdc_")))
+    val expected = Map(
+      "version" -> "1",
+      "system-identifier" -> "7",
+      "database" -> "shop",
+      "slot" -> "lake",
+      "job" -> id,
+      "table-oid" -> "16400",
+      "generation" -> "1",
+      "mode" -> "history",
+      "history-prefix" -> "cdc_"
+    ).map { case (name, value) => s"spark-pgoutput.$name" -> value }
+    assert(TargetMarks.properties(job(None), table) == expected)
+    assert(TargetMarks.mode(expected) == table.table.mode)
+    assert(table.markName(job(None)).toString == s"spark-pgoutput-$id-16400-1")
+    assert(WaitingTables.name(table) == "_spark_pgoutput_waiting_16400_1")
+    assert(
+      WaitingChanges.schema.toDDL == "batch_end BIGINT,definition INT,lsn BIGINT,ordinal BIGINT," +
+        "transaction BINARY,message BINARY,types ARRAY<BINARY>"
     )
   }
 }
