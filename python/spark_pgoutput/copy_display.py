@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
@@ -15,7 +16,33 @@ _SECONDS_ON_A_TERMINAL = 10.0
 _SECONDS_IN_A_LOG = 30.0
 
 
-class LogDisplay(AbstractContextManager["LogDisplay"]):
+class Display(AbstractContextManager["Display"], ABC):
+    """Shows what a job tells, until the end of a block."""
+
+    def show(self, lines: Iterable[str], copies: Sequence[CopyProgress]) -> None:
+        """Print lines, and show how far the copies are that run.
+
+        Parameters
+        ----------
+        lines : iterable of str
+            What the job has told since the last call.
+        copies : sequence of CopyProgress
+            The copies that run.
+        """
+        for line in lines:
+            self._tell(line)
+        self._show(copies)
+
+    @abstractmethod
+    def _tell(self, line: str) -> None:
+        pass
+
+    @abstractmethod
+    def _show(self, copies: Sequence[CopyProgress]) -> None:
+        pass
+
+
+class LogDisplay(Display):
     """Prints what a job tells, and now and then a line for each copy that runs.
 
     Parameters
@@ -31,31 +58,22 @@ class LogDisplay(AbstractContextManager["LogDisplay"]):
     def __exit__(self, *raised: object) -> None:
         """Do nothing: a log has no end."""
 
-    def show(self, lines: Iterable[str], copies: Sequence[CopyProgress]) -> None:
-        """Print lines, and how far the copies are that run.
+    def _tell(self, line: str) -> None:
+        print(line, flush=True)
 
-        Parameters
-        ----------
-        lines : iterable of str
-            What the job has told since the last call.
-        copies : sequence of CopyProgress
-            The copies that run.
-        """
-        for line in lines:
-            print(line, flush=True)
+    def _show(self, copies: Sequence[CopyProgress]) -> None:
         now = time.monotonic()
         self._shown = {copy.table: self._shown.get(copy.table, now) for copy in copies}
         for copy in copies:
             if now - self._shown[copy.table] >= self._seconds:
                 self._shown[copy.table] = now
-                print(
+                self._tell(
                     f"Copying {copy.table}: {copy.rows:,} rows, {_megabytes(copy)}, "
-                    f"{copy.share:.0%} of the table.",
-                    flush=True,
+                    f"{copy.share:.0%} of the table."
                 )
 
 
-class TerminalDisplay(AbstractContextManager["TerminalDisplay"]):
+class TerminalDisplay(Display):
     """Prints what a job tells, above a bar for each copy that runs. It needs rich."""
 
     def __init__(self) -> None:
@@ -90,18 +108,10 @@ class TerminalDisplay(AbstractContextManager["TerminalDisplay"]):
         """Take the bars away."""
         self._bars.stop()
 
-    def show(self, lines: Iterable[str], copies: Sequence[CopyProgress]) -> None:
-        """Print lines, and show how far the copies are that run.
+    def _tell(self, line: str) -> None:
+        self._console.print(line, markup=False)
 
-        Parameters
-        ----------
-        lines : iterable of str
-            What the job has told since the last call.
-        copies : sequence of CopyProgress
-            The copies that run.
-        """
-        for line in lines:
-            self._console.print(line, markup=False)
+    def _show(self, copies: Sequence[CopyProgress]) -> None:
         for table in self._running.keys() - {copy.table for copy in copies}:
             self._bars.remove_task(self._running.pop(table))
         for copy in copies:
@@ -121,7 +131,7 @@ class TerminalDisplay(AbstractContextManager["TerminalDisplay"]):
             self._bars.stop()
 
 
-def display() -> LogDisplay | TerminalDisplay:
+def display() -> Display:
     """Return the display for the standard output of the command."""
     if TERMINAL not in os.environ:
         return LogDisplay(_SECONDS_IN_A_LOG)

@@ -119,7 +119,7 @@ class SchemaChanges:
         return self._dice.choice(list(self._columns.items()))
 
     def _execute(self, statement: str) -> None:
-        """Execute a statement, which waits neither for others nor lets others wait for long."""
+        """Execute a statement. It tries again, so that nobody waits for its lock for long."""
         while True:
             try:
                 with self._server.connect() as connection:
