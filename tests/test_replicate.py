@@ -76,11 +76,14 @@ def test_job_is_killed_between_two_steps(
 def test_job_is_killed_again_and_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Between two kills, the job copies or applies for some seconds."""
+    """Between two kills, the job copies or applies for some seconds.
+
+    Each target gets 20 kills, 4 of them on each version of the server.
+    """
     job = LakeJob(tmp_path, server, target)
     moments = random.Random(server.version)
     with History(server, seed=server.version).running():
-        for _ in range(20):
+        for _ in range(20 // len(VERSIONS)):
             with job.running() as process:
                 job.wait_until_connected(process)
                 time.sleep(moments.uniform(0, 8))

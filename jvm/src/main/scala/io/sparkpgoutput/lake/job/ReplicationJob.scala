@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.atomic.AtomicReference
 
-import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
@@ -166,12 +166,18 @@ final class ReplicationJob(
       state.save()
     } catch {
       case failure: Throwable =>
-        val cause = batches.error.getOrElse(failure)
+        val cause = batches.error.getOrElse(reason(failure))
         // Another process that has replaced this one knows more.
         try if (!LakeError.isOtherJob(cause)) state.save()
         catch { case another: Exception => cause.addSuppressed(another) }
         throw cause
     } finally query.stop()
+  }
+
+  /** The error of the source or of Spark that ended the stream, whose condition users look for. */
+  private def reason(failure: Throwable) = failure match {
+    case ended: StreamingQueryException => Option(ended.getCause).getOrElse(ended)
+    case other                          => other
   }
 
   private def ofSource: Map[String, String] = Map(

@@ -64,6 +64,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       write: TargetWrite
   ): Unit = {
     val check = new FirstTransactionCheck(transaction => {
+      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(transaction.snapshot.numOfFiles))
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
       // A new copy has the next name. An append would not conflict with it otherwise.
@@ -78,7 +79,6 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
     )
     settings.foreach { case (key, value) => session.conf.set(key, value) }
-    if (choosesTasks) session.conf.set(SnapshotTasks, tasks(snapshot(table).numOfFiles))
     try check.run {
         write match {
           case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
