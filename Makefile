@@ -4,8 +4,8 @@
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
-# make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs, an hour each if not told
-# make test-all     run everything on each Spark, with all captures and mutations (takes hours)
+# make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
+# make test-all     run the tests on each Spark, with all captures and mutations (takes hours)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
@@ -63,7 +63,7 @@ test: build
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
-# Other modules ask more than these tests do.
+# Without the tests marked other_sparks, because other modules test this Spark more thoroughly.
 test-python: build .lake/installed .postgres/$(firstword $(POSTGRES))
 	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks'
 

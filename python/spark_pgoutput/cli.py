@@ -109,9 +109,9 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser(
             "adopt",
             help="let a job go on with a server after pg_upgrade",
-            description="Let the job of a target go on with the server that pg_upgrade has made "
-            "with the slot of the job, if it is proved that nothing is missing. Otherwise nothing "
-            "changes, and resync --all is the way.",
+            description="Let the job of a target continue with a server that pg_upgrade has made, "
+            "and with the slot of the job. If the command cannot prove that no change is missing, "
+            "it changes nothing. Use resync --all then.",
         )
     )
     target_commands.add_status_arguments(

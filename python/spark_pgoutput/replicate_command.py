@@ -20,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--once", action="store_true", help="end when all is applied that was there at the start"
     )
-    job.add_argument("--format", choices=["delta", "iceberg"], help="if the catalog writes both")
+    job.add_argument(
+        "--format",
+        choices=["delta", "iceberg"],
+        help="the format of the tables; by default, what the catalog writes",
+    )
     add_job_arguments(job, required=True)
     spark_submit.add_arguments(parser)
 

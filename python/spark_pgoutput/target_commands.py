@@ -108,4 +108,8 @@ def _add_target(group: argparse._ArgumentGroup) -> None:
         required=True,
         help="the target of the job: a namespace of a catalog, or a folder of Delta tables",
     )
-    group.add_argument("--format", choices=["delta", "iceberg"], help="if the catalog writes both")
+    group.add_argument(
+        "--format",
+        choices=["delta", "iceberg"],
+        help="the format of the tables; by default, what the catalog writes",
+    )
