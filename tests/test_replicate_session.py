@@ -66,10 +66,10 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     before = confirmed(server)
     for _ in range(2):
         with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
-            replicate(once=True)
+            replicate(once=True, onSchemaChange="error")
         assert confirmed(server) == before
 
-    done = replicate(once=True, onTableError="skip")
+    done = replicate(once=True, onSchemaChange="error", onTableError="skip")
     assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
     assert any("The table a is stopped." in line for line in done.report())
     assert confirmed(server) > before
