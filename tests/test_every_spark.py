@@ -53,6 +53,7 @@ def messages(spark: SparkSession) -> None:
     frame.createOrReplaceTempView("captured_messages")
 
 
+@pytest.mark.other_sparks
 def test_functions_are_registered(spark: SparkSession) -> None:
     for name in ("pgoutput_decode", "pgoutput_row", "pgoutput_schema", "pg_lsn_format"):
         assert spark.catalog.functionExists(name)
@@ -175,6 +176,7 @@ def test_a_query_continues_from_a_checkpoint_of_spark_4_0(
     assert in_order(found, "_commit_version", "_xid", "_table", "row") == EXPECTED
 
 
+@pytest.mark.other_sparks
 def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
     with small_slot() as slot:
         options = {**json.loads(slot), "table": "t"}
