@@ -19,8 +19,11 @@ from support.slot_judge import assert_right, history, problems
 Batches = dict[int, list[Change]]
 Mistake = Callable[[Batches], None]
 
+# The judge is that of `make test-slot`.
+pytestmark = pytest.mark.slot
 
-@pytest.fixture(scope="module", params=[NEWEST, pytest.param(VERSIONS[0], marks=pytest.mark.slot)])
+
+@pytest.fixture(scope="module", params=[NEWEST, VERSIONS[0]])
 def changes(request: pytest.FixtureRequest) -> Iterator[list[Change]]:
     with Server(request.param) as server:
         prepare(server)
