@@ -129,7 +129,7 @@ def test_job_is_killed_between_two_steps(
 def assert_versions(spark: SparkSession, job: LakeJob) -> None:
     """Run the query of the documentation, and compare the versions that are valid now."""
     (query,) = [b for b in blocks(DOCS / "history.md") if "VIEW orders_versions" in b.text]
-    spark.table(job.sql_name().format("orders")).createOrReplaceTempView("orders_history")
+    spark.table(job.sql_name("orders")).createOrReplaceTempView("orders_history")
     for statement in statements(query.text):
         spark.sql(statement)
     now = spark.table("orders_versions").where("valid_to IS NULL").collect()
@@ -152,8 +152,7 @@ def test_job_is_killed_at_each_step_of_a_resync(
     server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
     server.execute("ALTER PUBLICATION shop ADD TABLE added")
     job = LakeJob(tmp_path, server, target, mode="history")
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     assert job.run_once() == 0
     for step in range(1, len(STEPS)):
         with job.running() as process, writing(server, seed=step):
@@ -234,7 +233,7 @@ def test_a_column_with_a_name_of_a_history_needs_another_prefix(
         server.execute("INSERT INTO t VALUES (2, 3)")
         shutil.rmtree(job.tables / "_spark_pgoutput")
         replicate(once=True)  # which keeps its prefix, also if the state is lost
-        rows = spark.sql(f"SELECT * FROM {job.sql_name().format('t')} ORDER BY id").collect()
+        rows = spark.sql(f"SELECT * FROM {job.sql_name('t')} ORDER BY id").collect()
         assert [(row["_XID"], row.cdc_change_type) for row in rows] == [
             (2, "snapshot"),
             (3, "insert"),

@@ -42,8 +42,7 @@ def test_tables_are_equal_after_a_kill(
     with job.running() as process:
         kill_at(process, job, COPYING[-1])
     history.run(60)
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     found = spark_pgoutput.verify(spark, once=True, **job.options).collect()  # type: ignore[arg-type]
     rows = {name: table for name, table in lake_history.TABLES.items() if name != "readings"}
     assert {row.target: row.result for row in found} == {

@@ -46,8 +46,7 @@ def test_one_large_transaction(
         with job.running("--once", settings=settings, master="local-cluster[1,2,1024]") as process:
             output, _ = process.communicate()
         assert process.returncode == 0, output + errors_of(tmp_path)[-5000:]
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     sums = "count(*), sum(id), sum(a), min(b), max(b), count(DISTINCT c)"
-    found = spark.sql(f"SELECT {sums} FROM {job.sql_name().format('big')}").first()
+    found = spark.sql(f"SELECT {sums} FROM {job.sql_name('big')}").first()
     assert [*map(str, found or ())] == [*map(str, server.execute(f"SELECT {sums} FROM big")[0])]

@@ -126,9 +126,8 @@ def test_the_password_of_a_job_does_not_show(
     assert any("SparkListenerEnvironmentUpdate" in text for text in files.values())
     assert any("_delta_log" in name or ".metadata.json" in name for name in files)
     assert not [name for name, text in files.items() if MARKER in text]
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
-    state = spark.table(job.sql_name().format("_spark_pgoutput")).collect()
+    job.use(spark)
+    state = spark.table(job.sql_name("_spark_pgoutput")).collect()
     assert len(state) == 1 + len(lake_history.TABLES)
     assert MARKER not in str(state)
     assert MARKER not in server.log

@@ -81,7 +81,7 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     assert_equal(spark, job, {"b": "b"})
     (reason,) = [row["reason"] for row in done.status().collect() if row["target"] == "a"]
     assert "'w' was added with a default" in reason
-    assert spark.table(job.sql_name().format("a")).count() == 2
+    assert spark.table(job.sql_name("a")).count() == 2
     # A lost state does not make it live, for the slot is past its changes.
     shutil.rmtree(job.tables / "_spark_pgoutput")
     done = replicate(once=True)
@@ -92,7 +92,7 @@ def test_rows_that_differ_are_an_error_or_repaired(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
     assert replicate(once=True).exit_code == 0
-    spark.sql(f"DELETE FROM {job.sql_name().format('a')} WHERE id = 1")
+    spark.sql(f"DELETE FROM {job.sql_name('a')} WHERE id = 1")
     server.execute("UPDATE a SET v = 'x' WHERE id = 1")
     with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_DIFFERS.*public\.a.*\"id\":1"):
         replicate(once=True)

@@ -77,8 +77,7 @@ class SoakedJob:
         self.spark = spark
         self._running = ExitStack()
         self._process: subprocess.Popen[str] | None = None
-        for name, value in self.job.catalog.items():
-            spark.conf.set(name, value)
+        self.job.use(spark)
 
     @property
     def process(self) -> subprocess.Popen[str]:

@@ -81,7 +81,7 @@ def test_values_are_those_of_the_server(
     differences = []
     for number in range(MOST_VIEWS):
         views = chosen(number)
-        table = spark.table(job.sql_name().format(f"t{number}"))
+        table = spark.table(job.sql_name(f"t{number}"))
         shown = [f"{of(view.shown, name)} AS {name}" for name, view in views.items()]
         rows = {row.n: row[1:] for row in table.selectExpr("n", *shown).collect()}
         assert len(rows) == 2 * ROWS

@@ -99,8 +99,7 @@ def test_job_is_killed_at_each_step_of_a_resync(
 @contextmanager
 def running(spark: SparkSession, job: LakeJob) -> Iterator[spark_pgoutput.Replication]:
     """Run a job until the end of the block, and then up to all that was there."""
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     process = spark_pgoutput.replicate(spark, **job.options)  # type: ignore[arg-type]
     try:
         wait_for(lambda: process.query or process.exception())
@@ -113,8 +112,7 @@ def running(spark: SparkSession, job: LakeJob) -> Iterator[spark_pgoutput.Replic
 
 def catch_up(spark: SparkSession, job: LakeJob) -> None:
     """Apply everything that is there."""
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     process = spark_pgoutput.replicate(spark, once=True, **job.options)  # type: ignore[arg-type]
     process.awaitTermination()
     print("\n".join(process.report()))

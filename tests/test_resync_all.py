@@ -109,7 +109,7 @@ def test_another_server_takes_the_place_of_the_first(
 
 
 def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ...]]:
-    name = job.sql_name().format(table)
+    name = job.sql_name(table)
     return [tuple(row) for row in spark.table(name).orderBy("id").collect()]
 
 

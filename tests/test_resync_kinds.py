@@ -68,8 +68,7 @@ def test_each_kind_of_change_copies_the_table_again(
     with Server() as server:
         server.execute(SETUP)
         job = LakeJob(tmp_path, server, target)
-        for name, value in job.catalog.items():
-            spark.conf.set(name, value)
+        job.use(spark)
         options = {**job.options, "publication": "shop,filtered,listed", "once": True}
         spark_pgoutput.replicate(spark, **options).awaitTermination()  # type: ignore[arg-type]
         before = generations(spark, job)
@@ -113,7 +112,7 @@ def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: Spar
 
 def generations(spark: SparkSession, job: LakeJob) -> dict[str, int]:
     """Return how often each table was copied, by the state of the job."""
-    state = spark.sql(f"SELECT * FROM {job.sql_name().format('_spark_pgoutput')}")
+    state = spark.sql(f"SELECT * FROM {job.sql_name('_spark_pgoutput')}")
     return {row.target: row.generation for row in state.where("kind = 'table'").collect()}
 
 
@@ -127,5 +126,5 @@ def assert_equal(spark: SparkSession, job: LakeJob, table: str) -> None:
         where = " WHERE id > 20"
     rows = job.server.execute(f"SELECT {', '.join(columns)} FROM {table}{where}")
     there = Counter(tuple(map(plain, row)) for row in rows)
-    here = lake_rows(spark, job.sql_name().format(table), columns)
+    here = lake_rows(spark, job.sql_name(table), columns)
     assert there == here, (table, there - here, here - there)

@@ -38,8 +38,7 @@ BEHIND_THE_BACK = [
 
 def verified(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
     """Run the job up to now, and return what it finds out about its tables."""
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     found = spark_pgoutput.verify(
         spark,
         **{**job.options, "once": True, "tell": print, **options},  # type: ignore[arg-type]
@@ -49,7 +48,7 @@ def verified(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, 
 
 def change(spark: SparkSession, job: LakeJob, statement: str) -> None:
     """Change a table of the target."""
-    tables = {name: job.sql_name().format(name) for name in lake_history.TABLES.values()}
+    tables = {name: job.sql_name(name) for name in lake_history.TABLES.values()}
     spark.sql(statement.format(**tables))
 
 
@@ -149,7 +148,7 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
             texts.append(text)
             if len(texts) == 1:
                 server.execute("INSERT INTO orders (id) VALUES (9000)")
-                orders = spark.read.table(job.sql_name().format("orders"))
+                orders = spark.read.table(job.sql_name("orders"))
                 wait_until(lambda: orders.where("id = 9000").count() == 1, TIMEOUT)
                 blocking.execute("ROLLBACK")
 
@@ -182,9 +181,9 @@ def test_killed_job_answers_after_its_next_start(
             assert job.run_once() == 0
             found = answer.result()
     assert {row.result for row in found.values()} == {"equal"}, found
-    state = spark.table(job.sql_name().format("_spark_pgoutput"))
+    state = spark.table(job.sql_name("_spark_pgoutput"))
     assert state.where("kind = 'request'").count() == 0
-    assert spark.table(job.sql_name().format("_spark_pgoutput_answers")).count() == 1
+    assert spark.table(job.sql_name("_spark_pgoutput_answers")).count() == 1
 
 
 @pytest.mark.lake
@@ -237,8 +236,7 @@ def test_command_tells_what_differs(
     assert process.returncode == 0, output
     found = json.loads(output)["tables"]
     assert {row["result"] for row in found} == {"equal"}
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     change(spark, job, BEHIND_THE_BACK[0])
     with job.running("--once", command="verify") as process:
         output, _ = process.communicate(timeout=TIMEOUT)
@@ -248,8 +246,7 @@ def test_command_tells_what_differs(
 
 def asked(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
     """Ask the job that runs to verify its tables."""
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     given: dict[str, object] = {"tell": print, "timeout": 2 * TIMEOUT, **options}
     found = spark_pgoutput.verify(spark, target=job.target, **given)  # type: ignore[arg-type]
     return {row.target: row for row in found.collect()}

@@ -24,8 +24,7 @@ def assert_histories(
     tables : mapping of str to str
         The names of the tables in the target, by those of the server.
     """
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     found = {}
     for source, name in tables.items():
         changes = history(spark, job, name)
@@ -40,7 +39,7 @@ def assert_histories(
 def history(spark: SparkSession, job: LakeJob, table: str) -> list[Row]:
     """Return the changes of a table in order, after a check that each place has one change."""
     rows = spark.sql(
-        f"SELECT * FROM {job.sql_name().format(table)} ORDER BY _commit_version, _ordinal"
+        f"SELECT * FROM {job.sql_name(table)} ORDER BY _commit_version, _ordinal"
     ).collect()
     places = Counter((row["_commit_version"], row["_ordinal"]) for row in rows)
     twice = [place for place, count in places.items() if count > 1]

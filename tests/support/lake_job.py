@@ -90,11 +90,16 @@ class LakeJob:
         """The folder that has a folder for each table."""
         return Path(self.target) if "/" in self.target else self.folder / "ice" / "shop"
 
-    def sql_name(self) -> str:
-        """How a name in the target becomes a table in SQL, with ``{}`` for the name."""
-        if "/" in self.target:
-            return f"delta.`{self.target}/{{}}`"
-        return f"{self.target}.`{{}}`"
+    def sql_name(self, table: str) -> str:
+        """Return what SQL calls a table of the target."""
+        return (
+            f"delta.`{self.target}/{table}`" if "/" in self.target else f"{self.target}.`{table}`"
+        )
+
+    def use(self, spark: SparkSession) -> None:
+        """Give a session the catalog of the job."""
+        for name, value in self.catalog.items():
+            spark.conf.set(name, value)
 
     @contextmanager
     def running(
@@ -175,8 +180,7 @@ class LakeJob:
         With ``once=True`` it returns when the job has ended, and raises the error if there is one,
         unless it is called with ``wait=False``. At the end of the block, all jobs are stopped.
         """
-        for name, value in self.catalog.items():
-            spark.conf.set(name, value)
+        self.use(spark)
         jobs: list[Replication] = []
 
         def replicate(wait: bool = True, **options: object) -> Replication:

@@ -32,13 +32,11 @@ def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) ->
     tables : mapping of str to str
         The names of the tables in the target, by those of the server.
     """
-    server, target = job.server, job.sql_name()
-    for name, value in job.catalog.items():
-        spark.conf.set(name, value)
+    job.use(spark)
     found = {}
     for source, name in tables.items():
-        there = server_rows(server, source)
-        here = lake_rows(spark, target.format(name), columns_of(server, source))
+        there = server_rows(job.server, source)
+        here = lake_rows(spark, job.sql_name(name), columns_of(job.server, source))
         if there != here:
             missing, surplus = there - here, here - there
             found[source] = (
