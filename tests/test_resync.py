@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,28 +30,33 @@ def test_tables_are_copied_while_the_stream_runs(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
-    with running(spark, job) as process, writing(server):
-        with server.connect() as blocking:
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_for(lambda: process.query or process.exception())
+        with writing(server):
             # A snapshot waits for this transaction, and the stream does not.
-            blocking.execute("BEGIN")
-            blocking.execute("SELECT txid_current()")
-            asked = spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-            assert asked == ["public.orders"]
-            server.execute(
-                "CREATE TABLE added (id int PRIMARY KEY, v text);"
-                "INSERT INTO added SELECT g, 'a' FROM generate_series(1, 50) g;"
-                "ALTER PUBLICATION shop ADD TABLE added;"
-                "ALTER TABLE seats ADD COLUMN fresh int DEFAULT 7"
-            )
-            wait_for(lambda: copying(process) == {"orders", "added", "seats"})
-            server.execute(
-                "INSERT INTO added VALUES (51, 'b'); UPDATE added SET v = 'c' WHERE id < 9"
-            )
-            applied = lsn(process, "other")
-            wait_for(lambda: lsn(process, "other") > applied)
-            assert copying(process) == {"orders", "added", "seats"}
-        wait_for(lambda: not copying(process))
-        server.execute("DELETE FROM added WHERE id = 3")
+            with server.connect() as blocking:
+                blocking.execute("BEGIN")
+                blocking.execute("SELECT txid_current()")
+                asked = spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+                assert asked == ["public.orders"]
+                server.execute(
+                    "CREATE TABLE added (id int PRIMARY KEY, v text);"
+                    "INSERT INTO added SELECT g, 'a' FROM generate_series(1, 50) g;"
+                    "ALTER PUBLICATION shop ADD TABLE added;"
+                    "ALTER TABLE seats ADD COLUMN fresh int DEFAULT 7"
+                )
+                wait_for(lambda: copying(process) == {"orders", "added", "seats"})
+                server.execute(
+                    "INSERT INTO added VALUES (51, 'b'); UPDATE added SET v = 'c' WHERE id < 9"
+                )
+                applied = lsn(process, "other")
+                wait_for(lambda: lsn(process, "other") > applied)
+                assert copying(process) == {"orders", "added", "seats"}
+            wait_for(lambda: not copying(process))
+            server.execute("DELETE FROM added WHERE id = 3")
+        process.stop()
+        assert replicate(once=True).exit_code == 0
     assert_equal(spark, job, TABLES)
     assert_status(spark, job)
 
@@ -87,35 +91,14 @@ def test_job_is_killed_at_each_step_of_a_resync(
     server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
     server.execute("ALTER PUBLICATION shop ADD TABLE added")
     job = LakeJob(tmp_path, server, target)
-    catch_up(spark, job)
-    for step in range(1, len(STEPS)):
-        with job.running() as process, writing(server, seed=step):
-            kill_in_resync(spark, job, process, step)
-        catch_up(spark, job)
-        assert Resync(job).waiting == [], STEPS[step]
-        assert_equal(spark, job, TABLES)
-
-
-@contextmanager
-def running(spark: SparkSession, job: LakeJob) -> Iterator[spark_pgoutput.Replication]:
-    """Run a job until the end of the block, and then up to all that was there."""
-    job.use(spark)
-    process = spark_pgoutput.replicate(spark, **job.options)  # type: ignore[arg-type]
-    try:
-        wait_for(lambda: process.query or process.exception())
-        yield process
-    finally:
-        process.stop()
-        print("\n".join(process.report()), process.exception())
-    catch_up(spark, job)
-
-
-def catch_up(spark: SparkSession, job: LakeJob) -> None:
-    """Apply everything that is there."""
-    job.use(spark)
-    process = spark_pgoutput.replicate(spark, once=True, **job.options)  # type: ignore[arg-type]
-    process.awaitTermination()
-    print("\n".join(process.report()))
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        for step in range(1, len(STEPS)):
+            with job.running() as process, writing(server, seed=step):
+                kill_in_resync(spark, job, process, step)
+            assert replicate(once=True).exit_code == 0
+            assert Resync(job).waiting == [], STEPS[step]
+            assert_equal(spark, job, TABLES)
 
 
 def wait_for(holds: Callable[[], object]) -> None:

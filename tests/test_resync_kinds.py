@@ -6,14 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, lake_rows, plain
-from support.processes import TIMEOUT
-from support.servers import Server, wait_until
+from support.servers import Server
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -33,6 +32,7 @@ KINDS = {
     "detached": "ALTER TABLE detached DETACH PARTITION detached_high",
     "emptied": "TRUNCATE emptied_high",
 }
+PUBLICATIONS = "shop,filtered,listed"
 PARTITIONED = ("attached", "detached", "emptied")
 SETUP = "".join(
     f"CREATE TABLE {table} (id int NOT NULL, n int NOT NULL, v text, PRIMARY KEY (id))"
@@ -68,17 +68,16 @@ def test_each_kind_of_change_copies_the_table_again(
     with Server() as server:
         server.execute(SETUP)
         job = LakeJob(tmp_path, server, target)
-        job.use(spark)
-        options = {**job.options, "publication": "shop,filtered,listed", "once": True}
-        spark_pgoutput.replicate(spark, **options).awaitTermination()  # type: ignore[arg-type]
-        before = generations(spark, job)
-        for table, statement in KINDS.items():
-            server.execute(f"UPDATE {table} SET v = 'before' WHERE id = 30")
-            server.execute(statement)
-            server.execute(f"UPDATE {table} SET v = 'after' WHERE id = 31")
-        process = spark_pgoutput.replicate(spark, **options)  # type: ignore[arg-type]
-        wait_until(lambda: process.awaitTermination(1), TIMEOUT)
-        report = process.report()
+        with job.session(spark) as replicate:
+            assert replicate(once=True, publication=PUBLICATIONS).exit_code == 0
+            before = generations(spark, job)
+            for table, statement in KINDS.items():
+                server.execute(f"UPDATE {table} SET v = 'before' WHERE id = 30")
+                server.execute(statement)
+                server.execute(f"UPDATE {table} SET v = 'after' WHERE id = 31")
+            done = replicate(once=True, publication=PUBLICATIONS)
+            assert done.exit_code == 0
+            report = done.report()
         print("\n".join(report))
         assert generations(spark, job) == {table: before[table] + 1 for table in KINDS}
         for table in KINDS:
@@ -94,19 +93,12 @@ def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: Spar
             "CREATE TABLE orders (id int PRIMARY KEY); CREATE PUBLICATION shop FOR TABLE orders"
         )
         job = LakeJob(tmp_path, server, "delta")
-        options = {**job.options, "once": True, "onSchemaChange": "error"}
-        spark_pgoutput.replicate(spark, **options).awaitTermination()  # type: ignore[arg-type]
-        server.execute(
-            "ALTER TABLE orders ADD v int DEFAULT 7; INSERT INTO orders VALUES (1)",
-        )
-        process = spark_pgoutput.replicate(spark, **options)  # type: ignore[arg-type]
-        wait_until(process.exception, TIMEOUT)
-        assert "PGOUTPUT_TABLE_CHANGED" in str(process.exception())
-        process = spark_pgoutput.replicate(
-            spark,
-            **{**options, "onSchemaChange": "copy"},  # type: ignore[arg-type]
-        )
-        process.awaitTermination()
+        with job.session(spark) as replicate:
+            assert replicate(once=True, onSchemaChange="error").exit_code == 0
+            server.execute("ALTER TABLE orders ADD v int DEFAULT 7; INSERT INTO orders VALUES (1)")
+            with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
+                replicate(once=True, onSchemaChange="error")
+            assert replicate(once=True, onSchemaChange="copy").exit_code == 0
         assert_equal(spark, job, "orders")
 
 

@@ -178,7 +178,8 @@ class LakeJob:
         """Give a function that runs the job in a session of a test, with more options.
 
         With ``once=True`` it returns when the job has ended, and raises the error if there is one,
-        unless it is called with ``wait=False``. At the end of the block, all jobs are stopped.
+        unless it is called with ``wait=False``. At the end of the block, all jobs are stopped, and
+        their reports are printed.
         """
         self.use(spark)
         jobs: list[Replication] = []
@@ -195,6 +196,7 @@ class LakeJob:
         finally:
             for job in jobs:
                 job.stop()
+                print(*job.report(), sep="\n")
 
     def run_once(self, *arguments: str) -> int:
         """Run the command until it has everything, and return its exit status."""
