@@ -25,8 +25,6 @@ from support.slot_stream import numbers
 
 pytestmark = lake.needs_lake
 
-TARGETS = ["delta", "iceberg"]
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -35,7 +33,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_history_has_all_changes_and_leads_to_the_table(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -110,7 +108,7 @@ def test_modes_of_the_command() -> None:
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_job_is_killed_between_two_steps(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -144,7 +142,7 @@ def assert_versions(spark: SparkSession, job: LakeJob) -> None:
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_job_is_killed_at_each_step_of_a_resync(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -165,7 +163,7 @@ def test_job_is_killed_at_each_step_of_a_resync(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_columns_follow_those_of_the_server(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -22,8 +22,6 @@ from support.servers import Server
 
 pytestmark = lake.needs_lake
 
-TARGETS = ["delta", "iceberg"]
-
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
@@ -32,7 +30,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_tables_are_equal_after_a_kill(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -54,7 +52,7 @@ def test_tables_are_equal_after_a_kill(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 @pytest.mark.parametrize("server", VERSIONS, indirect=True)
 def test_job_is_killed_between_two_steps(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -70,7 +68,7 @@ def test_job_is_killed_between_two_steps(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 @pytest.mark.parametrize("server", VERSIONS, indirect=True)
 def test_job_is_killed_again_and_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession

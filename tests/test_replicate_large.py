@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_one_large_transaction(
     server: Server, tmp_path: Path, spark: SparkSession, target: str, exhaustive: bool
 ) -> None:

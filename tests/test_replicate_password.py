@@ -69,7 +69,7 @@ class Shown:
             return str(answer.read().decode())
 
 
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_the_password_of_a_job_does_not_show(
     server: Server, tmp_path: Path, spark: SparkSession, target: str
 ) -> None:

@@ -30,7 +30,7 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 server = server_fixture(lake_history.SETUP)
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=lake.TARGETS)
 def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
     return LakeJob(tmp_path, server, request.param)
 

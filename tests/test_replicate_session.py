@@ -35,7 +35,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=lake.TARGETS)
 def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
     return LakeJob(tmp_path, server, request.param, publication="ab")
 

@@ -52,7 +52,7 @@ def test_tables_stay_equal(
     with Server(version) as server:
         server.execute(lake_history.SETUP)
         schema = SchemaChanges(server, dice)
-        jobs = [SoakedJob(tmp_path, server, target, spark) for target in ("delta", "iceberg")]
+        jobs = [SoakedJob(tmp_path, server, target, spark) for target in lake.TARGETS]
         soak = Soak(jobs, schema, server, dice)
         for job in jobs:
             assert job.job.run_once() == 0

@@ -20,7 +20,7 @@ from support.servers import Server, wait_until
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", lake.TARGETS)
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 def test_a_driver_that_was_replaced_changes_nothing(
     target: str, on_error: str, tmp_path: Path, spark: SparkSession

@@ -53,7 +53,7 @@ def expected(view: View, name: str) -> str:
     return of(view.of_text or view.expected, name)
 
 
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_values_are_those_of_the_server(
     server: Server, tmp_path: Path, spark: SparkSession, target: str
 ) -> None:

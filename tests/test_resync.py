@@ -20,12 +20,10 @@ from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-TARGETS = ["delta", "iceberg"]
-
 server = server_fixture(SETUP)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_tables_are_copied_while_the_stream_runs(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -84,7 +82,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
     assert all(row.lsn in shown for row in tables)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_job_is_killed_at_each_step_of_a_resync(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -26,12 +26,11 @@ from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-TARGETS = ["delta", "iceberg"]
 
 server = server_fixture(SETUP)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_what_is_lost_is_made_anew(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -81,7 +80,7 @@ def test_what_is_lost_is_made_anew(
             assert_equal(spark, job, TABLES)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_another_server_takes_the_place_of_the_first(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -131,7 +130,7 @@ def test_a_table_that_is_published_again_is_copied(
         assert_equal(spark, job, TABLES)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_history_goes_on(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -228,7 +227,7 @@ def slot_is_made(job: LakeJob, before: dict[str, int]) -> bool:
     return bool(found) and found[0][0] is not None and int(found[0][0]) > before["slot"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_job_is_killed_at_each_step(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -61,7 +61,7 @@ SETUP = "".join(
 )
 
 
-@pytest.mark.parametrize("target", ["delta", "iceberg"])
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_each_kind_of_change_copies_the_table_again(
     target: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -20,7 +20,6 @@ from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
 
-TARGETS = ["delta", "iceberg"]
 TEMPORARY_SLOT = "SELECT 1 FROM pg_replication_slots WHERE temporary"
 COUNTS = ("only_at_server", "only_in_target", "different")
 
@@ -68,7 +67,7 @@ def shown(row: Row) -> list[tuple[str, object]]:
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_rows_that_somebody_else_has_written_are_named(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -104,7 +103,7 @@ def test_rows_that_somebody_else_has_written_are_named(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_running_job_verifies_while_writers_run(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -160,7 +159,7 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_killed_job_answers_after_its_next_start(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -187,7 +186,7 @@ def test_killed_job_answers_after_its_next_start(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_columns_that_only_one_side_has_are_not_compared(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -225,7 +224,7 @@ def test_tables_that_are_not_live_are_skipped(
 
 
 @pytest.mark.lake
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_command_tells_what_differs(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -13,6 +13,9 @@ JARS = Path(__file__).parents[2] / ".lake"
 RUNS_HERE = pyspark.__version__.startswith("4.1.")
 needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
 
+# Each format, as `LakeJob` names it.
+TARGETS = ("delta", "iceberg")
+
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
