@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,15 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(
-            'CREATE TABLE "Orders" ("Id" int PRIMARY KEY, "größe" text);'
-            "INSERT INTO \"Orders\" VALUES (1, 'a'), (2, 'b'); CREATE PUBLICATION p FOR ALL TABLES"
-        )
-        yield server
+server = server_fixture(
+    'CREATE TABLE "Orders" ("Id" int PRIMARY KEY, "größe" text);'
+    "INSERT INTO \"Orders\" VALUES (1, 'a'), (2, 'b'); CREATE PUBLICATION p FOR ALL TABLES",
+    scope="module",
+)
 
 
 @pytest.mark.parametrize("catalog", ["spark_catalog", "ice_jdbc", "ice"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,17 @@ from pyspark.sql import SparkSession
 from support import lake
 from support.lake_job import LakeJob
 from support.processes import errors_of
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 ROWS, ROWS_IF_EXHAUSTIVE = 1_000_000, 10_000_000
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(
-            "CREATE TABLE big (id bigint PRIMARY KEY, a int, b text, c timestamptz);"
-            "CREATE PUBLICATION big FOR TABLE big"
-        )
-        yield server
+server = server_fixture(
+    "CREATE TABLE big (id bigint PRIMARY KEY, a int, b text, c timestamptz);"
+    "CREATE PUBLICATION big FOR TABLE big",
+    scope="module",
+)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

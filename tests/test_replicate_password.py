@@ -6,7 +6,6 @@ import re
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,20 +18,17 @@ from support.lake_history import History
 from support.lake_job import LakeJob
 from support.processes import errors_of, free_port
 from support.secrets import MARKER, texts_of_files
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 PAGES = ("environment", "jobs", "sql?planDescription=true&length=1000", "executors")
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(lake_history.SETUP)
-        server.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'")
-        server.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-        yield server
+server = server_fixture(
+    f"{lake_history.SETUP} CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}';"
+    "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
+    scope="module",
+)
 
 
 class Shown:

@@ -15,7 +15,7 @@ from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.processes import TIMEOUT
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -23,16 +23,11 @@ Replicate = Callable[..., Replication]
 
 TABLES = {"a": "a", "b": "b"}
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(
-            "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
-            "CREATE TABLE b (id int PRIMARY KEY, v text); INSERT INTO b VALUES (1, 'a'), (2, 'b');"
-            "CREATE PUBLICATION ab FOR TABLE a, b"
-        )
-        yield server
+server = server_fixture(
+    "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
+    "CREATE TABLE b (id int PRIMARY KEY, v text); INSERT INTO b VALUES (1, 'a'), (2, 'b');"
+    "CREATE PUBLICATION ab FOR TABLE a, b"
+)
 
 
 @pytest.fixture(params=lake.TARGETS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -39,15 +38,11 @@ OUTCOMES = {
 }
 TABLES = {"t": "t"}
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(
-            "CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b');"
-            "CREATE PUBLICATION p FOR TABLE t"
-        )
-        yield server
+server = server_fixture(
+    "CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b');"
+    "CREATE PUBLICATION p FOR TABLE t",
+    scope="module",
+)
 
 
 def test_each_part_of_a_job_can_be_lost(

@@ -26,7 +26,6 @@ from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-
 server = server_fixture(SETUP)
 
 

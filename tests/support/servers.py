@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import psutil
 import psycopg
@@ -237,10 +237,18 @@ class Standby(Server):
         self._pg_ctl("promote", "-w")
 
 
-def server_fixture(setup: str) -> Any:  # noqa: ANN401 - pytest has no public type for it
-    """Return a fixture that gives each test a new server, on which statements have run."""
+def server_fixture(setup: str, scope: Literal["function", "module"] = "function") -> Any:  # noqa: ANN401 - pytest has no public type for it
+    """Return a fixture that gives each test, or all of a module, a server with some statements run.
 
-    @pytest.fixture
+    Parameters
+    ----------
+    setup : str
+        The statements, which the server runs as one transaction.
+    scope : str, optional
+        ``module`` if the tests share the server.
+    """
+
+    @pytest.fixture(scope=scope)
     def server() -> Iterator[Server]:
         with Server() as server:
             server.execute(setup)
