@@ -33,9 +33,7 @@ def test_tables_are_copied_while_the_stream_runs(
         wait_for(lambda: process.query or process.exception())
         with writing(server):
             # A snapshot waits for this transaction, and the stream does not.
-            with server.connect() as blocking:
-                blocking.execute("BEGIN")
-                blocking.execute("SELECT txid_current()")
+            with server.open_transaction():
                 asked = spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
                 assert asked == ["public.orders"]
                 server.execute(

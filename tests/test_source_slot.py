@@ -383,8 +383,7 @@ def test_the_slots_of_a_standby(spark: SparkSession) -> None:
                 check(client, "copied", LATER)
             creation = client.java("slot.SlotCreation")
             creating = threading.Thread(target=creation.create, args=(client.address, "own", False))
-            with server.connect() as writer, writer.transaction():
-                writer.execute("SELECT txid_current()")  # the slot is not made before it ends
+            with server.open_transaction():  # before it ends, the slot is not made
                 creating.start()
                 wait_until(lambda: standby.execute(CREATING))
                 process = standby.value(CREATING)

@@ -136,22 +136,21 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
 ) -> None:
     job = LakeJob(tmp_path, server, "delta")
     texts: list[str] = []
-    with job.session(spark) as replicate, server.connect() as blocking:
+    with job.session(spark) as replicate:
         process = replicate()
         wait_until(lambda: process.query, TIMEOUT)
-        blocking.execute("BEGIN")
-        blocking.execute("SELECT txid_current()")
-        pid = blocking.execute("SELECT pg_backend_pid()").fetchone()
+        with server.open_transaction() as blocking:
+            pid = blocking.execute("SELECT pg_backend_pid()").fetchone()
 
-        def tell(text: str) -> None:
-            texts.append(text)
-            if len(texts) == 1:
-                server.execute("INSERT INTO orders (id) VALUES (9000)")
-                orders = spark.read.table(job.sql_name("orders"))
-                wait_until(lambda: orders.where("id = 9000").count() == 1, TIMEOUT)
-                blocking.execute("ROLLBACK")
+            def tell(text: str) -> None:
+                texts.append(text)
+                if len(texts) == 1:
+                    server.execute("INSERT INTO orders (id) VALUES (9000)")
+                    orders = spark.read.table(job.sql_name("orders"))
+                    wait_until(lambda: orders.where("id = 9000").count() == 1, TIMEOUT)
+                    blocking.execute("ROLLBACK")
 
-        found = asked(spark, job, tell=tell)
+            found = asked(spark, job, tell=tell)
     assert len(texts) == 1
     assert pid
     assert f"processes: {pid[0]} (see pg_stat_activity)" in texts[0]
@@ -168,9 +167,7 @@ def test_killed_job_answers_after_its_next_start(
     assert job.run_once() == 0
     with history.running(), job.running() as process:
         job.wait_until_connected(process)
-        with ThreadPoolExecutor(1) as pool, server.connect() as blocking:
-            blocking.execute("BEGIN")
-            blocking.execute("SELECT txid_current()")
+        with ThreadPoolExecutor(1) as pool, server.open_transaction() as blocking:
             answer = pool.submit(asked, spark, job, timeout=2 * TIMEOUT)
             wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
             blocking.execute("ROLLBACK")

@@ -130,10 +130,8 @@ def kill_in_resync(
     """Ask for a resync, and kill the job's process at a step of it."""
     resync = Resync(job)
     waits = STEPS.index("changes wait")
-    with job.server.connect() as blocking:
-        # The copy waits for this transaction.
-        blocking.execute("BEGIN")
-        blocking.execute("SELECT txid_current()")
+    # The copy waits for this transaction.
+    with job.server.open_transaction() as blocking:
         spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
         if step > waits:
             wait_until(lambda: resync.step() >= waits, 2 * TIMEOUT)

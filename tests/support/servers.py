@@ -83,6 +83,14 @@ class Server(PostgresServer):
         """Connect to a database. Each statement is a transaction unless a test begins one."""
         return psycopg.connect(self.conninfo, dbname=database, autocommit=True)
 
+    @contextmanager
+    def open_transaction(self) -> Iterator[Connection]:
+        """Give a connection whose transaction has an xid."""
+        with self.connect() as connection:
+            connection.execute("BEGIN")
+            connection.execute("SELECT txid_current()")
+            yield connection
+
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         """Execute statements on a connection of their own, and return the rows of the last one."""
         with self.connect() as connection:
