@@ -45,15 +45,6 @@ class LakeCatalog:
             return str(reason.get())
         return [shown(change) for change in elements(changes)]
 
-    def missing(self, *publications: str) -> list[str]:
-        """Return what a check of the role's permissions complains of."""
-        found = self._package.ServerPermissions.missing(
-            self._client.sql,
-            self._client.seq(self.tables(*publications).values()),
-            self._client.seq(publications),
-        )
-        return elements(found)
-
     def mirrored(
         self, table: JavaObject, target: str = "t", types: Mapping[str, str] | None = None
     ) -> JavaObject:

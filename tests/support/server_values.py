@@ -162,7 +162,6 @@ def anything(most: int) -> str:
     )
 
 
-DIGITS = "random({0}::numeric, {1}::numeric)"
 INT4 = "(random(-2147483648::bigint, 2147483647::bigint) >> random(0, 31))"
 INT8 = f"(random({-(2**63)}, {2**63 - 1}::bigint) >> random(0, 63))"
 DOUBLE = "((random() - 0.5) * 10::float8 ^ random({0}, {1}))"

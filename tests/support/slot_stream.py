@@ -169,10 +169,6 @@ class StreamProcess:
         last = self._stream.committed_batch() + number
         self.wait_until(lambda: self._stream.committed_batch() >= last)
 
-    def wait_for_lsn(self, lsn: int) -> None:
-        """Wait until Spark has committed everything below an LSN."""
-        self.wait_until(lambda: self._stream.committed_lsn() >= lsn)
-
     def survives(self, batches: int = 3) -> bool:
         """Wait for some micro-batches, and tell whether the query is still there then."""
         last = self._stream.committed_batch() + batches
