@@ -54,6 +54,32 @@ def register(spark: SparkSession) -> None:
     has_functions(spark)
 
 
+def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
+    """Return the JVM of a Classic session that has the functions, as `jvm_of` does.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    function : str
+        The function that was called.
+    command : str, optional
+        The command that does the same; by default, the one with the name of the function.
+
+    Raises
+    ------
+    RuntimeError
+        If the session is one of Spark Connect. The error names the command.
+    """
+    if is_connect(spark):
+        raise RuntimeError(
+            f"{function}() needs a Classic session, because it works in Spark's driver. Run the "
+            f"command spark-pgoutput {command or function} on a machine that can start a driver."
+        )
+    register(spark)
+    return jvm_of(spark)
+
+
 def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401
     """Return the JVM of a Classic session, with this session as the active one of this thread.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_pgoutput.registration import is_connect, jvm_of, register
+from spark_pgoutput.registration import classic_jvm
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
 _PREFIXES = {"names": "names.", "types": "types.", "mode": "mode.", "properties": "property."}
@@ -78,12 +78,7 @@ def replicate(
         If an option is wrong, if something is missing at the server or in the target, or if the
         job cannot go on without a gap.
     """
-    if is_connect(spark):
-        raise RuntimeError(
-            "replicate() needs a Classic session, because the job lives in Spark's driver. Run the "
-            "command spark-pgoutput replicate on a machine that can start a driver."
-        )
-    register(spark)
+    jvm = classic_jvm(spark, "replicate")
     given: dict[str, object] = {
         "url": url,
         "user": user,
@@ -96,7 +91,7 @@ def replicate(
         "mode": mode,
         **options,
     }
-    started = getattr(jvm_of(spark), _JOB).start(spark._jsparkSession, java_options(spark, given))
+    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(spark, given))
     return Replication(spark, started)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.registration import is_connect, jvm_of, register
+from spark_pgoutput.registration import classic_jvm
 from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
@@ -171,14 +170,3 @@ def slot_status(
     return dict(
         getattr(jvm, _APPLIED).slot(spark._jsparkSession, target, format, url, user, password, slot)
     )
-
-
-def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401
-    """Return the JVM of a Classic session. Otherwise, the error names the command."""
-    if is_connect(spark):
-        raise RuntimeError(
-            f"{function}() needs a Classic session. Run the command spark-pgoutput "
-            f"{command or function}."
-        )
-    register(spark)
-    return jvm_of(spark)

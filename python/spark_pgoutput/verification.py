@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_pgoutput.registration import classic_jvm
 from spark_pgoutput.replication import Replication, java_options
-from spark_pgoutput.target import classic_jvm
 
 _COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
