@@ -21,6 +21,13 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     return {} if password is None else {"PGPASSWORD": password}
 
 
+def ask(user: str | None) -> str | None:
+    """Ask for the password of a role. None if there is no terminal, or nothing was typed."""
+    if not sys.stdin.isatty():
+        return None
+    return getpass.getpass(f"Password of {user or 'the role'} (Enter for none): ") or None
+
+
 def _password(arguments: argparse.Namespace) -> str | None:
     """Find the password. None leaves it to the pgpass file, which the JDBC driver reads."""
     if arguments.password_file is not None:
@@ -29,6 +36,4 @@ def _password(arguments: argparse.Namespace) -> str | None:
     if "PGPASSWORD" in os.environ or "password=" in arguments.url:
         return None
     pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
-    if pgpass.exists() or not sys.stdin.isatty():
-        return None
-    return getpass.getpass(f"Password of {arguments.user or 'the role'} (Enter for none): ") or None
+    return None if pgpass.exists() else ask(arguments.user)

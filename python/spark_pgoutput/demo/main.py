@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +21,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
 from spark_pgoutput.demo.settings import delta_package
 from spark_pgoutput.demo.slot import Slot, source_errors
+from spark_pgoutput.password import ask
 
 _MESSAGES = """\
 # Read the messages that the slot holds now, at most {limit}. A batch read
@@ -95,10 +94,8 @@ def demonstrate_server(
     """Show what a slot of the user's server has."""
     if password is None:
         password = os.environ.get("PGPASSWORD")
-    if password is None and "password=" not in url and sys.stdin.isatty():
-        password = (
-            getpass.getpass(f"Password of {user or 'the user'} (press Enter for none): ") or None
-        )
+    if password is None and "password=" not in url:
+        password = ask(user)
     console = _console()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
