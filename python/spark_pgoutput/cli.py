@@ -63,6 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "jar-path", help="print the path of the JAR, for spark-submit --jars and spark-sql --jars"
     )
+    _add_demo(commands)
+    replicate_command.add_parser(commands)
+    target_commands.add_parsers(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
         help="read a replication slot of a PostgreSQL server",
@@ -88,49 +95,6 @@ def _parser() -> argparse.ArgumentParser:
         default=100_000,
         help="read at most this many messages (default: %(default)s)",
     )
-    replicate_command.add_arguments(
-        commands.add_parser(
-            "replicate",
-            help="keep tables of Delta or Iceberg equal to those of a server",
-            description="Copy the tables of publications into Delta or Iceberg, and apply each "
-            "transaction. If you end the command at any point and start it again, it goes on. "
-            "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
-        )
-    )
-    target_commands.add_resync_arguments(
-        commands.add_parser(
-            "resync",
-            help="copy tables of a job again",
-            description="Ask the job that writes a target to copy tables again, while its stream "
-            "goes on. Readers keep the old rows until one commit replaces them.",
-        )
-    )
-    target_commands.add_adopt_arguments(
-        commands.add_parser(
-            "adopt",
-            help="let a job go on with a server after pg_upgrade",
-            description="Let the job of a target continue with a server that pg_upgrade has made, "
-            "and with the slot of the job. If the command cannot prove that no change is missing, "
-            "it changes nothing. Use resync --all then.",
-        )
-    )
-    target_commands.add_status_arguments(
-        commands.add_parser(
-            "status",
-            help="show what the tables of a job have",
-            description="Show the tables of a target, and with --url and --slot, the slot too.",
-        )
-    )
-    target_commands.add_verify_arguments(
-        commands.add_parser(
-            "verify",
-            help="compare the tables of a job with those of the server",
-            description="Ask the job that writes a target to compare its tables with those of the "
-            "server, both as of one LSN, while its stream goes on. The exit status is 0 if all "
-            "tables are equal, 4 if a table differs, and else 3 if a table was skipped.",
-        )
-    )
-    return parser
 
 
 if __name__ == "__main__":

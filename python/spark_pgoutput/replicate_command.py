@@ -11,8 +11,15 @@ from spark_pgoutput import password, spark_submit
 _SUBMITTED = "replicate_job.py"  # beside this file
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments to a parser."""
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command with its arguments."""
+    parser = commands.add_parser(
+        "replicate",
+        help="keep tables of Delta or Iceberg equal to those of a server",
+        description="Copy the tables of publications into Delta or Iceberg, and apply each "
+        "transaction. If you end the command at any point and start it again, it goes on. "
+        "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
+    )
     job = parser.add_argument_group("the job")
     job.add_argument(
         "--target", required=True, help="a namespace of a catalog, or a folder for Delta tables"

@@ -12,74 +12,12 @@ _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 _JOB = ("url", "slot", "publication", "checkpoint")
 
 
-def add_resync_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `spark-pgoutput resync` to a parser."""
-    request = parser.add_argument_group("the request")
-    _add_target(request)
-    tables = request.add_mutually_exclusive_group(required=True)
-    tables.add_argument(
-        "--table",
-        action="append",
-        help="a table of the server, as in public.orders; can be repeated",
-    )
-    tables.add_argument(
-        "--all",
-        action="store_true",
-        help="all tables, with a new slot and a new checkpoint; also if the slot, the server or "
-        "the checkpoint is lost",
-    )
-    spark_submit.add_arguments(parser)
-
-
-def add_status_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `spark-pgoutput status` to a parser."""
-    status = parser.add_argument_group("what is shown")
-    _add_target(status)
-    status.add_argument("--json", action="store_true", help="print JSON")
-    server = parser.add_argument_group("the server, for the health and the lag of the slot")
-    server.add_argument("--url", help="jdbc:postgresql://host:port/database")
-    server.add_argument("--slot", help="the slot of the job")
-    password.add_arguments(server)
-    spark_submit.add_arguments(parser)
-
-
-def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `spark-pgoutput verify` to a parser."""
-    request = parser.add_argument_group("the request")
-    _add_target(request)
-    request.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        help="a table of the server, as in public.orders; can be repeated; all by default",
-    )
-    request.add_argument("--json", action="store_true", help="print JSON")
-    request.add_argument(
-        "--timeout", type=float, help="how many seconds to wait for a job; by default, for ever"
-    )
-    job = parser.add_argument_group("the job, if none runs")
-    job.add_argument(
-        "--once", action="store_true", help="run the job up to now, with its other arguments"
-    )
-    replicate_command.add_job_arguments(job, required=False)
-    spark_submit.add_arguments(parser)
-
-
-def add_adopt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `spark-pgoutput adopt` to a parser."""
-    server = parser.add_argument_group("the new server")
-    server.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
-    password.add_arguments(server)
-    server.add_argument("--slot", required=True, help="the slot of the job")
-    server.add_argument("--publication", required=True, help="the publications of the job")
-    job = parser.add_argument_group("the job")
-    _add_target(job)
-    job.add_argument(
-        "--last-lsn",
-        required=True,
-        help="the value of pg_current_wal_lsn() at the old server after its last write",
-    )
-    spark_submit.add_arguments(parser)
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands with their arguments."""
+    _add_resync(commands)
+    _add_adopt(commands)
+    _add_status(commands)
+    _add_verify(commands)
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
@@ -100,6 +38,97 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     variables = password.variables(arguments) if asks else {}
     script = _SUBMITTED.get(arguments.command, "target_job.py")
     spark_submit.submit(script, arguments, given, variables)
+
+
+def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "resync",
+        help="copy tables of a job again",
+        description="Ask the job that writes a target to copy tables again, while its stream "
+        "goes on. Readers keep the old rows until one commit replaces them.",
+    )
+    request = parser.add_argument_group("the request")
+    _add_target(request)
+    tables = request.add_mutually_exclusive_group(required=True)
+    tables.add_argument(
+        "--table",
+        action="append",
+        help="a table of the server, as in public.orders; can be repeated",
+    )
+    tables.add_argument(
+        "--all",
+        action="store_true",
+        help="all tables, with a new slot and a new checkpoint; also if the slot, the server or "
+        "the checkpoint is lost",
+    )
+    spark_submit.add_arguments(parser)
+
+
+def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "adopt",
+        help="let a job go on with a server after pg_upgrade",
+        description="Let the job of a target continue with a server that pg_upgrade has made, "
+        "and with the slot of the job. If the command cannot prove that no change is missing, "
+        "it changes nothing. Use resync --all then.",
+    )
+    server = parser.add_argument_group("the new server")
+    server.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
+    password.add_arguments(server)
+    server.add_argument("--slot", required=True, help="the slot of the job")
+    server.add_argument("--publication", required=True, help="the publications of the job")
+    job = parser.add_argument_group("the job")
+    _add_target(job)
+    job.add_argument(
+        "--last-lsn",
+        required=True,
+        help="the value of pg_current_wal_lsn() at the old server after its last write",
+    )
+    spark_submit.add_arguments(parser)
+
+
+def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "status",
+        help="show what the tables of a job have",
+        description="Show the tables of a target, and with --url and --slot, the slot too.",
+    )
+    status = parser.add_argument_group("what is shown")
+    _add_target(status)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    server = parser.add_argument_group("the server, for the health and the lag of the slot")
+    server.add_argument("--url", help="jdbc:postgresql://host:port/database")
+    server.add_argument("--slot", help="the slot of the job")
+    password.add_arguments(server)
+    spark_submit.add_arguments(parser)
+
+
+def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="compare the tables of a job with those of the server",
+        description="Ask the job that writes a target to compare its tables with those of the "
+        "server, both as of one LSN, while its stream goes on. The exit status is 0 if all "
+        "tables are equal, 4 if a table differs, and else 3 if a table was skipped.",
+    )
+    request = parser.add_argument_group("the request")
+    _add_target(request)
+    request.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        help="a table of the server, as in public.orders; can be repeated; all by default",
+    )
+    request.add_argument("--json", action="store_true", help="print JSON")
+    request.add_argument(
+        "--timeout", type=float, help="how many seconds to wait for a job; by default, for ever"
+    )
+    job = parser.add_argument_group("the job, if none runs")
+    job.add_argument(
+        "--once", action="store_true", help="run the job up to now, with its other arguments"
+    )
+    replicate_command.add_job_arguments(job, required=False)
+    spark_submit.add_arguments(parser)
 
 
 def _add_target(group: argparse._ArgumentGroup) -> None:
