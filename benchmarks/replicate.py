@@ -8,7 +8,6 @@ processes apart. A job runs for years, so the JVM compiles its code in rounds th
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
 import shutil
 import statistics
@@ -17,140 +16,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import psycopg
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
-import spark_pgoutput
+from benchmarks.cost import Cost
+from benchmarks.lake import Lake, session
 from spark_pgoutput.demo.server import PostgresServer
 
 _SETTINGS = {"max_wal_size": "8GB", "shared_buffers": "512MB", "max_connections": "50"}
-_JARS = Path(__file__).parents[1] / ".lake"
-_PUBLICATION = "measured"
-_TABLE = """
-CREATE TABLE {name} (
-  id bigint PRIMARY KEY, customer int, status text, price numeric(12,2), placed timestamptz,
-  changed timestamp, note text, paid boolean, ratio float8
-)"""
-_ROWS = (
-    "SELECT id, id % 1000, 'new', id / 100.0, now(), now(), 'order note ' || md5(id::text), "
-    "id % 3 = 0, sqrt(id) FROM generate_series({first}, {last}) AS id"
-)
 _WARM_COPIES, _WARM_APPLIES = 2, 10
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class Cost:
-    """What a part has taken: seconds by the clock, and seconds of CPU."""
-
-    seconds: float
-    spark: float
-    server: float
-    others: float = 0.0
-
-    @property
-    def cpu(self) -> float:
-        """The seconds of CPU of all processes."""
-        return self.spark + self.server + self.others
-
-
-class Meter:
-    """Adds up the CPU of Spark's JVM and of the server, also of backends that have ended."""
-
-    def __init__(self, server: PostgresServer) -> None:
-        gateway = SparkContext._gateway
-        assert gateway
-        self._jvm = psutil.Process(gateway.proc.pid)
-        with psycopg.connect(server.conninfo) as connection:
-            row = connection.execute("SELECT pg_backend_pid()").fetchone()
-            assert row
-            self._postmaster = psutil.Process(row[0]).parent()
-        self._ended: dict[int, float] = {}
-
-    def _spark(self) -> float:
-        used = self._jvm.cpu_times()
-        return float(used.user + used.system)
-
-    def _server(self) -> float:
-        assert self._postmaster
-        for process in self._postmaster.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                used = process.cpu_times()
-                self._ended[process.pid] = used.user + used.system
-        return sum(self._ended.values())
-
-    def measure(self, run: Callable[[], float | None]) -> Cost:
-        """Run something, which can return the CPU of processes of its own."""
-        done = threading.Event()
-        watcher = threading.Thread(target=lambda: self._watch(done))
-        begin, spark, server = time.monotonic(), self._spark(), self._server()
-        watcher.start()
-        others = run() or 0.0
-        done.set()
-        watcher.join()
-        seconds = time.monotonic() - begin
-        return Cost(seconds, self._spark() - spark, self._server() - server, others)
-
-    def _watch(self, done: threading.Event) -> None:
-        while not done.wait(0.1):
-            self._server()
-
-
-class Lake:
-    """A server with a table, and a session that writes Delta and Iceberg."""
-
-    def __init__(
-        self, spark: SparkSession, server: PostgresServer, folder: Path, rows: int
-    ) -> None:
-        self.spark, self.server, self.folder, self.rows = spark, server, folder, rows
-        self.sql = psycopg.connect(server.conninfo, autocommit=True)
-        self.meter = Meter(server)
-        self._jobs = 0
-
-    def fill(self, *tables: str) -> None:
-        """Make tables with rows, and a publication of them."""
-        for table in tables:
-            self.sql.execute(_TABLE.format(name=table).encode())
-            self.sql.execute(
-                f"INSERT INTO {table} {_ROWS.format(first=1, last=self.rows)}".encode()
-            )
-        names = ", ".join(tables)
-        self.sql.execute(f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE {names}".encode())
-        self.sql.execute("VACUUM ANALYZE")
-        self.sql.execute("CHECKPOINT")
-
-    def job(self, target: str) -> Callable[..., spark_pgoutput.Replication]:
-        """Return a function that starts a new job, or goes on with it."""
-        self._jobs += 1
-        name = f"job{self._jobs}"
-        folder = self.folder / name
-        where = str(folder / "tables") if target == "delta" else f"ice.{name}"
-
-        def start(once: bool = True) -> spark_pgoutput.Replication:
-            return spark_pgoutput.replicate(
-                self.spark,
-                url=self.server.jdbc_url,
-                user=self.server.user,
-                password=self.server.password,
-                slot=name,
-                publication=_PUBLICATION,
-                target=where,
-                checkpoint=str(folder / "checkpoint"),
-                once=once,
-            )
-
-        return start
-
-    def drop_slots(self) -> None:
-        """Drop the slots of the jobs that have ended."""
-        self.sql.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
-        )
 
 
 def _psql(lake: Lake) -> float:
@@ -237,8 +113,7 @@ def applies(lake: Lake, rounds: int, changes: int) -> Iterator[str]:
             f"DELETE FROM orders WHERE id IN (SELECT id FROM orders "
             f"ORDER BY md5('{number}' || id::text) LIMIT {quarter})".encode()
         )
-        insert = _ROWS.format(first=first, last=first + quarter - 1)
-        lake.sql.execute(f"INSERT INTO orders {insert}".encode())
+        lake.insert("orders", first, first + quarter - 1)
         for target, start in jobs.items():
             cost = lake.meter.measure(lambda start=start: start().awaitTermination() and None)  # type: ignore[misc]
             _log.info("round %d, %s: %s", number + 1, target, cost)
@@ -332,32 +207,13 @@ def main() -> None:
         "lag": lambda lake: lag(lake, given.seconds, given.rate),
     }
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session(Path(folder))
+        spark = session(Path(folder))
         for name, part in parts.items():
             if given.only in (None, name):
                 with PostgresServer(_SETTINGS) as server:
                     for line in part(Lake(spark, server, Path(folder) / name, given.rows)):
                         print(line, flush=True)
         spark.stop()
-
-
-def _session(folder: Path) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("spark-pgoutput's benchmarks")
-    for name, value in {
-        "spark.jars": ",".join(str(jar) for jar in _JARS.glob("*.jar")),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        "spark.sql.catalog.ice.warehouse": str(folder / "ice"),
-        "spark.driver.memory": "4g",
-        "spark.log.level": "ERROR",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    return spark_pgoutput.configure(builder).getOrCreate()
 
 
 if __name__ == "__main__":
