@@ -18,11 +18,13 @@ def lag_seconds(
 ) -> float:
     """Return how old the newest data is that is known to be applied; 0 if nothing is left.
 
+    It is 0 for a job without tables, too.
+
     The job writes its state at least once a minute, so the lag of a job that runs can be less.
     """
-    if int(slot["bytesBehindLatest"]) == 0:
-        return 0.0
     known = [time for row in tables for time in (row.written, row.last_change) if time]
+    if int(slot["bytesBehindLatest"]) == 0 or not known:
+        return 0.0
     newest = max(known).astimezone()
     age: float = ((now or datetime.now().astimezone()) - newest).total_seconds()
     return max(0.0, age)

@@ -14,5 +14,6 @@ object BigEndian {
 
   def int16(bytes: Array[Byte], at: Int): Short = Int16.get(bytes, at)
   def int32(bytes: Array[Byte], at: Int): Int = Int32.get(bytes, at)
+  def uint32(bytes: Array[Byte], at: Int): Long = int32(bytes, at) & 0xffffffffL
   def int64(bytes: Array[Byte], at: Int): Long = Int64.get(bytes, at)
 }

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes.transactions
 
-import io.sparkpgoutput.protocol.MessageType
+import io.sparkpgoutput.protocol.{BigEndian, MessageType}
 
 /**
  * A Relation or Type message.
@@ -25,6 +25,10 @@ final case class SchemaMessage(
 }
 
 object SchemaMessage {
+
+  /** A message that was not sent between Stream Start and Stream Stop. Its first field is the oid. */
+  def outsideStream(message: Array[Byte], position: Long = 0): SchemaMessage =
+    SchemaMessage(BigEndian.uint32(message, 1), position, message, inStream = false)
 
   /** Tells if a message is a Relation or Type message. */
   def is(message: Array[Byte]): Boolean =

@@ -11,14 +11,15 @@ import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
-import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, TextEncoding}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+import io.sparkpgoutput.source.output.MessageFields
 
 /**
  * Makes rows of [[ChangeFields]] of the messages of a batch, in order. The task that reads the batch
  * runs it, so nothing is kept but the definitions of tables. A row is valid until the next one.
  *
  * @param messages
- *   rows with the LSN of the commit, the ordinal in the transaction, and the message
+ *   rows with [[BatchRouter.columns]]
  * @param report
  *   takes the statistics when all messages were read
  */
@@ -91,7 +92,7 @@ final class BatchRouter(
       case Tag.Insert | Tag.Update | Tag.Delete => change(message)
       case Tag.Begin                            => begin(message)
       case Tag.Relation                         => define(message)
-      case Tag.Type     => types.update(BigEndian.int32(message, 1) & 0xffffffffL, message)
+      case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
       case Tag.Truncate => truncate(message)
       case Tag.Origin   => transaction = transaction ++ message
       case Tag.Commit | Tag.Message | Tag.StreamAbort => ()
@@ -99,17 +100,16 @@ final class BatchRouter(
     }
   }
 
-  /** Begin: Int64 LSN of the commit; Int64 timestamp of the commit; Int32 xid. */
   private def begin(message: Array[Byte]): Unit = {
-    lsn = BigEndian.int64(message, 1)
-    time = BigEndian.int64(message, 1 + 8) + PostgresEpoch.Micros
+    lsn = BeginMessage.lsn(message)
+    time = BeginMessage.timestamp(message)
     transaction = message
     transactions += 1
   }
 
   private def define(message: Array[Byte]): Unit = {
-    val oid = BigEndian.int32(message, 1) & 0xffffffffL
-    val relation = relations.relation(SchemaMessage(oid, position, message, inStream = false))
+    val sent = SchemaMessage.outsideStream(message, position)
+    val (oid, relation) = (sent.oid, relations.relation(sent))
     val table = known.getOrNull(oid)
     if (table == null) {
       val changes = others.get(oid).fold(0L)(_.changes)
@@ -160,7 +160,9 @@ final class BatchRouter(
 
 object BatchRouter {
 
-  /** The columns of the messages. */
-  final val Ordinal = 0
-  final val Message = 1
+  /** The columns of the messages: the ordinal in the transaction, and the message. */
+  val columns: Seq[Int] = Seq(MessageFields.ORDINAL, MessageFields.DATA)
+
+  final private val Ordinal = 0
+  final private val Message = 1
 }

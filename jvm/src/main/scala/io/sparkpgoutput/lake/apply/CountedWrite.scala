@@ -5,7 +5,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
 import org.apache.spark.storage.StorageLevel
 
-import io.sparkpgoutput.lake.target.TargetWrite
+import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /**
  * The write of a table whose rows are told apart by all of their values. If a row has fewer copies
@@ -55,7 +55,7 @@ final class CountedWrite(batch: TableBatch) {
     PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired)
   }
 
-  private def name(ordinal: Int) = Drift.quote(batch.columnName(ordinal))
+  private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
   private def raise = Drift.raise(
     Drift.Fewer,

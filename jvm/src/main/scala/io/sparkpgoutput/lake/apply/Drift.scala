@@ -4,6 +4,7 @@ import scala.annotation.tailrec
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.target.TablePlace
 
 /**
  * A difference between the target and what the changes say was there. An expression in a task finds it
@@ -34,7 +35,9 @@ object Drift {
    *   SQL expressions and the names of the columns that show which row it is
    */
   def raise(problem: String, columns: Seq[(String, String)]): String = {
-    val struct = columns.map { case (value, name) => s"$value AS ${quote(name)}" }.mkString(", ")
+    val struct = columns.map { case (value, name) =>
+      s"$value AS ${TablePlace.quoted(name)}"
+    }.mkString(", ")
     s"raise_error(concat('${Begin}the row ', left(to_json(struct($struct)), $MaxKey), ' $problem$End'))"
   }
 
@@ -56,7 +59,4 @@ object Drift {
       case _ => error(table, thrown, cause.getCause)
     }
   }
-
-  /** A name in SQL. */
-  def quote(name: String): String = s"`${name.replace("`", "``")}`"
 }

@@ -6,7 +6,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, TableError}
-import io.sparkpgoutput.protocol.{BigEndian, TextEncoding}
+import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
 
@@ -76,8 +76,9 @@ object FoldFormat {
   ): FoldFormat = {
     val decoder = new RelationDecoder(TextEncoding.Utf8)
     val definitions = statistics.definitions.map { definition =>
-      val relation = decoder.relation(sent(definition.relation))
-      val domains = definition.types.flatMap(message => decoder.baseType(sent(message)))
+      val relation = decoder.relation(SchemaMessage.outsideStream(definition.relation))
+      val domains =
+        definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
       checkIdentity(table, relation, target, definition)
       val types = table.types.withDomains(domains)
@@ -97,9 +98,6 @@ object FoldFormat {
       table.isHistory
     )
   }
-
-  private def sent(message: Array[Byte]) =
-    SchemaMessage(BigEndian.int32(message, 1) & 0xffffffffL, 0, message, inStream = false)
 
   /** The columns that an update did not send, and those that it could not, since it has no such column. */
   private def unsent(

@@ -22,13 +22,10 @@ final class Image(
 
 object Image {
   def sent(change: ChangeView): Image =
-    // What is kept for long does not keep the other changes in the same array.
     if (change.isWhole) new Image(change.bytes, change.messageFrom, change.definition, false, true)
-    else new Image(copy(change), 0, change.definition, isOld = false, isWhole = false)
+    // It is kept for long, so it does not keep the other changes in the same array.
+    else new Image(change.message, 0, change.definition, isOld = false, isWhole = false)
 
   def old(change: ChangeView): Image =
     new Image(change.bytes, change.messageFrom, change.definition, isOld = true, isWhole = false)
-
-  private def copy(change: ChangeView) =
-    java.util.Arrays.copyOfRange(change.bytes, change.messageFrom, change.messageTo)
 }

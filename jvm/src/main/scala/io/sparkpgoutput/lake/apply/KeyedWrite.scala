@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.apply
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 
-import io.sparkpgoutput.lake.target.TargetWrite
+import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /** The write of a table with a key: a MERGE, or all rows after a TRUNCATE. */
 final class KeyedWrite(batch: TableBatch) {
@@ -25,7 +25,7 @@ final class KeyedWrite(batch: TableBatch) {
     }
   }
 
-  private def name(ordinal: Int) = Drift.quote(batch.columnName(ordinal))
+  private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
   private def condition: String =
     key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}").mkString(" AND ")

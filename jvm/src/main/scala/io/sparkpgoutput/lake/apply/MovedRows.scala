@@ -4,6 +4,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.storage.StorageLevel
 
+import io.sparkpgoutput.lake.target.TablePlace
+
 /**
  * The values that an update did not send as it gave a row another key. They are those of the row as it
  * left the old key. That row can have come from another key in the same batch, and so on, so each
@@ -81,7 +83,7 @@ final class MovedRows(batch: TableBatch) {
       case Some(base) =>
         val there = base.select(
           (key ++ unsent).map { ordinal =>
-            col(Drift.quote(batch.columnName(ordinal))).as(before(column(ordinal)))
+            col(TablePlace.quoted(batch.columnName(ordinal))).as(before(column(ordinal)))
           } :+ lit(true).as("is_there"): _*
         )
         val sameKey = key.map(ordinal => col(root(ordinal)) === col(before(column(ordinal))))

@@ -47,8 +47,8 @@ object SortedChanges {
    *   a session that sorts them, with adaptive execution: small batches then are few tasks
    */
   def read(batch: DataFrame, session: SparkSession, tables: Seq[RoutedTable]): SortedChanges = {
-    val wanted = Seq(MessageFields.ORDINAL, MessageFields.DATA)
-    val messages = batch.select(wanted.map(field => col(MessageFields.schema(field).name)): _*)
+    val names = BatchRouter.columns.map(MessageFields.schema(_).name)
+    val messages = batch.select(names.map(col): _*)
     val reports =
       session.sparkContext.collectionAccumulator[(Int, Array[Byte])]("tables of a pgoutput batch")
     val routed = RowsOfRdd.of(messages).mapPartitionsWithIndex { (partition, rows) =>

@@ -5,7 +5,7 @@ import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
 
 /**
  * The changes of a table in a batch, and the table in the target.
@@ -51,7 +51,7 @@ final case class TableBatch(
 
   /** The columns of the target as rows of the fold have them, under the target's names. */
   def named: Seq[String] = table.schema.indices.map { ordinal =>
-    s"${FoldedColumns.column(ordinal)} AS ${Drift.quote(columnName(ordinal))}"
+    s"${FoldedColumns.column(ordinal)} AS ${TablePlace.quoted(columnName(ordinal))}"
   }
 }
 

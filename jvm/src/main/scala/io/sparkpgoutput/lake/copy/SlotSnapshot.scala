@@ -17,7 +17,7 @@ import io.sparkpgoutput.source.connection.{
 import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
 
 /**
- * The snapshot of a new temporary slot. It sees the transactions whose commit LSNs are below the slot's
+ * The snapshot of a temporary slot. It sees the transactions whose commit LSNs are below the slot's
  * consistent point, and no others. It lasts as long as it is open.
  *
  * @param id
@@ -64,7 +64,9 @@ object SlotSnapshot {
   }
 
   /**
-   * Begins a transaction that has the snapshot of a new temporary slot.
+   * Begins a transaction that has the snapshot of a new temporary slot, and drops the slot. The transaction
+   * itself keeps the rows of the snapshot (`RestoreTransactionSnapshot` in `snapmgr.c`). The slot would
+   * also keep all WAL for as long as the copy takes.
    *
    * @return
    *   the slot's consistent point
@@ -74,13 +76,15 @@ object SlotSnapshot {
     val slot = s"spark_pgoutput_copy_${UUID.randomUUID().toString.replace("-", "")}"
     val snapshot =
       if (connection.majorVersion < FirstWithOptions) "USE_SNAPSHOT" else "(SNAPSHOT 'use')"
-    try
-      connection
+    try {
+      val lsn = connection
         .query(s"CREATE_REPLICATION_SLOT $slot TEMPORARY LOGICAL pgoutput $snapshot")(row =>
           Lsn.parse(row.getString("consistent_point")).get
         )
         .head
-    catch {
+      connection.query(s"SELECT pg_drop_replication_slot('$slot')")(_ => ())
+      lsn
+    } catch {
       case error: SQLException =>
         throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
     }

@@ -95,7 +95,9 @@ private object TableSnapshot {
       start: () => (ServerConnection, () => Long)
   ): Option[TableSnapshot] = {
     val (connection, begin) = start()
-    val watcher = CopySession.unlimited(Connections.open(from.address, from.applicationName))
+    val watcher =
+      try CopySession.unlimited(Connections.open(from.address, from.applicationName))
+      catch { case error: Throwable => connection.abort(); throw error }
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"
       val (lsn, time) = ServerWait.watched(from.address, connection, what) {

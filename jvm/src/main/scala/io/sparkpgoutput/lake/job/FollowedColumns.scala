@@ -32,8 +32,7 @@ final class FollowedColumns(
         throw TableError.changed(table.table.source, "The publications do not send it any more.")
       )
       .fold(error => throw error, identity)
-    val taken = table.table.schema.fieldNames.toSet ++ table.formerNames.keySet
-    TableComparison.compare(table.table.source, published.source, taken) match {
+    TableComparison.compare(table.table.source, published.source, table.columnNames) match {
       case Left(reason) => throw TableError.changed(table.table.source, reason)
       case Right(changes) =>
         val (followed, columns) = TableEvolution.follow(table, published, changes)

@@ -81,10 +81,8 @@ final private[job] class HeldSnapshot(
     if (ended()) throw new InterruptedException
     val found = resyncs.exclusively {
       val end = state.job.end
-      if (end.exists(Lsn.isBelow(lsn, _))) throw CopyError.interrupted(
-        state.tables.head.table.source.name,
-        "its snapshot is older than the stream, because the server is a standby."
-      )
+      if (end.exists(Lsn.isBelow(lsn, _)))
+        throw CopyError.olderSnapshot(state.tables.head.table.source.name)
       Option.when(end.contains(lsn))(body)
     }
     found match {

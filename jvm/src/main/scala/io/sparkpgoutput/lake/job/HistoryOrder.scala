@@ -5,7 +5,7 @@ import org.apache.spark.sql.functions.{col, max}
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.table.{MirroredTable, TableMode}
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.target.{TablePlace, Target}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -53,7 +53,7 @@ object HistoryOrder {
   ): Option[Long] = {
     val rows = target.read(session, table.target)
     if (!rows.columns.contains(version)) None
-    else rows.select(max(col(s"`$version`"))).collect().headOption
+    else rows.select(max(col(TablePlace.quoted(version)))).collect().headOption
       .filterNot(_.isNullAt(0)).map(_.getLong(0))
   }
 }

@@ -73,7 +73,6 @@ final class ReplicationJob(
   @volatile var verified: Option[Seq[VerifiedTable]] = None
 
   def query: Option[StreamingQuery] = running.get
-  def isStopping: Boolean = stopping
 
   /** True if the job ended before it had everything that the option `once` asks for. */
   def isCutShort: Boolean = options.once && !hasEverything

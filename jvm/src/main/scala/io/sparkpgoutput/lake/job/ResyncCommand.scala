@@ -8,7 +8,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.StateTable
-import io.sparkpgoutput.lake.target.Targets
+import io.sparkpgoutput.lake.target.{TargetNames, Targets}
 
 /** Asks the job of a target to copy tables again. The job can run in another process, or not at all. */
 object ResyncCommand {
@@ -43,7 +43,7 @@ object ResyncCommand {
   /** Finds tables by their names, which can lack the schema public. */
   private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
     tables.map(table =>
-      known.find(isNamed(table, _)).getOrElse(
+      known.find(TargetNames.isOf(table, _)).getOrElse(
         throw LakeError.unknownTable(table, known.map(_.toString))
       ).toString
     ).distinct
@@ -64,7 +64,4 @@ object ResyncCommand {
     if (store.read().isEmpty && TargetMarks.jobs(place).isEmpty) throw LakeError.noJob(target)
     store.requestAll()
   }
-
-  private def isNamed(table: String, name: TableName) =
-    table == name.toString || table == name.name && name.namespace == "public"
 }

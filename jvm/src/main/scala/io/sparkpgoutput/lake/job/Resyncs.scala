@@ -60,7 +60,7 @@ final class Resyncs(
   private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
 
   /** What users ask. Who takes the requests has the lock, as in [[exclusively]]. */
-  val requests: Requests = new Requests(catalog, state, log, begin, verify)
+  val requests: Requests = new Requests(catalog, state, log, isBeingApplied, begin, verify)
   private val polls = Executors.newScheduledThreadPool(1, Resyncs.threads)
   private val tag = s"spark-pgoutput-resync-${java.util.UUID.randomUUID()}"
 
@@ -164,11 +164,20 @@ final class Resyncs(
       waiting.make(begun)
       waiting.forget(oid)
       state.put(begun)
-      state.save()
+      try state.save()
+      catch {
+        case problem: Throwable =>
+          // Otherwise the table would wait here, and be live for the next start.
+          kept.fold(state.remove(oid))(state.put)
+          throw problem
+      }
       kept.filter(_.isWaiting).foreach(waiting.drop)
       submit(oid)
     }
   }
+
+  private def isBeingApplied(oid: Long) = underWay.contains(oid) &&
+    state.table(oid).exists(table => table.isWaiting && resync.isCopied(table))
 
   /** Tells that changes were applied to a table, so the copy of it was right. */
   def settled(oid: Long): Unit = repeated.remove(oid): Unit
@@ -187,7 +196,11 @@ final class Resyncs(
         session.sparkContext.removeJobTag(tag)
         underWay.remove(oid): Unit
       }
-    problem.filterNot(_ => pool.isShutdown).foreach(handle(oid, _))
+    if (!pool.isShutdown) problem match {
+      case Some(error) => handle(oid, error)
+      // Another copy can have been asked for since the table went live.
+      case None => if (state.table(oid).exists(_.isWaiting)) submit(oid)
+    }
   }
 
   @tailrec

@@ -2,9 +2,11 @@ package io.sparkpgoutput.lake.job
 
 import org.apache.spark.SparkThrowable
 
+import io.sparkpgoutput.lake.table.TableError
+
 /** Tells errors of tables that were altered in a way that a new copy mends. */
 object SchemaChange {
-  private val Conditions = Set("PGOUTPUT_TABLE_CHANGED", "PGOUTPUT_SCHEMA_EVOLUTION")
+  private val Conditions = Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION")
 
   private val Text = """(?s)\[\w+\] (.*) SQLSTATE: \w+""".r
 

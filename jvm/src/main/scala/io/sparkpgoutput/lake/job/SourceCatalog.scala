@@ -6,6 +6,7 @@ import io.sparkpgoutput.lake.table.{
   MirroredTables,
   PublishedTables,
   ReplicaIdentity,
+  ServerPermissions,
   SourceTable,
   TableChange,
   TableEvidence,
@@ -127,6 +128,15 @@ final class SourceCatalog(
     val name = table.source.name.toString
     table.copy(schema = TargetTypes.of(target.format, name, table.schema, key))
   }
+
+  /**
+   * Checks that the role can copy a table, and that the publications send all of its changes.
+   *
+   * @throws LakeException
+   *   that names everything that is missing
+   */
+  def checkReady(table: SourceTable): Unit =
+    client.query(ServerPermissions.check(_, Seq(table), options.publications))
 
   /** Checks that tables of the target have the modes that the options give them. */
   def checkModes(tables: Seq[TableState]): Unit =

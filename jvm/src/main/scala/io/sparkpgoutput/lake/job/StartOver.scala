@@ -1,12 +1,11 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.Locale.ROOT
-
 import org.apache.spark.sql.SparkSession
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{JobState, KeptState, TableState, TableStatus}
 import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable}
+import io.sparkpgoutput.lake.target.TargetNames.folded
 import io.sparkpgoutput.lake.target.{Target, TargetNames}
 
 /**
@@ -43,16 +42,16 @@ final class StartOver(
     log.tell("All tables are copied again, with a new slot and a new checkpoint, as was requested.")
     val own = TargetMarks.jobs(target).collect { case (table, job.id) => table }
     val generations =
-      own.map(table => table.toLowerCase(ROOT) -> TargetMarks.close(session, target, table)).toMap
+      own.map(table => folded(table) -> TargetMarks.close(session, target, table)).toMap
     tables.foreach { table =>
-      val closed = generations.get(table.target.toLowerCase(ROOT))
+      val closed = generations.get(folded(table.target))
       val begun = closed.fold(table)(generation => table.copy(generation = generation))
       if (closed.nonEmpty) TargetMarks.renew(target, job, begun)
       state.put(begun)
     }
-    val published = tables.map(_.target.toLowerCase(ROOT)).toSet
-    own.filterNot(table => published(table.toLowerCase(ROOT))).foreach { table =>
-      TargetMarks.leave(target, table, generations(table.toLowerCase(ROOT)))
+    val published = tables.map(table => folded(table.target)).toSet
+    own.filterNot(table => published(folded(table))).foreach { table =>
+      TargetMarks.leave(target, table, generations(folded(table)))
       log.warn(s"The table $table stays as it is: no published table has its name in the target.")
     }
     requests.foreach(state.take)
@@ -139,8 +138,8 @@ object StartOver {
   ): Unit = {
     val jobs = TargetMarks.jobs(target)
     val names = target.tables().filterNot(TargetNames.isReserved)
-      .map(table => table.toLowerCase(ROOT) -> table).toMap
-    for (table <- tables; name <- names.get(table.target.toLowerCase(ROOT))) {
+      .map(table => folded(table) -> table).toMap
+    for (table <- tables; name <- names.get(folded(table.target))) {
       if (!jobs.get(name).contains(job.id)) throw LakeError.foreignTable(target.sqlName(name))
       TargetMarks.checkMode(table, target.properties(name))
       HistoryOrder.check(session, target, table, flushed)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
-import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.table.{MirroredTable, TableError}
 import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -97,7 +97,7 @@ final class TableCopier(
     try TableCopy.open(options.source, table)
     catch {
       case changed: LakeException
-          if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
+          if changed.getCondition == TableError.Changed && attempts > 1 =>
         val now = catalog.again(table.source.oid, Some(table)).getOrElse(throw changed)
         open(now, attempts - 1)
     }

@@ -63,9 +63,11 @@ object TableEvolution {
     }
     val table = state.table.copy(now.source, schema = StructType(fields), types = now.types)
     val names = renamed.toMap
+    // The target keeps a dropped column with its values, so no other column can have its name.
+    val dropped = changes.collect { case TableChange.Dropped(column) => column.name -> column.name }
     val former = state.formerNames.map { case (name, current) =>
       name -> names.getOrElse(current, current)
-    } ++ names
+    } ++ names ++ dropped
     (
       state.copy(table = table, formerNames = former),
       renamed.map { case (from, to) => ColumnChange.Rename(from, to) } ++ columns

@@ -39,12 +39,10 @@ final class TableResync(
   def copy(oid: Long)(snapshot: Long => Unit): Unit = {
     val table = state.table(oid).get
     if (!isCopied(table)) {
+      catalog.checkReady(table.table.source)
       val planned = state.job.end
       val copied = copier.copy(table.table) { (found, lsn) =>
-        if (planned.exists(Lsn.isBelow(lsn, _))) throw CopyError.interrupted(
-          found.source.name,
-          "its snapshot is older than the stream, because the server is a standby."
-        )
+        if (planned.exists(Lsn.isBelow(lsn, _))) throw CopyError.olderSnapshot(found.source.name)
         val copying = state.table(oid).get.copy(table = found, copied = Some(lsn))
         // After the commit, only the state tells what the rows are a copy of.
         state.put(copying)
@@ -63,10 +61,9 @@ final class TableResync(
   private def make(table: TableState): Unit =
     if (!target.exists(table.target)) copier.make(table)
     else {
-      val properties = target.properties(table.target)
-      if (!TargetMarks.isOf(state.job, table, properties))
+      if (!TargetMarks.isMadeBy(state.job, target, table))
         throw LakeError.foreignTable(target.sqlName(table.target))
-      TargetMarks.checkMode(table.table, properties)
+      TargetMarks.checkMode(table.table, target.properties(table.target))
       copier.fit(table)
     }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
 import io.sparkpgoutput.lake.state.{JobState, TableState}
 import io.sparkpgoutput.lake.table.{MirroredTable, TableMode}
-import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames, TargetWrite}
+import io.sparkpgoutput.lake.target.{MarkName, Target, TargetError, TargetNames, TargetWrite}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /** The properties that a job gives to its tables when it makes them, and the marks in them. */
@@ -138,7 +138,7 @@ object TargetMarks {
    *   the names in the target that the published tables need
    */
   def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
-    val wanted = names.map(name => name.toLowerCase(java.util.Locale.ROOT)).toSet
+    val wanted = names.map(TargetNames.folded).toSet
     target.tables().filterNot(TargetNames.isReserved).flatMap { table =>
       val found = properties(target, table)
       if (isOf(source, found)) {
@@ -153,7 +153,7 @@ object TargetMarks {
         val mark = target.mark(table, name)
         Some(MarkedTable(table, name.job, name.oid, name.generation, mark, stopped, mode(found)))
       } else {
-        if (wanted(table.toLowerCase(java.util.Locale.ROOT)))
+        if (wanted(TargetNames.folded(table)))
           throw LakeError.foreignTable(target.sqlName(table))
         None
       }
@@ -164,13 +164,9 @@ object TargetMarks {
   private def properties(target: Target, table: String): Map[String, String] =
     try target.properties(table)
     catch {
-      case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
-      case _: AnalysisException                                                   => Map.empty
+      case known: LakeException if known.getCondition == TargetError.Format => Map.empty
+      case _: AnalysisException                                             => Map.empty
     }
-
-  /** Returns whether a job has made a table of the target for a table of the server. */
-  def isOf(job: JobState, table: TableState, properties: Map[String, String]): Boolean =
-    properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
 
   private def isOf(source: SlotIdentity, properties: Map[String, String]) =
     properties.get(SystemIdentifier).contains(source.systemIdentifier) &&

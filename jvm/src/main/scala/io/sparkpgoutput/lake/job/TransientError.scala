@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import org.apache.spark.SparkThrowable
 
+import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.target.CommitConflict
 
 /** Tells errors that pass by themselves from those that do not. */
@@ -17,7 +18,7 @@ object TransientError {
     case known: SparkThrowable if known.getCondition == "PGOUTPUT_CONNECTION" =>
       States.exists(known.getSqlState.startsWith)
     // A statement such as TRUNCATE came between. The next attempt has a newer snapshot.
-    case known: SparkThrowable if known.getCondition == "PGOUTPUT_COPY_INTERRUPTED" => true
+    case known: SparkThrowable if known.getCondition == CopyError.Interrupted => true
     case other => LostTasks.exists(text => Option(other.getMessage).exists(_.contains(text)))
   }
 

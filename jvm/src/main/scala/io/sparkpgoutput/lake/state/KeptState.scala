@@ -12,6 +12,7 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
   private var currentJob = start
   private var byOid = startTables.map(table => table.oid -> table).toMap
   private var isChanged = true
+  private var asked = Seq.empty[JobRequest]
   private var taken = Set.empty[Long]
   private var lastVersion = Option.empty[String]
   private var lastWrite = System.nanoTime()
@@ -44,12 +45,11 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
   /** Reads the requests that were not taken. It is cheap if nobody has written the state. */
   def requests(): Seq[JobRequest] = synchronized {
     val version = store.version
-    if (lastVersion.contains(version)) Nil
-    else {
-      val found = store.requests()
+    if (!lastVersion.contains(version)) {
+      asked = store.requests()
       lastVersion = Some(version)
-      found.filterNot(request => taken(request.id))
     }
+    asked.filterNot(request => taken(request.id))
   }
 
   /** Takes a request away with the next [[save]]. */
@@ -57,6 +57,9 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
     taken += id
     isChanged = true
   }
+
+  /** Leaves a request that was taken where it is, so it is found again. */
+  def leave(id: Long): Unit = synchronized(taken -= id)
 
   /** Writes what has changed. */
   def save(): Unit = synchronized {

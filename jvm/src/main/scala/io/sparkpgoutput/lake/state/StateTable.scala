@@ -20,7 +20,7 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * The marks in the tables decide what is applied. This table has what they do not tell: the definitions
  * that the tables had, their states, and how far the job is while nothing changes. The job writes its
- * rows as a whole. The table's own mark counts how often, so a process of the job that another one has
+ * rows as a whole. The table's own mark grows with each write, so a process of the job that another one has
  * replaced cannot write over what that one knows. Users add rows with requests, which the job takes away.
  *
  * Not thread-safe.
@@ -37,7 +37,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     if (!target.exists(Name)) None
     else {
       val rows =
-        target.read(session, Name).select(schema.fieldNames.toSeq.map(quoted): _*).collect().toSeq
+        target.read(session, Name).select(schema.fieldNames.toSeq.map(col): _*).collect().toSeq
       rows.map(_.getAs[Int]("version")).find(_ > Version).foreach { version =>
         throw LakeError.stateVersion(target.sqlName(Name), version, Version)
       }
@@ -105,7 +105,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
    */
   def write(job: JobState, tables: Seq[TableState], taken: Set[Long] = Set.empty): Unit = {
     make()
-    val next = writes.getOrElse(0L) + 1
+    val next = after(writes.getOrElse(0L))
     val state = rows(row(job) +: tables.sortBy(_.oid).map(row))
     val replaced = ("oid >= 0" +: taken.toSeq.sorted.map(id => s"oid = $id")).mkString(" OR ")
     target.commit(session, Name, markName(job), writes, next)(
@@ -113,6 +113,13 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     )
     writes = Some(next)
   }
+
+  /**
+   * A greater number. Its last 16 bits are random, so two processes of the job that write at the same time
+   * have different numbers, and neither takes the other's write for its own.
+   */
+  private def after(writes: Long) =
+    (((writes >> 16) + 1) << 16) | ThreadLocalRandom.current.nextInt(1 << 16)
 
   private def rows(values: Seq[Row]) = session.createDataFrame(values.asJava, schema).coalesce(1)
 
@@ -235,6 +242,4 @@ object StateTable {
   )
 
   private def is(kind: String)(row: Row) = row.getAs[String]("kind") == kind
-
-  private def quoted(name: String) = org.apache.spark.sql.functions.col(s"`$name`")
 }

@@ -39,7 +39,8 @@ final case class JobState(
  * What a job keeps of a table.
  *
  * @param formerNames
- *   the names that columns had before, with those of now. Changes from before a rename have them.
+ *   the names that columns had since the copy, with those of now. Changes from before a rename have them.
+ *   The name of a dropped column stands for itself: the target keeps that column.
  * @param generation
  *   counts the copies of the table
  * @param mark
@@ -58,6 +59,10 @@ final case class TableState(
     lastChange: Option[Instant],
     copied: Option[Long] = None
 ) {
+
+  /** The names of all columns that the table has had since the copy. */
+  def columnNames: Set[String] = table.schema.fieldNames.toSet ++ formerNames.keySet
+
   def oid: Long = table.source.oid
   def target: String = table.target
   def isLive: Boolean = status == TableStatus.Live

@@ -18,7 +18,7 @@ object TableComparison {
    * Compares a table by its oid.
    *
    * @param taken
-   *   the names of all columns that the target has, also of those that the source has not any more
+   *   the names of all columns that the target has, also of those that the source does not have any more
    * @return
    *   the changes that lose nothing, or else why the table must be copied again, a sentence
    */
@@ -91,6 +91,9 @@ object TableComparison {
       now.files.exists(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
     }
 
+    /** Spark finds columns without regard to case. */
+    private def isTaken(name: String) = taken.exists(_.equalsIgnoreCase(name))
+
     def numbers(table: SourceTable): Seq[Int] =
       table.key.flatMap(name => table.columns.find(_.name == name)).map(_.number)
 
@@ -103,7 +106,7 @@ object TableComparison {
     def reason: Option[String] = Iterator[() => Option[String]](
       () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
       () => added.find(column => kept.unsent.contains(column.number)).map(sent),
-      () => added.find(column => taken(column.name)).map(nameAgain),
+      () => added.find(column => isTaken(column.name)).map(nameAgain),
       () => both.collectFirst(Function.unlift((takesName _).tupled)),
       () => added.find(_.hasMissing).map(default),
       () => added.headOption.filter(_ => isRewritten).map(rewritingAdd),
@@ -116,14 +119,14 @@ object TableComparison {
     private def sent(column: SourceColumn) =
       s"The publication sends the column '${column.name}' now, which the table had before."
 
-    /** A new column with the name of another one, which has gone or has a new name. */
+    /** A new column with the name of another one, which was dropped or has a new name. */
     private def nameAgain(column: SourceColumn) =
-      s"The column '${column.name}' is a new one with the name of another column of before."
+      s"The column '${column.name}' is a new one with a name that the table had before."
 
-    /** A column that was renamed to the name of another one of before. */
+    /** A column that was renamed to a name that another one had, or that it had in another case. */
     private def takesName(from: SourceColumn, to: SourceColumn) =
-      Option.when(from.name != to.name && taken(to.name))(
-        s"The column '${from.name}' was renamed to '${to.name}', the name of another column of before."
+      Option.when(from.name != to.name && isTaken(to.name))(
+        s"The column '${from.name}' was renamed to '${to.name}', a name that the table had before."
       )
 
     private def default(column: SourceColumn) =

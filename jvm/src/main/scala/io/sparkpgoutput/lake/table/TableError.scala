@@ -4,6 +4,7 @@ import io.sparkpgoutput.lake.LakeException
 
 /** The errors of the tables of the server. */
 object TableError {
+  final val Changed = "PGOUTPUT_TABLE_CHANGED"
 
   /** @param problems what is missing, each a whole text with the statement that mends it */
   def notReady(problems: Seq[String]): LakeException = new LakeException(
@@ -20,7 +21,7 @@ object TableError {
 
   /** @param reason what happened to the table, a sentence */
   def changed(table: SourceTable, reason: String): LakeException = new LakeException(
-    "PGOUTPUT_TABLE_CHANGED",
+    Changed,
     "55000",
     s"The table ${table.name} has changed in a way that its changes do not tell: $reason The table " +
       "must be copied again."

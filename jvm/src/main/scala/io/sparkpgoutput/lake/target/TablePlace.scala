@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.connector.catalog.{Identifier, SupportsNamespaces, Table, TableCatalog}
 import org.apache.spark.sql.{SparkSession, classic}
 
@@ -34,7 +35,7 @@ object TablePlace {
 
   /** Returns a name for SQL. */
   def quoted(parts: String*): String =
-    parts.map(part => s"`${part.replace("`", "``")}`").mkString(".")
+    parts.map(QuotingUtils.quoteIdentifier).mkString(".")
 }
 
 /** A namespace of a catalog. */

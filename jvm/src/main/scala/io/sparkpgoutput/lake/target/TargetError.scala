@@ -20,6 +20,7 @@ final class CommitConflict(table: String, reason: Throwable)
 
 /** The errors of tables in Delta and Iceberg. */
 object TargetError {
+  final val Format = "PGOUTPUT_TARGET_FORMAT"
 
   def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
     def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
@@ -32,7 +33,7 @@ object TargetError {
   }
 
   def copiedAgain(table: String): LakeException = new LakeException(
-    "PGOUTPUT_OTHER_JOB",
+    LakeError.OtherJob,
     "55006",
     s"The table $table was copied again, so another process of the job writes it. This process has " +
       "changed nothing since then. Stop one of the two."
@@ -45,7 +46,7 @@ object TargetError {
   )
 
   def format(problem: String): LakeException =
-    new LakeException("PGOUTPUT_TARGET_FORMAT", "0A000", problem)
+    new LakeException(Format, "0A000", problem)
 
   def name(problem: String): LakeException =
     new LakeException("PGOUTPUT_TARGET_NAME", "42602", problem)

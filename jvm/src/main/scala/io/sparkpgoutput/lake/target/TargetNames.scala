@@ -126,5 +126,6 @@ object TargetNames {
       case (one, name) +: (other, _) +: _ => (one, other, name)
     }
 
-  private def folded(name: String) = name.toLowerCase(Locale.ROOT)
+  /** The name as a key. Many catalogs take names that differ only in case for one name. */
+  def folded(name: String): String = name.toLowerCase(Locale.ROOT)
 }

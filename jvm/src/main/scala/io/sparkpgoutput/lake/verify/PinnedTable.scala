@@ -4,7 +4,7 @@ import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.state.TableState
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.target.{TablePlace, Target}
 
 /**
  * A table at a version of the target that has all transactions below an LSN, and no others.
@@ -27,7 +27,7 @@ final case class PinnedTable(state: TableState, version: String) {
       }.toSeq
       val column: Column = names.flatMap(name =>
         found.schema.fieldNames.find(_.equalsIgnoreCase(name))
-      ).headOption.fold(lit(null))(name => col(s"`${name.replace("`", "``")}`"))
+      ).headOption.fold(lit(null))(name => col(TablePlace.quoted(name)))
       column.cast(field.dataType).as(field.name)
     }: _*)
   }

@@ -9,6 +9,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.storage.StorageLevel
 
+import io.sparkpgoutput.lake.target.TablePlace
+
 /**
  * Compares the rows of two DataFrames with the same columns. It reads both once and hashes them by ranges
  * of keys. If ranges differ, it reads both again and compares the rows in these ranges. Both must have the
@@ -109,7 +111,7 @@ final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
 
   private def firstKeys(differing: DataFrame): Seq[DifferingKey] = {
     val ordered = keySchema.filter(field => RowOrdering.isOrderable(field.dataType))
-      .map(field => col(s"$Values.${quoted(field.name)}"))
+      .map(field => col(s"$Values.${TablePlace.quoted(field.name)}"))
     val shown = left(to_json(col(Values), NullsToo), lit(MostCharacters))
     differing
       .orderBy(ordered: _*)
@@ -140,6 +142,6 @@ private object RowComparison {
     java.util.Map.of("ignoreNullFields", "false")
   )
 
-  private def named(field: StructField): Column = col(quoted(field.name)).as(field.name)
-  private def quoted(name: String) = s"`${name.replace("`", "``")}`"
+  private def named(field: StructField): Column =
+    col(TablePlace.quoted(field.name)).as(field.name)
 }

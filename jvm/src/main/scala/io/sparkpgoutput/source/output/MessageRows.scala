@@ -12,7 +12,7 @@ import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{BigEndian, TextEncoding}
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding}
 
 /**
  * Makes a row of each message. The server describes a table and its types once a session. In the rows,
@@ -65,17 +65,16 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
     case _               => pending.append(message)
   }
 
-  /** Begin: Int64 LSN of the commit; Int64 timestamp of the commit; Int32 xid. */
   private def begin(message: Array[Byte]): Unit = {
-    lsn = BigEndian.int64(message, 1)
-    xid = BigEndian.int32(message, 1 + 2 * 8) & 0xffffffffL
+    lsn = BeginMessage.lsn(message)
+    xid = BeginMessage.xid(message)
     ordinal = 0
     pending.append(message)
   }
 
   private def relation(message: Array[Byte]): Unit = {
     val id = oid(message, 1)
-    val columns = decoder.relation(SchemaMessage(id, 0, message, inStream = false)).columns
+    val columns = decoder.relation(SchemaMessage.outsideStream(message)).columns
     val used = columns.map(_.typeId).distinct.flatMap(oid => types.get(oid).map(oid -> _))
     val sent = new Definition(message, used)
     if (!relations.get(id).exists(_.isSame(sent))) relations.update(id, sent)
@@ -124,7 +123,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
 }
 
 private object MessageRows {
-  private def oid(message: Array[Byte], at: Int) = BigEndian.int32(message, at) & 0xffffffffL
+  private def oid(message: Array[Byte], at: Int) = BigEndian.uint32(message, at)
 
   /**
    * A Relation message, and the Type messages of its columns.

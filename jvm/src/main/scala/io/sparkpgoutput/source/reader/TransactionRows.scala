@@ -2,9 +2,8 @@ package io.sparkpgoutput.source.reader
 
 import org.apache.spark.sql.catalyst.InternalRow
 
-import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
+import io.sparkpgoutput.protocol.BeginMessage
 import io.sparkpgoutput.source.output.SlotRows
-import io.sparkpgoutput.source.session.ReplicationProtocol
 
 /**
  * The rows of messages, one after the other, and how many there are.
@@ -43,10 +42,9 @@ final class TransactionRows(rows: SlotRows, nextMessage: () => Array[Byte]) {
   private def read(message: Array[Byte]): Iterator[InternalRow] = {
     bytes += message.length
     val found = rows.message(message)
-    if (ReplicationProtocol.isBegin(message)) {
+    if (BeginMessage.is(message)) {
       transactions += 1
-      // Begin: Int64 LSN of the commit; Int64 timestamp of the commit.
-      lastCommit = BigEndian.int64(message, 1 + 8) + PostgresEpoch.Micros
+      lastCommit = BeginMessage.timestamp(message)
     }
     found
   }

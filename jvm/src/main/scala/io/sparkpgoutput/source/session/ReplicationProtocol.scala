@@ -5,7 +5,7 @@ import java.time.Instant
 import java.time.temporal.ChronoUnit
 import java.util.Arrays
 
-import io.sparkpgoutput.protocol.{BigEndian, MessageType, PostgresEpoch}
+import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
 
 /**
  * The messages inside CopyData of the streaming replication protocol.
@@ -43,11 +43,4 @@ object ReplicationProtocol {
       .putLong(ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - PostgresEpoch.Micros)
       .put((if (askReply) 1 else 0).toByte)
       .array
-
-  /** Tells if a message of pgoutput is a Begin message: its tag, Int64 LSN of the commit, … */
-  def isBegin(message: Array[Byte]): Boolean =
-    message.length > 8 && message(0) == MessageType.Tag.Begin
-
-  /** The LSN of the commit in a Begin message. */
-  def commitLsn(begin: Array[Byte]): Long = BigEndian.int64(begin, 1)
 }

@@ -10,7 +10,7 @@ import scala.util.control.NonFatal
 
 import org.postgresql.copy.CopyDual
 
-import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
 import io.sparkpgoutput.source.connection.{ConnectionError, ReplicationConnection, ServerAddress}
 import io.sparkpgoutput.source.slot.SlotError
 
@@ -109,7 +109,9 @@ final class SlotSession(
   def next(end: Long): Array[Byte] = {
     while (taken == chunk.messages.length && Lsn.isBelow(chunk.reached, end)) take()
     val message = if (taken < chunk.messages.length) chunk.messages(taken) else null
-    if (message == null || (isBegin(message) && !Lsn.isBelow(commitLsn(message), end))) null
+    if (
+      message == null || (BeginMessage.is(message) && !Lsn.isBelow(BeginMessage.lsn(message), end))
+    ) null
     else {
       taken += 1
       message

@@ -9,7 +9,7 @@ import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.table.ReplicaIdentity
-import io.sparkpgoutput.lake.target.MarkName
+import io.sparkpgoutput.lake.target.{MarkName, TablePlace}
 import io.sparkpgoutput.source.output.MessageFields
 
 /** Batches of messages that Spark applies to tables in memory. */
@@ -47,7 +47,9 @@ class BatchApplySuite extends SparkSessionTests {
   private def content(table: ServerTable): Seq[String] = ServerTable.sorted(
     target
       .read(spark, table.name)
-      .select(table.names.map(name => org.apache.spark.sql.functions.col(Drift.quote(name))): _*)
+      .select(table.names.map(name =>
+        org.apache.spark.sql.functions.col(TablePlace.quoted(name))
+      ): _*)
       .collect()
       .toSeq
       .map(_.toSeq)

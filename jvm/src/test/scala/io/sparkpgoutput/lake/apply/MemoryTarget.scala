@@ -30,7 +30,7 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   val marks: TrieMap[String, Long] = TrieMap.empty
 
   override def format: String = "memory"
-  override def sqlName(table: String): String = s"memory.ns.${Drift.quote(table)}"
+  override def sqlName(table: String): String = s"memory.ns.${TablePlace.quoted(table)}"
   override def exists(table: String): Boolean = tables().contains(table)
   override def tables(): Seq[String] = marks.keys.toSeq
   override def properties(table: String): Map[String, String] = Map.empty

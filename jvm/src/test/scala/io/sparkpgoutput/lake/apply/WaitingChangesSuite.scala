@@ -6,7 +6,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.table.TableMode
-import io.sparkpgoutput.lake.target.{MarkName, TargetWrite}
+import io.sparkpgoutput.lake.target.{MarkName, TablePlace, TargetWrite}
 import io.sparkpgoutput.source.output.MessageFields
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -39,7 +39,9 @@ class WaitingChangesSuite extends SparkSessionTests {
   private def content(table: ServerTable): Seq[String] = ServerTable.sorted(
     target
       .read(spark, table.name)
-      .select(table.names.map(name => org.apache.spark.sql.functions.col(Drift.quote(name))): _*)
+      .select(table.names.map(name =>
+        org.apache.spark.sql.functions.col(TablePlace.quoted(name))
+      ): _*)
       .collect()
       .toSeq
       .map(_.toSeq)

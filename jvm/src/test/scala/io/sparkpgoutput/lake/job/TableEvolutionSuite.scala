@@ -70,7 +70,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       )
     )
     assert(followed.table.target == "lake_orders")
-    assert(followed.formerNames == Map("old" -> "cost", "price" -> "cost"))
+    assert(followed.formerNames == Map("old" -> "cost", "price" -> "cost", "remark" -> "remark"))
     assert(
       columns == Seq(
         ColumnChange.Rename("price", "cost"),
@@ -92,6 +92,23 @@ class TableEvolutionSuite extends AnyFunSuite {
     // A job that ended after the first change goes on.
     val renamed = new StructType().add("ID", IntegerType).add("price_before_2", StringType)
     assert(TableEvolution.keep(renamed, wanted, 2) == expected.tail)
+  }
+
+  test("the table is copied again if a new column has the name of one that was dropped long ago") {
+    val without = table(id -> IntegerType, price -> StringType)
+    val (followed, _) = TableEvolution.follow(state, without, Seq(TableChange.Dropped(remark)))
+    Seq("remark" -> true, "Remark" -> true, "another" -> false).foreach { case (name, isCopied) =>
+      val now =
+        table(id -> IntegerType, price -> StringType, column(4, name) -> StringType).source
+      val found = TableComparison.compare(without.source, now, followed.columnNames)
+      assert(found.isLeft == isCopied, name)
+    }
+  }
+
+  test("the table is copied again if only the case of a name changes") {
+    val now = table(id -> IntegerType, price.copy(name = "Price") -> StringType).source
+    val before = table(id -> IntegerType, price -> StringType).source
+    assert(TableComparison.compare(before, now, state.columnNames).isLeft)
   }
 
   test("nothing changes without changes") {

@@ -5,7 +5,6 @@ import java.time.Instant
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.StreamMessages._
 import io.sparkpgoutput.protocol.PostgresEpoch
 
 class ReplicationProtocolSuite extends AnyFunSuite {
@@ -30,12 +29,5 @@ class ReplicationProtocolSuite extends AnyFunSuite {
     assert(keepaliveLsn(keepalive.array) == 5)
     assert(wantsReply(keepalive.array))
     assert(!wantsReply(keepalive.array.updated(17, 0.toByte)))
-  }
-
-  test("a Begin message has the LSN of its commit") {
-    assert(isBegin(begin(7, 100)) && commitLsn(begin(7, 100)) == 100)
-    Seq(commit(100), insert("a"), Array.emptyByteArray, Array[Byte]('B')).foreach { message =>
-      assert(!isBegin(message))
-    }
   }
 }
