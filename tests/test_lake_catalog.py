@@ -189,7 +189,7 @@ REASONS: list[tuple[str, list[str] | str]] = [
     ("ALTER TABLE {} ALTER c TYPE text USING upper(c)", "another type and the table was rewritten"),
     ("ALTER TABLE {} ALTER gone TYPE int USING gone + 1", REWRITTEN),
     ("ALTER TABLE {} ALTER late TYPE int USING 7", REWRITTEN),
-    ("ALTER TABLE {} DROP gone, ADD gone text", "'gone' is a new one with the name"),
+    ("ALTER TABLE {} DROP gone, ADD gone text", "'gone' is a new one with a name"),
     ("ALTER TABLE {} RENAME gone TO x; ALTER TABLE {} ADD gone int", "'gone' is a new one with"),
     ("ALTER TABLE {} DROP s; ALTER TABLE {} RENAME gone TO s", "'gone' was renamed to 's'"),
     ("ALTER TABLE {} REPLICA IDENTITY FULL", "replica identity was Default and is Full"),

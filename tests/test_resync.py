@@ -57,6 +57,35 @@ def test_tables_are_copied_while_the_stream_runs(
     assert_status(spark, job)
 
 
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_copy_that_is_asked_for_during_another_begins_after_it(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The second request comes while the changes that waited for the first copy are applied."""
+    job = LakeJob(tmp_path, server, target)
+    state = f"SELECT generation, state FROM {job.sql_name('_spark_pgoutput')}"
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_for(lambda: process.query or process.exception())
+        with writing(server, pause=0.05):
+            resync = Resync(job)
+            with server.open_transaction():
+                spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+                wait_for(lambda: resync.step() >= STEPS.index("changes wait"))
+            wait_for(lambda: resync.step() >= STEPS.index("table is replaced"))
+            spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+
+            def is_copied_twice() -> bool:
+                assert process.exception() is None, process.exception()
+                return spark.sql(f"{state} WHERE target = 'orders'").collect() == [(3, "live")]
+
+            wait_for(is_copied_twice)
+        process.stop()
+        assert replicate(once=True).exit_code == 0
+    assert_equal(spark, job, {table: table for table in ("orders", "seats", "other")})
+    assert Resync(job).waiting == []
+
+
 def assert_status(spark: SparkSession, job: LakeJob) -> None:
     """Check what is told of a job that has ended, of which the server has no more."""
     tables = spark_pgoutput.applied(spark, job.target).orderBy("table").collect()

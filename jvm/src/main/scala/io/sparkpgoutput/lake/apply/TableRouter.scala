@@ -1,14 +1,11 @@
 package io.sparkpgoutput.lake.apply
 
-import java.util.Arrays
-
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RowImage}
 import io.sparkpgoutput.errors.SchemaMismatchException
-import io.sparkpgoutput.lake.table.ReplicaIdentity
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.RowSchema
@@ -52,7 +49,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
 
   def define(relation: Relation, message: Array[Byte], types: IndexedSeq[Array[Byte]]): Unit =
     if (current == null || !current.isSame(message, types)) {
-      current = new DefinedTable(relation, message, types, definitions.length)
+      current = new DefinedTable(table, relation, message, types, definitions.length)
       definitions += current
     }
 
@@ -226,39 +223,6 @@ final private class TableRouter(table: RoutedTable, number: Int) {
         lastCommit
       )
     )
-
-  /** The table by one Relation message. */
-  final private class DefinedTable(
-      val relation: Relation,
-      message: Array[Byte],
-      types: IndexedSeq[Array[Byte]],
-      val number: Int
-  ) {
-    private val names = relation.columns.map(column => table.nameOf(column.name))
-    val isFull: Boolean = relation.identity == ReplicaIdentity.Full.code
-
-    /** True if the target has no column that the definition does not have. */
-    val isComplete: Boolean = table.columns.forall(names.contains)
-
-    /** True if rows are told apart by all of their values. */
-    val keyIsRow: Boolean = isFull && table.key.isEmpty
-    val isIdentity: Array[Boolean] = relation.columns.map(_.isKey).toArray
-    val inKey: Array[Boolean] =
-      if (isFull && !keyIsRow) names.map(table.key).toArray else isIdentity
-    val hasKey: Boolean = inKey.contains(true)
-    val isNumber: Array[Boolean] =
-      names.map(name => !keyIsRow && table.numbers(name)).toArray
-    val missingKey: Seq[String] = if (isFull) (table.key -- names).toSeq else Nil
-
-    val unsent: Array[Boolean] = new Array[Boolean](names.length)
-    var updates = 0L
-
-    def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
-      Arrays.equals(message, otherMessage) && types.length == otherTypes.length &&
-        types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
-
-    def report: Definition = Definition(message, types, updates, unsent.toIndexedSeq, missingKey)
-  }
 }
 
 private object TableRouter {

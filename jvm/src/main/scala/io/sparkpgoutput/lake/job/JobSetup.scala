@@ -166,7 +166,9 @@ final private class JobSetup(
       catalog.again(live).collect {
         case (source, Right(table)) if live.exists(_.source.oid == source.oid) => table
       }
-    case _ => catalog.read(known)
+    case Some(_) => catalog.read(known)
+    // The state can be lost, and then a history keeps its columns.
+    case None => catalog.read(Nil, TargetMarks.modes(target, source))
   }
 
   private def known = found.toSeq.flatMap(_._2).filter(_.generation > 0).map(_.table)

@@ -114,6 +114,7 @@ final class ReplicationJob(
   /** The slot comes first, so that no change is missed between the copies and the stream. */
   private def makeSlot(): Unit = {
     if (state.job.needsSlot) SlotRemoval.drop(options.address, options.slot)
+    endIfStopping()
     log.tell(s"The server makes the slot ${options.slot}.")
     SlotCreation.create(options.address, options.slot, options.failover)
     val slot = client.query(SlotState.read(_, options.slot))
@@ -122,11 +123,15 @@ final class ReplicationJob(
     state.save()
   }
 
+  /** The thread is interrupted when the job is to stop, but code that it calls can catch that. */
+  private def endIfStopping(): Unit = if (stopping) throw new InterruptedException
+
   /** Runs a step again after an error that can pass by itself. */
   private def retrying(step: => Unit): Unit = {
     var isDone = false
     while (!isDone)
       try {
+        endIfStopping()
         step
         isDone = true
       } catch {

@@ -31,13 +31,18 @@ final class SourceCatalog(
    * @param known
    *   tables that keep the names that they have in the target, and their modes. The others get those that
    *   the options say.
+   * @param kept
+   *   the modes of other tables, by their oids, that do not get those that the options say
    */
-  def read(known: Seq[MirroredTable]): Seq[MirroredTable] = client.query { connection =>
+  def read(
+      known: Seq[MirroredTable],
+      kept: Map[Long, TableMode] = Map.empty
+  ): Seq[MirroredTable] = client.query { connection =>
     val sources = published(connection)
     options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
       .foreach(name => throw LakeError.noTable(s"mode.$name"))
     val names = targetNames(sources, known)
-    val modes = known.map(table => table.source.oid -> table.mode).toMap
+    val modes = kept ++ known.map(table => table.source.oid -> table.mode)
     MirroredTables.of(connection, sources, names, options.types).map { table =>
       inTarget(table, modes.getOrElse(table.source.oid, options.modeOf(table.source.name)))
     }

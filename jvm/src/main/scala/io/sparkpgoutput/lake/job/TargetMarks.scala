@@ -45,6 +45,11 @@ object TargetMarks {
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))
   ).getOrElse(TableMode.Mirror)
 
+  /** Returns the modes of the tables that a job of a slot has made, by their oids. */
+  def modes(target: Target, source: SlotIdentity): Map[Long, TableMode] =
+    target.tables().filterNot(TargetNames.isReserved).map(properties(target, _))
+      .filter(isOf(source, _)).map(found => found(TableOid).toLong -> mode(found)).toMap
+
   /** Checks that a table of the target has the mode that a table is to have. */
   def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
     val found = mode(properties)
