@@ -298,6 +298,12 @@ def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
         kept, now
     )
     server.execute("ALTER PUBLICATION c SET (publish = 'insert, update, delete, truncate')")
+    server.execute("ALTER PUBLICATION c SET TABLE pub")
+    (now,) = catalog.tables("c").values()
+    assert catalog.compare(kept, now) == []
+    server.execute("ALTER PUBLICATION c DROP TABLE pub; ALTER PUBLICATION c ADD TABLE pub")
+    (now,) = catalog.tables("c").values()
+    assert "taken out of the publication and put back" in catalog.compare(kept, now)
     if server.version >= 15:
         server.execute("ALTER PUBLICATION c SET TABLE pub (k)")
         (now,) = catalog.tables("c").values()

@@ -61,13 +61,15 @@ private[state] object TableDefinition {
         oid.toString -> name
       }.asJava,
       "formerNames" -> state.formerNames.asJava
-    )(
-      state.copied.map("copied" -> Lsn.format(_)) ++ (state.table.mode match {
-        case TableMode.Mirror          => None
-        case TableMode.History(prefix) => Some("historyPrefix" -> prefix)
-      })
-    )
+    )(optional(state))
   }
+
+  /** The fields that the first version of the state did not have. */
+  private def optional(state: TableState): Seq[(String, Any)] = Seq(
+    state.copied.map("copied" -> Lsn.format(_)),
+    Some(state.table.source.memberships).filter(_.nonEmpty).map("memberships" -> _.asJava),
+    Option(state.table.mode).collect { case TableMode.History(prefix) => "historyPrefix" -> prefix }
+  ).flatten
 
   def fromJson(
       oid: Long,
@@ -104,14 +106,15 @@ private[state] object TableDefinition {
           leaf.required("attached").asBoolean
         )
       ),
-      horizon = node.required("horizon").asLong
+      horizon = node.required("horizon").asLong,
+      memberships =
+        if (node.has("memberships")) elements(node, "memberships").map(_.asLong) else Nil
     )
     val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
     val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })
     val mode = Option(node.get("historyPrefix")).fold[TableMode](TableMode.Mirror)(prefix =>
       TableMode.History(prefix.asText)
     )
-    // The first version of the state does not have it.
     val copied =
       Option(node.get("copied")).flatMap(lsn => Lsn.parse(lsn.asText))
     (MirroredTable(source, target, schema, types, mode), pairs(node, "formerNames"), copied)

@@ -18,6 +18,7 @@ import io.sparkpgoutput.source.table.SentColumns
  */
 object PublishedTables {
   private val FirstWithFilters = 15
+  private val FirstWithSchemas = 15
 
   /**
    * Reads all tables of publications. Fails if a publication does not exist.
@@ -66,7 +67,8 @@ object PublishedTables {
         table.fileNode,
         table.isPartitioned,
         ownLeaves,
-        horizon
+        horizon,
+        sent.flatMap(_.memberships).distinct.sorted
       )
     }.sortBy(table => (table.name.namespace, table.name.name))
   }
@@ -76,6 +78,8 @@ object PublishedTables {
    *
    * @param ancestors
    *   the partitioned tables that the table is a partition of
+   * @param memberships
+   *   the oids of the rows of the catalog that put the table into the publication
    */
   final private case class Published(
       oid: Long,
@@ -85,7 +89,8 @@ object PublishedTables {
       fileNode: Long,
       ancestors: Set[Long],
       publish: Seq[String],
-      rowFilter: Option[String]
+      rowFilter: Option[String],
+      memberships: Seq[Long]
   )
 
   private def publishedTables(
@@ -94,20 +99,34 @@ object PublishedTables {
       version: Int
   ): Seq[Published] = {
     val rowFilter = if (version < FirstWithFilters) "NULL" else "t.rowfilter"
+    val ofSchemas =
+      if (version < FirstWithSchemas) ""
+      else
+        """    UNION SELECT s.oid FROM pg_publication_namespace s
+          |    JOIN pg_class parent ON parent.oid = c.oid OR parent.oid = ANY (up.oids)
+          |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
       s"""SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
          |  c.relreplident, c.relfilenode::bigint AS file,
+         |  array_to_string(up.oids, ' ') AS ancestors,
          |  array_to_string(ARRAY(
-         |    WITH RECURSIVE up (oid) AS (
-         |      SELECT inhparent FROM pg_inherits WHERE inhrelid = c.oid AND c.relispartition
-         |      UNION SELECT inhparent FROM pg_inherits JOIN up ON inhrelid = up.oid
-         |    ) SELECT oid FROM up
-         |  ), ' ') AS ancestors,
+         |    SELECT r.oid FROM pg_publication_rel r
+         |    WHERE prpubid = p.oid AND (prrelid = c.oid OR prrelid = ANY (up.oids))
+         |$ofSchemas
+         |  ), ' ') AS memberships,
          |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, $rowFilter AS row_filter
          |FROM pg_publication_tables t
          |JOIN pg_publication p ON p.pubname = t.pubname AND t.pubname = ANY (?)
          |JOIN pg_namespace n ON n.nspname = t.schemaname
          |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+         |CROSS JOIN LATERAL (
+         |  SELECT ARRAY(
+         |    WITH RECURSIVE up (oid) AS (
+         |      SELECT inhparent FROM pg_inherits WHERE inhrelid = c.oid AND c.relispartition
+         |      UNION SELECT inhparent FROM pg_inherits JOIN up ON inhrelid = up.oid
+         |    ) SELECT oid FROM up
+         |  ) AS oids
+         |) AS up
          |ORDER BY p.pubname""".stripMargin,
       publications.toArray
     ) { row =>
@@ -117,12 +136,15 @@ object PublishedTables {
         row.getBoolean("is_partitioned"),
         identity(row),
         row.getLong("file"),
-        row.getString("ancestors").split(" ").filter(_.nonEmpty).map(_.toLong).toSet,
+        oids(row.getString("ancestors")).toSet,
         SourceTable.Operations.filter(operation => row.getBoolean(s"pub$operation")),
-        Option(row.getString("row_filter"))
+        Option(row.getString("row_filter")),
+        oids(row.getString("memberships"))
       )
     }
   }
+
+  private def oids(text: String) = text.split(" ").filter(_.nonEmpty).map(_.toLong).toSeq
 
   /** The tables without those whose changes come under the name of a root. */
   private def roots(published: Seq[Published]): Seq[Published] = {

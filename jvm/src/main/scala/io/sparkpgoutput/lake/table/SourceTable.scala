@@ -24,6 +24,10 @@ import io.sparkpgoutput.changes.TableName
  *   the partitions that hold the rows. Empty if the table is not partitioned.
  * @param horizon
  *   all transactions whose xid is older had ended when the catalog was read
+ * @param memberships
+ *   the oids of the rows of `pg_publication_rel` and `pg_publication_namespace` that put the table into the
+ *   publications. A table that is taken out and put back has other rows. Empty if all tables are published,
+ *   or if it is not known.
  */
 final case class SourceTable(
     oid: Long,
@@ -37,7 +41,8 @@ final case class SourceTable(
     fileNode: Long,
     isPartitioned: Boolean,
     leaves: Seq[Leaf],
-    horizon: Long
+    horizon: Long,
+    memberships: Seq[Long] = Nil
 ) {
 
   /** The tables that hold the rows: the partitions, or the table itself. */

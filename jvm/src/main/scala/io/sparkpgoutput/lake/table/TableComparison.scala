@@ -49,8 +49,13 @@ object TableComparison {
           s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
         ),
       () => partitionReason(kept, now),
-      () => columns.rewrite
+      () => columns.rewrite,
+      () => putBack(kept, now)
     ).flatMap(_())
+
+  private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
+    kept.memberships.nonEmpty && !kept.memberships.exists(now.memberships.contains)
+  )("It was taken out of the publication and put back, and the changes in between were not sent.")
 
   private def differs(kept: String, now: String)(what: String) =
     Option.when(kept != now)(s"$what was $kept and is $now.")

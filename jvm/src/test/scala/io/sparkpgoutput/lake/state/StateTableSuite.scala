@@ -77,6 +77,17 @@ class StateTableSuite extends SparkSessionTests {
     assert(new StateTable(spark, target).read().contains((job, tables)))
   }
 
+  test("the rows of the catalog that put a table into its publications are kept") {
+    val state = store()
+    val (job, tables) = state.read().get
+    val members = tables.map { table =>
+      val source = table.table.source.copy(memberships = Seq(16401L, 4294967295L))
+      table.copy(table = table.table.copy(source = source))
+    }
+    state.write(job, members)
+    assert(new StateTable(spark, target).read().contains((job, members)))
+  }
+
   test("the state of a later version is an error") {
     val error = intercept[LakeException](store("version" -> lit(5)).read())
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
