@@ -15,9 +15,7 @@ private[job] object StoppedTable {
       log: JobLog
   ): Unit = {
     log.warn(s"The table ${table.target} is stopped. ${error.getMessage}")
-    // A table of somebody else with the name is not touched.
-    if (target.exists(table.target) && TargetMarks.isMadeBy(state.job, target, table))
-      TargetMarks.stop(target, table, error.getMessage)
+    TargetMarks.stop(state.job, target, table, error.getMessage)
     state.put(table.copy(status = TableStatus.Stopped(error.getMessage)))
   }
 }

@@ -65,10 +65,10 @@ object TargetMarks {
 
   /**
    * Notes in a table that it is stopped. The slot moves past its changes, so its mark alone would say too
-   * little if the job's state were lost.
+   * little if the job's state were lost. A table of somebody else with its name is not touched.
    */
-  def stop(target: Target, table: TableState, reason: String): Unit =
-    if (target.exists(table.target))
+  def stop(job: JobState, target: Target, table: TableState, reason: String): Unit =
+    if (target.exists(table.target) && isMadeBy(job, target, table))
       target.setProperties(table.target, Map(Stopped -> s"${table.generation} $reason"))
 
   /** Returns the job that has made each table of the target that a job has made, of whatever server. */

@@ -103,7 +103,7 @@ object PublishedTables {
       if (version < FirstWithSchemas) ""
       else
         """    UNION SELECT s.oid FROM pg_publication_namespace s
-          |    JOIN pg_class parent ON parent.oid = c.oid OR parent.oid = ANY (up.oids)
+          |    JOIN pg_class parent ON parent.oid = ANY (up.oids || c.oid)
           |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
       s"""SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
@@ -111,7 +111,7 @@ object PublishedTables {
          |  array_to_string(up.oids, ' ') AS ancestors,
          |  array_to_string(ARRAY(
          |    SELECT r.oid FROM pg_publication_rel r
-         |    WHERE prpubid = p.oid AND (prrelid = c.oid OR prrelid = ANY (up.oids))
+         |    WHERE prpubid = p.oid AND prrelid = ANY (up.oids || c.oid)
          |$ofSchemas
          |  ), ' ') AS memberships,
          |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, $rowFilter AS row_filter

@@ -21,7 +21,7 @@ object ServerPermissions {
   }
 
   /** Returns what is missing, each a text with the statement that mends it. */
-  def missing(
+  private def missing(
       connection: ServerConnection,
       tables: Seq[SourceTable],
       publications: Seq[String]

@@ -52,13 +52,15 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
   private def read(message: Array[Byte]): Unit = (message(0).toChar: @switch) match {
     case Tag.Begin    => begin(message)
     case Tag.Relation => relation(message)
-    case Tag.Type     => types.update(oid(message, 1), message)
+    case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
     case Tag.Insert | Tag.Update | Tag.Delete =>
-      define(oid(message, 1))
+      define(BigEndian.uint32(message, 1))
       pending.append(message)
     case Tag.Truncate =>
       // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
-      (0 until BigEndian.int32(message, 1)).foreach(index => define(oid(message, 6 + 4 * index)))
+      (0 until BigEndian.int32(message, 1)).foreach(index =>
+        define(BigEndian.uint32(message, 6 + 4 * index))
+      )
       pending.append(message)
     // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
     case Tag.StreamAbort => ()
@@ -73,11 +75,11 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
   }
 
   private def relation(message: Array[Byte]): Unit = {
-    val id = oid(message, 1)
-    val columns = decoder.relation(SchemaMessage.outsideStream(message)).columns
+    val schema = SchemaMessage.outsideStream(message)
+    val columns = decoder.relation(schema).columns
     val used = columns.map(_.typeId).distinct.flatMap(oid => types.get(oid).map(oid -> _))
     val sent = new Definition(message, used)
-    if (!relations.get(id).exists(_.isSame(sent))) relations.update(id, sent)
+    if (!relations.get(schema.oid).exists(_.isSame(sent))) relations.update(schema.oid, sent)
   }
 
   /** Puts the messages that describe a table in front of its first change in the batch. */
@@ -123,7 +125,6 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
 }
 
 private object MessageRows {
-  private def oid(message: Array[Byte], at: Int) = BigEndian.uint32(message, at)
 
   /**
    * A Relation message, and the Type messages of its columns.
