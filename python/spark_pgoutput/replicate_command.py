@@ -21,19 +21,26 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
     )
     job = parser.add_argument_group("the job")
-    job.add_argument(
-        "--target", required=True, help="a namespace of a catalog, or a folder for Delta tables"
-    )
+    add_target(job)
     job.add_argument(
         "--once", action="store_true", help="end when all is applied that was there at the start"
     )
-    job.add_argument(
+    add_job_arguments(job, required=True)
+    spark_submit.add_arguments(parser)
+
+
+def add_target(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments that tell where the tables of a job are."""
+    group.add_argument(
+        "--target",
+        required=True,
+        help="the target of the job: a namespace of a catalog, or a folder of Delta tables",
+    )
+    group.add_argument(
         "--format",
         choices=["delta", "iceberg"],
         help="the format of the tables; by default, what the catalog writes",
     )
-    add_job_arguments(job, required=True)
-    spark_submit.add_arguments(parser)
 
 
 def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:

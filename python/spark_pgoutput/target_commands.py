@@ -48,7 +48,7 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "goes on. Readers keep the old rows until one commit replaces them.",
     )
     request = parser.add_argument_group("the request")
-    _add_target(request)
+    replicate_command.add_target(request)
     tables = request.add_mutually_exclusive_group(required=True)
     tables.add_argument(
         "--table",
@@ -78,7 +78,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     server.add_argument("--slot", required=True, help="the slot of the job")
     server.add_argument("--publication", required=True, help="the publications of the job")
     job = parser.add_argument_group("the job")
-    _add_target(job)
+    replicate_command.add_target(job)
     job.add_argument(
         "--last-lsn",
         required=True,
@@ -94,7 +94,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Show the tables of a target, and with --url and --slot, the slot too.",
     )
     status = parser.add_argument_group("what is shown")
-    _add_target(status)
+    replicate_command.add_target(status)
     status.add_argument("--json", action="store_true", help="print JSON")
     server = parser.add_argument_group("the server, for the health and the lag of the slot")
     server.add_argument("--url", help="jdbc:postgresql://host:port/database")
@@ -112,7 +112,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "tables are equal, 4 if a table differs, and else 3 if a table was skipped.",
     )
     request = parser.add_argument_group("the request")
-    _add_target(request)
+    replicate_command.add_target(request)
     request.add_argument(
         "--table",
         action="append",
@@ -129,16 +129,3 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     replicate_command.add_job_arguments(job, required=False)
     spark_submit.add_arguments(parser)
-
-
-def _add_target(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--target",
-        required=True,
-        help="the target of the job: a namespace of a catalog, or a folder of Delta tables",
-    )
-    group.add_argument(
-        "--format",
-        choices=["delta", "iceberg"],
-        help="the format of the tables; by default, what the catalog writes",
-    )
