@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     replicate_command.add_parser(commands)
     target_commands.add_parsers(commands)
+    for command in commands.choices.values():
+        # Otherwise, --password is an abbreviation of --password-file.
+        command.allow_abbrev = False
     return parser
 
 

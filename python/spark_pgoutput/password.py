@@ -16,8 +16,16 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the variables of the environment that have the password, for another process."""
-    password = _password(arguments)
+    """Return the variables of the environment that tell another process the password."""
+    if arguments.password_file is not None:
+        return {"PGPASSWORD": _first_line(arguments.password_file)}
+    if "PGPASSWORD" in os.environ or "password=" in arguments.url:
+        return {}
+    pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
+    if pgpass.exists():
+        # The JDBC driver reads the file. By itself, it takes no account of HOME.
+        return {"PGPASSFILE": str(pgpass)}
+    password = ask(arguments.user)
     return {} if password is None else {"PGPASSWORD": password}
 
 
@@ -28,12 +36,8 @@ def ask(user: str | None) -> str | None:
     return getpass.getpass(f"Password of {user or 'the role'} (Enter for none): ") or None
 
 
-def _password(arguments: argparse.Namespace) -> str | None:
-    """Find the password. None leaves it to the pgpass file, which the JDBC driver reads."""
-    if arguments.password_file is not None:
-        text: str = arguments.password_file.read_text()
-        return text.splitlines()[0] if text else ""
-    if "PGPASSWORD" in os.environ or "password=" in arguments.url:
-        return None
-    pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
-    return None if pgpass.exists() else ask(arguments.user)
+def _first_line(file: Path) -> str:
+    try:
+        return next(iter(file.read_text().splitlines()), "")
+    except (OSError, UnicodeError) as error:
+        sys.exit(f"The file of --password-file cannot be read. {error}")

@@ -1,4 +1,4 @@
-"""The settings in spark-defaults.conf, read before Spark's JVM starts and reads them."""
+"""The settings in spark-defaults.conf or a like file, before Spark's JVM starts and reads them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from pyspark.find_spark_home import _find_spark_home
 _ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!]+)(?:\s*[=:]\s*|\s+)(?P<value>.*?)\s*$")
 
 
-def spark_default(key: str) -> str | None:
+def spark_default(key: str, file: Path | None = None) -> str | None:
     """Return a setting of spark-defaults.conf.
 
-    A value on the builder replaces the value in the file, so to add to the file's value you need
-    to know it.
+    A value on the builder or of spark-submit replaces the value in the file, so to add to the
+    file's value you need to know it.
 
     Parameters
     ----------
     key : str
         For example ``spark.jars``.
+    file : Path, optional
+        Another file in place of spark-defaults.conf.
 
     Returns
     -------
@@ -28,8 +30,9 @@ def spark_default(key: str) -> str | None:
         None if there is no such file or key. As in Java's properties, the last entry of a key
         counts. Entries that continue in the next line are not supported.
     """
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"  # type: ignore[no-untyped-call]
-    file = Path(folder) / "spark-defaults.conf"
+    if file is None:
+        folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"  # type: ignore[no-untyped-call]
+        file = Path(folder) / "spark-defaults.conf"
     if not file.is_file():
         return None
     entries = (_ENTRY.match(line) for line in file.read_text().splitlines())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from spark_pgoutput.jar import jar_path
+from spark_pgoutput.spark_defaults import spark_default
 
 # The variable of the environment that tells a script that the command's output is a terminal.
 # spark-submit gives its scripts pipes.
@@ -52,13 +53,20 @@ def submit(
     if sys.stdout.isatty():
         environment[TERMINAL] = "1"
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
-    jars = ",".join(filter(None, [arguments.jars, jar_path()]))
+    jars = ",".join(filter(None, [_jars_of_user(arguments), jar_path()]))
     command = [str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"), "--jars", jars]
     for name in _PASSED_ON:
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
     command += [str(Path(__file__).with_name(script)), *given]
     os.execve(command[0], command, environment)  # so that signals reach Spark
+
+
+def _jars_of_user(arguments: argparse.Namespace) -> str | None:
+    """Return the JARs that the user names, in an argument or a setting, which --jars replaces."""
+    settings = dict(conf.split("=", 1) for conf in arguments.conf if "=" in conf)
+    file = Path(arguments.properties_file[-1]) if arguments.properties_file else None
+    return arguments.jars or settings.get("spark.jars") or spark_default("spark.jars", file)
 
 
 def _spark_home() -> str:

@@ -1,0 +1,128 @@
+"""How a command becomes a process of spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pyspark
+import pytest
+
+import spark_pgoutput
+from spark_pgoutput import cli
+from spark_pgoutput.spark_submit import TERMINAL
+
+URL = ["--url", "jdbc:postgresql://localhost:5432/shop"]
+TARGET = ["--target", "/data/lake"]
+JOB = [*URL, "--slot", "lake", "--publication", "shop", "--checkpoint", "/data/checkpoint"]
+
+# The script and the arguments of each command.
+COMMANDS = {
+    "replicate": ("replicate_job.py", [*TARGET, *JOB, "--name", "public.Order lines=order_lines"]),
+    "verify": ("verify_job.py", TARGET),
+    "status": ("target_job.py", [*TARGET, *URL, "--slot", "lake", "--json"]),
+    "resync": ("target_job.py", [*TARGET, "--table", "public.orders"]),
+    "adopt": ("target_job.py", [*TARGET, *JOB[:6], "--last-lsn", "16/B374D848"]),
+}
+FOR_SPARK = {
+    "--master": ["local[2]"],
+    "--conf": ["spark.driver.extraJavaOptions=-Da=b -Dc='d e'", "spark.x=1", "spark.x=2"],
+    "--packages": ["io.delta:delta-spark_4.1_2.13:4.4.0,org.example:other:1.0"],
+    "--properties-file": ["/data/my spark.conf"],
+}
+
+
+class Replaced(Exception):  # noqa: N818 - no error
+    """The command's process is replaced by another program."""
+
+
+@pytest.fixture(autouse=True)
+def faked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise `Replaced` in place of the new program. Spark has no settings."""
+
+    def replace(program: str, line: list[str], environment: dict[str, str]) -> NoReturn:
+        assert program == line[0]
+        raise Replaced(line, environment)
+
+    monkeypatch.setattr(os, "execve", replace)
+    monkeypatch.setenv("PGPASSWORD", "inherited")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", TERMINAL):
+        monkeypatch.delenv(name, raising=False)
+
+
+def submitted(*arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Return the line of spark-submit and the environment that a command leads to."""
+    with pytest.raises(Replaced) as replaced:
+        cli.main(arguments)
+    line, environment = replaced.value.args
+    return line, environment
+
+
+def jars(*arguments: str) -> list[str]:
+    """Return the JARs that `status` adds to Spark."""
+    line, _ = submitted("status", *TARGET, *arguments)
+    return line[line.index("--jars") + 1].split(",")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
+    script, arguments = COMMANDS[command]
+    given = [command, *arguments]
+    for name, values in FOR_SPARK.items():
+        for value in values:
+            given += [name, value]
+    line, environment = submitted(*given)
+    end = line.index(str(Path(cli.__file__).with_name(script)))
+    assert line[0] == str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    options = list(zip(line[1:end:2], line[2:end:2], strict=True))
+    for name, values in FOR_SPARK.items():
+        assert [value for option, value in options if option == name] == values
+    assert {name for name, _ in options} == {*FOR_SPARK, "--jars"}
+    assert line[end + 1 :] == given  # which the script reads again
+    assert Path(line[end]).exists()
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert environment["PGPASSWORD"] == "inherited"
+
+
+def test_jars_of_the_user_stay(tmp_path: Path) -> None:
+    """The option --jars of spark-submit replaces the setting spark.jars."""
+    ours = spark_pgoutput.jar_path()
+    assert jars() == [ours]
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars default.jar")
+    assert jars() == ["default.jar", ours]
+    file = tmp_path / "my.conf"
+    file.write_text("spark.x = 1\nspark.jars = file.jar,other.jar\n")
+    of_file = ("--properties-file", str(file))
+    assert jars(*of_file) == ["file.jar", "other.jar", ours]
+    conf = (*of_file, "--conf", "spark.jars=conf.jar", "--conf", "spark.x=2")
+    assert jars(*conf) == ["conf.jar", ours]
+    assert jars(*conf, "--jars", "a.jar,b.jar") == ["a.jar", "b.jar", ours]
+
+
+def test_spark_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    line, environment = submitted("status", *TARGET)
+    assert line[0] == "/opt/spark/bin/spark-submit"
+    assert environment["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    line, environment = submitted("replicate", *TARGET, *JOB, "--password-file", str(file))
+    assert environment["PGPASSWORD"] == "secret"
+    assert "secret" not in " ".join(line)
+
+
+def test_script_knows_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output of the script itself is a pipe of spark-submit."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert TERMINAL not in submitted("status", *TARGET)[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "101")
+    _, environment = submitted("status", *TARGET)
+    assert (environment[TERMINAL], environment["COLUMNS"]) == ("1", "101")
