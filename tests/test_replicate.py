@@ -16,11 +16,23 @@ from support.history_judge import assert_histories
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_points import APPLYING, COPYING, kill, kill_at
+from support.lake_points import (
+    APPLYING,
+    COPYING,
+    copied,
+    first_table_is_applied,
+    kill,
+    kill_at,
+    table_is_copied,
+)
 from support.postgres_binaries import VERSIONS
 from support.servers import Server
 
 pytestmark = lake.needs_lake
+
+HISTORIES = {"readings": "readings"}
+MIRRORED = {name: target for name, target in lake_history.TABLES.items() if name not in HISTORIES}
+MODES = dict.fromkeys(HISTORIES, "history")
 
 
 @pytest.fixture
@@ -30,25 +42,39 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
-def test_tables_are_equal_after_a_kill(
-    target: str, server: Server, tmp_path: Path, spark: SparkSession
+def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """It goes on in another session, which is there already."""
+    job = LakeJob(tmp_path, server, "delta", mode=MODES)
+    with job.running() as process:
+        kill_at(process, job, table_is_copied)
+    done = copied(job)
+    History(server, seed=1).run(60)
+    with job.session(spark) as replicate:
+        report = replicate(once=True).report()
+    again = {line.split(":")[0] for line in report if line.startswith("Copied ")}
+    names = {target: f"Copied public.{source}" for source, target in lake_history.TABLES.items()}
+    assert again == {name for target, name in names.items() if target not in done}
+    assert_equal(spark, job, MIRRORED)
+    assert_histories(spark, job, HISTORIES)
+
+
+def test_tables_are_equal_after_a_kill_between_two_commits_of_a_batch(
+    server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     """It goes on in another session, which is there already, and compares the tables itself."""
-    job = LakeJob(tmp_path, server, target, mode={"readings": "history"})
-    history = History(server, seed=1)
-    with job.running() as process:
-        kill_at(process, job, COPYING[-1])
-    history.run(60)
+    job = LakeJob(tmp_path, server, "iceberg", mode=MODES)
+    with History(server, seed=1).running(), job.running() as process:
+        kill_at(process, job, first_table_is_applied)
     job.use(spark)
     found = spark_pgoutput.verify(spark, once=True, **job.options).collect()  # type: ignore[arg-type]
-    rows = {name: table for name, table in lake_history.TABLES.items() if name != "readings"}
     assert {row.target: row.result for row in found} == {
-        **dict.fromkeys(rows.values(), "equal"),
-        "readings": "skipped",
+        **dict.fromkeys(MIRRORED.values(), "equal"),
+        **dict.fromkeys(HISTORIES.values(), "skipped"),
     }
-    assert_equal(spark, job, rows)
-    assert_histories(spark, job, {"readings": "readings"})
+    assert_equal(spark, job, MIRRORED)
+    assert_histories(spark, job, HISTORIES)
 
 
 @pytest.mark.lake

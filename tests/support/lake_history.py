@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import string
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psycopg
 
@@ -74,6 +74,8 @@ class History:
         self._truncates = truncates
         self._random = random.Random(seed)
         self._number = 0
+        #: How many transactions the server has committed.
+        self.commits = 0
 
     def run(self, transactions: int) -> None:
         """Run transactions, one after the other."""
@@ -88,12 +90,17 @@ class History:
                 with psycopg.connect(self._server.conninfo) as connection:
                     while not ended.wait(pause):
                         self._transaction(connection)
-            except psycopg.OperationalError:
-                continue
+            except psycopg.OperationalError as error:
+                if not _passes(error):
+                    raise
 
-    def running(self) -> AbstractContextManager[None]:
-        """Run transactions in another thread, until the end of a block."""
-        return background(self.run_until)
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run transactions in another thread until the end of a block, at least one."""
+        before = self.commits
+        with background(self.run_until):
+            yield
+        assert self.commits > before, "nothing was written"
 
     def _transaction(self, connection: Connection) -> None:
         self._number += 1
@@ -104,7 +111,8 @@ class History:
                 if self._random.random() < 0.05:
                     raise _RolledBackError
         except (psycopg.errors.UniqueViolation, _RolledBackError):
-            pass  # a deferred key is checked at the end
+            return  # a deferred key is checked at the end
+        self.commits += 1
 
     def _savepoint(self, connection: Connection) -> None:
         try:
@@ -231,3 +239,8 @@ class History:
 
 class _RolledBackError(Exception):
     """Rolls a transaction or a savepoint back."""
+
+
+def _passes(error: psycopg.OperationalError) -> bool:
+    """Tell whether an error is that of a server that ends or is down, or of a deadlock."""
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P", "40P01"))

@@ -6,63 +6,110 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from support.lake_history import TABLES
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
-from support.servers import wait_until
 from support.slot_stream import numbers
+from support.suspension import suspend_when
 
 STATE = "_spark_pgoutput"
+
+_MARK = "spark-pgoutput-"  # and the job, the oid and the generation
 
 
 class Progress:
     """The numbers of commits of each table, and what the checkpoint has, at one moment."""
 
     def __init__(self, job: LakeJob) -> None:
+        self.begun = time.time()
         # The last step first: what comes meanwhile cannot seem to come out of order.
         self.committed = max(numbers(job.checkpoint / "commits"), default=-1)
         self.state = commits(job, STATE)
         self.tables = {table: commits(job, table) for table in TABLES.values()}
         self.planned = max(numbers(job.checkpoint / "offsets"), default=-1)
 
+    @property
+    def is_applying(self) -> bool:
+        """Tell whether a micro-batch is planned that Spark has not committed."""
+        return self.planned > self.committed
+
+    def changed(self, before: Progress) -> set[str]:
+        """Return the tables that have commits since then."""
+        return {table for table, number in self.tables.items() if number > before.tables[table]}
+
 
 def commits(job: LakeJob, table: str) -> int:
     """Return how many commits a table has; 0 if it is not there."""
+    return len(list(_commits(job, table)))
+
+
+def _commits(job: LakeJob, table: str) -> Iterator[Path]:
     folder = job.tables / table
-    delta = list((folder / "_delta_log").glob("[0-9]*.json"))
-    return len(delta) + len(list((folder / "metadata").glob("v[0-9]*.metadata.json")))
+    yield from (folder / "_delta_log").glob("[0-9]*.json")
+    yield from (folder / "metadata").glob("v[0-9]*.metadata.json")
 
 
-Point = Callable[[Progress, Progress], bool]  # the progress at the start, and now
+def copied(job: LakeJob) -> dict[str, float]:
+    """Return when each table was copied that has its first mark, and no other commit since then."""
+    found = {}
+    for table in TABLES.values():
+        if files := sorted(_commits(job, table), key=lambda file: (len(file.name), file.name)):
+            # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
+            *older, last = [file.read_text().count(_MARK) > 0 for file in files]
+            if last and not any(older):
+                found[table] = _written(files[-1])
+    return found
 
 
-def table_is_made(before: Progress, now: Progress) -> bool:
-    """A table is made, and has no rows."""
+def _written(file: Path) -> float:
+    return file.stat().st_mtime
+
+
+def is_being_written(job: LakeJob, table: str, since: float) -> bool:
+    """Tell whether a table has files for its next commit, which were written since a time."""
+    folder = job.tables / table
+    logs = folder / "_delta_log", folder / "metadata"
     return any(
-        old == 0 and new == 1
-        for old, new in zip(before.tables.values(), now.tables.values(), strict=True)
+        file.is_file() and _written(file) > since
+        for file in folder.rglob("*")
+        if not any(file.is_relative_to(log) for log in logs)
     )
 
 
-def table_is_copied(before: Progress, now: Progress) -> bool:
+Point = Callable[[LakeJob, Progress, Progress], bool]  # the progress at the start, and now
+
+
+def table_is_made(job: LakeJob, before: Progress, now: Progress) -> bool:
+    """A table is made, and has no rows."""
+    return any(before.tables[table] == 0 and number == 1 for table, number in now.tables.items())
+
+
+def table_is_copied(job: LakeJob, before: Progress, now: Progress) -> bool:
     """A table is copied, and another one is not. The state does not say so yet."""
-    missing = [table for table, number in before.tables.items() if number < 2]
-    copied = [table for table in missing if now.tables[table] >= 2]
-    return now.planned < 0 and 0 < len(copied) < len(missing)
+    if now.planned >= 0 or not now.changed(before):
+        return False
+    done = copied(job)
+    return 0 < len(done) < len(TABLES) and max(done.values()) > max(
+        map(_written, _commits(job, STATE))
+    )
 
 
-def first_table_is_applied(before: Progress, now: Progress) -> bool:
-    """A micro-batch is applied to some tables, and not to others."""
-    changed = [t for t, number in now.tables.items() if number > before.tables[t]]
-    return now.planned > now.committed and 0 < len(changed) < len(TABLES)
+def first_table_is_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
+    """A micro-batch is applied to some tables, and another one is being written."""
+    changed = now.changed(before)
+    return (
+        now.is_applying
+        and bool(changed)
+        and any(is_being_written(job, table, before.begun) for table in now.tables.keys() - changed)
+    )
 
 
-def batch_is_applied(before: Progress, now: Progress) -> bool:
+def batch_is_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
     """A micro-batch is applied to all tables. Spark has not committed it."""
-    changed = [t for t, number in now.tables.items() if number > before.tables[t]]
-    return now.planned > now.committed and len(changed) == len(TABLES)
+    return now.is_applying and now.changed(before) == set(TABLES.values())
 
 
 COPYING: tuple[Point, ...] = (table_is_made, table_is_copied)
@@ -74,22 +121,17 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
     """Stop the processes at a point. If the job was faster than this function, it tries again."""
     before = Progress(job)
 
-    def is_stopped_there() -> bool:
+    def is_there() -> bool:
         nonlocal before
         assert process.poll() is None, job.ending(process)
         now = Progress(job)
-        if not point(before, now):
-            if now.committed == now.planned >= 0:
-                before = now  # the next micro-batch begins here
-            return False
-        os.killpg(process.pid, signal.SIGSTOP)
-        time.sleep(0.02)  # until all threads stand still
-        if point(before, Progress(job)):
+        if point(job, before, now):
             return True
-        os.killpg(process.pid, signal.SIGCONT)
+        if now.committed == now.planned >= 0:
+            before = now  # the next micro-batch begins here
         return False
 
-    wait_until(is_stopped_there, TIMEOUT, pause=0.002)
+    suspend_when(process.pid, is_there)
 
 
 def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:

@@ -1,0 +1,39 @@
+"""Processes that a test stops at one moment, to look at what they have done so far."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from support.processes import TIMEOUT
+from support.servers import wait_until
+
+
+def suspend_when(process: int, holds: Callable[[], object], pause: float = 0.002) -> None:
+    """Stop the processes of a group when something holds, which holds still when they have stopped.
+
+    What holds can be over before the processes stand still. They go on then, until it holds again.
+
+    Parameters
+    ----------
+    process : int
+        The id of the first process of the group.
+    holds : callable
+        Looks at what the processes have done. It raises an error if it cannot hold any more.
+    pause : float, optional
+        How many seconds pass before it looks again.
+    """
+
+    def is_suspended() -> bool:
+        if not holds():
+            return False
+        os.killpg(process, signal.SIGSTOP)
+        time.sleep(0.02)  # until all threads stand still
+        if holds():
+            return True
+        os.killpg(process, signal.SIGCONT)
+        return False
+
+    wait_until(is_suspended, TIMEOUT, pause)
