@@ -12,14 +12,6 @@ class MessageTypeSuite extends AnyFunSuite {
     assert(MessageType.all.filter(_.inStream).map(_.tag).mkString == "MRYIUDT")
   }
 
-  test("the kind tells what a message is about") {
-    def tags(kind: MessageKind) = MessageType.all.filter(_.kind == kind).map(_.tag).mkString
-    assert(tags(MessageKind.Change) == "IUDT")
-    assert(tags(MessageKind.Schema) == "RY")
-    assert(tags(MessageKind.Logical) == "M")
-    assert(tags(MessageKind.Transaction) == "BCOSEcAbPKrp")
-  }
-
   test("each message has a name of its own") {
     val names = MessageType.all.map(_.name)
     assert(names.distinct == names)
