@@ -5,7 +5,6 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pgoutput.NullableSchema
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TablePattern
@@ -184,8 +183,7 @@ object ChangesOptions {
     .map(patterns => options.copy(tables = Some(patterns)))
 
   private def parseSchema(options: ChangesOptions, entry: OptionEntry) = {
-    val schema =
-      NullableSchema.of(SchemaArgument.parse(Literal(entry.value), "the option 'schema'"))
+    val schema = SchemaArgument.parse(Literal(entry.value), "the option 'schema'").toNullable
     val reserved = ChangeSchema.schema.fieldNames.toSet + ChangeSchema.Source
     schema.fieldNames
       .find(name => reserved(lower(name)))

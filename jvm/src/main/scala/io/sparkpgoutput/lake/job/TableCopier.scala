@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.pgoutput.{ClonedSession, NullableSchema}
+import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.LakeException
@@ -75,9 +75,9 @@ final class TableCopier(
   /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
   def fit(table: TableState): Unit =
     if (table.table.isHistory) {
-      val has = NullableSchema.of(target.read(session, table.target).schema)
+      val has = target.read(session, table.target).schema.toNullable
       val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
-      val changes = TableEvolution.keep(has, NullableSchema.of(wanted), table.generation)
+      val changes = TableEvolution.keep(has, wanted.toNullable, table.generation)
       target.alter(table.target, changes)
     }
 

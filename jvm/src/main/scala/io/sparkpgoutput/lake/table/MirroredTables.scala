@@ -2,7 +2,6 @@ package io.sparkpgoutput.lake.table
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.pgoutput.NullableSchema
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 import io.sparkpgoutput.lake.{LakeError, LakeException}
@@ -75,7 +74,7 @@ object MirroredTables {
   }
 
   private def parse(name: String, ddl: String): DataType =
-    try NullableSchema.of(new StructType().add("type", DataType.fromDDL(ddl))).head.dataType
+    try new StructType().add("type", DataType.fromDDL(ddl)).toNullable.head.dataType
     catch {
       case NonFatal(_) =>
         throw LakeError.option(

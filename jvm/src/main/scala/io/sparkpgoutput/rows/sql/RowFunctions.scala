@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.{Cast, Expression}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pgoutput.NullableSchema
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.options.{OptionList, RowOptions}
@@ -80,8 +79,7 @@ object RowFunctions {
   private def read(call: CallArguments, list: OptionList[RowOptions]): ReadTuple = {
     val tuple = call.argument(0, TupleSchema.schema)
     checkTuple(call, tuple)
-    val columns =
-      NullableSchema.of(SchemaArgument.parse(call.arguments(1), "the argument 'schema'"))
+    val columns = SchemaArgument.parse(call.arguments(1), "the argument 'schema'").toNullable
     val ids = bigints(call, call.argument(2, ArrayType(LongType)))
     val options = call.options(3, list)
     val zone = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone)
