@@ -95,12 +95,7 @@ final class ColumnsWriter(
     }
   }
 
-  override protected def write(
-      column: Int,
-      kind: Int,
-      tuple: RowImage,
-      position: Long
-  ): Unit = {
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
     val reader = readers(column)
     if (reader != null) {
       val invalid = reader.read(kind, tuple.cells)
@@ -113,6 +108,4 @@ final class ColumnsWriter(
 
   override protected def writeMissing(column: Int): Unit =
     if (readers(column) != null) readers(column).setNull()
-
-  override protected def end(position: Long): Unit = ()
 }

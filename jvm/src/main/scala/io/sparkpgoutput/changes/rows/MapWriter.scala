@@ -24,12 +24,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
 
   override protected def begin(): Unit = pairs.clear()
 
-  override protected def write(
-      column: Int,
-      kind: Int,
-      tuple: RowImage,
-      position: Long
-  ): Unit = {
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
     pairs.keys.add(names(column), 0, names(column).length)
     val isNull = kind == 'n' || !addText(column, kind, tuple, position)
     pairs.addPair(isNull)
@@ -52,8 +47,6 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
           throw ChangesError.invalid(invalid, name, relation.name, position)
       }
   }
-
-  override protected def writeMissing(column: Int): Unit = ()
 
   override protected def end(position: Long): Unit = map.write(pairs, writer)
 }

@@ -5,9 +5,10 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import io.sparkpgoutput.types.ValueWriter
 
 /**
- * Writes the columns of a table, as one Relation message describes it. Not thread-safe.
+ * Writes the columns of a table, as one Relation message describes it. This class itself writes none,
+ * and only finds out which columns are missing. Not thread-safe.
  */
-abstract class TableWriter(relation: Relation) {
+class TableWriter(relation: Relation) {
   final val isKey: Array[Boolean] = relation.columns.map(_.isKey).toArray
 
   /** The columns whose values the last image does not carry. */
@@ -35,12 +36,12 @@ abstract class TableWriter(relation: Relation) {
   }
 
   /** Writes NULL for all columns. */
-  def writeNulls(): Unit
+  def writeNulls(): Unit = ()
 
-  protected def begin(): Unit
-  protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit
-  protected def writeMissing(column: Int): Unit
-  protected def end(position: Long): Unit
+  protected def begin(): Unit = ()
+  protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = ()
+  protected def writeMissing(column: Int): Unit = ()
+  protected def end(position: Long): Unit = ()
 }
 
 object TableWriter {
@@ -54,7 +55,7 @@ object TableWriter {
     format.table match {
       case columns: TableFormat.Columns =>
         new ColumnsWriter(relation, format, columns, writers, position)
-      case _ if writers.isEmpty  => new NoColumnsWriter(relation)
+      case _ if writers.isEmpty  => new TableWriter(relation)
       case TableFormat.AsMap     => new MapWriter(relation, format, writers.head)
       case TableFormat.AsVariant => new VariantWriter(relation, format, writers.head)
     }

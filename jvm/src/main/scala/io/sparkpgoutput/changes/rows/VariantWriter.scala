@@ -27,12 +27,7 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
     fields.clear()
   }
 
-  override protected def write(
-      column: Int,
-      kind: Int,
-      tuple: RowImage,
-      position: Long
-  ): Unit = {
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
     val name = relation.columns(column).name
     try {
       fields.add(new VariantBuilder.FieldEntry(name, builder.addKey(name), builder.getWritePos))
@@ -50,8 +45,6 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
     s"position $position: a row of table ${relation.name} is too large for VARIANT; use a schema, or " +
       "the option row 'map'."
   )
-
-  override protected def writeMissing(column: Int): Unit = ()
 
   override protected def end(position: Long): Unit =
     try {
