@@ -17,22 +17,11 @@ final class PgFloat private (
   override def readsUnknown(target: DataType): Boolean = target == default
 
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
-    target match {
-      case FloatType if isFloat4 =>
-        Some(new FloatConversion {
-          override def write(value: Double, out: ValueWriter): Unit = out.write(value.toFloat)
-        })
-      case DoubleType =>
-        Some(new FloatConversion {
-          override def write(value: Double, out: ValueWriter): Unit = out.write(value)
-        })
-      case _ => None
-    }
+    Option.when(target == default || target == DoubleType)(new FloatConversion(target))
 
-  abstract private class FloatConversion extends Conversion {
+  final private class FloatConversion(target: DataType) extends Conversion {
     private val number = new DecimalNumber
-
-    def write(value: Double, out: ValueWriter): Unit
+    private val asFloat = target == FloatType
 
     override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
       DecimalText.read(name, bytes, from, to, number)
@@ -49,6 +38,9 @@ final class PgFloat private (
       // A server has several NaNs: infinity - infinity has other bits than 'NaN'.
       write(if (value.isNaN) Double.NaN else value, out)
     }
+
+    private def write(value: Double, out: ValueWriter): Unit =
+      if (asFloat) out.write(value.toFloat) else out.write(value)
   }
 
   override def printer(options: ConversionOptions): Printer =
