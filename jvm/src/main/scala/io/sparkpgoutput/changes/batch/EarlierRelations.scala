@@ -36,47 +36,42 @@ object EarlierRelations {
       encoding: TextEncoding,
       starts: Map[Any, Long]
   ): Map[Any, EarlierRelations] = {
-    val found = rows.mapPartitions(new Part(sourceType, encoding, starts).read(_)).collect()
-    found.groupMap(_._1)(_._2).map { case (source, parts) =>
+    val found = rows.mapPartitions(read(_, sourceType, encoding, starts)).collect()
+    found.toSeq.groupBy(_.source).map { case (source, parts) =>
       val last = new LastSchemaMessages(encoding)
       parts.foreach(_.last.foreach(last.add))
       source -> EarlierRelations(last.state, parts.flatMap(_.repeated).toMap)
     }
   }
 
-  final private case class Found(last: Seq[SchemaMessage], repeated: Seq[(Long, Array[Byte])])
+  /** The messages of one source in one partition. */
+  final private case class Found(
+      source: Any,
+      last: Seq[SchemaMessage],
+      repeated: Seq[(Long, Array[Byte])]
+  )
 
-  /** The earlier messages of one partition. */
-  final private class Part(
+  private def read(
+      rows: Iterator[InternalRow],
       sourceType: Option[DataType],
       encoding: TextEncoding,
       starts: Map[Any, Long]
-  ) {
-    private val last = mutable.HashMap.empty[Any, LastSchemaMessages]
-    private val repeated = mutable.HashMap.empty[Any, mutable.ArrayBuffer[(Long, Array[Byte])]]
-
-    def read(rows: Iterator[InternalRow]): Iterator[(Any, Found)] = {
-      rows.foreach(add)
-      (last.keySet ++ repeated.keySet).iterator.map { source =>
-        val messages = last.get(source).fold(Seq.empty[SchemaMessage])(_.all.toSeq)
-        source -> Found(
-          messages,
-          repeated.get(source).fold(Seq.empty[(Long, Array[Byte])])(_.toSeq)
-        )
-      }
-    }
-
-    private def add(row: InternalRow): Unit = {
+  ): Iterator[Found] = {
+    val bySource =
+      mutable.HashMap.empty[Any, (LastSchemaMessages, mutable.ArrayBuffer[(Long, Array[Byte])])]
+    rows.foreach { row =>
       val position = MessageColumns.position(row)
       val message = MessageColumns.message(row, position)
       if (SchemaMessage.is(message)) {
         val source = InternalRow.copyValue(MessageColumns.source(row, sourceType))
-        if (starts.get(source).forall(position < _)) {
-          last.getOrElseUpdate(source, new LastSchemaMessages(encoding)).add(position, message)
-        } else {
-          repeated.getOrElseUpdate(source, mutable.ArrayBuffer.empty) += position -> message
-        }
+        val (last, repeated) = bySource
+          .getOrElseUpdate(source, (new LastSchemaMessages(encoding), mutable.ArrayBuffer.empty))
+        if (starts.get(source).forall(position < _)) last.add(position, message)
+        else repeated += position -> message
       }
+    }
+    bySource.iterator.map { case (source, (last, repeated)) =>
+      Found(source, last.all.toSeq, repeated.toSeq)
     }
   }
 }
