@@ -9,22 +9,21 @@ package io.sparkpgoutput.changes.batch
  *   the transactions that the summaries of the segments tell
  */
 final case class AssembledStream(
-    segments: Seq[StreamSegment],
+    segments: Seq[SegmentSummary],
     transactions: SummaryAssembler,
     earlier: EarlierRelations
 ) {
   def source: Any = segments.head.source
-  def messages: Long = segments.map(_.summary.fingerprint.messages).sum
+  def messages: Long = segments.map(_.fingerprint.messages).sum
 
   /** Returns what the second pass has to know about each segment. */
-  def reads: Map[StreamSegment.Key, SegmentRead] = segments
+  def reads: Map[SegmentSummary.Key, SegmentRead] = segments
     .zip(transactions.starts)
     .map { case (segment, start) =>
-      val summary = segment.summary
       val repeated = earlier.repeated.filter { case (position, _) =>
-        summary.first <= position && position <= summary.last
+        segment.first <= position && position <= segment.last
       }
-      segment.key -> SegmentRead(summary.fingerprint, start, repeated)
+      segment.key -> SegmentRead(segment.fingerprint, start, repeated)
     }
     .toMap
 }

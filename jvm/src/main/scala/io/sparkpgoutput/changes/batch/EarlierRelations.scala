@@ -19,10 +19,12 @@ import io.sparkpgoutput.protocol.TextEncoding
  *   the Relation and Type messages that are not earlier ones: their positions are in the read, which
  *   must have the same messages there
  */
-final case class EarlierRelations(state: AssemblerState, repeated: Map[Long, Array[Byte]])
+final case class EarlierRelations(
+    state: AssemblerState = AssemblerState(),
+    repeated: Map[Long, Array[Byte]] = Map.empty
+)
 
 object EarlierRelations {
-  val none: EarlierRelations = EarlierRelations(AssemblerState(), Map.empty)
 
   /**
    * Finds the last Relation message of each table and the last Type message of each type.

@@ -19,3 +19,6 @@ final class Fingerprinter {
 
   def result: Fingerprint = Fingerprint(count, positions, crc.getValue)
 }
+
+/** Shows if messages that are read twice were the same. */
+final case class Fingerprint(messages: Long, positions: Long, bytes: Long)

@@ -18,13 +18,12 @@ final class PartitionSummarizer(
     options: AssemblerOptions
 ) {
   private val fields = new ControlMessageDecoder(options.encoding)
-  private val segments = mutable.ArrayBuffer.empty[StreamSegment]
-  private var source: Any = _
+  private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
   private var summarizer: SegmentSummarizer = _
   private var gaps = 0
 
   /** Returns the segments; None if there are so many that the messages cannot be in order. */
-  def summarize(rows: Iterator[InternalRow]): Option[Seq[StreamSegment]] = {
+  def summarize(rows: Iterator[InternalRow]): Option[Seq[SegmentSummary]] = {
     while (rows.hasNext && segments.length < PartitionSummarizer.MostSegments) add(rows.next())
     Option.unless(rows.hasNext) {
       finish()
@@ -35,13 +34,13 @@ final class PartitionSummarizer(
   private def add(row: InternalRow): Unit = {
     val position = MessageColumns.position(row)
     val found = MessageColumns.source(row, sourceType)
-    val isSame = summarizer != null && found == source
+    val isSame = summarizer != null && found == summarizer.source
     if (isSame && position == summarizer.lastPosition)
       throw ChangesError.duplicatePosition(position)
     if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
-      source = InternalRow.copyValue(found) // the next row overwrites this one
-      summarizer = new SegmentSummarizer(fields)
+      val source = InternalRow.copyValue(found) // the next row overwrites this one
+      summarizer = new SegmentSummarizer(fields, source)
     }
     summarizer.message(position, MessageColumns.message(row, position))
   }
@@ -58,8 +57,7 @@ final class PartitionSummarizer(
     isLarge
   }
 
-  private def finish(): Unit =
-    if (summarizer != null) segments += StreamSegment(source, summarizer.result())
+  private def finish(): Unit = if (summarizer != null) segments += summarizer.result()
 }
 
 private object PartitionSummarizer {

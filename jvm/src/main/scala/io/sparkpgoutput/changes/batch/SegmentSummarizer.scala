@@ -18,7 +18,7 @@ import io.sparkpgoutput.protocol.StreamContext
  * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
  * anywhere, for example in the middle of a transaction.
  */
-final class SegmentSummarizer(fields: ControlMessageDecoder) {
+final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = null) {
   import SegmentSummarizer._
 
   private val events = mutable.ArrayBuffer.empty[SummaryEvent]
@@ -71,7 +71,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder) {
 
   def result(): SegmentSummary = {
     flush()
-    SegmentSummary(first, last, fingerprint.result, events.toSeq)
+    SegmentSummary(source, first, last, fingerprint.result, events.toSeq)
   }
 
   private def change(position: Long, message: Array[Byte]): Unit = {

@@ -1,8 +1,11 @@
 package io.sparkpgoutput.changes.batch
 
 /**
- * The facts about a segment of a stream that matter to later segments. It has no changes.
+ * The facts about a segment of a stream that matter to later segments. The messages of a segment
+ * follow one another in a partition. The summary has no changes.
  *
+ * @param source
+ *   the stream; null if there is only one
  * @param first
  *   the position of its first message
  * @param last
@@ -11,8 +14,17 @@ package io.sparkpgoutput.changes.batch
  *   what the driver assembles the transactions from, in order
  */
 final case class SegmentSummary(
+    source: Any,
     first: Long,
     last: Long,
     fingerprint: Fingerprint,
     events: Seq[SummaryEvent]
-)
+) {
+  def key: SegmentSummary.Key = (source, first)
+}
+
+object SegmentSummary {
+
+  /** The source and the first position, which no two segments share. */
+  type Key = (Any, Long)
+}

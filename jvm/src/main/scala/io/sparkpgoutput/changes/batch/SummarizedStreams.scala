@@ -14,29 +14,29 @@ import io.sparkpgoutput.changes.transactions.AssemblerOptions
  * @param segments
  *   the segments of each partition
  */
-final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[StreamSegment]]) {
+final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[SegmentSummary]]) {
 
   /** The segments of each stream, by their first positions. */
-  private lazy val bySource: Seq[Seq[StreamSegment]] =
-    segments.flatten.groupBy(_.source).values.map(_.sortBy(_.summary.first)).toSeq
+  private lazy val bySource: Seq[Seq[SegmentSummary]] =
+    segments.flatten.groupBy(_.source).values.map(_.sortBy(_.first)).toSeq
 
   /** Tells if no two segments of a stream overlap. */
   def areInOrder: Boolean = bySource.forall { stream =>
-    stream.zip(stream.drop(1)).forall { case (one, next) => one.summary.last < next.summary.first }
+    stream.zip(stream.drop(1)).forall { case (one, next) => one.last < next.first }
   }
 
   /** The position of the first message of each stream. */
   def starts: Map[Any, Long] =
-    bySource.map(stream => stream.head.source -> stream.head.summary.first).toMap
+    bySource.map(stream => stream.head.source -> stream.head.first).toMap
 
   /** Assembles the transactions of each stream. */
   def assembled(
       earlier: Map[Any, EarlierRelations],
       options: AssemblerOptions
   ): Seq[AssembledStream] = bySource.map { stream =>
-    val relations = earlier.getOrElse(stream.head.source, EarlierRelations.none)
+    val relations = earlier.getOrElse(stream.head.source, EarlierRelations())
     val transactions = new SummaryAssembler(relations.state, options)
-    stream.foreach(segment => transactions.add(segment.summary))
+    stream.foreach(transactions.add)
     AssembledStream(stream, transactions, relations)
   }
 }
