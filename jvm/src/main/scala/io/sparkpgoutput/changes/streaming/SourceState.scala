@@ -13,16 +13,8 @@ import io.sparkpgoutput.changes.transactions.AssemblerState
  *   the number of stored chunks of each open transaction, by the transaction's first position
  */
 final case class SourceState(
-    lastPosition: Option[Long],
-    commits: Long,
-    chunks: Seq[(Long, Int)],
-    assembler: AssemblerState
+    lastPosition: Option[Long] = None,
+    commits: Long = 0,
+    chunks: Seq[(Long, Int)] = Nil,
+    assembler: AssemblerState = AssemblerState()
 )
-
-object SourceState {
-
-  /** The state before the first message, of which the earlier relations and types may be known. */
-  def initial(earlier: AssemblerState): SourceState = SourceState(None, 0, Nil, earlier)
-
-  val empty: SourceState = initial(AssemblerState())
-}

@@ -23,7 +23,7 @@ final class SourceStore(handle: StatefulProcessorHandle) {
   def get(): SourceState =
     if (state.exists()) SourceStateFormat.read(state.get())
     else if (oldState.exists()) throw OldState.error(oldState.get())
-    else SourceState.empty
+    else SourceState()
 
   def update(value: SourceState): Unit = state.update(SourceStateFormat.write(value))
 }

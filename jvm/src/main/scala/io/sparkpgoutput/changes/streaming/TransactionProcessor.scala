@@ -24,7 +24,7 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
     store = new SourceStore(getHandle)
 
   override def handleInitialState(source: Row, definitions: Row, timers: TimerValues): Unit =
-    store.update(SourceState.initial(InitialState.state(definitions, options.encoding)))
+    store.update(SourceState(assembler = InitialState.state(definitions, options.encoding)))
 
   /** Processes each row only when the next output is taken: a transaction may exceed the memory. */
   override def handleInputRows(

@@ -63,7 +63,7 @@ class SourceStateFormatSuite extends AnyFunSuite {
       StreamPhase.InTransaction,
       StreamPhase.InPrepare
     )
-    val states = Seq(SourceState.empty, full) ++
+    val states = Seq(SourceState(), full) ++
       phases.map(phase => full.copy(assembler = full.assembler.copy(phase = phase)))
     states.foreach(state => assert(shown(read(write(state))) == shown(state)))
   }
