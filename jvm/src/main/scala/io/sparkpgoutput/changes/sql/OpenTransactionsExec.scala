@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.changes.transactions.{OpenTransaction, OpenTransactionSchema}
+import io.sparkpgoutput.changes.transactions.OpenTransaction
 
 /** Executes [[OpenTransactions]]. It needs the first pass only. */
 case class OpenTransactionsExec(
@@ -28,14 +28,11 @@ case class OpenTransactionsExec(
   private def isAbandoned(open: OpenTransaction) =
     open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
 
+  /** The values in the order of [[io.sparkpgoutput.changes.transactions.OpenTransactionSchema]]. */
   private def row(source: Any, open: OpenTransaction): InternalRow = {
     import open.transaction._
-    val values = new Array[Any](OpenTransactionSchema.schema.length)
-    values(OpenTransactionSchema.XID) = xid
-    values(OpenTransactionSchema.GID) = UTF8String.fromString(gid)
-    values(OpenTransactionSchema.STATE) = UTF8String.fromString(open.state)
-    values(OpenTransactionSchema.FIRST_POSITION) = firstPosition
-    values(OpenTransactionSchema.CHANGES) = changes
+    def text(value: String) = UTF8String.fromString(value)
+    val values = Seq[Any](xid, text(gid), text(open.state), firstPosition, changes)
     InternalRow.fromSeq(sourceType.map(_ => source).toSeq ++ values)
   }
 
