@@ -12,13 +12,6 @@ import io.sparkpgoutput.protocol._
  *
  * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin
  * was dropped: that gives null. A decoder is not thread-safe.
- *
- * @param encoding
- *   the encoding of the text in the messages
- * @param selection
- *   the part of the schema that rows have
- * @param filter
- *   the messages that give a row
  */
 final class MessageDecoder(
     encoding: TextEncoding,

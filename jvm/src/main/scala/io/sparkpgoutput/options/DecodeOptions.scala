@@ -2,18 +2,8 @@ package io.sparkpgoutput.options
 
 import io.sparkpgoutput.protocol.TextEncoding
 
-/**
- * The options of the functions that decode messages.
- *
- * @param failFast
- *   whether a malformed message is an error, or gives NULL
- * @param encoding
- *   the server's `client_encoding` when it wrote the messages
- */
-final case class DecodeOptions(
-    failFast: Boolean = true,
-    encoding: TextEncoding = TextEncoding.Utf8
-)
+/** The options of the functions that decode messages. */
+final case class DecodeOptions(failFast: Boolean = true, encoding: TextEncoding = TextEncoding.Utf8)
 
 object DecodeOptions {
   private val encoding =

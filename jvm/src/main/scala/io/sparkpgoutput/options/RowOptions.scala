@@ -12,12 +12,8 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode, TypeLookup}
 /**
  * The options of the functions that give typed rows.
  *
- * @param failFast
- *   whether a value that does not fit its type is an error, or gives NULL
  * @param timeZone
  *   None if it is not given: then it is the session's, and UTC for values that are read as text
- * @param conversion
- *   the other options
  * @param types
  *   the types that columns can have, with those that the options declare
  */

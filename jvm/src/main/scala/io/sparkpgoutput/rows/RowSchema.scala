@@ -12,12 +12,6 @@ import io.sparkpgoutput.types.{Conversion, ConversionOptions}
  *   all columns, by position
  * @param required
  *   the positions of the columns that rows have, in order
- * @param options
- *   how values are read
- * @param types
- *   the types that columns can have
- * @param failFast
- *   whether a value that does not fit its type is an error, or gives NULL
  */
 final case class RowSchema(
     schema: StructType,

@@ -5,18 +5,12 @@ import java.time.{ZoneId, ZoneOffset}
 import io.sparkpgoutput.protocol.TextEncoding
 
 /**
- * The options that decide how values are read.
+ * The options that decide how values are read. `RowOptions` says where they come from.
  *
- * @param encoding
- *   the server's `client_encoding`, for the text inside binary values
  * @param timeZone
  *   the time zone of timestamptz text without an offset, and of a timestamp that is read as TIMESTAMP
  * @param printedTimeZone
  *   the time zone of a binary timestamptz that is read as STRING
- * @param infinity
- *   what infinite dates, timestamps and intervals give
- * @param moneyScale
- *   the number of digits of money after the decimal point
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,

@@ -14,10 +14,6 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *   the ordinals of the table's columns that rows have, in order
  * @param requiredFields
  *   the ordinals of the fields of [[ChangeSchema]] that follow, in order
- * @param types
- *   the types that columns can have
- * @param failFast
- *   true makes a value that does not fit its type an error; false makes it NULL
  */
 final case class ChangeFormat(
     table: TableFormat,

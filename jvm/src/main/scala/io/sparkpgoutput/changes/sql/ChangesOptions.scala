@@ -15,28 +15,12 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.sql.SchemaArgument
 
 /**
- * The options of the table functions.
+ * The options of the table functions, as [[ChangesOptions.list]] describes them.
  *
- * @param data
- *   the name of the column with the messages
- * @param source
- *   the name of the column that tells the sources apart
- * @param tables
- *   the tables whose changes are wanted; None for all
  * @param schema
  *   the columns of the table; None if one column has them all
  * @param asVariant
  *   true if that column is a VARIANT; false if it is a map
- * @param ignoreEvolution
- *   true leaves out a column that the schema does not take; false makes it an error
- * @param after
- *   the LSN of the last commit of an earlier read; 0 if there is none
- * @param relations
- *   the name of a view with earlier messages
- * @param skipIncomplete
- *   true leaves out a committed transaction whose beginning is missing; false makes it an error
- * @param abandoned
- *   the xids of streamed transactions that will never end
  * @param row
  *   the options for the values
  */

@@ -12,9 +12,6 @@ import io.sparkpgoutput.changes.transactions.AssemblerOptions
  * messages too: each transaction's changes, with the Relation messages that they refer to.
  *
  * The initial state of a source is its row of [[InitialState]].
- *
- * @param abandoned
- *   the xids of streamed transactions that will never end
  */
 final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long])
     extends StatefulProcessorWithInitialState[Row, Row, Row, Row] {

@@ -9,8 +9,6 @@ import io.sparkpgoutput.protocol.TextEncoding
  *   the LSN of the last commit of an earlier read; 0 if there is none
  * @param skipIncomplete
  *   true leaves out a committed transaction whose beginning is missing; false makes it an error
- * @param encoding
- *   the encoding of the text in the messages
  */
 final case class AssemblerOptions(
     after: Long,

@@ -5,8 +5,6 @@ import io.sparkpgoutput.protocol.{BigEndian, MessageType}
 /**
  * A Relation or Type message.
  *
- * @param oid
- *   the oid of the table or type
  * @param inStream
  *   true if it was sent between Stream Start and Stream Stop
  */

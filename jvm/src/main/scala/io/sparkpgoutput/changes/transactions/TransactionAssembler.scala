@@ -19,8 +19,6 @@ import io.sparkpgoutput.protocol.StreamContext._
  *
  * @param start
  *   the state before the first message
- * @param skipIncomplete
- *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  * @see
  *   PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
  */
