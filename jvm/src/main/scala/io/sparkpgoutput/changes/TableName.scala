@@ -1,11 +1,21 @@
 package io.sparkpgoutput.changes
 
+import org.apache.spark.sql.catalyst.InternalRow
+
+import io.sparkpgoutput.protocol.RelationSchema
+
 /** The name of a table, with its schema in PostgreSQL. */
 final case class TableName(namespace: String, name: String) {
   override def toString: String = s"$namespace.$name"
 }
 
 object TableName {
+
+  /** The name of the table that a struct of [[RelationSchema]] describes. */
+  def of(relation: InternalRow): TableName = TableName(
+    relation.getUTF8String(RelationSchema.NAMESPACE).toString,
+    relation.getUTF8String(RelationSchema.NAME).toString
+  )
 
   /** PostgreSQL sends an empty namespace for pg_catalog (`logicalrep_write_namespace`). */
   def apply(namespace: String, name: String): TableName =

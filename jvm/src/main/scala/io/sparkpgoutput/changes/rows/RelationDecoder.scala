@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes.rows
 
+import org.apache.spark.sql.catalyst.InternalRow
+
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
@@ -22,10 +24,7 @@ final class RelationDecoder(encoding: TextEncoding) {
     val columns = relation.getArray(RelationSchema.COLUMNS)
     Relation(
       row.getLong(0),
-      TableName(
-        relation.getUTF8String(RelationSchema.NAMESPACE).toString,
-        relation.getUTF8String(RelationSchema.NAME).toString
-      ),
+      TableName.of(relation),
       IndexedSeq.tabulate(columns.numElements()) { index =>
         val column = columns.getStruct(index, RelationColumnSchema.schema.length)
         RelationColumn(
@@ -38,20 +37,25 @@ final class RelationDecoder(encoding: TextEncoding) {
     )
   }
 
-  /** The oid of a domain and the name of its base type; None if the base type is not built in. */
   def baseType(sent: SchemaMessage): Option[(Long, String)] = {
     val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
-    val found = row.getStruct(2, PgTypeSchema.schema.length)
-    Option.when(found.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0)(
-      found.getLong(PgTypeSchema.ID) -> found.getUTF8String(PgTypeSchema.NAME).toString
-    )
+    RelationDecoder.baseType(row.getStruct(2, PgTypeSchema.schema.length))
   }
 }
 
-private object RelationDecoder {
+object RelationDecoder {
   private val selection = FieldSelection.messageFields(
     MessageSchema.RELATION_ID,
     MessageSchema.RELATION,
     MessageSchema.PG_TYPE
   )
+
+  /**
+   * The oid of a domain and the name of its base type, as a struct of [[PgTypeSchema]] has them; None
+   * if the base type is not built in.
+   */
+  def baseType(pgType: InternalRow): Option[(Long, String)] =
+    Option.when(pgType.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0)(
+      pgType.getLong(PgTypeSchema.ID) -> pgType.getUTF8String(PgTypeSchema.NAME).toString
+    )
 }

@@ -19,6 +19,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
 import io.sparkpgoutput.protocol.{PgTypeSchema, RelationSchema}
 import io.sparkpgoutput.rows.{MergedSchema, TableSchema}
@@ -56,7 +57,7 @@ case class TableSchemas(
     val (relations, typeMessages) = all.partition(!_.isNullAt(Relation))
     val typesOf =
       typeMessages.groupBy(source).view.mapValues(withDomains).toMap.withDefaultValue(types)
-    val tables = relations.groupBy(tableName)
+    val tables = relations.groupBy(row => TableName.of(relationOf(row)))
     val names = (tables.keySet ++ named).toSeq.sortBy(_.toString)
     new GenericArrayData(names.map { name =>
       val found = tables.getOrElse(name, Nil).sortBy(_.getLong(First))
@@ -75,11 +76,9 @@ case class TableSchemas(
 
   /** The oid of a domain is not fixed, but a Type message names its base type. */
   private def withDomains(messages: Seq[InternalRow]): TypeRegistry =
-    types.withDomains(for {
-      row <- messages.sortBy(_.getLong(Last))
-      pgType = row.getStruct(PgType, PgTypeSchema.schema.length)
-      if pgType.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0
-    } yield pgType.getLong(PgTypeSchema.ID) -> pgType.getUTF8String(PgTypeSchema.NAME).toString)
+    types.withDomains(messages.sortBy(_.getLong(Last)).flatMap { row =>
+      RelationDecoder.baseType(row.getStruct(PgType, PgTypeSchema.schema.length))
+    })
 
   override protected def withNewChildInternal(child: Expression): Expression =
     copy(definitions = child)
@@ -131,14 +130,6 @@ object TableSchemas {
     val sent = if (pattern.namespace == "pg_catalog") "" else pattern.namespace
     val isInNamespace = col("relation.namespace") === sent
     pattern.name.fold(isInNamespace)(name => isInNamespace && col("relation.name") === name)
-  }
-
-  private def tableName(definition: InternalRow): TableName = {
-    val relation = relationOf(definition)
-    TableName(
-      relation.getUTF8String(RelationSchema.NAMESPACE).toString,
-      relation.getUTF8String(RelationSchema.NAME).toString
-    )
   }
 
   private def relationOf(definition: InternalRow): InternalRow =

@@ -54,19 +54,11 @@ private object ExactJsonParser {
   private def wellFormed(text: String): String = {
     var at = 0
     while (at < text.length) {
-      val character = text.charAt(at)
-      if (Character.isSurrogate(character)) {
-        val isPair = Character.isHighSurrogate(character) &&
-          at + 1 < text.length && Character.isLowSurrogate(text.charAt(at + 1))
-        if (!isPair) {
-          throw new InvalidValue(
-            "has half a surrogate pair, which is not a character",
-            "use STRING"
-          )
-        }
-        at += 1
+      val character = text.codePointAt(at)
+      if (Character.MIN_SURROGATE <= character && character <= Character.MAX_SURROGATE) {
+        throw new InvalidValue("has half a surrogate pair, which is not a character", "use STRING")
       }
-      at += 1
+      at += Character.charCount(character)
     }
     text
   }
