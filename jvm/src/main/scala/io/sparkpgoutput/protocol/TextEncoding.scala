@@ -69,44 +69,32 @@ object TextEncoding {
    *   `src/common/encnames.c`; PostgreSQL documentation, "Character Set Support"
    */
   private val known: Seq[(String, String, Seq[String])] = Seq(
-    ("UTF8", "UTF-8", Seq("UNICODE")),
-    ("LATIN1", "ISO-8859-1", Nil),
-    ("LATIN2", "ISO-8859-2", Nil),
-    ("LATIN3", "ISO-8859-3", Nil),
-    ("LATIN4", "ISO-8859-4", Nil),
-    ("LATIN5", "ISO-8859-9", Nil),
-    ("LATIN7", "ISO-8859-13", Nil),
-    ("LATIN9", "ISO-8859-15", Nil),
-    ("LATIN10", "ISO-8859-16", Nil),
-    ("ISO_8859_5", "ISO-8859-5", Nil),
-    ("ISO_8859_6", "ISO-8859-6", Nil),
-    ("ISO_8859_7", "ISO-8859-7", Nil),
-    ("ISO_8859_8", "ISO-8859-8", Nil),
-    ("WIN1250", "windows-1250", Nil),
-    ("WIN1251", "windows-1251", Seq("WIN")),
-    ("WIN1252", "windows-1252", Nil),
-    ("WIN1253", "windows-1253", Nil),
-    ("WIN1254", "windows-1254", Nil),
-    ("WIN1255", "windows-1255", Nil),
-    ("WIN1256", "windows-1256", Nil),
-    ("WIN1257", "windows-1257", Nil),
-    ("WIN1258", "windows-1258", Seq("ABC", "TCVN", "TCVN5712", "VSCII")),
-    ("WIN866", "IBM866", Seq("ALT")),
-    ("WIN874", "x-windows-874", Nil),
-    ("KOI8R", "KOI8-R", Seq("KOI8")),
-    ("KOI8U", "KOI8-U", Nil),
-    ("EUC_JP", EucJp, Nil),
-    ("SJIS", "windows-31j", Seq("MSKANJI", "SHIFT_JIS", "WIN932")),
-    ("SHIFT_JIS_2004", "x-SJIS_0213", Nil),
-    ("EUC_CN", "GB2312", Nil),
-    ("GBK", "x-mswin-936", Seq("WIN936")),
-    ("GB18030", "GB18030", Nil),
-    ("EUC_KR", "EUC-KR", Nil),
-    ("UHC", "x-windows-949", Seq("WIN949")),
-    ("JOHAB", "x-Johab", Nil),
-    ("EUC_TW", "x-EUC-TW", Nil),
-    ("BIG5", "x-Big5-Solaris", Seq("WIN950"))
-  )
+    Seq(("UTF8", "UTF-8", Seq("UNICODE"))),
+    Seq(1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 9, 7 -> 13, 9 -> 15, 10 -> 16).map {
+      case (latin, part) => (s"LATIN$latin", s"ISO-8859-$part", Nil)
+    },
+    (5 to 8).map(part => (s"ISO_8859_$part", s"ISO-8859-$part", Nil)),
+    Seq(("WIN1250", "windows-1250", Nil), ("WIN1251", "windows-1251", Seq("WIN"))),
+    (1252 to 1257).map(page => (s"WIN$page", s"windows-$page", Nil)),
+    Seq(
+      ("WIN1258", "windows-1258", Seq("ABC", "TCVN", "TCVN5712", "VSCII")),
+      ("WIN866", "IBM866", Seq("ALT")),
+      ("WIN874", "x-windows-874", Nil),
+      ("KOI8R", "KOI8-R", Seq("KOI8")),
+      ("KOI8U", "KOI8-U", Nil),
+      ("EUC_JP", EucJp, Nil),
+      ("SJIS", "windows-31j", Seq("MSKANJI", "SHIFT_JIS", "WIN932")),
+      ("SHIFT_JIS_2004", "x-SJIS_0213", Nil),
+      ("EUC_CN", "GB2312", Nil),
+      ("GBK", "x-mswin-936", Seq("WIN936")),
+      ("GB18030", "GB18030", Nil),
+      ("EUC_KR", "EUC-KR", Nil),
+      ("UHC", "x-windows-949", Seq("WIN949")),
+      ("JOHAB", "x-Johab", Nil),
+      ("EUC_TW", "x-EUC-TW", Nil),
+      ("BIG5", "x-Big5-Solaris", Seq("WIN950"))
+    )
+  ).flatten
 
   private val byName: Map[String, String] = known.flatMap { case (name, charset, others) =>
     val names = Seq(name, charset) ++ others
