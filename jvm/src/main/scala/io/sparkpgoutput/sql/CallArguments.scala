@@ -1,7 +1,7 @@
 package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, NamedArgumentExpression}
 import org.apache.spark.sql.types.{DataType, MapType, NullType}
 
 import io.sparkpgoutput.errors.ErrorText
@@ -43,6 +43,18 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
 }
 
 object CallArguments {
+
+  /**
+   * Refuses arguments that are given by name: the functions take them by position only, as most of
+   * Spark's do. Spark does not check that, and fails later with an internal error.
+   */
+  def checkPositional(function: String, arguments: Seq[Expression]): Unit =
+    if (arguments.exists(_.isInstanceOf[NamedArgumentExpression])) {
+      throw new AnalysisException(
+        "NAMED_PARAMETERS_NOT_SUPPORTED",
+        Map("functionName" -> s"`$function`")
+      )
+    }
 
   /** The error that Spark gives if a function refuses its arguments. */
   def refused(call: String, problem: String): AnalysisException = new AnalysisException(

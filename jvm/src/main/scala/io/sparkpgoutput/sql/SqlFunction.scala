@@ -26,7 +26,7 @@ final class SqlFunction(
 
   /** A call with the arguments in a query, which the analyzer has resolved. */
   def call(arguments: Seq[Expression]): Expression = {
-    PositionalArguments.check(name, arguments)
+    CallArguments.checkPositional(name, arguments)
     if (arguments.length < needed || arguments.length > most) throw wrongNumber(arguments.length)
     val padded = arguments.padTo(most, SqlFunction.LeftOut)
     FunctionCall(name, shown(arguments), replacement(CallArguments(name, padded)))

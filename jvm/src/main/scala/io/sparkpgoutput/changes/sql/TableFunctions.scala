@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
-import io.sparkpgoutput.sql.PositionalArguments
+import io.sparkpgoutput.sql.CallArguments
 
 /** The table functions. Their arguments are the name of a view and of its column with the order. */
 object TableFunctions {
@@ -33,7 +33,7 @@ object TableFunctions {
     FunctionIdentifier(info.getName),
     info,
     arguments => {
-      PositionalArguments.check(info.getName, arguments)
+      CallArguments.checkPositional(info.getName, arguments)
       build(Arguments.of(info.getName, arguments))
     }
   )

@@ -120,3 +120,52 @@ final private class RangeConversion(
 
   private def malformed = InvalidValue.malformed(typeName)
 }
+
+/** Prints ranges as `range_out` does. */
+final private class RangePrinter(typeName: String, bound: Printer) extends Printer {
+  import RangeFlags._
+
+  private val reader = new BinaryReader(typeName)
+  private val text = new TextBuffer
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    reader.start(bytes, from, to)
+    val flags = RangeFlags.read(typeName, reader)
+    if ((flags & EmptyFlag) != 0) out.add("empty")
+    else {
+      out.add(if ((flags & LowerInclusiveFlag) != 0) '[' else '(')
+      if ((flags & NoLowerFlag) == 0) printBound(out)
+      out.add(',')
+      if ((flags & NoUpperFlag) == 0) printBound(out)
+      out.add(if ((flags & UpperInclusiveFlag) != 0) ']' else ')')
+    }
+    reader.finish()
+  }
+
+  private def printBound(out: TextBuffer): Unit = {
+    val at = reader.take(reader.int32())
+    text.clear()
+    bound.print(reader.bytes, at, reader.position, text)
+    TextField.print(text, "\"\\()[],", out)
+  }
+}
+
+/** The flags of binary ranges: `src/include/utils/rangetypes.h`. */
+private object RangeFlags {
+  final val EmptyFlag = 1
+  final val LowerInclusiveFlag = 2
+  final val UpperInclusiveFlag = 4
+  final val NoLowerFlag = 8
+  final val NoUpperFlag = 16
+  final private val AllFlags = 31
+
+  /** Reads the flags. A missing bound cannot be inclusive. */
+  def read(typeName: String, reader: BinaryReader): Int = {
+    val flags = reader.uint8()
+    val contradict =
+      (flags & NoLowerFlag) != 0 && (flags & LowerInclusiveFlag) != 0 ||
+        (flags & NoUpperFlag) != 0 && (flags & UpperInclusiveFlag) != 0
+    if ((flags & ~AllFlags) != 0 || contradict) throw InvalidValue.malformed(typeName)
+    flags
+  }
+}

@@ -12,3 +12,9 @@ abstract class LongConversion(reader: LongReader) extends Conversion {
   final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
     write(reader.fromBinary(bytes, from, to), out)
 }
+
+/** Reads values that are whole numbers of at most 64 bits. */
+abstract class LongReader {
+  def fromText(bytes: Array[Byte], from: Int, to: Int): Long
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long
+}
