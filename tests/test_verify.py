@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
@@ -155,6 +156,32 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
     assert pid
     assert f"processes: {pid[0]} (see pg_stat_activity)" in texts[0]
     assert_equal(found, server)
+
+
+@pytest.mark.lake
+def test_job_goes_on_if_it_cannot_verify(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A snapshot needs a replication slot, and others have taken all of them."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_until(lambda: process.query, TIMEOUT)
+        server.execute(
+            "SELECT pg_create_physical_replication_slot('taken_' || number) FROM generate_series("
+            "(SELECT count(*) + 1 FROM pg_replication_slots),"
+            "current_setting('max_replication_slots')::int) AS number"
+        )
+        with pytest.raises(PySparkException, match="all replication slots are in use") as raised:
+            asked(spark, job)
+        assert raised.value.getCondition() == "PGOUTPUT_VERIFICATION_FAILED"
+        server.execute("INSERT INTO orders (id) VALUES (9000)")
+        server.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+            " WHERE slot_type = 'physical'"
+        )
+        assert_equal(asked(spark, job), server)
+        assert process.exception() is None
 
 
 @pytest.mark.lake
