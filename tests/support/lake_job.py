@@ -128,25 +128,44 @@ class LakeJob:
         command : str, optional
             Another command that takes the arguments of ``replicate``.
         """
-        formats = lake.settings(self.folder, lake.DELTA, lake.ICEBERG)
-        confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
         line = [
-            *(sys.executable, "-m", "spark_pgoutput", command),
+            *self._line(command, master, settings),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
             *("--slot", self.slot, "--publication", self.publication),
-            *("--target", self.target, "--checkpoint", str(self.checkpoint)),
-            *("--master", master, "--jars", confs.pop("spark.jars")),
+            *("--checkpoint", str(self.checkpoint)),
         ]
         for name, value in self.names.items():
             line += ["--name", f"{name}={value}"]
         modes = {"*": self.mode} if isinstance(self.mode, str) else self.mode
         for name, value in modes.items():
             line += ["--mode", f"{name}={value}"]
-        for name, value in confs.items():
-            line += ["--conf", f"{name}={value}"]
         given = {"PGPASSWORD": self.server.password} if environment is None else environment
         with started([*line, *arguments], self.folder, **given) as process:
             yield process
+
+    def ask(self, command: str, *arguments: str) -> tuple[int, str]:
+        """Run a command that needs only the target. Return its exit status and what it prints."""
+        folder = self.folder / "asks"
+        folder.mkdir(exist_ok=True)
+        line = [*self._line(command, "local[2]"), *arguments]
+        with started(line, folder, PGPASSWORD=self.server.password) as process:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        print(f"{command} ends with {process.returncode}.\n{output}{errors_of(folder)[-3000:]}")
+        return process.returncode, output
+
+    def _line(
+        self, command: str, master: str, settings: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Return the arguments that each command has."""
+        formats = lake.settings(self.folder, lake.DELTA, lake.ICEBERG)
+        confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
+        line = [
+            *(sys.executable, "-m", "spark_pgoutput", command, "--target", self.target),
+            *("--master", master, "--jars", confs.pop("spark.jars")),
+        ]
+        for name, value in confs.items():
+            line += ["--conf", f"{name}={value}"]
+        return line
 
     def ending(self, process: subprocess.Popen[str]) -> str:
         """Tell why a job that has ended did so: what it printed, and Spark's log."""
