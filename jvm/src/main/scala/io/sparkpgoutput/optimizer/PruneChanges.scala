@@ -21,7 +21,8 @@ object PruneChanges extends Rule[LogicalPlan] {
   private def withPlainInputs(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressions {
     case ArgumentColumn(column, _) => column
   }.transformUp {
-    case changes: TableChanges  => changes.withNewChildren(changes.children.map(withoutNames))
+    case changes: TableChanges if !changes.isStream =>
+      changes.withNewChildren(changes.children.map(withoutNames))
     case open: OpenTransactions => open.withNewChildren(open.children.map(withoutNames))
   }
 
@@ -39,16 +40,16 @@ object PruneChanges extends Rule[LogicalPlan] {
   }
 
   private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformDown {
-    case Project(list, Filter(condition, changes: ChangesOperator)) =>
+    case Project(list, Filter(condition, changes: TableChanges)) =>
       val used = AttributeSet(condition +: list)
       Project(list, Filter(condition, filtered(changes.withColumns(used), condition)))
-    case Project(list, changes: ChangesOperator) =>
+    case Project(list, changes: TableChanges) =>
       Project(list, changes.withColumns(AttributeSet(list)))
-    case Filter(condition, changes: ChangesOperator) =>
+    case Filter(condition, changes: TableChanges) =>
       Filter(condition, filtered(changes, condition))
   }
 
-  private def filtered(changes: ChangesOperator, condition: Expression): LogicalPlan = {
+  private def filtered(changes: TableChanges, condition: Expression): LogicalPlan = {
     def admitted(column: Option[Attribute]) = column.flatMap { wanted =>
       FilterValues.of(condition)(_.semanticEquals(wanted)).map(_.map(_.toString))
     }

@@ -6,14 +6,15 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 /** Plans the operators of the table functions. */
 object ChangesStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case changes @ TableChanges(children, options, _, _, _) =>
+    case changes @ TableChanges(children, options, _, _, _, isStream) =>
       val format = changes.requiredFormat
-      Seq(TableChangesExec(children.map(planLater), changes.output, options, format))
+      val inputs = children.map(planLater)
+      Seq(
+        if (isStream) StreamedChangesExec(inputs.head, changes.output, options, format)
+        else TableChangesExec(inputs, changes.output, options, format)
+      )
     case open @ OpenTransactions(children, options, _, _) =>
       Seq(OpenTransactionsExec(children.map(planLater), open.output, options))
-    case changes @ StreamedChanges(child, options, _, _, _) =>
-      val format = changes.requiredFormat
-      Seq(StreamedChangesExec(planLater(child), changes.output, options, format))
     case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
     case _                         => Nil
   }

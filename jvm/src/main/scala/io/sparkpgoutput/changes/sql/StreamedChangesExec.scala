@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import io.sparkpgoutput.changes.rows.ChangeFormat
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, StreamedChangesIterator}
 
-/** Executes [[StreamedChanges]]. */
+/** Executes the [[TableChanges]] of a stream. */
 case class StreamedChangesExec(
     child: SparkPlan,
     output: Seq[Attribute],

@@ -11,7 +11,7 @@ import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.changes.batch._
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema}
 
-/** Executes [[TableChanges]]. */
+/** Executes the [[TableChanges]] of a batch. */
 case class TableChangesExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],

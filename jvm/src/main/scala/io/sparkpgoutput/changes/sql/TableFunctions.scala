@@ -42,9 +42,9 @@ object TableFunctions {
     import arguments._
     val format = options.format(SQLConf.get)
     val columns = attributes(format.rowType)
-    if (PlannedRows.isStream(messages)) {
-      StreamedChanges(committedMessages(arguments), options, format, columns, sourceId)
-    } else TableChanges(inputs, options, format, columns, sourceId)
+    val isStream = PlannedRows.isStream(messages)
+    val children = if (isStream) Seq(committedMessages(arguments)) else inputs
+    TableChanges(children, options, format, columns, sourceId, isStream)
   }
 
   /** The messages of committed transactions in a stream. */
