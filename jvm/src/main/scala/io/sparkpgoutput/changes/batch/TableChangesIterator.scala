@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.changes.rows.{ChangeFormat, SourceColumn}
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangesIterator, SourceColumn}
 import io.sparkpgoutput.changes.transactions.AssemblerOptions
 import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 
@@ -19,35 +19,23 @@ final class TableChangesIterator(
     format: ChangeFormat,
     sourceType: Option[DataType],
     numOutputRows: SQLMetric
-) extends Iterator[InternalRow] {
+) extends ChangesIterator(
+      messages,
+      sourceType.map(new SourceColumn(format, _, MessageColumns.Source)).orNull,
+      numOutputRows
+    ) {
   private var segment: SegmentRead = _
   private var reader: BatchChangeReader = _
   private var fingerprint: Fingerprinter = _
 
   /** The number of messages of the segment that are still to be read. */
   private var left = 0L
-  private var message: InternalRow = _
-  private var rows: Iterator[UnsafeRow] = Iterator.empty
 
-  private val join = sourceType.map(new SourceColumn(format, _, MessageColumns.Source)).orNull
+  override protected def finish(): Unit =
+    if (left > 0 || segments.hasNext) throw ChangesError.inputChanged
 
-  override def hasNext: Boolean = {
-    while (!rows.hasNext && messages.hasNext) rows = read(messages.next())
-    val more = rows.hasNext
-    if (!more && (left > 0 || segments.hasNext)) throw ChangesError.inputChanged
-    more
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException
-    numOutputRows += 1
-    val row = rows.next()
-    if (join == null) row else join(row, message)
-  }
-
-  private def read(row: InternalRow): Iterator[UnsafeRow] = {
+  override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
     if (left == 0) startSegment()
-    message = row
     val position = MessageColumns.position(row)
     val bytes = MessageColumns.message(row, position)
     fingerprint.add(position, bytes)
