@@ -38,7 +38,7 @@ final class BatchChangeReader(
   }
 
   override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
-      : Unit = rows.start(assembler, transaction, position, message, context)
+      : Unit = rows.start(assembler.known, transaction, position, message, context)
 
   override def commit(transaction: Transaction, commit: Commit): Unit = ()
   override def drop(transaction: Transaction): Unit = ()

@@ -1,7 +1,6 @@
 package io.sparkpgoutput.changes.batch
 
 import scala.annotation.switch
-import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
@@ -11,7 +10,6 @@ import io.sparkpgoutput.changes.transactions.{
   Commit,
   ControlMessageDecoder,
   KnownRelations,
-  SchemaMessage,
   Transaction,
   TransactionAssembler
 }
@@ -27,11 +25,10 @@ import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
  *
  * The position of a message is the number of messages before it.
  */
-final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations {
+final class WholeTransactionReader(format: ChangeFormat) {
   private val decoder = new ControlMessageDecoder(format.options.encoding)
   private val rows = new ChangeRowWriter(format)
-  private val relations = mutable.LongMap.empty[SchemaMessage]
-  private val types = mutable.LongMap.empty[SchemaMessage]
+  private val known = new KnownRelations
 
   /** The transaction whose Commit message is still to come, or null. */
   private var transaction: Transaction = _
@@ -41,10 +38,6 @@ final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations 
   /** Tells if each transaction so far has its Commit message. */
   def isBetweenTransactions: Boolean = transaction == null
 
-  override def relation(transaction: Transaction, oid: Long): SchemaMessage =
-    relations.getOrNull(oid)
-  override def typeMessages: Iterable[SchemaMessage] = types.values
-
   /** Takes the next message and returns its rows. Take all rows before the next message. */
   def message(message: Array[Byte]): Iterator[UnsafeRow] = {
     position += 1
@@ -52,7 +45,7 @@ final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations 
       case Tag.Insert | Tag.Update | Tag.Delete | Tag.Truncate => change(message)
       case Tag.Begin                                           => begin(message)
       case Tag.Commit                                          => commit(message)
-      case Tag.Relation | Tag.Type => define(decoder.definition(position, message, OUTSIDE))
+      case Tag.Relation | Tag.Type => known.add(decoder.definition(position, message, OUTSIDE))
       case Tag.Origin              => open("an ORIGIN").origin = fields(message).getString(ORIGIN)
       // PostgreSQL 18 sends Stream Abort for a rolled back transaction without streaming too.
       case Tag.Message | Tag.StreamAbort => fields(message)
@@ -85,7 +78,7 @@ final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations 
   }
 
   private def change(message: Array[Byte]): Unit = {
-    rows.start(this, open("a change"), position, message, OUTSIDE)
+    rows.start(known, open("a change"), position, message, OUTSIDE)
     transaction.nextOrdinal += TransactionAssembler.ordinals(message)
   }
 
@@ -96,7 +89,4 @@ final class WholeTransactionReader(format: ChangeFormat) extends KnownRelations 
     }
     transaction = null
   }
-
-  private def define(sent: SchemaMessage): Unit =
-    (if (sent.isType) types else relations).update(sent.oid, sent)
 }

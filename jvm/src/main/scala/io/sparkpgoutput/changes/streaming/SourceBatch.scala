@@ -48,7 +48,7 @@ final class SourceBatch(
 
   /** Returns the Type messages, because their reader forgets them after each micro-batch. */
   def begin(): Iterator[Row] =
-    assembler.typeMessages.iterator.map(CommittedMessage.definition(_, source))
+    assembler.known.typeMessages.iterator.map(CommittedMessage.definition(_, source))
 
   /** Takes the next message and returns the messages that it commits. */
   def message(position: Long, message: Array[Byte]): Iterator[Row] = {
@@ -59,7 +59,7 @@ final class SourceBatch(
     output = Iterator.empty
     assembler.message(position, message)
     if (message.length > 0 && message(0) == Tag.Type) {
-      output = assembler.typeMessages
+      output = assembler.known.typeMessages
         .find(_.position == position)
         .iterator
         .map(CommittedMessage.definition(_, source))
@@ -102,7 +102,7 @@ final class SourceBatch(
   /** Adds the Relation message that holds here, unless the buffer has it already. */
   private def bufferRelation(transaction: Transaction, oid: Long): Unit = {
     val key = (transaction.firstPosition, oid)
-    val sent = assembler.relation(transaction, oid)
+    val sent = assembler.known.relation(transaction, oid)
     if (sent != null && !bufferedRelations.get(key).contains(sent.position)) {
       bufferedRelations.update(key, sent.position)
       buffer.add(

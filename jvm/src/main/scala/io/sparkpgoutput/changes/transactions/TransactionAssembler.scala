@@ -28,16 +28,18 @@ final class TransactionAssembler(
     commits: CommitHistory,
     handler: TransactionHandler,
     skipIncomplete: Boolean
-) extends KnownRelations {
+) {
+
+  /** The relations and types after the last message. */
+  val known = new KnownRelations
   private var phase: StreamPhase = start.phase
   private var begun: Transaction = start.begun.orNull
   private val streamed = mutable.LongMap.from(start.streamed.map(t => t.xid -> t))
   private val prepared = mutable.HashMap.from(start.prepared.map(t => (t.xid, t.gid) -> t))
-  private val relations = mutable.LongMap.from(start.relations.map(sent => sent.oid -> sent))
-  private val types = mutable.LongMap.from(start.types.map(sent => sent.oid -> sent))
   private var current: Transaction =
     if (phase == StreamPhase.InStream) streamed(start.streamedXid) else begun
 
+  (start.relations ++ start.types).foreach(known.add)
   commits.continueFrom(start.greatestCommit)
 
   /** The state after the last message. Its transactions are copies, because they may continue. */
@@ -47,17 +49,10 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream) current.xid else 0,
     streamed.values.map(_.copy()).toSeq,
     prepared.values.map(_.copy()).toSeq,
-    relations.values.toSeq,
-    types.values.toSeq,
+    known.relationMessages.toSeq,
+    known.typeMessages.toSeq,
     commits.greatest
   )
-
-  override def typeMessages: Iterable[SchemaMessage] = types.values
-
-  override def relation(transaction: Transaction, oid: Long): SchemaMessage = {
-    val own = transaction.relation(oid)
-    if (own == null) relations.getOrNull(oid) else own
-  }
 
   /** Takes the next message. It ignores a message of zero bytes, which stands for no message. */
   def message(position: Long, message: Array[Byte]): Unit =
@@ -121,9 +116,7 @@ final class TransactionAssembler(
   /** Until its commit, a Relation message in a stream block is valid for its transaction only. */
   private def schema(position: Long, message: Array[Byte]): Unit = {
     val sent = fields.definition(position, message, context)
-    if (sent.isType) types.update(sent.oid, sent)
-    else if (phase == StreamPhase.InStream) current.define(sent)
-    else relations.update(sent.oid, sent)
+    if (phase == StreamPhase.InStream && !sent.isType) current.define(sent) else known.add(sent)
   }
 
   /** A logical message shows if something was cut off, because it cannot stand everywhere. */
@@ -193,20 +186,12 @@ final class TransactionAssembler(
     val xid = row.getLong(XID)
     val lsn = row.getLong(LSN)
     val transaction = streamed.remove(xid)
-    transaction.foreach(t => keepRelations(t.relations))
+    // The server will not send the Relation messages of the blocks again (`cleanup_rel_sync_cache` in
+    // `pgoutput.c`). It may have sent later ones outside of the blocks.
+    transaction.foreach(_.relations.foreach(known.addIfLast))
     transaction match {
       case Some(t) if t.hasBeginning => commit(t, position, lsn, row.getLong(TIMESTAMP))
       case _ => withoutBeginning("STREAM_COMMIT", position, lsn, Some(xid), None)
-    }
-  }
-
-  /**
-   * After the commit of a streamed transaction, the server does not send its Relation messages again
-   * (`cleanup_rel_sync_cache` in `pgoutput.c`). It may have sent later ones outside of the blocks.
-   */
-  private def keepRelations(sent: Seq[SchemaMessage]): Unit = sent.foreach { relation =>
-    if (!relations.get(relation.oid).exists(_.position > relation.position)) {
-      relations.update(relation.oid, relation)
     }
   }
 

@@ -73,7 +73,7 @@ class TransactionAssemblerSuite extends AnyFunSuite {
         new TransactionHandler {
           override def begin(transaction: Transaction): Unit = ()
           override def change(t: Transaction, position: Long, message: Array[Byte], c: Int): Unit =
-            found :+= Option(assembler.relation(
+            found :+= Option(assembler.known.relation(
               t,
               Table
             )).fold("none")(reader.relation(_).name.name)
