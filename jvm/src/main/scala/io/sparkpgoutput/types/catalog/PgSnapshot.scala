@@ -10,23 +10,17 @@ import io.sparkpgoutput.types._
  *   `pg_snapshot_send`
  */
 final class PgSnapshot(name: String) extends PgType(name) {
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new BinaryReader(name)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      reader.start(bytes, from, to)
-      val count = reader.count(8)
+  override def printer(options: ConversionOptions): Printer = Printer.of(name) { (reader, out) =>
+    val count = reader.count(8)
+    out.number(reader.int64())
+    out.add(':')
+    out.number(reader.int64())
+    out.add(':')
+    var index = 0
+    while (index < count) {
+      if (index > 0) out.add(',')
       out.number(reader.int64())
-      out.add(':')
-      out.number(reader.int64())
-      out.add(':')
-      var index = 0
-      while (index < count) {
-        if (index > 0) out.add(',')
-        out.number(reader.int64())
-        index += 1
-      }
-      reader.finish()
+      index += 1
     }
   }
 }

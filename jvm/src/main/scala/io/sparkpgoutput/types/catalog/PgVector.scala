@@ -9,12 +9,9 @@ import io.sparkpgoutput.types._
  *   `int2vectorsend`, `oidvectorsend`
  */
 final class PgVector(name: String, element: PgType) extends PgType(name) {
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new BinaryReader(name)
-    private val printer = element.printer(options)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      reader.start(bytes, from, to)
+  override def printer(options: ConversionOptions): Printer = {
+    val printer = element.printer(options)
+    Printer.of(name) { (reader, out) =>
       val dimensions = reader.int32()
       if (dimensions < 0 || dimensions > 1) throw InvalidValue.malformed(name)
       reader.int32() // whether there are NULLs
@@ -30,7 +27,6 @@ final class PgVector(name: String, element: PgType) extends PgType(name) {
           index += 1
         }
       }
-      reader.finish()
     }
   }
 }

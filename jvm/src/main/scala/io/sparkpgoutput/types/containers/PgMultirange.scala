@@ -10,23 +10,19 @@ import io.sparkpgoutput.types._
  *   `multirange_out`, `multirange_send`
  */
 final class PgMultirange(name: String, range: PgType) extends PgType(name) {
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new BinaryReader(name)
-    private val printer = range.printer(options)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      reader.start(bytes, from, to)
+  override def printer(options: ConversionOptions): Printer = {
+    val printer = range.printer(options)
+    Printer.of(name) { (reader, out) =>
       val ranges = reader.count(5)
       out.add('{')
       var index = 0
       while (index < ranges) {
         if (index > 0) out.add(',')
         val at = reader.take(reader.int32())
-        printer.print(bytes, at, reader.position, out)
+        printer.print(reader.bytes, at, reader.position, out)
         index += 1
       }
       out.add('}')
-      reader.finish()
     }
   }
 }

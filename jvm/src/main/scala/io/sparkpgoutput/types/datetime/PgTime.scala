@@ -14,21 +14,15 @@ import io.sparkpgoutput.types._
 final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
   override def modifierText(modifier: Int): String = s"($modifier)"
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new BinaryReader(name)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      reader.start(bytes, from, to)
-      val micros = reader.int64()
-      val secondsWest = if (zoned) reader.int32() else 0
-      reader.finish()
-      // PostgreSQL has the time 24:00:00.
-      if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd) {
-        throw InvalidValue.malformed(name)
-      }
-      DateTimePrinter.time(micros, out)
-      if (zoned) DateTimePrinter.offset(-secondsWest, out)
+  override def printer(options: ConversionOptions): Printer = Printer.of(name) { (reader, out) =>
+    val micros = reader.int64()
+    val secondsWest = if (zoned) reader.int32() else 0
+    // PostgreSQL has the time 24:00:00.
+    if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd) {
+      throw InvalidValue.malformed(name)
     }
+    DateTimePrinter.time(micros, out)
+    if (zoned) DateTimePrinter.offset(-secondsWest, out)
   }
 
   /** `TZDISP_LIMIT` */

@@ -13,12 +13,9 @@ import io.sparkpgoutput.types._
 object PgTsVector extends PgType("tsvector") {
   private val LeastBytes = 3
 
-  override def printer(options: ConversionOptions): Printer = new Printer {
-    private val binary = new BinaryReader(name)
-    private val lexeme = new Lexeme(name, options.encoding)
-
-    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
-      binary.start(bytes, from, to)
+  override def printer(options: ConversionOptions): Printer = {
+    val lexeme = new Lexeme(name, options.encoding)
+    Printer.of(name) { (binary, out) =>
       val count = binary.count(LeastBytes)
       var index = 0
       while (index < count) {
@@ -28,7 +25,6 @@ object PgTsVector extends PgType("tsvector") {
         printPositions(binary, out)
         index += 1
       }
-      binary.finish()
     }
   }
 
