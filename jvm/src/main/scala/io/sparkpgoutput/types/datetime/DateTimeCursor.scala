@@ -54,20 +54,26 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
   protected def fraction(): Int =
     if (!isAt('.')) 0
     else {
-      val from = at + 1
-      val limit = math.min(end, from + 6)
-      var index = from
-      var value = 0
-      while (index < limit && isDigit(index)) {
-        value = value * 10 + (bytes(index) - '0')
-        index += 1
-      }
-      if (index == from) throw malformed
-      at = index
-      value * DateTimeCursor.FractionUnits(index - from)
+      at += 1
+      val from = at
+      val value = digits(1, 6).toInt
+      value * DateTimeCursor.FractionUnits(at - from)
     }
 
-  protected def isDigit(at: Int): Boolean = bytes(at) >= '0' && bytes(at) <= '9'
+  /** The number in the next digits, up to so many. */
+  protected def digits(least: Int, most: Int): Long = {
+    val from = at
+    val limit = math.min(end, from + most)
+    var index = from
+    var value = 0L
+    while (index < limit && bytes(index) >= '0' && bytes(index) <= '9') {
+      value = value * 10 + (bytes(index) - '0')
+      index += 1
+    }
+    if (index - from < least) throw malformed
+    at = index
+    value
+  }
 
   protected def malformed: InvalidValue = new InvalidValue(
     s"is not a valid $typeName in $setting $style",

@@ -95,16 +95,8 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
 
   /** A year: at least four digits, and not more than a date can have. There is no year 0. */
   private def year(): Int = {
-    val from = at
-    val limit = math.min(end, from + 7)
-    var index = from
-    var value = 0
-    while (index < limit && isDigit(index)) {
-      value = value * 10 + (bytes(index) - '0')
-      index += 1
-    }
-    if (index - from < 4 || value == 0) throw malformed
-    at = index
+    val value = digits(4, 7).toInt
+    if (value == 0) throw malformed
     value
   }
 

@@ -52,7 +52,7 @@ final class IntervalText(typeName: String)
     val negative = isAt('-')
     if (negative || isAt('+')) at += 1
     val from = at
-    val count = number()
+    val count = digits(1, 10) // no more than the number of any unit can have
     if (isAt(':') && at - from > 1) time(negative, count)
     else {
       skip(' ')
@@ -84,21 +84,6 @@ final class IntervalText(typeName: String)
     val value = -hours * MICROS_PER_HOUR - rest
     if (value > 0 || value == Long.MinValue && !negative) throw malformed
     micros = if (negative) value else -value
-  }
-
-  /** Digits: no more than the number of any unit can have. */
-  private def number(): Long = {
-    val from = at
-    val limit = math.min(end, from + 10)
-    var index = from
-    var value = 0L
-    while (index < limit && isDigit(index)) {
-      value = value * 10 + (bytes(index) - '0')
-      index += 1
-    }
-    if (index == from) throw malformed
-    at = index
-    value
   }
 
   /** `year`, `mons` and the like. */
