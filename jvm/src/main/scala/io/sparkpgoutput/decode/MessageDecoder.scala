@@ -17,8 +17,7 @@ final class MessageDecoder(
     encoding: TextEncoding,
     selection: FieldSelection = FieldSelection.All,
     filter: MessageFilter = MessageFilter.all
-) {
-  private val layouts = new MessageLayouts(encoding, selection, filter)
+) extends MessageLayouts(encoding, selection, filter) {
 
   /**
    * The row of a message, in memory that the next message's row is written to. Copy the row if you
@@ -38,24 +37,12 @@ final class MessageDecoder(
       if (failure != null) {
         throw new MalformedMessageException(failure.describe(message))
       }
-      layouts.finishRow()
+      finishRow()
     }
 
   /** The row; null also for a malformed message. */
   def decodeOrNull(message: Array[Byte], context: Int): UnsafeRow =
-    if (message.length == 0 || read(message, context) != null) null else layouts.finishRow()
-
-  /**
-   * Begins with the cells of a tuple of the message that was decoded last. Their text is in the
-   * encoding of the message.
-   *
-   * @param field
-   *   key, old or new
-   * @return
-   *   whether the message has it
-   */
-  def cells(field: Int, cells: EncodedTuple): Boolean =
-    layouts.cells(field, cells)
+    if (message.length == 0 || read(message, context) != null) null else finishRow()
 
   /** Returns what is wrong with the message, or null. */
   def errorOrNull(message: Array[Byte], context: Int): UTF8String = {
@@ -65,10 +52,10 @@ final class MessageDecoder(
 
   private def read(message: Array[Byte], context: Int): DecodeFailure = {
     val messageType = MessageType.of(message(0))
-    if (messageType == null) layouts.unknown(message)
+    if (messageType == null) unknown(message)
     else if (!messageType.inStream || context != StreamContext.UNKNOWN) {
       val withXid = messageType.inStream && context == StreamContext.INSIDE
-      layouts.read(message, messageType, withXid, inferringContext = false)
+      read(message, messageType, withXid, inferringContext = false)
     } else if (messageType.tag == MessageType.Tag.Message) readLogicalMessage(message, messageType)
     else {
       val without = guess(message, messageType, withXid = false)
@@ -78,11 +65,11 @@ final class MessageDecoder(
 
   /**
    * Reads a message that may have an xid after its tag in one of the two ways. Often only one is
-   * valid to the last byte; `MessageLayouts` excludes more readings if `inferringContext` is set.
+   * valid to the last byte; [[MessageLayouts]] excludes more readings if `inferringContext` is set.
    * The reading without an xid goes first.
    */
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
-    layouts.read(message, messageType, withXid, inferringContext = true)
+    read(message, messageType, withXid, inferringContext = true)
 
   /** If both readings failed, the one that got further tells what is wrong. */
   private def orElse(without: DecodeFailure, withXid: DecodeFailure): DecodeFailure =
@@ -95,12 +82,12 @@ final class MessageDecoder(
    */
   private def readLogicalMessage(message: Array[Byte], messageType: MessageType): DecodeFailure = {
     val without = guess(message, messageType, withXid = false)
-    val lsnWithout = layouts.logicalMessageLsn
+    val lsnWithout = logicalMessageLsn
     val withXid = guess(message, messageType, withXid = true)
     if (without != null) orElse(without, withXid)
     else if (
       withXid == null &&
-      java.lang.Long.compareUnsigned(layouts.logicalMessageLsn, lsnWithout) < 0
+      java.lang.Long.compareUnsigned(logicalMessageLsn, lsnWithout) < 0
     ) null
     else guess(message, messageType, withXid = false)
   }

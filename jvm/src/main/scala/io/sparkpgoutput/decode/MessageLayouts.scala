@@ -13,7 +13,7 @@ import MessageType.Tag
  * The messages, in the order of the PostgreSQL documentation, chapter "Logical Replication Message
  * Formats", field after field.
  */
-final class MessageLayouts(
+abstract class MessageLayouts(
     encoding: TextEncoding,
     selection: FieldSelection,
     filter: MessageFilter
@@ -33,7 +33,7 @@ final class MessageLayouts(
    * @return
    *   what is wrong with it; null if nothing is
    */
-  def read(
+  final protected def read(
       message: Array[Byte],
       messageType: MessageType,
       withXid: Boolean,
@@ -54,7 +54,7 @@ final class MessageLayouts(
   }
 
   /** Returns what is wrong with a message that begins with a byte that is not a tag. */
-  def unknown(message: Array[Byte]): DecodeFailure = {
+  final protected def unknown(message: Array[Byte]): DecodeFailure = {
     in.start(message)
     in.fail(TYPE, null, "unknown message tag %x" + hint(message), message(0) & 0xffL, position = 0)
     in.failure
@@ -69,10 +69,10 @@ final class MessageLayouts(
     } else ""
 
   /** The row of the message that was read last; null if the filter drops it. */
-  def finishRow(): UnsafeRow = if (kept) row.finish() else null
+  final protected def finishRow(): UnsafeRow = if (kept) row.finish() else null
 
   /** The LSN of the logical message that was read last. */
-  def logicalMessageLsn: Long = lsnOfMessage
+  final protected def logicalMessageLsn: Long = lsnOfMessage
 
   private def body(tag: Char): Unit = (tag: @switch) match {
     case Tag.Begin            => begin()
