@@ -6,7 +6,7 @@ import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
 
 /** Decodes messages and names their position in errors. Not thread-safe. */
-final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
+class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
   private val decoder = new MessageDecoder(encoding, selection)
 
   /**
@@ -15,7 +15,7 @@ final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection)
    * @throws PgOutputException
    *   if the message is malformed
    */
-  def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
+  final def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
     val row = decoder.decodeOrNull(message, context)
     if (row == null) {
       throw ChangesError.malformed(decoder.errorOrNull(message, context).toString, position)
@@ -24,5 +24,5 @@ final class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection)
   }
 
   /** Starts with the cells of a tuple of the decoded message. Returns false if it has none. */
-  def cells(field: Int, cells: EncodedTuple): Boolean = decoder.cells(field, cells)
+  final def cells(field: Int, cells: EncodedTuple): Boolean = decoder.cells(field, cells)
 }

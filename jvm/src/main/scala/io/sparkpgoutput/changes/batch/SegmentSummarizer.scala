@@ -94,10 +94,10 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
       if (fields.isOutside(position, message))
         add(MessageEvent(position, message), StreamPhase.Between)
     case StreamPhase.InTransaction =>
-      val row = fields.read(position, message, StreamContext.OUTSIDE)
+      val row = fields.decode(position, message, StreamContext.OUTSIDE)
       if (!row.getBoolean(TRANSACTIONAL)) add(MessageEvent(position, message), StreamPhase.Between)
     case _ =>
-      val row = fields.read(position, message, StreamContext.UNKNOWN)
+      val row = fields.decode(position, message, StreamContext.UNKNOWN)
       if (logicalMessages.add((row.isNullAt(XID), row.getBoolean(TRANSACTIONAL)))) {
         add(MessageEvent(position, message), phase)
       }
@@ -105,7 +105,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
 
   private def beginTransaction(sent: MessageEvent): Unit = {
     flushBegin()
-    val row = fields.read(sent.position, sent.message, StreamContext.OUTSIDE)
+    val row = fields.decode(sent.position, sent.message, StreamContext.OUTSIDE)
     flushChanges()
     begin = new Begin(sent, row.getLong(LSN), row.getLong(XID))
     phase = StreamPhase.InTransaction
@@ -118,7 +118,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
   }
 
   private def commit(sent: MessageEvent): Unit = {
-    val lsn = fields.read(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
+    val lsn = fields.decode(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
     val isWhole = begin != null && begin.lsn == lsn &&
       java.lang.Long.compareUnsigned(lsn, greatest) > 0
     if (isWhole) {

@@ -56,7 +56,7 @@ final class WholeTransactionReader(format: ChangeFormat) {
     rows
   }
 
-  private def fields(message: Array[Byte]) = decoder.read(position, message, OUTSIDE)
+  private def fields(message: Array[Byte]) = decoder.decode(position, message, OUTSIDE)
 
   private def open(what: String): Transaction = {
     if (transaction == null)

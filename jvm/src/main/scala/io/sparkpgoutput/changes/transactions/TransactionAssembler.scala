@@ -64,7 +64,7 @@ final class TransactionAssembler(
     }
 
   private def control(position: Long, message: Array[Byte]): Unit = {
-    val row = fields.read(position, message, OUTSIDE)
+    val row = fields.decode(position, message, OUTSIDE)
     (message(0).toChar: @switch) match {
       case Tag.Begin            => begin(position, row)
       case Tag.Commit           => commit(position, row)
@@ -122,7 +122,7 @@ final class TransactionAssembler(
   /** A logical message shows if something was cut off, because it cannot stand everywhere. */
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.InStream => if (fields.isOutside(position, message)) betweenTransactions()
-    case _ => if (!fields.read(position, message, context).getBoolean(TRANSACTIONAL)) {
+    case _ => if (!fields.decode(position, message, context).getBoolean(TRANSACTIONAL)) {
         betweenTransactions()
       }
   }
