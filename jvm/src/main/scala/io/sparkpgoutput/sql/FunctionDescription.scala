@@ -12,29 +12,36 @@ import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
  *   queries, each with the lines that spark-sql prints for it
  * @param note
  *   more paragraphs, or nothing
+ * @param before
+ *   a statement that the examples need, or nothing
  */
 final case class FunctionDescription(
     usage: String,
     arguments: Seq[String],
     examples: Seq[(String, Seq[String])],
     note: String = "",
-    group: String
+    group: String,
+    before: String = "",
+    since: String = "0.1.0"
 ) {
   import FunctionDescription._
 
-  def info(name: String): ExpressionInfo = new ExpressionInfo(
-    classOf[SqlFunction].getName,
-    null,
-    name,
-    lines("_FUNC_" + usage.stripMargin, 4),
-    lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
-    lines("Examples:\n" + examples.map(example).mkString("\n"), 4),
-    if (note.isEmpty) "" else lines(note.stripMargin, 4),
-    group,
-    "0.1.0",
-    "",
-    "built-in"
-  )
+  def info(name: String, className: String = classOf[SqlFunction].getName): ExpressionInfo =
+    new ExpressionInfo(
+      className,
+      null,
+      name,
+      lines("_FUNC_" + usage.stripMargin, 4),
+      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
+      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n"), 4),
+      if (note.isEmpty) "" else lines(note.stripMargin, 4),
+      group,
+      since,
+      "",
+      "built-in"
+    )
+
+  private def statement = Option.when(before.nonEmpty)(s"  > $before;")
 }
 
 object FunctionDescription {

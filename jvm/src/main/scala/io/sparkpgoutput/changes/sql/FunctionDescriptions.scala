@@ -1,105 +1,78 @@
 package io.sparkpgoutput.changes.sql
 
-import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
+import io.sparkpgoutput.sql.FunctionDescription
 
 /** The texts that DESCRIBE FUNCTION EXTENDED shows for the table functions. */
 object FunctionDescriptions {
-  private val arguments =
-    s"""
-    Arguments:
-      * messages - the name of a table or view. Each row has one message of a replication slot.
-      * order - the name of the column that orders the messages: a whole number that is unique within a
-          source, such as an offset or a row number. An LSN cannot serve, because LSNs repeat.
-      * options - a constant map of options:
-${ChangesOptions.list.describe}
-  """
-
-  val changes: ExpressionInfo = describe(
-    "pgoutput_changes",
-    usage =
-      """
-    _FUNC_(messages, order[, options]) - Returns the committed changes of tables, one in each row: the
-      table's columns, then _table, _change_type, _commit_version, _commit_timestamp, _xid, _gid,
-      _origin, _ordinal, _position, _keys, _missing and, with the option source, _source.
-  """,
-    examples =
-      """
-    Examples:
-      > CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES (1, X'420000000001A761C0000303B09721E12200000316'), (2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000'), (3, X'490000404A4E000174000000023432'), (4, X'43000000000001A761C00000000001A76200000303B09721E122') AS (seq, data);
-      > SELECT row, _table, _change_type, _xid FROM _FUNC_('messages', 'seq');
-       {"id":"42"}	public.orders	insert	790
-      > SELECT id, _commit_version, _ordinal, _keys FROM _FUNC_('messages', 'seq', map('schema', 'id BIGINT'));
-       42	27746752	1	["id"]
-  """,
-    note =
-      """
-    The rows are in no order. ORDER BY _commit_version, _ordinal is the order of the changes. The
-    function reads the messages twice. If a second read could return others, write or persist them first.
-  """
+  private val arguments = Seq(
+    "messages - the name of a table or view. Each row has one message of a replication slot.",
+    """order - the name of the column that orders the messages: a whole number that is unique within a
+      |      source, such as an offset or a row number. An LSN cannot serve, because LSNs repeat.""",
+    s"options - a constant map of options:\n${ChangesOptions.list.describe}"
   )
 
-  val open: ExpressionInfo = describe(
-    "pgoutput_open",
+  val changes: FunctionDescription = describe(
     usage =
-      """
-    _FUNC_(messages, order[, options]) - Returns the transactions that are still open at the end of the
-      messages, one in each row: _xid, _gid, state (begun, streaming or prepared), first_position and
-      changes, and with the option source first of all _source.
-  """,
-    examples =
-      """
-    Examples:
-      > CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES (7, X'420000000001A761C0000303B09721E12200000316') AS (seq, data);
-      > SELECT * FROM _FUNC_('messages', 'seq');
-       790	NULL	begun	7	0
-  """,
+      """(messages, order[, options]) - Returns the committed changes of tables, one in each row: the
+        |  table's columns, then _table, _change_type, _commit_version, _commit_timestamp, _xid, _gid,
+        |  _origin, _ordinal, _position, _keys, _missing and, with the option source, _source.""",
+    messages =
+      "(1, X'420000000001A761C0000303B09721E12200000316'), (2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000'), (3, X'490000404A4E000174000000023432'), (4, X'43000000000001A761C00000000001A76200000303B09721E122')",
+    examples = Seq(
+      "row, _table, _change_type, _xid FROM _FUNC_('messages', 'seq')" ->
+        Seq("{\"id\":\"42\"}\tpublic.orders\tinsert\t790"),
+      "id, _commit_version, _ordinal, _keys FROM _FUNC_('messages', 'seq', map('schema', 'id BIGINT'))" ->
+        Seq("42\t27746752\t1\t[\"id\"]")
+    ),
     note =
-      """
-    If the positions go on from read to read, the next read begins at the least first_position, or after
-    the last message if no transaction is open. If you peek a slot again, take all of the new read.
-  """
+      """The rows are in no order. ORDER BY _commit_version, _ordinal is the order of the changes. The
+        |function reads the messages twice. If a second read could return others, write or persist them first."""
   )
 
-  val tables: ExpressionInfo = describe(
-    "pgoutput_tables",
+  val open: FunctionDescription = describe(
     usage =
-      """
-    _FUNC_(messages, order[, options]) - Returns the tables that the messages define, one row for each:
-      its name as _table; schema, its last schema as DDL; and merged_schema, the schema of all columns
-      that it had in these messages, with types that take all their values.
-  """,
-    examples =
-      """
-    Examples:
-      > CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES (2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000') AS (seq, data);
-      > SELECT * FROM _FUNC_('messages', 'seq');
-       public.orders	id BIGINT COMMENT 'int8'	id BIGINT COMMENT 'int8'
-  """,
+      """(messages, order[, options]) - Returns the transactions that are still open at the end of the
+        |  messages, one in each row: _xid, _gid, state (begun, streaming or prepared), first_position and
+        |  changes, and with the option source first of all _source.""",
+    messages = "(7, X'420000000001A761C0000303B09721E12200000316')",
+    examples = Seq(
+      "* FROM _FUNC_('messages', 'seq')" -> Seq("790\tNULL\tbegun\t7\t0")
+    ),
     note =
-      """
-    Both schemas are valid for the option schema of pgoutput_changes. If the option tables names a table
-    that the messages do not define, its schemas are NULL.
-  """,
+      """If the positions go on from read to read, the next read begins at the least first_position, or after
+        |the last message if no transaction is open. If you peek a slot again, take all of the new read."""
+  )
+
+  val tables: FunctionDescription = describe(
+    usage =
+      """(messages, order[, options]) - Returns the tables that the messages define, one row for each:
+        |  its name as _table; schema, its last schema as DDL; and merged_schema, the schema of all columns
+        |  that it had in these messages, with types that take all their values.""",
+    messages = "(2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000')",
+    examples = Seq(
+      "* FROM _FUNC_('messages', 'seq')" ->
+        Seq("public.orders\tid BIGINT COMMENT 'int8'\tid BIGINT COMMENT 'int8'")
+    ),
+    note =
+      """Both schemas are valid for the option schema of pgoutput_changes. If the option tables names a table
+        |that the messages do not define, its schemas are NULL.""",
     since = "0.2.0"
   )
 
   private def describe(
-      name: String,
       usage: String,
-      examples: String,
+      messages: String,
+      examples: Seq[(String, Seq[String])],
       note: String,
       since: String = "0.1.0"
-  ): ExpressionInfo = new ExpressionInfo(
-    TableFunctions.getClass.getName.stripSuffix("$"),
-    null,
-    name,
+  ) = FunctionDescription(
     usage,
     arguments,
     examples,
     note,
-    "table_funcs",
-    since,
-    "",
-    "built-in"
+    group = "table_funcs",
+    before = "CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES " +
+      s"$messages AS (seq, data)",
+    since = since
   )
 }

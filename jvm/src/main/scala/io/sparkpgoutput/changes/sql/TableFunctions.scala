@@ -11,16 +11,16 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
-import io.sparkpgoutput.sql.CallArguments
+import io.sparkpgoutput.sql.{CallArguments, FunctionDescription}
 
 /** The table functions. Their arguments are the name of a view and of its column with the order. */
 object TableFunctions {
   type TableFunction = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan)
 
   val all: Seq[TableFunction] = Seq(
-    function(FunctionDescriptions.changes, changes),
-    function(FunctionDescriptions.open, open),
-    function(FunctionDescriptions.tables, tables)
+    function("pgoutput_changes", FunctionDescriptions.changes, changes),
+    function("pgoutput_open", FunctionDescriptions.open, open),
+    function("pgoutput_tables", FunctionDescriptions.tables, tables)
   )
 
   /** Spark's state store providers. The default provider does not support transformWithState. */
@@ -29,12 +29,16 @@ object TableFunctions {
   final private val RocksDbProvider =
     "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-  private def function(info: ExpressionInfo, build: Arguments => LogicalPlan): TableFunction = (
-    FunctionIdentifier(info.getName),
-    info,
+  private def function(
+      name: String,
+      description: FunctionDescription,
+      build: Arguments => LogicalPlan
+  ): TableFunction = (
+    FunctionIdentifier(name),
+    description.info(name, getClass.getName.stripSuffix("$")),
     arguments => {
-      CallArguments.checkPositional(info.getName, arguments)
-      build(Arguments.of(info.getName, arguments))
+      CallArguments.checkPositional(name, arguments)
+      build(Arguments.of(name, arguments))
     }
   )
 
