@@ -12,8 +12,7 @@ class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
   /**
    * Returns the fields of a message. The next call overwrites them.
    *
-   * @throws PgOutputException
-   *   if the message is malformed
+   * @throws PgOutputException if the message is malformed
    */
   final def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
     val row = decoder.decodeOrNull(message, context)

@@ -40,8 +40,7 @@ object TablePattern {
    * become lower case. As in PostgreSQL (`downcase_identifier`), that affects only ASCII letters. A
    * name without a namespace is in the namespace public.
    *
-   * @return
-   *   Left with the rest of the list that cannot be parsed
+   * @return Left with the rest of the list that cannot be parsed
    */
   def parse(list: String): Either[String, Seq[TablePattern]] = {
     val found = Pattern.findPrefixMatchOf(list)

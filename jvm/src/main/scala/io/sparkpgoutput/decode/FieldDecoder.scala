@@ -96,8 +96,7 @@ abstract class FieldDecoder(
   /**
    * Writes text, in UTF-8, at a position of the row.
    *
-   * @return
-   *   the position after it; -1 if the bytes are not valid in the encoding
+   * @return the position after it; -1 if the bytes are not valid in the encoding
    */
   final protected def text(position: Int, head: Int, slot: Int, from: Int, size: Int): Int =
     if (isUtf8) {

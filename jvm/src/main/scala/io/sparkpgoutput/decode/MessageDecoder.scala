@@ -23,12 +23,9 @@ final class MessageDecoder(
    * The row of a message, in memory that the next message's row is written to. Copy the row if you
    * keep it, as Spark's operators and expressions do.
    *
-   * @param context
-   *   one of [[StreamContext]]
-   * @return
-   *   the row; null if the filter drops the message
-   * @throws MalformedMessageException
-   *   if pgoutput cannot have written the message
+   * @param context one of [[StreamContext]]
+   * @return the row; null if the filter drops the message
+   * @throws MalformedMessageException if pgoutput cannot have written the message
    */
   def decode(message: Array[Byte], context: Int): UnsafeRow =
     if (message.length == 0) null

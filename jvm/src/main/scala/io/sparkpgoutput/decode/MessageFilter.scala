@@ -7,8 +7,7 @@ import io.sparkpgoutput.protocol.MessageType
 /**
  * The messages that a query keeps. The decoder makes no row of the others, but it checks them too.
  *
- * @param types
- *   the names of the types that are kept; None for all
+ * @param types the names of the types that are kept; None for all
  * @param relationIds
  *   the tables whose messages are kept. Then messages without `relation_id` are dropped. None for all
  *   messages.

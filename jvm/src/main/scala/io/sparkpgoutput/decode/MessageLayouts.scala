@@ -26,12 +26,10 @@ abstract class MessageLayouts(
   /**
    * Reads a message to its last byte.
    *
-   * @param withXid
-   *   whether the xid of a transaction follows the tag
+   * @param withXid whether the xid of a transaction follows the tag
    * @param inferringContext
    *   whether `withXid` is a guess, so that the reading must keep to what PostgreSQL does send
-   * @return
-   *   what is wrong with it; null if nothing is
+   * @return what is wrong with it; null if nothing is
    */
   final protected def read(
       message: Array[Byte],

@@ -21,8 +21,7 @@ import StructLayout.{Absent, firstSlot}
  * from the head and its size go to the slot. The methods take the slot, which is `Absent` if the
  * member is not selected, and the position of the head that it belongs to.
  *
- * @see
- *   `UnsafeRow`, `UnsafeArrayData`
+ * @see `UnsafeRow`, `UnsafeArrayData`
  */
 final class MessageRowWriter(struct: StructLayout) {
   import MessageRowWriter._
@@ -148,9 +147,7 @@ final class MessageRowWriter(struct: StructLayout) {
   def putBytes(head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Unit =
     end = write(end, head, slot, bytes, from, size)
 
-  /**
-   * The position where bytes are appended. A caller that writes many values may keep it.
-   */
+  /** The position where bytes are appended. A caller that writes many values may keep it. */
   def position: Int = end
   def moveTo(position: Int): Unit = end = position
 

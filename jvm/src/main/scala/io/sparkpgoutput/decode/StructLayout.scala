@@ -6,8 +6,7 @@ import org.apache.spark.sql.types.StructType
  * The places of a struct's members in rows that have only the selected ones. So the layout of a
  * message is written down once, for the whole struct, and serves for any part of it.
  *
- * @param struct
- *   the struct with all its members
+ * @param struct the struct with all its members
  */
 final class StructLayout(struct: StructType, selection: FieldSelection) {
   import FieldSelection.{CellsName, Elements, structOf}

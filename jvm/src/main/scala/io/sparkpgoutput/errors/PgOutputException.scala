@@ -9,8 +9,7 @@ import org.apache.spark.SparkThrowable
  * carries the condition. A `RuntimeException` arrives as a bare `Py4JJavaError`. Spark looks up only
  * its own conditions, so the condition and the SQLSTATE are given here.
  *
- * @param text
- *   what happened, where, and what to do. It may hold data: [[ErrorText]] escapes it.
+ * @param text what happened, where, and what to do. It may hold data: [[ErrorText]] escapes it.
  */
 abstract class PgOutputException(condition: String, sqlState: String, text: String)
     extends IllegalArgumentException(

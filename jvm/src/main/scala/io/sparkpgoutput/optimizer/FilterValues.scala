@@ -9,8 +9,7 @@ object FilterValues extends PredicateHelper {
    * The values with which the condition can be true; None if it can be true with any. They are found
    * only in the conditions that Spark evaluates before any that might fail for another row.
    *
-   * @param isField
-   *   whether an expression is the column or field
+   * @param isField whether an expression is the column or field
    */
   def of(condition: Expression)(isField: Expression => Boolean): Option[Set[Any]] = both(
     splitConjunctivePredicates(condition)

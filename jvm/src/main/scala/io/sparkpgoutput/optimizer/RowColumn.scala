@@ -8,12 +8,9 @@ import io.sparkpgoutput.rows.RowSchema
 /**
  * A column that holds a row, or a struct of a row.
  *
- * @param first
- *   the column that was first to hold the row
- * @param path
- *   the names of the members that lead to the struct
- * @param typed
- *   the schema of a typed row, None for the row of a decode
+ * @param first the column that was first to hold the row
+ * @param path the names of the members that lead to the struct
+ * @param typed the schema of a typed row, None for the row of a decode
  */
 final case class RowColumn(
     first: ExprId,

@@ -23,9 +23,7 @@ object ShareDecodes extends PredicateHelper {
     decode.deterministic && decode.references.nonEmpty &&
       !decode.exists(_.isInstanceOf[NamedLambdaVariable])
 
-  /**
-   * The decodes that an expression always evaluates, and whose errors it shows.
-   */
+  /** The decodes that an expression always evaluates, and whose errors it shows. */
   private def evaluatedIn(expression: Expression): Seq[DecodeMessage] = expression match {
     case decode: DecodeMessage => Seq(decode)
     case conditional: ConditionalExpression =>
@@ -69,8 +67,7 @@ final private class ShareDecodes extends PredicateHelper {
   /**
    * The plan, with the same output and maybe more columns after it.
    *
-   * @param above
-   *   the decodes in the operators above that take columns from here
+   * @param above the decodes in the operators above that take columns from here
    */
   private def share(plan: LogicalPlan, above: Set[Expression]): LogicalPlan =
     if (!TransparentOperators.contains(plan)) plan.mapChildren(shareAll)

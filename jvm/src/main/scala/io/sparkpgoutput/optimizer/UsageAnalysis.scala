@@ -12,8 +12,7 @@ import io.sparkpgoutput.rows.sql.{ReadTuple, TypedRow}
 /**
  * Finds out which part a plan uses of each column that holds a row, and of each typed row.
  *
- * @param ofTuple
- *   the part that typed rows use of a tuple
+ * @param ofTuple the part that typed rows use of a tuple
  */
 final class UsageAnalysis(
     columns: Map[ExprId, RowColumn],

@@ -5,10 +5,8 @@ import java.util.Locale
 /**
  * All options of a function or a data source, in the order in which they are described.
  *
- * @tparam T
- *   the class that holds the parsed options
- * @param defaults
- *   the options if none is given
+ * @tparam T the class that holds the parsed options
+ * @param defaults the options if none is given
  */
 final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
 

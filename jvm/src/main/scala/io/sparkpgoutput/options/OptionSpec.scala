@@ -11,19 +11,14 @@ package io.sparkpgoutput.options
  *   )((options, scale) => options.copy(moneyScale = scale))
  * }}}
  *
- * @tparam T
- *   the class that holds the parsed options
+ * @tparam T the class that holds the parsed options
  * @param name
  *   the name, which users write in any case. A name that ends with a placeholder, such as
  *   `type.<oid>`, stands for all names that begin with what is before it.
- * @param values
- *   the valid values, as an error message lists them
- * @param default
- *   what applies if the option is not given
- * @param description
- *   one sentence
- * @param set
- *   the options with this one set; `Left` is a sentence about what is wrong with the value
+ * @param values the valid values, as an error message lists them
+ * @param default what applies if the option is not given
+ * @param description one sentence
+ * @param set the options with this one set; `Left` is a sentence about what is wrong with the value
  */
 final case class OptionSpec[T](
     name: String,

@@ -14,8 +14,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode, TypeLookup}
  *
  * @param timeZone
  *   None if it is not given: then it is the session's, and UTC for values that are read as text
- * @param types
- *   the types that columns can have, with those that the options declare
+ * @param types the types that columns can have, with those that the options declare
  */
 final case class RowOptions(
     failFast: Boolean = true,

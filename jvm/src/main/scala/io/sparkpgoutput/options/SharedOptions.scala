@@ -8,8 +8,7 @@ object SharedOptions {
   /**
    * Whether bad data is an error, or gives NULL. The values are those of `from_json`.
    *
-   * @param bad
-   *   what is bad data
+   * @param bad what is bad data
    */
   def mode[T](bad: String)(setFailFast: (T, Boolean) => T): OptionSpec[T] =
     OptionSpec.choice[T, Boolean](
@@ -24,8 +23,7 @@ object SharedOptions {
   /**
    * The mode of a function that gives NULL for bad data, whatever the mode.
    *
-   * @param strict
-   *   the function for FAILFAST
+   * @param strict the function for FAILFAST
    */
   def tryMode[T](strict: String): OptionSpec[T] =
     OptionSpec.parsed[T, String](

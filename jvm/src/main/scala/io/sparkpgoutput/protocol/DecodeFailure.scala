@@ -8,18 +8,12 @@ import java.util.Locale
  * It makes no text until it is described: with an unknown stream context the first reading of a
  * message often fails and the second is right.
  *
- * @param at
- *   offset of the failing field, from 0, the tag included
- * @param field
- *   ordinal of the field in [[MessageSchema]]
- * @param column
- *   number of the column, from 1; 0 outside of columns
- * @param part
- *   the part of the field; null for all of it
- * @param problem
- *   a `String.format` pattern
- * @param found
- *   the pattern's numbers
+ * @param at offset of the failing field, from 0, the tag included
+ * @param field ordinal of the field in [[MessageSchema]]
+ * @param column number of the column, from 1; 0 outside of columns
+ * @param part the part of the field; null for all of it
+ * @param problem a `String.format` pattern
+ * @param found the pattern's numbers
  */
 final class DecodeFailure(
     val at: Int,

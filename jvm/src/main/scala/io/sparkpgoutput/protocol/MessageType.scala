@@ -3,10 +3,8 @@ package io.sparkpgoutput.protocol
 /**
  * One of the 19 messages of pgoutput, protocol versions 1 to 4.
  *
- * @param tag
- *   the message's first byte, one of [[MessageType.Tag]]
- * @param name
- *   its name in the column `type`
+ * @param tag the message's first byte, one of [[MessageType.Tag]]
+ * @param name its name in the column `type`
  * @param inStream
  *   whether it can stand between Stream Start and Stream Stop, where the xid of its transaction
  *   follows the tag

@@ -65,8 +65,7 @@ object TextEncoding {
    * SQL_ASCII is not here: it means that the server does not convert, so the messages are in the
    * database's encoding. Java has no MULE_INTERNAL, EUC_JIS_2004, LATIN6 and LATIN8.
    *
-   * @see
-   *   `src/common/encnames.c`; PostgreSQL documentation, "Character Set Support"
+   * @see `src/common/encnames.c`; PostgreSQL documentation, "Character Set Support"
    */
   private val known: Seq[(String, String, Seq[String])] = Seq(
     Seq(("UTF8", "UTF-8", Seq("UNICODE"))),

@@ -17,10 +17,8 @@ object MergedSchema {
   /**
    * Returns all columns, in the order in which they first appear.
    *
-   * @param schemas
-   *   the table's schemas, in the order of its Relation messages
-   * @param caseSensitive
-   *   whether names that differ only in case are two columns
+   * @param schemas the table's schemas, in the order of its Relation messages
+   * @param caseSensitive whether names that differ only in case are two columns
    */
   def of(schemas: Seq[StructType], caseSensitive: Boolean): StructType = {
     def key(name: String) = if (caseSensitive) name else name.toLowerCase(Locale.ROOT)

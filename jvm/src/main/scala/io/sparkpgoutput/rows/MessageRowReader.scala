@@ -8,8 +8,7 @@ import io.sparkpgoutput.protocol.EncodedTuple
 /**
  * Reads a tuple of a message as a row, without a struct of its cells in between. Not thread-safe.
  *
- * @param field
- *   the field of the tuple: key, old or new
+ * @param field the field of the tuple: key, old or new
  */
 final class MessageRowReader(
     decoder: MessageDecoder,

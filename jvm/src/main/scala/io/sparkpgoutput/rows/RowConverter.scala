@@ -10,8 +10,7 @@ import io.sparkpgoutput.types.{Conversion, ValueWriter}
 /**
  * Reads tuples as rows. All tuples have columns of the same types. Not thread-safe.
  *
- * @param typeIds
- *   the oids of the columns' types, 0 for a type that is not known
+ * @param typeIds the oids of the columns' types, 0 for a type that is not known
  */
 final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   import rowSchema.{failFast, rowType, schema, types}
@@ -33,10 +32,8 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   /**
    * Reads a tuple. The next row overwrites this one.
    *
-   * @throws SchemaMismatchException
-   *   if the tuple has another number of columns than the schema
-   * @throws InvalidValueException
-   *   if a value does not fit its type and the mode is FAILFAST
+   * @throws SchemaMismatchException if the tuple has another number of columns than the schema
+   * @throws InvalidValueException if a value does not fit its type and the mode is FAILFAST
    */
   def row(cells: TupleCells): UnsafeRow = {
     if (cells.columns != schema.length) {

@@ -8,10 +8,8 @@ import io.sparkpgoutput.types.{Conversion, ConversionOptions}
 /**
  * The columns that tuples are read as.
  *
- * @param schema
- *   all columns, by position
- * @param required
- *   the positions of the columns that rows have, in order
+ * @param schema all columns, by position
+ * @param required the positions of the columns that rows have, in order
  */
 final case class RowSchema(
     schema: StructType,

@@ -27,8 +27,7 @@ object TableSchema {
   /**
    * Finds the columns with their default types. Each comment names the column's type in PostgreSQL.
    *
-   * @param relation
-   *   the struct `relation` of a decoded message
+   * @param relation the struct `relation` of a decoded message
    */
   def of(relation: InternalRow, types: TypeLookup): StructType = {
     val columns = relation.getArray(RelationSchema.COLUMNS)

@@ -10,8 +10,7 @@ import io.sparkpgoutput.options.OptionList
 /**
  * The arguments of a call of a function.
  *
- * @param arguments
- *   the arguments, NULL for each optional one that was left out
+ * @param arguments the arguments, NULL for each optional one that was left out
  */
 final case class CallArguments(function: String, arguments: Seq[Expression]) {
 

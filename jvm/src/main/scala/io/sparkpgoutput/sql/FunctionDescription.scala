@@ -6,14 +6,10 @@ import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
  * The text of a function in `DESCRIBE FUNCTION EXTENDED`. `_FUNC_` stands for its name. Lines after
  * the first are indented by the margin before `|`.
  *
- * @param arguments
- *   one argument an item, as `name - what it is`
- * @param examples
- *   queries, each with the lines that spark-sql prints for it
- * @param note
- *   more paragraphs, or nothing
- * @param before
- *   a statement that the examples need, or nothing
+ * @param arguments one argument an item, as `name - what it is`
+ * @param examples queries, each with the lines that spark-sql prints for it
+ * @param note more paragraphs, or nothing
+ * @param before a statement that the examples need, or nothing
  */
 final case class FunctionDescription(
     usage: String,

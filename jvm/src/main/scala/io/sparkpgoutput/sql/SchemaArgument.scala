@@ -15,8 +15,7 @@ object SchemaArgument {
    * Parses a constant schema. Spark's text of a syntax error does not say where the schema stands in
    * the query, so this adds it.
    *
-   * @param name
-   *   names the argument or the option, for the error
+   * @param name names the argument or the option, for the error
    */
   def parse(schema: Expression, name: String): StructType =
     try ExprUtils.evalSchemaExpr(ConstantArgument.evaluable(schema))

@@ -7,12 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Li
 /**
  * A function of SQL, as Spark registers it.
  *
- * @param needed
- *   the number of arguments that each call has
- * @param most
- *   the number of arguments with the optional ones
- * @param replacement
- *   the expression that evaluates a call
+ * @param needed the number of arguments that each call has
+ * @param most the number of arguments with the optional ones
+ * @param replacement the expression that evaluates a call
  */
 final class SqlFunction(
     val name: String,

@@ -9,8 +9,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  *
  * @param timeZone
  *   the time zone of timestamptz text without an offset, and of a timestamp that is read as TIMESTAMP
- * @param printedTimeZone
- *   the time zone of a binary timestamptz that is read as STRING
+ * @param printedTimeZone the time zone of a binary timestamptz that is read as STRING
  */
 final case class ConversionOptions(
     encoding: TextEncoding = TextEncoding.Utf8,

@@ -6,8 +6,7 @@ import scala.util.control.NoStackTrace
  * A value is not valid for its type, or does not fit the Spark type that the user asked for.
  * Conversions throw it, and code that knows the column catches it.
  *
- * @param problem
- *   what is wrong, a phrase such as "has more than 2 digits after the point"
+ * @param problem what is wrong, a phrase such as "has more than 2 digits after the point"
  * @param remedy
  *   the type or the option that takes the value, such as "use DECIMAL(12,3)"; null if there is none
  */

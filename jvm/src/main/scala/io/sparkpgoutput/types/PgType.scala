@@ -7,8 +7,7 @@ import org.apache.spark.sql.types.{DataType, StringType}
  *
  * By default, values are read as STRING only.
  *
- * @param name
- *   the name in PostgreSQL's catalog (`pg_type.typname`)
+ * @param name the name in PostgreSQL's catalog (`pg_type.typname`)
  */
 abstract class PgType(val name: String) {
 

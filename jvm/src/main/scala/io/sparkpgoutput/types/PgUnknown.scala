@@ -9,8 +9,7 @@ import org.apache.spark.sql.types.{BinaryType, DataType}
  * Text is read by the Spark type that the user asks for. Binary values are read only as BINARY,
  * because nothing tells what they are.
  *
- * @param oid
- *   0 if the user gave none
+ * @param oid 0 if the user gave none
  */
 final class PgUnknown(oid: Long, types: TypeLookup)
     extends PgType(if (oid == 0) "unknown" else s"with oid $oid") {

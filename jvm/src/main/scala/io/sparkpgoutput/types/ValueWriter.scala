@@ -8,8 +8,7 @@ import org.apache.spark.unsafe.types.VariantVal
 /**
  * Writes values of one Spark type to a place: a member of a row, or an element of an array.
  *
- * @param ordinal
- *   the member or element that is written next
+ * @param ordinal the member or element that is written next
  */
 final class ValueWriter(
     val writer: UnsafeWriter,

@@ -9,8 +9,7 @@ import org.apache.spark.unsafe.types.VariantVal
 /**
  * Appends values of one type to a VARIANT. Not thread-safe.
  *
- * @param sparkType
- *   the Spark type that values are read as first
+ * @param sparkType the Spark type that values are read as first
  */
 class VariantValue(sparkType: DataType, conversion: Conversion) {
   private val writer = new UnsafeRowWriter(1)

@@ -3,10 +3,8 @@ package io.sparkpgoutput.changes.batch
 /**
  * A stream after the first pass.
  *
- * @param segments
- *   the segments of the stream in order
- * @param transactions
- *   the transactions that the summaries of the segments tell
+ * @param segments the segments of the stream in order
+ * @param transactions the transactions that the summaries of the segments tell
  */
 final case class AssembledStream(
     segments: Seq[SegmentSummary],

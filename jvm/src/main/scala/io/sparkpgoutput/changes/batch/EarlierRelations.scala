@@ -13,8 +13,7 @@ import io.sparkpgoutput.protocol.TextEncoding
 /**
  * The relations and types of a source that are known from earlier messages.
  *
- * @param state
- *   the state before the first message of the read
+ * @param state the state before the first message of the read
  * @param repeated
  *   the Relation and Type messages that are not earlier ones: their positions are in the read, which
  *   must have the same messages there

@@ -5,10 +5,8 @@ import io.sparkpgoutput.changes.transactions.{AssemblerState, Commit}
 /**
  * The facts about a segment that the second pass needs.
  *
- * @param fingerprint
- *   the fingerprint of the messages in the first pass
- * @param repeated
- *   the messages that earlier messages have at positions of the segment
+ * @param fingerprint the fingerprint of the messages in the first pass
+ * @param repeated the messages that earlier messages have at positions of the segment
  */
 final case class SegmentRead(
     fingerprint: Fingerprint,

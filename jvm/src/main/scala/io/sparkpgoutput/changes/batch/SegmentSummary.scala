@@ -4,14 +4,10 @@ package io.sparkpgoutput.changes.batch
  * The facts about a segment of a stream that matter to later segments. The messages of a segment
  * follow one another in a partition. The summary has no changes.
  *
- * @param source
- *   the stream; null if there is only one
- * @param first
- *   the position of its first message
- * @param last
- *   the position of its last message
- * @param events
- *   what the driver assembles the transactions from, in order
+ * @param source the stream; null if there is only one
+ * @param first the position of its first message
+ * @param last the position of its last message
+ * @param events what the driver assembles the transactions from, in order
  */
 final case class SegmentSummary(
     source: Any,

@@ -9,10 +9,8 @@ import io.sparkpgoutput.changes.transactions.AssemblerOptions
 /**
  * Streams of messages after the first pass has read each partition.
  *
- * @param rows
- *   the messages; the segments of a partition follow one another
- * @param segments
- *   the segments of each partition
+ * @param rows the messages; the segments of a partition follow one another
+ * @param segments the segments of each partition
  */
 final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[SegmentSummary]]) {
 
@@ -46,10 +44,8 @@ object SummarizedStreams {
   /**
    * Reads the messages for the first time.
    *
-   * @param sourceType
-   *   the type of the source column; None if there is none
-   * @return
-   *   None if the messages are not in order
+   * @param sourceType the type of the source column; None if there is none
+   * @return None if the messages are not in order
    */
   def summarize(
       rows: RDD[InternalRow],

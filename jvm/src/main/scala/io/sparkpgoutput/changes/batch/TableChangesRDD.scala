@@ -12,10 +12,8 @@ import io.sparkpgoutput.changes.transactions.AssemblerOptions
 /**
  * The rows of committed changes: the second pass over the messages.
  *
- * @param segments
- *   the segments of each partition of the messages
- * @param sourceType
- *   the type of the source column; None if the rows do not have it
+ * @param segments the segments of each partition of the messages
+ * @param sourceType the type of the source column; None if the rows do not have it
  */
 final class TableChangesRDD(
     messages: RDD[InternalRow],

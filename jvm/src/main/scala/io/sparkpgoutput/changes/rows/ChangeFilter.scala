@@ -5,12 +5,9 @@ import io.sparkpgoutput.changes.{TableName, TablePattern}
 /**
  * The changes whose rows are wanted.
  *
- * @param tables
- *   the tables of the option `tables`; None for all
- * @param tableNames
- *   the values of `_table` that the query asks for; None for all
- * @param changeTypes
- *   the values of `_change_type` that the query asks for; None for all
+ * @param tables the tables of the option `tables`; None for all
+ * @param tableNames the values of `_table` that the query asks for; None for all
+ * @param changeTypes the values of `_change_type` that the query asks for; None for all
  */
 final case class ChangeFilter(
     tables: Option[Seq[TablePattern]] = None,

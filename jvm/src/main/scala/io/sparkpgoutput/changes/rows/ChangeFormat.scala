@@ -8,12 +8,9 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * The rows that are made of changes, and their columns.
  *
- * @param table
- *   the form of the table's columns
- * @param requiredColumns
- *   the ordinals of the table's columns that rows have, in order
- * @param requiredFields
- *   the ordinals of the fields of [[ChangeSchema]] that follow, in order
+ * @param table the form of the table's columns
+ * @param requiredColumns the ordinals of the table's columns that rows have, in order
+ * @param requiredFields the ordinals of the fields of [[ChangeSchema]] that follow, in order
  */
 final case class ChangeFormat(
     table: TableFormat,

@@ -36,8 +36,7 @@ final class ChangeMessageDecoder(encoding: TextEncoding) {
   /**
    * Returns the cells of a tuple, from the first one on, or null if there is no such tuple.
    *
-   * @param field
-   *   one of [[Key]], [[Old]] and [[New]]
+   * @param field one of [[Key]], [[Old]] and [[New]]
    */
   def cells(field: Int): TupleCells =
     if (encoding.isUtf8) {

@@ -212,10 +212,8 @@ private object ChangeRowWriter {
   final private case class PendingRow(table: Table, kind: ChangeKind, ordinal: Long)
 
   /**
-   * @param sent
-   *   the last one of the Relation messages that describe the table in the same way
-   * @param writer
-   *   null if no rows of the table are wanted
+   * @param sent the last one of the Relation messages that describe the table in the same way
+   * @param writer null if no rows of the table are wanted
    */
   final private class Table(
       var sent: SchemaMessage,

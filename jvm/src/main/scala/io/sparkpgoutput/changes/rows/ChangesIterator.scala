@@ -7,8 +7,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 /**
  * The rows of the changes in messages.
  *
- * @param source
- *   appends the source of a message; null if the rows do not have it
+ * @param source appends the source of a message; null if the rows do not have it
  */
 abstract class ChangesIterator(
     messages: Iterator[InternalRow],

@@ -5,8 +5,7 @@ import io.sparkpgoutput.changes.TableName
 /**
  * A table as a Relation message describes it.
  *
- * @param identity
- *   the replica identity, as `pg_class.relreplident` has it
+ * @param identity the replica identity, as `pg_class.relreplident` has it
  */
 final case class Relation(
     oid: Long,

@@ -7,8 +7,7 @@ import org.apache.spark.sql.types.DataType
 /**
  * Appends the source of a message to the row of a change.
  *
- * @param ordinal
- *   the ordinal of the source in the row of the message
+ * @param ordinal the ordinal of the source in the row of the message
  */
 final class SourceColumn(
     format: ChangeFormat,

@@ -17,8 +17,7 @@ class TableWriter(relation: Relation) {
   /**
    * Writes the columns of one image of a row.
    *
-   * @param position
-   *   the position of the message, for errors
+   * @param position the position of the message, for errors
    */
   final def write(tuple: RowImage, position: Long): Unit = {
     missing.clear()

@@ -14,12 +14,9 @@ import io.sparkpgoutput.sql.{CallArguments, ConstantArgument}
 /**
  * The arguments of a table function.
  *
- * @param call
- *   the call of the function as SQL
- * @param messages
- *   the name of the view with the messages
- * @param order
- *   the name of the column that orders them
+ * @param call the call of the function as SQL
+ * @param messages the name of the view with the messages
+ * @param order the name of the column that orders them
  */
 final case class Arguments(
     call: String,

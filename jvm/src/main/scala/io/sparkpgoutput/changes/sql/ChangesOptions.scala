@@ -17,12 +17,9 @@ import io.sparkpgoutput.sql.SchemaArgument
 /**
  * The options of the table functions, as [[ChangesOptions.list]] describes them.
  *
- * @param schema
- *   the columns of the table; None if one column has them all
- * @param asVariant
- *   true if that column is a VARIANT; false if it is a map
- * @param row
- *   the options for the values
+ * @param schema the columns of the table; None if one column has them all
+ * @param asVariant true if that column is a VARIANT; false if it is a map
+ * @param row the options for the values
  */
 final case class ChangesOptions(
     data: String = "data",

@@ -13,8 +13,7 @@ import io.sparkpgoutput.changes.streaming.CommittedMessage
  * @param children
  *   the messages and, with the option `relations`, the earlier messages; both with the columns of
  *   [[io.sparkpgoutput.changes.MessageColumns]]. Of a stream, the [[CommittedMessage]]s.
- * @param format
- *   the format of rows with all columns
+ * @param format the format of rows with all columns
  */
 case class TableChanges(
     children: Seq[LogicalPlan],

@@ -28,10 +28,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * Finds the schemas of tables in their definitions.
  *
- * @param definitions
- *   an array of the structs that [[TableSchemas.definitions]] gives
- * @param named
- *   tables that are part of the result even if no message defines them
+ * @param definitions an array of the structs that [[TableSchemas.definitions]] gives
+ * @param named tables that are part of the result even if no message defines them
  */
 case class TableSchemas(
     definitions: Expression,

@@ -5,10 +5,8 @@ import java.nio.ByteBuffer
 /**
  * A message of an open transaction: a change, or a Relation message that later changes need.
  *
- * @param ordinal
- *   the ordinal of the first row of a change
- * @param xid
- *   the xid of the subtransaction, if a change is in a stream block
+ * @param ordinal the ordinal of the first row of a change
+ * @param xid the xid of the subtransaction, if a change is in a stream block
  */
 final case class BufferedChange(
     position: Long,

@@ -21,8 +21,7 @@ object InitialState {
    * Returns one row for each source, with the last Relation message of each table and the last Type
    * message of each type.
    *
-   * @param messages
-   *   the earlier messages, with the columns of [[MessageColumns]]
+   * @param messages the earlier messages, with the columns of [[MessageColumns]]
    */
   def of(messages: DataFrame, encoding: TextEncoding): DataFrame = {
     val columns = MessageColumns.names.map(messages.col)

@@ -5,10 +5,8 @@ import io.sparkpgoutput.changes.transactions.AssemblerState
 /**
  * The state of a source between two micro-batches, without the changes of its open transactions.
  *
- * @param lastPosition
- *   the position of the last message
- * @param commits
- *   the number of commits so far
+ * @param lastPosition the position of the last message
+ * @param commits the number of commits so far
  * @param chunks
  *   the number of stored chunks of each open transaction, by the transaction's first position
  */

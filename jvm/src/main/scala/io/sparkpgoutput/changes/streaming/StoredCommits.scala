@@ -8,10 +8,8 @@ import io.sparkpgoutput.changes.transactions.CommitHistory
  * Remembers the last 100,000 commits in the state store. It takes an older commit that arrives late
  * for one that was sent before.
  *
- * @param xids
- *   the xid of each commit, by its LSN
- * @param lsns
- *   the LSN of each commit, in a ring by its number
+ * @param xids the xid of each commit, by its LSN
+ * @param lsns the LSN of each commit, in a ring by its number
  */
 final class StoredCommits(
     after: Long,

@@ -10,10 +10,8 @@ import org.apache.spark.sql.streaming.MapState
  * The changes of open transactions in the order in which they were sent. The state store has them in
  * chunks. While a micro-batch runs, the last chunk of each transaction is here.
  *
- * @param chunks
- *   the chunks in the state store
- * @param stored
- *   the number of stored chunks of each transaction, by its first position
+ * @param chunks the chunks in the state store
+ * @param stored the number of stored chunks of each transaction, by its first position
  */
 final class TransactionBuffer(
     chunks: MapState[ChunkKey, Array[Byte]],

@@ -5,8 +5,7 @@ import io.sparkpgoutput.protocol.TextEncoding
 /**
  * The options for assembling transactions.
  *
- * @param after
- *   the LSN of the last commit of an earlier read; 0 if there is none
+ * @param after the LSN of the last commit of an earlier read; 0 if there is none
  * @param skipIncomplete
  *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  */

@@ -4,20 +4,13 @@ package io.sparkpgoutput.changes.transactions
  * The state between two messages of a stream: all that the messages before mean for the messages
  * after. It is small, because it does not have the changes of the open transactions.
  *
- * @param begun
- *   the transaction of the open B..C or b..P
- * @param streamedXid
- *   the transaction of the open S..E
- * @param streamed
- *   the open transactions that are sent in blocks S..E
- * @param prepared
- *   the prepared transactions
- * @param relations
- *   the Relation message of each table that is valid outside of stream blocks
- * @param types
- *   the last Type message of each type
- * @param greatestCommit
- *   the greatest LSN of a commit; 0 before the first
+ * @param begun the transaction of the open B..C or b..P
+ * @param streamedXid the transaction of the open S..E
+ * @param streamed the open transactions that are sent in blocks S..E
+ * @param prepared the prepared transactions
+ * @param relations the Relation message of each table that is valid outside of stream blocks
+ * @param types the last Type message of each type
+ * @param greatestCommit the greatest LSN of a commit; 0 before the first
  */
 final case class AssemblerState(
     phase: StreamPhase = StreamPhase.Unknown,

@@ -8,8 +8,7 @@ import io.sparkpgoutput.changes.ChangesError
  *
  * LSNs are compared as unsigned numbers.
  *
- * @param after
- *   the LSN of the last commit of an earlier read; 0 if there is none
+ * @param after the LSN of the last commit of an earlier read; 0 if there is none
  */
 abstract class CommitHistory(after: Long) {
   private var greatestLsn = 0L

@@ -5,8 +5,7 @@ import io.sparkpgoutput.protocol.{BigEndian, MessageType}
 /**
  * A Relation or Type message.
  *
- * @param inStream
- *   true if it was sent between Stream Start and Stream Stop
+ * @param inStream true if it was sent between Stream Start and Stream Stop
  */
 final case class SchemaMessage(
     oid: Long,

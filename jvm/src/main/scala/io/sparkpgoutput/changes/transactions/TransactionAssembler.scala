@@ -17,10 +17,8 @@ import io.sparkpgoutput.protocol.StreamContext._
  * A stream is what a reader of one replication slot stored. If the reader lost its connection and
  * came back, a transaction is cut off there, and the server sends again what was not confirmed.
  *
- * @param start
- *   the state before the first message
- * @see
- *   PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
+ * @param start the state before the first message
+ * @see PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
  */
 final class TransactionAssembler(
     start: AssemblerState,
@@ -84,10 +82,8 @@ final class TransactionAssembler(
   /**
    * Takes a number of changes that follow one another, instead of their messages.
    *
-   * @param first
-   *   the message of the first change
-   * @param ordinals
-   *   the sum of their [[TransactionAssembler.ordinals]]
+   * @param first the message of the first change
+   * @param ordinals the sum of their [[TransactionAssembler.ordinals]]
    */
   def changes(position: Long, first: Array[Byte], number: Long, ordinals: Long): Unit =
     if (current != null) {

@@ -9,8 +9,7 @@ trait TransactionHandler {
   /**
    * A transaction has a change: an Insert, Update, Delete or Truncate message, not yet decoded.
    *
-   * @param context
-   *   a [[io.sparkpgoutput.protocol.StreamContext]] other than UNKNOWN
+   * @param context a [[io.sparkpgoutput.protocol.StreamContext]] other than UNKNOWN
    */
   def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int): Unit
 

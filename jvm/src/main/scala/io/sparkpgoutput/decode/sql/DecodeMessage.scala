@@ -11,10 +11,8 @@ import io.sparkpgoutput.protocol.MessageSchema
  * The row of a message: evaluates `pgoutput_decode` and `try_pgoutput_decode`. At first it gives all
  * fields of all messages; the optimizer narrows it to what the query uses.
  *
- * @param selection
- *   the fields that rows have
- * @param filter
- *   the messages that give a row; the others give NULL
+ * @param selection the fields that rows have
+ * @param filter the messages that give a row; the others give NULL
  * @param shared
  *   whether more than one operator uses the row. Spark 4.0 and 4.1 would copy the expression into a
  *   filter above it, and so decode twice; they leave it in its place if it is not deterministic.

@@ -13,8 +13,7 @@ import io.sparkpgoutput.rows.{MessageRowReader, RowConverter, RowSchema}
  * [[DecodeMessage]], of which nothing else is used: it reads the tuple from the message, and makes no arrays
  * of its cells.
  *
- * @param field
- *   the tuple's ordinal in [[MessageSchema]]
+ * @param field the tuple's ordinal in [[MessageSchema]]
  */
 case class DecodeTuple(
     data: Expression,

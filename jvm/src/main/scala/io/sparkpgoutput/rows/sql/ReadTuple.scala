@@ -16,8 +16,7 @@ import io.sparkpgoutput.rows.{RowSchema, TupleReader}
  * @param tuple
  *   a tuple of a decode's row; the optimizer may replace it by the tuple's cells as they stand in the
  *   message, which are BINARY
- * @param typeIds
- *   the oids of the columns' types
+ * @param typeIds the oids of the columns' types
  */
 case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchema)
     extends BinaryExpression

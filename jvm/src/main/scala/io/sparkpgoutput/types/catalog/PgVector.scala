@@ -5,8 +5,7 @@ import io.sparkpgoutput.types._
 /**
  * int2vector and oidvector: arrays of one dimension without NULLs, with spaces between the elements.
  *
- * @see
- *   `int2vectorsend`, `oidvectorsend`
+ * @see `int2vectorsend`, `oidvectorsend`
  */
 final class PgVector(name: String, element: PgType) extends PgType(name) {
   override def printer(options: ConversionOptions): Printer = {

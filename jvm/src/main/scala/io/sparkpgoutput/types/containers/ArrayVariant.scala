@@ -6,9 +6,7 @@ import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException
 
 import io.sparkpgoutput.types.{ValueWriter, VariantValue}
 
-/**
- * Reads arrays of any dimensions as VARIANT.
- */
+/** Reads arrays of any dimensions as VARIANT. */
 final class ArrayVariant(
     text: ArrayElements,
     binary: ArrayElements,

@@ -7,10 +7,8 @@ import io.sparkpgoutput.types.{BinaryReader, Conversion, InvalidValue, ValueWrit
  * of the element type; for each dimension int32 size and int32 lower bound; for each element int32
  * length, which is -1 for NULL, and value.
  *
- * @param element
- *   the oid of the element type, or 0 if it is not known
- * @see
- *   `array_send`
+ * @param element the oid of the element type, or 0 if it is not known
+ * @see `array_send`
  */
 final class BinaryArrayElements(typeName: String, element: Long)
     extends ArrayElements {

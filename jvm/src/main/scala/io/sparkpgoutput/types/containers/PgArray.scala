@@ -7,8 +7,7 @@ import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType, Printer}
 /**
  * Arrays. They are an ARRAY whose elements can be NULL, nested once for each dimension, or a VARIANT.
  *
- * @param elementOid
- *   0 if it is not known
+ * @param elementOid 0 if it is not known
  */
 final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${element.name}[]") {
   override def isArray: Boolean = true

@@ -13,8 +13,7 @@ import io.sparkpgoutput.types._
  * Text: `(1,"a b",)`. Binary: int32 number of fields; for each field uint32 oid of its type, int32
  * length, which is -1 for NULL, and value.
  *
- * @see
- *   `record_out`, `record_send`
+ * @see `record_out`, `record_send`
  */
 final class PgComposite(types: TypeLookup) extends PgType(PgComposite.Name) {
   override def readsUnknown(target: DataType): Boolean = target.isInstanceOf[StructType]

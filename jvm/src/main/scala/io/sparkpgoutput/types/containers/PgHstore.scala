@@ -7,8 +7,7 @@ import io.sparkpgoutput.types._
 /**
  * hstore: MAP<STRING, STRING>. It comes from an extension, so that its oid differs between databases.
  *
- * @see
- *   `contrib/hstore/hstore_io.c`: `hstore_send`, `hstore_out`
+ * @see `contrib/hstore/hstore_io.c`: `hstore_send`, `hstore_out`
  */
 object PgHstore extends PgType("hstore") {
   override def sparkType(modifier: Int): DataType = MapType(StringType, StringType)

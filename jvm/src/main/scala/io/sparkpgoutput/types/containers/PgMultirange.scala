@@ -6,8 +6,7 @@ import io.sparkpgoutput.types._
  * Multiranges: STRING, such as `{[1,3),[5,8)}`. Binary: int32 number of ranges; for each range int32
  * length and value.
  *
- * @see
- *   `multirange_out`, `multirange_send`
+ * @see `multirange_out`, `multirange_send`
  */
 final class PgMultirange(name: String, range: PgType) extends PgType(name) {
   override def printer(options: ConversionOptions): Printer = {

@@ -11,8 +11,7 @@ import io.sparkpgoutput.types._
  * Text: `[1,5)`, `(,5]`, `empty`. Binary: uint8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
  * 8 no lower bound, 16 no upper bound); for each bound int32 length and value.
  *
- * @see
- *   `range_out`, `range_send`
+ * @see `range_out`, `range_send`
  */
 final class PgRange(name: String, subtype: PgType) extends PgType(name) {
   override def readsUnknown(target: DataType): Boolean = target match {

@@ -9,8 +9,7 @@ import io.sparkpgoutput.types.numbers.PgInteger
  * Reads the elements of an array's text: `{1,NULL,"a \"b\""}`, with several dimensions
  * `{{1,2},{3,4}}`, with other lower bounds than 1 `[0:2]={7,8,9}`.
  *
- * @see
- *   `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
+ * @see `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
  */
 final class TextArrayElements(typeName: String, delimiter: Char)
     extends ArrayElements {

@@ -7,10 +7,8 @@ import io.sparkpgoutput.types.{Ascii, InvalidValue, TextBuffer}
  * the value. A field with special characters is quoted, and a quote in it is doubled or follows a
  * backslash.
  *
- * @param endings
- *   the characters that end the value
- * @see
- *   `record_out`, `range_deparse`
+ * @param endings the characters that end the value
+ * @see `record_out`, `range_deparse`
  */
 final class TextField(typeName: String, endings: String) {
   private val unescaped = new TextBuffer

@@ -10,10 +10,8 @@ import io.sparkpgoutput.types.{InfinityMode, InvalidValue, ValueWriter}
  * Reads dates and timestamps. It refuses those outside the years 1 to 9999, because Spark cannot
  * print or collect them.
  *
- * @param reader
- *   gives the units since 2000-01-01, or an [[InfiniteValue]]
- * @param unitsPerDay
- *   1 for dates, the microseconds of a day for timestamps
+ * @param reader gives the units since 2000-01-01, or an [[InfiniteValue]]
+ * @param unitsPerDay 1 for dates, the microseconds of a day for timestamps
  */
 abstract class DateTimeConversion(
     reader: LongReader,

@@ -6,10 +6,8 @@ import io.sparkpgoutput.types.InvalidValue
  * Goes through the text of a date, a timestamp or an interval, part by part. It never looks at a
  * byte beyond the text.
  *
- * @param setting
- *   the server's setting that decides how the text looks
- * @param style
- *   the value of the setting whose texts are read
+ * @param setting the server's setting that decides how the text looks
+ * @param style the value of the setting whose texts are read
  */
 abstract class DateTimeCursor(typeName: String, setting: String, style: String) {
   protected var bytes: Array[Byte] = Array.emptyByteArray

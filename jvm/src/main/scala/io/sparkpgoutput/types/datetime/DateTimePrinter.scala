@@ -9,8 +9,7 @@ import io.sparkpgoutput.types.TextBuffer
 /**
  * Prints the parts of dates and times as PostgreSQL does with DateStyle ISO.
  *
- * @see
- *   `EncodeDateOnly`, `EncodeTimeOnly`, `EncodeTimezone` and `AppendSeconds` of `datetime.c`
+ * @see `EncodeDateOnly`, `EncodeTimeOnly`, `EncodeTimezone` and `AppendSeconds` of `datetime.c`
  */
 object DateTimePrinter {
 

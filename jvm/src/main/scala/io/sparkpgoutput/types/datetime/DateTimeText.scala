@@ -11,8 +11,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MIC
  *
  * An instance reads one value after another.
  *
- * @see
- *   `EncodeDateOnly` and `EncodeDateTime` of PostgreSQL's `datetime.c`
+ * @see `EncodeDateOnly` and `EncodeDateTime` of PostgreSQL's `datetime.c`
  */
 final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "DateStyle", "ISO") {
   import DateTimeText._
@@ -31,8 +30,7 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
   /**
    * Microseconds since 2000-01-01 00:00:00, or an [[InfiniteValue]].
    *
-   * @param zone
-   *   the time zone of a text that has no offset; null if the type has no time zone
+   * @param zone the time zone of a text that has no offset; null if the type has no time zone
    */
   def timestamp(bytes: Array[Byte], from: Int, to: Int, zone: ZoneOffsets): Long = {
     start(bytes, from, to)

@@ -6,8 +6,7 @@ import io.sparkpgoutput.types._
  * The values `infinity` and `-infinity`, which are after and before all other dates and timestamps,
  * and more and less than all other intervals.
  *
- * @see
- *   `DT_NOBEGIN`, `DT_NOEND`
+ * @see `DT_NOBEGIN`, `DT_NOEND`
  */
 object InfiniteValue {
   val Begin: Long = Long.MinValue

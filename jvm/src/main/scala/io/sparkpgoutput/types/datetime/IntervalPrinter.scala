@@ -5,8 +5,7 @@ import io.sparkpgoutput.types.{BinaryReader, Printer, TextBuffer}
 /**
  * Prints binary intervals as with IntervalStyle postgres: `1 year -2 mons +3 days 04:05:06.789`.
  *
- * @see
- *   `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
+ * @see `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
  */
 final class IntervalPrinter(typeName: String) extends Printer {
   private val reader = new BinaryReader(typeName)

@@ -11,8 +11,7 @@ import io.sparkpgoutput.types.Ascii
  *
  * An instance reads one value after another.
  *
- * @see
- *   `EncodeInterval` of PostgreSQL's `datetime.c`
+ * @see `EncodeInterval` of PostgreSQL's `datetime.c`
  */
 final class IntervalText(typeName: String)
     extends DateTimeCursor(typeName, "IntervalStyle", "postgres") {

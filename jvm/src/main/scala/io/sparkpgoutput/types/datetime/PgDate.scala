@@ -12,8 +12,7 @@ import io.sparkpgoutput.types.numbers.LongReader
  * date. The binary value is an int32, the days since 2000-01-01. The greatest and the least are
  * infinity and -infinity.
  *
- * @see
- *   `date_send`, `date_out`
+ * @see `date_send`, `date_out`
  */
 object PgDate extends PgType("date") {
   override def sparkType(modifier: Int): DataType = DateType

@@ -8,8 +8,7 @@ import io.sparkpgoutput.types._
  * time and timetz. The binary value is an int64, the microseconds since midnight, and for timetz
  * then an int32, the seconds west of UTC. Spark 4.0 has no type for them.
  *
- * @see
- *   `time_send`, `timetz_send`
+ * @see `time_send`, `timetz_send`
  */
 final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
   override def modifierText(modifier: Int): String = s"($modifier)"

@@ -13,8 +13,7 @@ import io.sparkpgoutput.types.numbers.LongReader
  * timestamp and timestamptz. The binary value is an int64, the microseconds since 2000-01-01
  * 00:00:00, in UTC for timestamptz. The greatest and the least are infinity and -infinity.
  *
- * @see
- *   `timestamp_send`, `timestamp_out`, `timestamptz_out`
+ * @see `timestamp_send`, `timestamp_out`, `timestamptz_out`
  */
 final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
   override def modifierText(modifier: Int): String = s"($modifier)"

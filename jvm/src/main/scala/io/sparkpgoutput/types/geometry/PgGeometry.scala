@@ -6,8 +6,7 @@ import io.sparkpgoutput.types.numbers.{IeeeFormat, ShortestDecimal}
 /**
  * The geometric types. Their binary values are float8s: x and y of each point, and more.
  *
- * @see
- *   `src/backend/utils/adt/geo_ops.c`: `path_encode` and the output and send functions
+ * @see `src/backend/utils/adt/geo_ops.c`: `path_encode` and the output and send functions
  */
 final class PgGeometry private (name: String, override val delimiter: Char = ',')(
     print: (BinaryReader, TextBuffer) => Unit

@@ -6,8 +6,7 @@ import io.sparkpgoutput.types.{EncodedText, InvalidValue, Printer, TextBuffer}
 /**
  * Prints binary values that are a version, the byte 1, and the printed text.
  *
- * @see
- *   `jsonb_send`, `jsonpath_send`
+ * @see `jsonb_send`, `jsonpath_send`
  */
 final class VersionedText(typeName: String, encoding: TextEncoding)
     extends Printer {

@@ -6,8 +6,7 @@ import io.sparkpgoutput.types._
  * inet and cidr. The binary value has a byte each for the family (2 is IPv4, 3 is IPv6), the bits of
  * the netmask, whether it is a cidr, and the size of the address; then the address.
  *
- * @see
- *   `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
+ * @see `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
  */
 final class PgInet private (name: String, alwaysBits: Boolean)
     extends PgType(name) {

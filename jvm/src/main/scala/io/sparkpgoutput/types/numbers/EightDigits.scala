@@ -6,8 +6,7 @@ import io.sparkpgoutput.protocol.BigEndian
  * Reads eight decimal digits of ASCII at once, as a Long whose lowest byte is the first digit. It
  * pays for the many digits that doubles have after the point. For fewer, a loop is as fast.
  *
- * @see
- *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 6
+ * @see Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 6
  */
 object EightDigits {
   final val Power = 100000000L

@@ -8,8 +8,7 @@ import io.sparkpgoutput.types.{InvalidValue, PowersOfTen, TextBuffer}
  * first digit (its power of 10000), uint16 sign, uint16 number of printed digits after the point,
  * int16 each digit. A server does not send zeros at either end.
  *
- * @see
- *   `numeric_send`
+ * @see `numeric_send`
  */
 object NumericBinary extends DecimalReader {
   final private val Name = "numeric"

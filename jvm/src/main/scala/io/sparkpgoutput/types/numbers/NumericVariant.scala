@@ -11,8 +11,7 @@ import io.sparkpgoutput.types.{Conversion, InvalidValue, VariantValue}
 /**
  * Appends numerics to a VARIANT as decimals that have as many digits after the point.
  *
- * @param conversion
- *   reads numerics as STRING
+ * @param conversion reads numerics as STRING
  */
 final class NumericVariant(conversion: Conversion) extends VariantValue(StringType, conversion) {
   import NumericVariant._

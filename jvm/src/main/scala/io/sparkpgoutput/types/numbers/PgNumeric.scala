@@ -9,8 +9,7 @@ import io.sparkpgoutput.types._
  * ((precision << 16) | (scale in 11 bits)) + 4. The scale can be negative, or greater than the
  * precision.
  *
- * @see
- *   `numeric_typmod_precision` and `numeric_typmod_scale` in `src/backend/utils/adt/numeric.c`
+ * @see `numeric_typmod_precision` and `numeric_typmod_scale` in `src/backend/utils/adt/numeric.c`
  */
 object PgNumeric extends PgType("numeric") {
   final private val ModifierOffset = 4

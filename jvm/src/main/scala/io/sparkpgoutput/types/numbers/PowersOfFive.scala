@@ -6,8 +6,7 @@ import java.math.BigInteger
  * The first 128 bits of the powers of five, which turn decimal significands into binary ones. They
  * are rounded down, but up for negative exponents, because these powers have no last digit.
  *
- * @see
- *   Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 5
+ * @see Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 5
  */
 object PowersOfFive {
 

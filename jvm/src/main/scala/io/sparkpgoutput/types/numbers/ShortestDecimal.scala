@@ -11,10 +11,8 @@ import io.sparkpgoutput.types.{PowersOfTen, TextBuffer}
  * Java's `Double.toString` has too many digits before Java 19 (JDK-4511638). Jackson's writer prints
  * at least two digits, and takes a decimal number that is halfway to the next binary one.
  *
- * @see
- *   Raffaello Giulietti, "The Schubfach way to render doubles", 2020; the names are the paper's
- * @see
- *   `src/common/d2s.c` and `f2s.c`: STRICTLY_SHORTEST, `to_chars`
+ * @see Raffaello Giulietti, "The Schubfach way to render doubles", 2020; the names are the paper's
+ * @see `src/common/d2s.c` and `f2s.c`: STRICTLY_SHORTEST, `to_chars`
  */
 object ShortestDecimal {
   final private val Mask63 = Long.MaxValue

@@ -15,8 +15,7 @@ import io.sparkpgoutput.types.text.{PgText, PgTsQuery, PgTsVector, PgXml}
  * The types that PostgreSQL has from the start, whose oids never change. Each has its oid and the
  * oid of its array type, which is 0 if there is none.
  *
- * @see
- *   `src/include/catalog/pg_type.dat`
+ * @see `src/include/catalog/pg_type.dat`
  */
 object BuiltInTypes {
 

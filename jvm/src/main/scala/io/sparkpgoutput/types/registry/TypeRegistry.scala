@@ -12,8 +12,7 @@ import io.sparkpgoutput.types.{PgType, PgUnknown, TypeLookup}
  *
  * @param declarations
  *   the types whose oids PostgreSQL does not fix, each by its oid, such as `range:int4`
- * @see
- *   [[TypeLookup.Declarations]]
+ * @see [[TypeLookup.Declarations]]
  */
 final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) extends TypeLookup {
   @transient private lazy val declaredByOid: Map[Long, PgType] =

@@ -11,8 +11,7 @@ import io.sparkpgoutput.types._
  * 0: A to D), a byte that tells whether it is a prefix, and a lexeme. An operator is a byte 2 and its
  * kind; a PHRASE also has its distance, an int16.
  *
- * @see
- *   `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
+ * @see `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
  */
 object PgTsQuery extends PgType("tsquery") {
   override def printer(options: ConversionOptions): Printer = new TsQueryPrinter(options.encoding)

@@ -7,8 +7,7 @@ import io.sparkpgoutput.types._
  * number of positions, and each position as uint16, with the weight (3 to 0: A to D) in the two upper
  * bits.
  *
- * @see
- *   `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
+ * @see `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
  */
 object PgTsVector extends PgType("tsvector") {
   private val LeastBytes = 3

@@ -6,8 +6,7 @@ import io.sparkpgoutput.types._
  * xml. The binary value is the text. If the encoding is not UTF-8, it begins with a declaration of the
  * encoding, which the text does not have. The declaration is not true in UTF-8, so it is left out.
  *
- * @see
- *   `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`
+ * @see `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`
  */
 object PgXml extends PgType("xml") {
   private val Declaration =

@@ -40,10 +40,8 @@ object PlannedRows {
   /**
    * Returns the plan of what a processor makes of rows that are grouped by a column.
    *
-   * @param initial
-   *   the initial state: a row for each group, with the column of the same name
-   * @param output
-   *   the schema of the result
+   * @param initial the initial state: a row for each group, with the column of the same name
+   * @param output the schema of the result
    */
   def processed(
       plan: LogicalPlan,
