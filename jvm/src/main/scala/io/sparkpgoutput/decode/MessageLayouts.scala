@@ -150,10 +150,7 @@ abstract class MessageLayouts(
       val head = row.openStruct(members)
       row.putBoolean(members.slot(head, RelationColumnSchema.KEY), in.flags(1, RELATION) == 1)
       string(head, members.slot(head, RelationColumnSchema.NAME), RELATION, "name")
-      row.putLong(
-        members.slot(head, RelationColumnSchema.TYPE_ID),
-        in.uint32(RELATION, "type_id")
-      )
+      row.putLong(members.slot(head, RelationColumnSchema.TYPE_ID), in.uint32(RELATION, "type_id"))
       row.putInt(
         members.slot(head, RelationColumnSchema.TYPE_MODIFIER),
         in.int32(RELATION, "type_modifier")

@@ -152,14 +152,7 @@ final class MessageRowWriter(struct: StructLayout) {
   def moveTo(position: Int): Unit = end = position
 
   /** Writes bytes at a position; `slot` then points to them. Returns the position after them. */
-  def write(
-      position: Int,
-      head: Int,
-      slot: Int,
-      bytes: Array[Byte],
-      from: Int,
-      size: Int
-  ): Int =
+  def write(position: Int, head: Int, slot: Int, bytes: Array[Byte], from: Int, size: Int): Int =
     if (slot < 0) position
     else {
       val padded = roundNumberOfBytesToNearestWord(size)

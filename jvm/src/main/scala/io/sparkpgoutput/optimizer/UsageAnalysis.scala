@@ -14,10 +14,7 @@ import io.sparkpgoutput.rows.sql.{ReadTuple, TypedRow}
  *
  * @param ofTuple the part that typed rows use of a tuple
  */
-final class UsageAnalysis(
-    columns: Map[ExprId, RowColumn],
-    val ofTuple: FieldSelection
-) {
+final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSelection) {
   private val parts =
     mutable.Map.from[ExprId, FieldSelection](columns.valuesIterator.map(_.first -> Presence))
 

@@ -15,10 +15,7 @@ object SharedOptions {
       "mode",
       "FAILFAST",
       s"With FAILFAST $bad is an error; with PERMISSIVE it gives NULL."
-    )(
-      "FAILFAST" -> true,
-      "PERMISSIVE" -> false
-    )(setFailFast)
+    )("FAILFAST" -> true, "PERMISSIVE" -> false)(setFailFast)
 
   /**
    * The mode of a function that gives NULL for bad data, whatever the mode.

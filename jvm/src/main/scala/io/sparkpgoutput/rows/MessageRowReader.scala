@@ -10,11 +10,7 @@ import io.sparkpgoutput.protocol.EncodedTuple
  *
  * @param field the field of the tuple: key, old or new
  */
-final class MessageRowReader(
-    decoder: MessageDecoder,
-    field: Int,
-    converter: RowConverter
-) {
+final class MessageRowReader(decoder: MessageDecoder, field: Int, converter: RowConverter) {
   private val cells = new EncodedTuple
 
   /** Reads the row, which the next one overwrites. Returns null if the message has no such tuple. */

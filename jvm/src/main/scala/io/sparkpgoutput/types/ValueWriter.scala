@@ -10,11 +10,7 @@ import org.apache.spark.unsafe.types.VariantVal
  *
  * @param ordinal the member or element that is written next
  */
-final class ValueWriter(
-    val writer: UnsafeWriter,
-    dataType: DataType,
-    var ordinal: Int
-) {
+final class ValueWriter(val writer: UnsafeWriter, dataType: DataType, var ordinal: Int) {
   private val size = ValueWriter.elementSize(dataType)
 
   def write(value: Boolean): Unit = writer.write(ordinal, value)

@@ -13,10 +13,7 @@ import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
  * where the positions go back or leave out many, as between files that Spark reads in one partition.
  * Use it once.
  */
-final class PartitionSummarizer(
-    sourceType: Option[DataType],
-    options: AssemblerOptions
-) {
+final class PartitionSummarizer(sourceType: Option[DataType], options: AssemblerOptions) {
   private val fields = new ControlMessageDecoder(options.encoding)
   private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
   private var summarizer: SegmentSummarizer = _

@@ -15,8 +15,4 @@ final case class Relation(
 )
 
 /** @param isKey true if the column is part of the replica identity */
-final case class RelationColumn(
-    name: String,
-    isKey: Boolean,
-    typeId: Long
-)
+final case class RelationColumn(name: String, isKey: Boolean, typeId: Long)

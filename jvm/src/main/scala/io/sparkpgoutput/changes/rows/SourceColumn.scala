@@ -9,11 +9,7 @@ import org.apache.spark.sql.types.DataType
  *
  * @param ordinal the ordinal of the source in the row of the message
  */
-final class SourceColumn(
-    format: ChangeFormat,
-    sourceType: DataType,
-    ordinal: Int
-) {
+final class SourceColumn(format: ChangeFormat, sourceType: DataType, ordinal: Int) {
   private val joined = new JoinedRow
   private val projection: UnsafeProjection = {
     val columns = format.rowType.zipWithIndex.map { case (field, index) =>

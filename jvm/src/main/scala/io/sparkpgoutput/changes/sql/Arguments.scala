@@ -18,12 +18,7 @@ import io.sparkpgoutput.sql.{CallArguments, ConstantArgument}
  * @param messages the name of the view with the messages
  * @param order the name of the column that orders them
  */
-final case class Arguments(
-    call: String,
-    messages: String,
-    order: String,
-    options: ChangesOptions
-) {
+final case class Arguments(call: String, messages: String, order: String, options: ChangesOptions) {
   import Arguments.NoSource
 
   /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */

@@ -9,11 +9,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  * @param skipIncomplete
  *   true leaves out a committed transaction whose beginning is missing; false makes it an error
  */
-final case class AssemblerOptions(
-    after: Long,
-    skipIncomplete: Boolean,
-    encoding: TextEncoding
-) {
+final case class AssemblerOptions(after: Long, skipIncomplete: Boolean, encoding: TextEncoding) {
   def assembler(
       start: AssemblerState,
       commits: CommitHistory,

@@ -6,9 +6,4 @@ package io.sparkpgoutput.changes.transactions
  * @param timestamp microseconds since 1970
  * @param aborted the xids of the subtransactions that were rolled back
  */
-final case class Commit(
-    lsn: Long,
-    timestamp: Long,
-    gid: String,
-    aborted: Set[Long]
-)
+final case class Commit(lsn: Long, timestamp: Long, gid: String, aborted: Set[Long])

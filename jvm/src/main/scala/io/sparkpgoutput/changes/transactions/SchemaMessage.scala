@@ -7,12 +7,7 @@ import io.sparkpgoutput.protocol.{BigEndian, MessageType}
  *
  * @param inStream true if it was sent between Stream Start and Stream Stop
  */
-final case class SchemaMessage(
-    oid: Long,
-    position: Long,
-    message: Array[Byte],
-    inStream: Boolean
-) {
+final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], inStream: Boolean) {
 
   /** Tells a Type message from a Relation message. */
   def isType: Boolean = message(0) == MessageType.Tag.Type

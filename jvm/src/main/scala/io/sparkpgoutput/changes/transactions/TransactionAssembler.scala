@@ -157,10 +157,7 @@ final class TransactionAssembler(
 
   private def commit(transaction: Transaction, position: Long, lsn: Long, timestamp: Long): Unit =
     if (commits.accepts(lsn, transaction.xid, position)) {
-      handler.commit(
-        transaction,
-        Commit(lsn, timestamp, transaction.gid, transaction.aborted)
-      )
+      handler.commit(transaction, Commit(lsn, timestamp, transaction.gid, transaction.aborted))
     } else handler.drop(transaction)
 
   private def streamStart(position: Long, row: UnsafeRow): Unit = {

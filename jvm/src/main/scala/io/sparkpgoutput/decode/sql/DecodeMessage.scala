@@ -49,11 +49,7 @@ case class DecodeMessage(
   override protected def method: String = if (options.failFast) "decode" else "decodeOrNull"
 
   /** Interpreted evaluation is slow anyway, so it copies the row. */
-  override protected def apply(
-      decoder: MessageDecoder,
-      message: Array[Byte],
-      context: Int
-  ): Any = {
+  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any = {
     val row =
       if (options.failFast) decoder.decode(message, context)
       else decoder.decodeOrNull(message, context)

@@ -10,8 +10,7 @@ import io.sparkpgoutput.types.{BinaryReader, Conversion, InvalidValue, ValueWrit
  * @param element the oid of the element type, or 0 if it is not known
  * @see `array_send`
  */
-final class BinaryArrayElements(typeName: String, element: Long)
-    extends ArrayElements {
+final class BinaryArrayElements(typeName: String, element: Long) extends ArrayElements {
   private val reader = new BinaryReader(typeName)
 
   /** The number of elements that are still to be read. */

@@ -11,8 +11,7 @@ import io.sparkpgoutput.types.numbers.PgInteger
  *
  * @see `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
  */
-final class TextArrayElements(typeName: String, delimiter: Char)
-    extends ArrayElements {
+final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayElements {
   private val unescaped = new TextBuffer
   private var text: Array[Byte] = Array.emptyByteArray
   private var at = 0

@@ -15,8 +15,7 @@ import io.sparkpgoutput.types._
  * Reads JSON as VARIANT, as Spark's `parse_json` does, but exactly: see [[ExactJsonParser]]. If a json
  * has a key twice, the last value counts, as in jsonb.
  */
-final class JsonConversion(typeName: String, printer: Printer)
-    extends Conversion {
+final class JsonConversion(typeName: String, printer: Printer) extends Conversion {
   private val json = new TextBuffer
 
   override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
@@ -34,10 +33,7 @@ final class JsonConversion(typeName: String, printer: Printer)
         case _: VariantSizeLimitException =>
           throw new InvalidValue("is too large for VARIANT", "use STRING")
         case _: StreamConstraintsException =>
-          throw new InvalidValue(
-            "has parts too long or too deep for VARIANT",
-            "use STRING"
-          )
+          throw new InvalidValue("has parts too long or too deep for VARIANT", "use STRING")
         case _: IOException => throw malformed
       }
     )

@@ -8,8 +8,7 @@ import io.sparkpgoutput.types.{EncodedText, InvalidValue, Printer, TextBuffer}
  *
  * @see `jsonb_send`, `jsonpath_send`
  */
-final class VersionedText(typeName: String, encoding: TextEncoding)
-    extends Printer {
+final class VersionedText(typeName: String, encoding: TextEncoding) extends Printer {
   private val text = new EncodedText(encoding)
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {

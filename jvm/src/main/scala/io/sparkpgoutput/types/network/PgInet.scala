@@ -8,8 +8,7 @@ import io.sparkpgoutput.types._
  *
  * @see `src/backend/utils/adt/network.c`: `network_send`, `network_out`; `src/port/inet_net_ntop.c`
  */
-final class PgInet private (name: String, alwaysBits: Boolean)
-    extends PgType(name) {
+final class PgInet private (name: String, alwaysBits: Boolean) extends PgType(name) {
 
   override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
     if (to - from < 4) throw InvalidValue.malformed(name)

@@ -5,8 +5,7 @@ import org.apache.spark.sql.types.{Decimal, DecimalType}
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PowersOfTen, ValueWriter}
 
 /** Reads decimal numbers as DECIMAL, exactly. */
-final class DecimalConversion(reader: DecimalReader, target: DecimalType)
-    extends Conversion {
+final class DecimalConversion(reader: DecimalReader, target: DecimalType) extends Conversion {
   private val precision = target.precision
   private val scale = target.scale
   private val isLong = precision <= Decimal.MAX_LONG_DIGITS

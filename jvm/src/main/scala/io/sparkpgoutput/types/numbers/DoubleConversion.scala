@@ -5,8 +5,7 @@ import org.apache.spark.sql.types.{DataType, FloatType}
 import io.sparkpgoutput.types.{Conversion, InvalidValue, TextBuffer, ValueWriter}
 
 /** Reads decimal numbers as the nearest FLOAT or DOUBLE. A number out of range is refused. */
-final class DoubleConversion(reader: DecimalReader, target: DataType)
-    extends Conversion {
+final class DoubleConversion(reader: DecimalReader, target: DataType) extends Conversion {
   private val isFloat = target == FloatType
   private val format = if (isFloat) IeeeFormat.Binary32 else IeeeFormat.Binary64
   private val number = new DecimalNumber

@@ -25,11 +25,7 @@ object PlannedRows {
    * Rows in the order of the columns at some places, over all partitions. Not the rows of a plan:
    * what is planned anew while Spark adapts the plan that it is a part of never comes to an end.
    */
-  def sorted(
-      rows: RDD[InternalRow],
-      types: Seq[DataType],
-      columns: Seq[Int]
-  ): RDD[InternalRow] = {
+  def sorted(rows: RDD[InternalRow], types: Seq[DataType], columns: Seq[Int]): RDD[InternalRow] = {
     val schema = StructType(types.zipWithIndex.map { case (dataType, place) =>
       StructField(s"column$place", dataType)
     })
