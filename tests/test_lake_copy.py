@@ -109,6 +109,23 @@ def test_progress_of_tasks_that_run(
         assert copy.copy.progress().share() == 1
 
 
+def test_a_table_whose_pages_have_no_numbers_is_read_by_one_task(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    """Nobody but the server's own kind of table, `heap`, promises to have pages."""
+    server.execute(
+        "CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler;"
+        "CREATE TABLE other (k int PRIMARY KEY, v text) USING other;"
+        "INSERT INTO other SELECT * FROM wide; CREATE TABLE empty (k int PRIMARY KEY, v text);"
+        "CREATE PUBLICATION other FOR TABLE other, empty"
+    )
+    for table, count in (("other", 40000), ("empty", 0)):
+        with open_copy(spark, client, ["other"], table) as copy:
+            assert copy.rows.rdd.getNumPartitions() == 1
+            assert copy.rows.count() == count
+    server.execute("DROP TABLE other, empty; DROP PUBLICATION other")
+
+
 def test_row_filters_and_column_lists(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
@@ -196,39 +213,84 @@ def writers(server: Server, statement: str, number: int = 3) -> AbstractContextM
 
 
 @contextmanager
-def after_the_snapshot(
-    server: Server, table: str, run: Callable[[Connection], object]
-) -> Iterator[None]:
-    """Do something after a copy has its snapshot, and before it has its lock on the table.
+def beside_the_snapshot(
+    server: Server, statement: str, run: Callable[[Connection], object] | None = None
+) -> Iterator[Connection]:
+    """Give a transaction that begins before a copy has its snapshot, and that it does not wait for.
 
     A new slot waits twice for all transactions that have written something (`snapbuild.c`), and not
-    for one that begins during the second wait. That one locks the table.
+    for one that begins during the second wait.
+
+    Parameters
+    ----------
+    server : Server
+        The server.
+    statement : str
+        The first statement of the transaction, before the snapshot.
+    run : callable, optional
+        Goes on with the transaction as soon as the copy waits for it. Then it commits.
     """
 
-    def wait_for(connection: Connection) -> None:
+    def wait_for(connection: Connection, ended: threading.Event) -> None:
         blocked = f"{connection.info.backend_pid} = ANY (pg_blocking_pids(pid))"
-        wait_until(lambda: server.execute(f"SELECT 1 FROM pg_stat_activity WHERE {blocked}"))
+        query = f"SELECT 1 FROM pg_stat_activity WHERE {blocked}"
+        wait_until(lambda: ended.is_set() or server.execute(query))
+        assert not ended.is_set(), "the copy has not waited"
 
-    def conduct() -> None:
-        wait_for(first)
-        second.execute("BEGIN")
-        second.execute("SELECT pg_current_xact_id()")
-        first.execute("COMMIT")
-        wait_for(second)
-        third.execute("BEGIN")
-        third.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
-        second.execute("COMMIT")
-        wait_for(third)
-        run(third)
-        third.execute("COMMIT")
+    def conduct(ended: threading.Event) -> None:
+        try:
+            wait_for(first, ended)
+            second.execute("BEGIN")
+            second.execute("SELECT pg_current_xact_id()")
+            first.execute("COMMIT")
+            wait_for(second, ended)
+            third.execute("BEGIN")
+            third.execute(statement.encode())
+            second.execute("COMMIT")
+            if run is not None:
+                wait_for(third, ended)
+                run(third)
+                third.execute("COMMIT")
+        except BaseException:
+            third.rollback()
+            raise
+        finally:
+            # The copy would wait for ever.
+            first.rollback()
+            second.rollback()
 
     with server.connect() as first, server.connect() as second, server.connect() as third:
         first.execute("BEGIN")
         first.execute("SELECT pg_current_xact_id()")
-        thread = threading.Thread(target=conduct)
-        thread.start()
-        yield
-        thread.join()
+        with background(conduct):
+            yield third
+
+
+def test_a_commit_at_the_lsn_of_the_snapshot_is_not_in_the_copy(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    """Its record is the next one in the WAL, unless the server itself writes one between."""
+    server.execute(
+        "CREATE TABLE next (k int PRIMARY KEY); CREATE PUBLICATION next FOR TABLE next;"
+        "INSERT INTO next VALUES (0)"
+    )
+    server.execute("SELECT pg_create_logical_replication_slot('next', 'pgoutput')")
+    distances = []
+    for k in range(1, 6):
+        with (
+            beside_the_snapshot(server, f"INSERT INTO next VALUES ({k})") as inserting,
+            open_copy(spark, client, ["next"], "next") as copy,
+        ):
+            inserting.execute("COMMIT")
+            assert tuples(copy.rows) == [(n,) for n in range(k)]
+            found = changes(spark, server, "next", "next", "public.next").where(f"k = {k}")
+            (commit,) = found.select("_commit_version").collect()
+            distances.append(commit[0] - copy.lsn)
+        if distances[-1] == 0:
+            break
+    assert distances[-1] == 0, distances
+    server.execute("SELECT pg_drop_replication_slot('next'); DROP TABLE next")
+    server.execute("DROP PUBLICATION next")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +312,7 @@ def test_what_moves_rows_while_the_snapshot_is_made(
         locker.execute("INSERT INTO moved VALUES (3)")
 
     with (
-        after_the_snapshot(server, "moved", change),
+        beside_the_snapshot(server, "LOCK TABLE moved IN ACCESS EXCLUSIVE MODE", change),
         open_copy(spark, client, ["moved"], "moved", found=found) as copy,
     ):
         rows = tuples(copy.rows)
@@ -278,7 +340,7 @@ def test_a_table_that_is_altered_before_the_copy(
         locker.execute(f"ALTER TABLE altered {statement}".encode())
 
     with (
-        after_the_snapshot(server, "altered", alter),
+        beside_the_snapshot(server, "LOCK TABLE altered IN ACCESS EXCLUSIVE MODE", alter),
         fails("PGOUTPUT_TABLE_CHANGED", "altered before the copy"),
         open_copy(spark, client, ["altered"], "altered", found=found),
     ):
@@ -351,6 +413,8 @@ def test_a_role_with_limits_and_a_policy(spark: SparkSession, server: Server) ->
         client.sql.execute("SET statement_timeout = 0")
         with open_copy(spark, client, ["p"], "wide", found=found) as copy:
             time.sleep(1.5)
+            # A grant on columns does not let the role read the numbers of pages.
+            assert copy.rows.rdd.getNumPartitions() == 1
             assert copy.rows.selectExpr("count(v)").collect() == [(40000,)]
         server.execute("ALTER TABLE wide ENABLE ROW LEVEL SECURITY")
         try:
