@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.lake_job import LakeJob
+from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -56,19 +58,57 @@ def test_a_job_goes_on_in_each_catalog(
         assert rows() == server.execute('SELECT * FROM "Orders" ORDER BY 1')
 
 
-def test_a_table_of_somebody_else_is_not_written(
+def test_a_job_goes_on_with_a_metastore(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS spark_catalog.taken")
-    spark.sql("CREATE TABLE spark_catalog.taken.orders USING parquet AS SELECT 1 AS x")
-    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_EXISTS.*orders"):
+    """Each process finds the tables of the one before in Hive's metastore."""
+    job = LakeJob(tmp_path, server, "delta", slot="metastore", publication="p")
+    job.target = "spark_catalog.names"
+    database = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"
+    settings = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": database,
+    }
+    copies = []
+    for _ in range(2):
+        server.execute('INSERT INTO "Orders" SELECT max("Id") + 1, \'m\' FROM "Orders"')
+        with job.running("--once", settings=settings) as process:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, output + errors_of(tmp_path)[-3000:]
+        copies.append(output.count("Copied public.Orders:"))
+        rows = spark.read.format("delta").load(str(tmp_path / "delta" / "names.db" / "orders"))
+        expected = server.execute('SELECT * FROM "Orders" ORDER BY 1')
+        assert sorted(map(tuple, rows.collect())) == expected
+    assert copies == [1, 0]
+    assert (tmp_path / "metastore").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("target", "table_format"),
+    [("spark_catalog.taken", "parquet"), ("folder", "delta"), ("ice.taken", "iceberg")],
+)
+def test_a_table_of_somebody_else_is_not_written(
+    server: Server, tmp_path: Path, spark: SparkSession, target: str, table_format: str
+) -> None:
+    if target == "folder":
+        target = str(tmp_path)
+        table = f"delta.`{tmp_path / 'Orders'}`"
+    else:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target}")
+        table = f"{target}.Orders"
+    spark.sql(f"CREATE TABLE {table} USING {table_format} AS SELECT 1 AS x")
+    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_EXISTS.*[Oo]rders"):
         spark_pgoutput.replicate(
             spark,
             **server.account,
             slot="taken",
             publication="p",
-            target="spark_catalog.taken",
+            target=target,
             checkpoint=str(tmp_path / "checkpoint"),
         )
     assert not server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = 'taken'")
-    assert spark.table("spark_catalog.taken.orders").collect() == [(1,)]
+    assert spark.table(table).collect() == [(1,)]
+    if table_format == "delta":
+        assert spark.sql(f"DESCRIBE HISTORY {table}").count() == 1
+    if table_format == "iceberg":
+        assert spark.table(f"{table}.metadata_log_entries").count() == 1
