@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.background import background
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
+from support.lake_points import commits
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -22,6 +25,7 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 Replicate = Callable[..., Replication]
 
 TABLES = {"a": "a", "b": "b"}
+MINUTE = 60.0
 
 server = server_fixture(
     "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
@@ -137,3 +141,49 @@ def test_two_jobs_in_one_session(
             assert all(lag is not None for lag in lags)
     assert_equal(spark, job, TABLES)
     assert_equal(spark, other, TABLES)
+
+
+def test_a_quiet_job_writes_its_state_and_warns_each_minute(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    """One table is stopped, and the server writes only a table that is not published."""
+    replicate(once=True)
+    server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
+    done = replicate(once=True, onSchemaChange="error", onTableError="skip")
+    assert states(done) == {"a": "stopped", "b": "live"}
+    server.execute("CREATE TABLE unpublished (id int)")
+    before = {table: commits(job, table) for table in TABLES}
+    running = replicate()
+    warnings: list[str] = []
+
+    def write(ended: threading.Event) -> None:
+        while not ended.wait(0.5):
+            server.execute("INSERT INTO unpublished VALUES (1)")
+
+    def is_warned_again() -> bool:
+        assert running.exception() is None
+        warnings.extend(line for line in running.report() if "public.a is stopped." in line)
+        return len(warnings) >= 2
+
+    with background(write):
+        wait_until(lambda: running.query, TIMEOUT)
+        lsn = wal_end(server)
+        wait_until(lambda: written(spark, job) >= lsn, MINUTE, pause=1)
+        wait_until(is_warned_again, 2 * MINUTE, pause=1)
+    lsn = wal_end(server)
+    wait_until(lambda: confirmed(server) >= lsn, MINUTE)
+    running.stop()
+    assert written(spark, job) >= lsn
+    assert {table: commits(job, table) for table in TABLES} == before
+
+
+def written(spark: SparkSession, job: LakeJob) -> int:
+    """Return the LSN up to which the job has written that it has everything."""
+    state = spark.read.table(job.sql_name("_spark_pgoutput"))
+    (row,) = state.where("kind = 'job'").collect()
+    high, low = row.lsn.split("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def wal_end(server: Server) -> int:
+    return int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
