@@ -187,6 +187,7 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
     schema = ", ".join(f"{column} INT" for column in quoted)
     target.create(name, schema, NAMES[:4], {"my.property": "it's \\ a value"})
     assert target.properties(name)["my.property"] == "it's \\ a value"
+    assert_cheap_to_merge(target, name, key=NAMES[:4])
     assert name in target.tables()
     values = ", ".join(f"{i} AS {column}" for i, column in enumerate(quoted))
     target.append(name, f"SELECT {values}", None, LSN + 1)
@@ -205,6 +206,22 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
     assert found.columns == ["id", "c d.e", *NAMES[2:], "new `x`.y"]
     assert dict(found.dtypes)["back`tick"] == "bigint"
     assert [tuple(row) for row in found.collect()] == [(*range(1, len(NAMES) + 1), None)]
+
+
+def assert_cheap_to_merge(target: LakeTarget, table: str, key: list[str]) -> None:
+    """Check that a MERGE writes which rows are gone, and not the rows beside them again."""
+    name = target.sql_name(table)
+    found = {row.key: row.value for row in target.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+    if target.target.format() == "delta":
+        assert found["delta.enableDeletionVectors"] == "true"
+        assert found["delta.columnMapping.mode"] == "name"
+        detail = target.spark.sql(f"DESCRIBE DETAIL {name}").first()
+        assert detail
+        assert [column.strip("`").replace("``", "`") for column in detail.clusteringColumns] == key
+    else:
+        modes = {found[f"write.{command}.mode"] for command in ("delete", "update", "merge")}
+        assert modes == {"merge-on-read"}
+        assert found["format-version"] == "2"
 
 
 @pytest.mark.parametrize(
