@@ -15,7 +15,7 @@ from spark_pgoutput import cli, verify_report
 from support import lake, lake_history
 from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_points import kill
+from support.lake_points import commits, kill
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -199,8 +199,8 @@ def test_killed_job_answers_after_its_next_start(
             wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
             blocking.execute("ROLLBACK")
             kill(process)
+            assert commits(job, "_spark_pgoutput_answers") == 0
             wait_until(lambda: not server.execute(TEMPORARY_SLOT), TIMEOUT)
-            history.run(5)
             assert job.run_once() == 0
             found = answer.result()
     assert {row.result for row in found.values()} == {"equal"}, found
