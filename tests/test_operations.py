@@ -26,9 +26,12 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 server = server_fixture(SETUP)
 
 
-@pytest.mark.parametrize("version", [17, 18])  # which synchronize slots
+# The versions that synchronize slots, and the two ways to a slot that standbys keep a copy of.
+@pytest.mark.parametrize(
+    ("version", "slot"), [(17, "made for standbys"), (18, "made for standbys"), (18, "altered")]
+)
 def test_a_promoted_standby_with_the_slot_goes_on(
-    version: int, tmp_path: Path, spark: SparkSession
+    version: int, slot: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     with Server(version) as server, server.standby() as standby:
         server.execute(SETUP)
@@ -37,8 +40,9 @@ def test_a_promoted_standby_with_the_slot_goes_on(
         hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
         url = f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
         with job.session(spark) as replicate:
-            replicate(once=True, url=url)
-            let_fail_over(job)
+            replicate(once=True, url=url, failover=slot == "made for standbys")
+            if slot == "altered":
+                let_fail_over(job)
             write(server, "before")
             synchronize(job, standby, replicate(url=url))
             assert copied(replicate(once=True, url=url)) == 0
@@ -72,41 +76,46 @@ def synchronize(job: LakeJob, standby: Standby, process: Replication) -> None:
     process.stop()
 
 
+@pytest.mark.parametrize("version", [17, 18])  # whose slots pg_upgrade keeps
 def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
-    server: Server, tmp_path: Path, spark: SparkSession
+    version: int, tmp_path: Path, spark: SparkSession
 ) -> None:
-    job = LakeJob(tmp_path, server, "delta")
-    with job.session(spark) as replicate:
-        assert replicate(once=True).exit_code == 0
-        server.configure(autovacuum="off")  # whose transactions pg_upgrade counts as unread
-        write(server, "last")
-        last = str(server.value("SELECT pg_current_wal_lsn()"))
-        assert replicate(once=True).exit_code == 0
-        with upgraded(server) as new:
-            job.server = new
-            assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
-            new.execute("SELECT pg_copy_logical_replication_slot('lake', 'kept')")
-            write(new, "upgraded")
-            assert_not_adopted(
-                spark, job, "FFFFFFFF/0", "the last write of the old server is below"
-            )
-            make_slot(new, "SELECT pg_create_logical_replication_slot('lake', 'pgoutput')")
-            assert_not_adopted(spark, job, last, "Transactions ran between the upgrade and")
-            make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
-            new.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())")
-            assert_not_adopted(spark, job, last, "between the upgrade and the")
-            make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
-            new.execute("ALTER TABLE seats ADD COLUMN added int")
-            assert_not_adopted(spark, job, last, "The table public.seats was altered.")
-            new.execute("ALTER TABLE seats DROP COLUMN added")
-            assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
-            begin = new.value("SELECT confirmed_flush_lsn FROM pg_replication_slots LIMIT 1")
-            assert adopt(spark, job, last) == begin
-            assert copied(replicate(once=True)) == 0
-            assert_equal(spark, job, TABLES)
-            write(new, "later")
-            assert copied(replicate(once=True)) == 0
-            assert_equal(spark, job, TABLES)
+    with Server(version) as server:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, "delta")
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            server.configure(autovacuum="off")  # whose transactions pg_upgrade counts as unread
+            write(server, "last")
+            last = str(server.value("SELECT pg_current_wal_lsn()"))
+            assert replicate(once=True).exit_code == 0
+            with upgraded(server) as new:
+                job.server = new
+                assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
+                new.execute("SELECT pg_copy_logical_replication_slot('lake', 'kept')")
+                write(new, "upgraded")
+                assert_not_adopted(
+                    spark, job, "FFFFFFFF/0", "the last write of the old server is below"
+                )
+                make_slot(new, "SELECT pg_create_logical_replication_slot('lake', 'pgoutput')")
+                assert_not_adopted(spark, job, last, "Transactions ran between the upgrade and")
+                make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
+                new.execute(
+                    "SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())"
+                )
+                assert_not_adopted(spark, job, last, "between the upgrade and the")
+                make_slot(new, "SELECT pg_copy_logical_replication_slot('kept', 'lake')")
+                new.execute("ALTER TABLE seats ADD COLUMN added int")
+                assert_not_adopted(spark, job, last, "The table public.seats was altered.")
+                new.execute("ALTER TABLE seats DROP COLUMN added")
+                assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
+                begin = new.value("SELECT confirmed_flush_lsn FROM pg_replication_slots LIMIT 1")
+                assert adopt(spark, job, last) == begin
+                assert copied(replicate(once=True)) == 0
+                assert_equal(spark, job, TABLES)
+                write(new, "later")
+                assert copied(replicate(once=True)) == 0
+                assert_equal(spark, job, TABLES)
 
 
 def refused(replicate: Callable[..., object]) -> str:

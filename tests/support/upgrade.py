@@ -11,6 +11,19 @@ from pathlib import Path
 from spark_pgoutput.demo.server import PostgresServer
 from support.servers import Server
 
+# pg_upgrade asks these programs what the old server's data have, and they are not in the package of
+# 17. The pg_controldata of 18 reads the file of 17, and what it says is what pg_resetwal would say.
+_CONTROL_DATA = """#!/bin/sh
+exec "{bin}/pg_controldata" "$@" 2>/dev/null
+"""
+_RESET_WAL = """#!/bin/sh
+[ "$1" = -n ] || exec "{bin}/pg_resetwal" "$@"
+"{bin}/pg_controldata" "$2" 2>/dev/null
+last=$(ls "$2/pg_wal" | grep -E '^[0-9A-F]{{24}}$' | sort | tail -n 1)
+end=${{last#????????????????}}
+printf 'First log segment after reset: %s%08X\\n' "${{last%"$end"}}" $((0x$end + 1))
+"""
+
 
 class Server16(Server):
     """A server of PostgreSQL 16 with all programs, which the package of the demo has too."""
@@ -35,7 +48,7 @@ def upgraded(old: Server) -> Iterator[Server]:
         _run(
             new,
             "pg_upgrade",
-            *("--old-bindir", old.bin, "--new-bindir", new.bin, "--username", new.user),
+            *("--old-bindir", _programs(old), "--new-bindir", new.bin, "--username", new.user),
             *("--old-datadir", old.folder / "data", "--new-datadir", data),
             *("--old-port", str(old.port), "--new-port", str(new.port)),
             *("--socketdir", new.folder, "--no-sync"),
@@ -45,6 +58,21 @@ def upgraded(old: Server) -> Iterator[Server]:
         new._data = data.name
         new.start_again()
         yield new
+
+
+def _programs(old: Server) -> Path:
+    """Return the folder of the programs of an old server that pg_upgrade needs."""
+    if (old.bin / "pg_controldata").exists():
+        return old.bin
+    folder = old.folder / "bin"
+    folder.mkdir()
+    for name in ("postgres", "pg_ctl", "initdb"):
+        (folder / name).symlink_to(old.bin / name)
+    for name, script in (("pg_controldata", _CONTROL_DATA), ("pg_resetwal", _RESET_WAL)):
+        (folder / name).write_text(script.format(bin=PostgresServer().bin))
+        (folder / name).chmod(0o755)
+    folder.chmod(0o755)
+    return folder
 
 
 def _run(server: Server, program: str, *arguments: str | Path, password: str = "") -> None:
