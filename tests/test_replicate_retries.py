@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
@@ -19,13 +18,17 @@ from support import lake, lake_history
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_target import LakeTarget, compact
+from support.lake_points import first_table_is_applied, suspend_at
+from support.lake_target import LakeTarget, is_compacted
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 from support.slot_kills import Kill, kill_postmaster, restart, restart_immediately
 from support.slot_stream import is_executor, numbers
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+LOST_EXECUTOR = re.compile("ExecutorLostFailure|Executor heartbeat timed out|Checkpoint block")
+COMMIT_CONFLICT = re.compile("PGOUTPUT_COMMIT_CONFLICT.*The job tries again in")
 
 server = server_fixture(lake_history.SETUP)
 
@@ -86,16 +89,19 @@ def test_a_job_survives_the_end_of_its_executors(
             return True
 
         for _ in range(3):
-            wait_for_batches(job, 2, is_alive)
+            wait_for_batches(job, 1, is_alive)
+            suspend_at(process, job, first_table_is_applied)
             children = psutil.Process(process.pid).children(recursive=True)
             for executor in filter(is_executor, children):
                 executor.kill()
-                time.sleep(1)
+            os.killpg(process.pid, signal.SIGCONT)
         wait_for_batches(job, 2, is_alive)
         os.kill(process.pid, signal.SIGTERM)
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 128 + signal.SIGTERM, errors_of(job.folder)[-5000:]
         assert "Everything below" in output  # the job was ended in order
+    again = [line for line in output.splitlines() if "The job tries again in" in line]
+    assert any(LOST_EXECUTOR.search(line) for line in again), output[-5000:]
     assert job.run_once() == 0
     assert_equal(spark, job)
 
@@ -107,17 +113,17 @@ def test_a_job_goes_on_beside_compactions(
         target = LakeTarget(spark, job.target)
         running = replicate()
         wait_until(lambda: running.query, TIMEOUT)
+        compactions = 0
+        report: list[str] = []
         with History(server, seed=7).running():
-            compactions = 0
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
+            deadline = time.monotonic() + TIMEOUT
+            while compactions <= 5 or not any(map(COMMIT_CONFLICT.search, report)):
+                assert time.monotonic() < deadline, (compactions, report)
                 for table in ("orders", "order_lines"):
-                    with suppress(PySparkException):  # the job was faster
-                        compact(target, table)
-                        compactions += 1
-        assert compactions > 5
+                    compactions += is_compacted(target, table)
+                report += running.report()
         running.stop()
-        print(*running.report(), sep="\n")
+        print(*report, *running.report(), sep="\n")
         assert (running.exit_code, running.exception()) == (0, None)
         assert replicate(once=True).exit_code == 0
     assert_equal(spark, job)

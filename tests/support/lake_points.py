@@ -42,8 +42,8 @@ class Progress:
 
 
 def commits(job: LakeJob, table: str) -> int:
-    """Return how many commits a table has; 0 if it is not there."""
-    return len(list(_commits(job, table)))
+    """Return how many commits a table has had; 0 if it is not there."""
+    return max(map(_number, _commits(job, table)), default=0)
 
 
 def _commits(job: LakeJob, table: str) -> Iterator[Path]:
@@ -52,13 +52,19 @@ def _commits(job: LakeJob, table: str) -> Iterator[Path]:
     yield from (folder / "metadata").glob("v[0-9]*.metadata.json")
 
 
+def _number(commit: Path) -> int:
+    # Delta counts from 0, and Iceberg from 1. Iceberg removes the oldest ones.
+    name = commit.name.split(".")[0]
+    return int(name.removeprefix("v")) + (not name.startswith("v"))
+
+
 def copied(job: LakeJob) -> dict[str, float]:
     """Return when each table was copied that has its first mark, and no other commit since then."""
     found = {}
     for table in TABLES.values():
-        if files := sorted(_commits(job, table), key=lambda file: (len(file.name), file.name)):
+        if files := sorted(_commits(job, table), key=_number):
             # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
-            *older, last = [file.read_text().count(_MARK) > 0 for file in files]
+            *older, last = [_MARK in file.read_text() for file in files]
             if last and not any(older):
                 found[table] = _written(files[-1])
     return found

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 # Py4J sends a number as a Long only if it does not fit into an Integer.
 LSN = 1 << 32
+
+# The classes of the errors of a commit at the same time, in Delta and in Iceberg.
+_CONFLICT = re.compile(r"\.(Concurrent\w+|Commit\w*Failed|Validation)Exception$")
 
 
 class LakeTarget:
@@ -144,3 +150,24 @@ def compact(target: LakeTarget, table: str, *, expire_before: str | None = None)
                 f"CALL {catalog}.system.expire_snapshots({arguments}, "
                 f"older_than => TIMESTAMP '{expire_before}', retain_last => 1)"
             )
+
+
+def is_compacted(target: LakeTarget, table: str, *, expire_before: str | None = None) -> bool:
+    """Compact the table as `compact` does, unless a commit of a job comes between."""
+    try:
+        compact(target, table, expire_before=expire_before)
+    except (CapturedException, Py4JJavaError) as error:
+        thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
+        if not any(_CONFLICT.search(name) for name in _causes(thrown)):
+            raise
+        return False
+    return True
+
+
+def _causes(thrown: Any) -> list[str]:  # noqa: ANN401
+    """Return the classes of an exception of Java and of its causes."""
+    found = []
+    while thrown is not None:
+        found.append(str(thrown.getClass().getName()))
+        thrown = thrown.getCause()
+    return found
