@@ -29,7 +29,8 @@ object ArgumentColumn {
   }
 
   /** The column of the messages. */
-  case object Data extends Purpose(
+  case object Data
+      extends Purpose(
         "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
           "STRING that holds bytes); the option 'data' names another column"
       ) {
@@ -37,7 +38,8 @@ object ArgumentColumn {
   }
 
   /** The column that orders the messages. */
-  case object Order extends Purpose(
+  case object Order
+      extends Purpose(
         "the column that orders the messages must be a BIGINT, such as an offset or a row number"
       ) {
     override def takes(dataType: DataType): Boolean = dataType match {
@@ -47,7 +49,8 @@ object ArgumentColumn {
   }
 
   /** The column that tells the sources apart. */
-  case object Source extends Purpose(
+  case object Source
+      extends Purpose(
         "the column of sources must be a STRING, a whole number or another type whose values are " +
           "compared exactly"
       ) {
