@@ -17,10 +17,8 @@ import io.sparkpgoutput.types.ConversionOptions
  *
  * @param repairs
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
- * @param options
- *   how values are read
- * @param parallelism
- *   how many tables are written at a time
+ * @param options how values are read
+ * @param parallelism how many tables are written at a time
  */
 final class BatchApply(
     target: Target,
@@ -32,12 +30,9 @@ final class BatchApply(
   /**
    * Applies a batch. An error of one table does not keep the others from their commits.
    *
-   * @param batch
-   *   the rows of `format("pgoutput")` with the option `output` = `messages`
-   * @param tables
-   *   the tables that are kept equal. Other tables' changes are counted only.
-   * @param end
-   *   the end of the batch, which becomes the mark of the tables that have changes
+   * @param batch the rows of `format("pgoutput")` with the option `output` = `messages`
+   * @param tables the tables that are kept equal. Other tables' changes are counted only.
+   * @param end the end of the batch, which becomes the mark of the tables that have changes
    * @param prepare
    *   makes a table ready for the definitions of the batch, or says why that cannot be done. It is
    *   called for one table after the other, before the first commit.
@@ -121,10 +116,8 @@ final class BatchApply(
 /**
  * A table that batches are applied to.
  *
- * @param name
- *   the name of its mark
- * @param waiting
- *   where the changes wait, if the table is copied meanwhile
+ * @param name the name of its mark
+ * @param waiting where the changes wait, if the table is copied meanwhile
  */
 final case class ApplyTable(
     routed: RoutedTable,
@@ -135,24 +128,21 @@ final case class ApplyTable(
 /**
  * A table of the target in which changes of another one wait.
  *
- * @param mark
- *   its own mark; None if it has no changes yet
+ * @param mark its own mark; None if it has no changes yet
  */
 final case class WaitingTable(target: String, mark: Option[Long])
 
 /**
  * A table that is ready for the definitions of a batch.
  *
- * @param names
- *   the column of the target for each name in the definitions that is not the target's
+ * @param names the column of the target for each name in the definitions that is not the target's
  */
 final case class PreparedTable(table: MirroredTable, names: Map[String, String] = Map.empty)
 
 /**
  * What became of a batch.
  *
- * @param tables
- *   the tables with changes by their oids: what was committed, or why nothing was
+ * @param tables the tables with changes by their oids: what was committed, or why nothing was
  */
 final case class AppliedBatch(
     statistics: BatchStatistics,
@@ -162,11 +152,8 @@ final case class AppliedBatch(
 /**
  * A commit.
  *
- * @param changes
- *   the changes that the server sent
- * @param repaired
- *   how many rows of the target were not as the changes say
- * @param lastCommit
- *   the time of the last commit at the server, in microseconds since 1970
+ * @param changes the changes that the server sent
+ * @param repaired how many rows of the target were not as the changes say
+ * @param lastCommit the time of the last commit at the server, in microseconds since 1970
  */
 final case class AppliedTable(changes: Long, repaired: Long, lastCommit: Long)

@@ -18,10 +18,8 @@ import io.sparkpgoutput.source.output.MessageFields
  * Makes rows of [[ChangeFields]] of the messages of a batch, in order. The task that reads the batch
  * runs it, so nothing is kept but the definitions of tables. A row is valid until the next one.
  *
- * @param messages
- *   rows with [[BatchRouter.columns]]
- * @param report
- *   takes the statistics when all messages were read
+ * @param messages rows with [[BatchRouter.columns]]
+ * @param report takes the statistics when all messages were read
  */
 final class BatchRouter(
     tables: Seq[RoutedTable],

@@ -13,12 +13,9 @@ import io.sparkpgoutput.changes.TableName
 /**
  * What the router saw in a batch.
  *
- * @param tables
- *   the tables of the job that have changes, by their oids
- * @param others
- *   the tables that are not the job's, by their oids
- * @param lastCommit
- *   the time of the last commit, in microseconds since 1970; 0 if there is none
+ * @param tables the tables of the job that have changes, by their oids
+ * @param others the tables that are not the job's, by their oids
+ * @param lastCommit the time of the last commit, in microseconds since 1970; 0 if there is none
  */
 final case class BatchStatistics(
     tables: Map[Long, TableStatistics],
@@ -55,14 +52,10 @@ object BatchStatistics {
 /**
  * The changes of a table of the job in a batch. What is below the table's mark does not count.
  *
- * @param name
- *   the name by the last Relation message
- * @param definitions
- *   how the batch describes the table, one definition after the other
- * @param truncated
- *   the last TRUNCATE
- * @param moved
- *   the updates that changed the key and did not send all values
+ * @param name the name by the last Relation message
+ * @param definitions how the batch describes the table, one definition after the other
+ * @param truncated the last TRUNCATE
+ * @param moved the updates that changed the key and did not send all values
  * @param lastCommit
  *   the time of the last commit with a change of the table, in microseconds since 1970
  */
@@ -84,14 +77,10 @@ final case class TableStatistics(
 /**
  * A table as one Relation message describes it.
  *
- * @param relation
- *   the Relation message
- * @param types
- *   the Type messages of its columns
- * @param updates
- *   the updates under this definition
- * @param unsent
- *   tells for each column if an update did not send its value
+ * @param relation the Relation message
+ * @param types the Type messages of its columns
+ * @param updates the updates under this definition
+ * @param unsent tells for each column if an update did not send its value
  * @param missingKey
  *   the columns of the table's key that the message does not have. Then the changes are left out.
  */

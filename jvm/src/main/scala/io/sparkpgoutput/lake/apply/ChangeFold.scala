@@ -17,8 +17,7 @@ trait KeyFold {
 /**
  * The rows of a fold over sorted changes.
  *
- * @param changes
- *   the changes of a table, those of each key together and in order
+ * @param changes the changes of a table, those of each key together and in order
  */
 final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Iterator[InternalRow] {
 

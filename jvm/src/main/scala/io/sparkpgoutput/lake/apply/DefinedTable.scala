@@ -8,12 +8,9 @@ import io.sparkpgoutput.lake.table.ReplicaIdentity
 /**
  * A table by one Relation message.
  *
- * @param message
- *   the Relation message
- * @param types
- *   the Type messages of its columns
- * @param number
- *   the number of the definition in the batch
+ * @param message the Relation message
+ * @param types the Type messages of its columns
+ * @param number the number of the definition in the batch
  */
 final private class DefinedTable(
     table: RoutedTable,

@@ -31,8 +31,7 @@ object Drift {
   /**
    * The SQL expression that fails.
    *
-   * @param columns
-   *   SQL expressions and the names of the columns that show which row it is
+   * @param columns SQL expressions and the names of the columns that show which row it is
    */
   def raise(problem: String, columns: Seq[(String, String)]): String = {
     val struct = columns.map { case (value, name) =>

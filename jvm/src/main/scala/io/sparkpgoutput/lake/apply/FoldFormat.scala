@@ -13,22 +13,14 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * What a fold needs to know of a table.
  *
- * @param schema
- *   the columns of the target that come from the server
- * @param key
- *   the ordinals of the columns by which rows are found; empty if there are none
- * @param isFull
- *   true if the replica identity is FULL
- * @param definitions
- *   the definitions of the batch
- * @param unsent
- *   the ordinals of the columns whose values an update did not send
- * @param truncated
- *   the last TRUNCATE of the batch. The changes before it do not count.
- * @param isStrict
- *   true makes changes that do not follow from each other an error
- * @param isHistory
- *   true if the target has the changes themselves
+ * @param schema the columns of the target that come from the server
+ * @param key the ordinals of the columns by which rows are found; empty if there are none
+ * @param isFull true if the replica identity is FULL
+ * @param definitions the definitions of the batch
+ * @param unsent the ordinals of the columns whose values an update did not send
+ * @param truncated the last TRUNCATE of the batch. The changes before it do not count.
+ * @param isStrict true makes changes that do not follow from each other an error
+ * @param isHistory true if the target has the changes themselves
  */
 final case class FoldFormat(
     name: TableName,
@@ -46,10 +38,8 @@ final case class FoldFormat(
 /**
  * A definition of a table.
  *
- * @param types
- *   the types of the columns
- * @param ordinals
- *   the ordinal in the target of each column; -1 if the target does not have it
+ * @param types the types of the columns
+ * @param ordinals the ordinal in the target of each column; -1 if the target does not have it
  */
 final case class FoldDefinition(
     relation: Relation,
@@ -62,8 +52,7 @@ object FoldFormat {
   /**
    * Finds the columns of the target for those of each definition.
    *
-   * @param names
-   *   the column of the target for each name at the server that is not the target's
+   * @param names the column of the target for each name at the server that is not the target's
    * @throws PgOutputException
    *   if the rows are told apart in another way than before, or a column cannot be read as the target's
    */

@@ -15,8 +15,7 @@ import io.sparkpgoutput.types.ValueWriter
  * Writes a row with the columns of the target from one image or several: a column has the value of the
  * first image that has one. Not thread-safe.
  *
- * @param rowType
- *   one of the structs of [[FoldedColumns]]
+ * @param rowType one of the structs of [[FoldedColumns]]
  */
 final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   private val writer = new UnsafeRowWriter(rowType.length, 512)
@@ -64,10 +63,8 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   /**
    * Writes NULL for the columns that have no value.
    *
-   * @param areUnsent
-   *   true flags them
-   * @return
-   *   true if a column is flagged
+   * @param areUnsent true flags them
+   * @return true if a column is flagged
    */
   def fill(areUnsent: Boolean): Boolean = {
     var found = false

@@ -11,10 +11,8 @@ import io.sparkpgoutput.changes.rows.{ChangeType, MissingColumns, NameArray}
  * The rows of a table's history. Each change has the rows that `pgoutput_changes` gives it, with other
  * ordinals: twice the position of the message in its transaction, and one more behind a preimage.
  *
- * @param changes
- *   the changes of a table that is kept
- * @param writer
- *   writes the columns of [[FoldedColumns.history]]
+ * @param changes the changes of a table that is kept
+ * @param writer writes the columns of [[FoldedColumns.history]]
  */
 final class HistoryRows(
     format: FoldFormat,

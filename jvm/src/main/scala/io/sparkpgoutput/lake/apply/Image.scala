@@ -3,12 +3,9 @@ package io.sparkpgoutput.lake.apply
 /**
  * A row as a message has it.
  *
- * @param bytes
- *   the bytes that have the message from `from` on
- * @param definition
- *   the number of the table's definition
- * @param isOld
- *   true for the old row of the message, false for its new row
+ * @param bytes the bytes that have the message from `from` on
+ * @param definition the number of the table's definition
+ * @param isOld true for the old row of the message, false for its new row
  * @param isWhole
  *   true if a column whose value is not there is NULL; false if it keeps the value it had
  */

@@ -7,17 +7,13 @@ import io.sparkpgoutput.lake.table.MirroredTable
 /**
  * A table whose changes are taken out of a batch.
  *
- * @param mark
- *   the transactions with a lower commit LSN are in the target already
- * @param columns
- *   the columns of the target that come from the server
+ * @param mark the transactions with a lower commit LSN are in the target already
+ * @param columns the columns of the target that come from the server
  * @param key
  *   the columns by which rows are found if the replica identity is FULL. In all other cases the
  *   Relation message tells them.
- * @param numbers
- *   the columns of the target in which two texts can be the same number
- * @param names
- *   the column of the target for each name at the server that is not the target's
+ * @param numbers the columns of the target in which two texts can be the same number
+ * @param names the column of the target for each name at the server that is not the target's
  * @param isKept
  *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
  *   only the oid and the mark count.

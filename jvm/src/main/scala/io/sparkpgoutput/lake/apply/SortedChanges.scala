@@ -14,10 +14,8 @@ import io.sparkpgoutput.source.output.MessageFields
  * The changes of a batch on the disks of executors: those of each row together, in the order in which
  * they were made.
  *
- * @param session
- *   the session that sorted them
- * @param chunks
- *   arrays of [[ChangeChunk]] with the oids of their tables
+ * @param session the session that sorted them
+ * @param chunks arrays of [[ChangeChunk]] with the oids of their tables
  */
 final class SortedChanges private (
     val session: SparkSession,
@@ -41,8 +39,7 @@ object SortedChanges {
    * Reads a batch, once. What is read is cut off from where it comes from: if an executor with a part
    * of it is lost, the batch fails, since the slot cannot be asked for a part.
    *
-   * @param batch
-   *   the messages of committed transactions, in order, in one partition
+   * @param batch the messages of committed transactions, in order, in one partition
    * @param session
    *   a session that sorts them, with adaptive execution: small batches then are few tasks
    */

@@ -10,10 +10,8 @@ import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
 /**
  * The changes of a table in a batch, and the table in the target.
  *
- * @param session
- *   the session of this commit only
- * @param repairs
- *   true takes a change that does not fit the target, false makes it an error
+ * @param session the session of this commit only
+ * @param repairs true takes a change that does not fit the target, false makes it an error
  */
 final case class TableBatch(
     session: SparkSession,
@@ -58,7 +56,6 @@ final case class TableBatch(
 /**
  * A write of a table.
  *
- * @param repaired
- *   how many rows of the target were not as the changes say
+ * @param repaired how many rows of the target were not as the changes say
  */
 final case class PlannedWrite(write: TargetWrite, repaired: Long)

@@ -14,8 +14,7 @@ import io.sparkpgoutput.rows.RowSchema
  * Makes rows of the changes of one table. After [[change]], it has the rows of one change: two if an
  * update gives a row another key, else one. After [[truncate]], it has one if the table is kept.
  *
- * @param number
- *   the number of the table in the batch
+ * @param number the number of the table in the batch
  */
 final private class TableRouter(table: RoutedTable, number: Int) {
   import TableRouter._
@@ -66,8 +65,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   /**
    * Takes an Insert, Update or Delete message.
    *
-   * @param decoder
-   *   has read the message
+   * @param decoder has read the message
    */
   def change(
       message: Array[Byte],

@@ -5,8 +5,7 @@ import io.sparkpgoutput.protocol.BeginMessage
 /**
  * The beginning of a transaction: its Begin message, and its Origin message if there is one.
  *
- * @param bytes
- *   the messages, one after the other
+ * @param bytes the messages, one after the other
  */
 final class TransactionStart(val bytes: Array[Byte]) {
   import TransactionStart._

@@ -34,10 +34,8 @@ object WaitingChanges {
   /**
    * Makes the rows of a batch.
    *
-   * @param chunks
-   *   the changes of the table, in arrays of [[ChangeChunk]]
-   * @param end
-   *   the end of the batch
+   * @param chunks the changes of the table, in arrays of [[ChangeChunk]]
+   * @param end the end of the batch
    */
   def rows(
       session: SparkSession,
@@ -65,8 +63,7 @@ object WaitingChanges {
    * Makes a batch of the changes with LSNs from one up to another, as the source gives it: messages in
    * one partition, in order.
    *
-   * @param waiting
-   *   the rows, as they were written
+   * @param waiting the rows, as they were written
    */
   def messages(session: SparkSession, waiting: DataFrame, from: Long, to: Long): DataFrame = {
     val definitions = waiting.where("lsn IS NULL").collect().map { row =>
@@ -90,8 +87,7 @@ object WaitingChanges {
  * Makes messages of changes: the beginning of each transaction, and the Type and Relation messages of a
  * definition before the first change that it describes.
  *
- * @param definitions
- *   the messages by the end of a batch and the number of the definition in it
+ * @param definitions the messages by the end of a batch and the number of the definition in it
  */
 final private class WaitingMessages(
     changes: Iterator[InternalRow],

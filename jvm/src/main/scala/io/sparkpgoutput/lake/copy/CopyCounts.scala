@@ -9,10 +9,8 @@ import io.sparkpgoutput.changes.TableName
 /**
  * What the tasks of a copy have read.
  *
- * @param rows
- *   the rows
- * @param bytes
- *   the bytes that COPY has written
+ * @param rows the rows
+ * @param bytes the bytes that COPY has written
  * @param covered
  *   the bytes of the table's files whose rows were read. A range that is not read to its end has an
  *   estimate.

@@ -16,12 +16,9 @@ import io.sparkpgoutput.changes.TableName
 /**
  * How far a copy is.
  *
- * @param rows
- *   the rows that were read
- * @param bytes
- *   the bytes of COPY that were read
- * @param share
- *   how much of the table's files that is, from 0 to 1
+ * @param rows the rows that were read
+ * @param bytes the bytes of COPY that were read
+ * @param share how much of the table's files that is, from 0 to 1
  */
 final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Double)
 
@@ -30,8 +27,7 @@ final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Dou
  * ended. An executor tells what the others have read with each of its heartbeats
  * (`spark.executor.heartbeatInterval`).
  *
- * @param size
- *   the size of the table's files in bytes
+ * @param size the size of the table's files in bytes
  */
 final private class CopyWatch(
     context: SparkContext,

@@ -10,8 +10,7 @@ import io.sparkpgoutput.source.connection.ServerAddress
 /**
  * What the tasks of a copy need to know. The password is in here and nowhere else.
  *
- * @param snapshot
- *   the name of the snapshot that all tasks read
+ * @param snapshot the name of the snapshot that all tasks read
  */
 final private case class CopySettings(
     address: ServerAddress,

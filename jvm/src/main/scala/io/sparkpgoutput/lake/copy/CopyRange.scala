@@ -9,10 +9,8 @@ import io.sparkpgoutput.source.connection.ServerConnection
  *
  * @param firstPage
  *   the first page; None for all rows, if the table has no pages or the role cannot read their numbers
- * @param endPage
- *   the page after the last one; None for all pages to the end
- * @param bytes
- *   the size of the pages with their TOASTed values, if all pages have the same
+ * @param endPage the page after the last one; None for all pages to the end
+ * @param bytes the size of the pages with their TOASTed values, if all pages have the same
  */
 final private case class CopyRange(
     oid: Long,

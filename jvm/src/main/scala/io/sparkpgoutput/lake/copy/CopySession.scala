@@ -43,10 +43,8 @@ private object CopySession {
   /**
    * Begins a transaction with the snapshot of another one.
    *
-   * @param seconds
-   *   how long it waits for a lock
-   * @throws LakeException
-   *   if the other transaction has ended
+   * @param seconds how long it waits for a lock
+   * @throws LakeException if the other transaction has ended
    */
   def join(connection: ServerConnection, snapshot: String, table: TableName, seconds: Int): Unit = {
     connection.execute(s"SET lock_timeout = '$seconds s'")
@@ -66,8 +64,7 @@ private object CopySession {
    * Locks a table against TRUNCATE and what rewrites it, to the end of the transaction. LOCK TABLE
    * would need the right to read all columns.
    *
-   * @throws LakeException
-   *   if the wait for the lock has a limit, and takes longer
+   * @throws LakeException if the wait for the lock has a limit, and takes longer
    */
   def lock(connection: ServerConnection, from: String, table: TableName): Unit =
     try connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit

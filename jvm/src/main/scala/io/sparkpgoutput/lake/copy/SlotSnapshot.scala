@@ -20,8 +20,7 @@ import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
  * The snapshot of a temporary slot. It sees the transactions whose commit LSNs are below the slot's
  * consistent point, and no others. It lasts as long as it is open.
  *
- * @param id
- *   what `SET TRANSACTION SNAPSHOT` takes
+ * @param id what `SET TRANSACTION SNAPSHOT` takes
  */
 final class SlotSnapshot private (val lsn: Long, val id: String, connection: ServerConnection)
     extends AutoCloseable {
@@ -37,12 +36,9 @@ object SlotSnapshot {
   /**
    * Makes a snapshot. The server waits for the end of all transactions that have written something.
    *
-   * @param what
-   *   what the server does, for warnings
-   * @param atMost
-   *   how long to wait
-   * @throws ServerStillWaits
-   *   if it takes longer
+   * @param what what the server does, for warnings
+   * @param atMost how long to wait
+   * @throws ServerStillWaits if it takes longer
    */
   def make(
       from: CopySource,
@@ -68,8 +64,7 @@ object SlotSnapshot {
    * itself keeps the rows of the snapshot (`RestoreTransactionSnapshot` in `snapmgr.c`). The slot would
    * also keep all WAL for as long as the copy takes.
    *
-   * @return
-   *   the slot's consistent point
+   * @return the slot's consistent point
    */
   private[copy] def begin(address: ServerAddress, connection: ReplicationConnection): Long = {
     CopySession.begin(connection)

@@ -14,12 +14,9 @@ import io.sparkpgoutput.source.slot.ServerWait
  * is locked after the snapshot is made, and the catalog as the snapshot sees it must be that of now. If
  * it is not, the next attempt has a newer snapshot.
  *
- * @param time
- *   when it was made, by the server's clock, in microseconds since 1970
- * @param id
- *   what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
- * @param source
- *   the table as it is under the lock
+ * @param time when it was made, by the server's clock, in microseconds since 1970
+ * @param id what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
+ * @param source the table as it is under the lock
  */
 final private class TableSnapshot private (
     val lsn: Long,
@@ -64,8 +61,7 @@ private object TableSnapshot {
   /**
    * Takes a table into a snapshot that is there. It waits 10 seconds for the lock.
    *
-   * @param slot
-   *   the snapshot, which must stay open
+   * @param slot the snapshot, which must stay open
    */
   def join(slot: SlotSnapshot, from: CopySource, kept: SourceTable): TableSnapshot = explaining(
     from
@@ -88,8 +84,7 @@ private object TableSnapshot {
   /**
    * Makes a snapshot, and returns None if the table was altered meanwhile.
    *
-   * @param start
-   *   opens a connection, and says how it gets its snapshot, whose LSN it returns
+   * @param start opens a connection, and says how it gets its snapshot, whose LSN it returns
    */
   private def attempt(from: CopySource, kept: SourceTable)(
       start: () => (ServerConnection, () => Long)

@@ -30,14 +30,10 @@ object Adoption {
    * Writes the new server into the state and the tables. Somebody who repeats it after an interruption gets
    * the same.
    *
-   * @param options
-   *   the options of `replicate` that tell the server and the target
-   * @param lastLsn
-   *   an LSN of the old server behind its last write
-   * @return
-   *   where the job goes on
-   * @throws LakeException
-   *   if it is not proved that nothing is missing
+   * @param options the options of `replicate` that tell the server and the target
+   * @param lastLsn an LSN of the old server behind its last write
+   * @return where the job goes on
+   * @throws LakeException if it is not proved that nothing is missing
    */
   def adopt(
       session: SparkSession,

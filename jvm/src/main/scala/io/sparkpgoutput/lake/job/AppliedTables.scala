@@ -25,8 +25,7 @@ object AppliedTables {
    * Returns a row for each table. The LSN is the mark in the table itself: all transactions with a lower
    * commit LSN are in it, and it has no changes up to the LSN of the job either.
    *
-   * @param format
-   *   null if the catalog decides
+   * @param format null if the catalog decides
    */
   def of(session: SparkSession, name: String, format: String): DataFrame = {
     val own = ClonedSession.of(session)
@@ -58,8 +57,7 @@ object AppliedTables {
   /**
    * Asks the server for the slot of a target.
    *
-   * @return
-   *   the metrics of the source, the LSN of the job, and what is wrong with the slot
+   * @return the metrics of the source, the LSN of the job, and what is wrong with the slot
    */
   def slot(
       session: SparkSession,

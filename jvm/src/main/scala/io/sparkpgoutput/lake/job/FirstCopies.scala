@@ -11,8 +11,7 @@ import io.sparkpgoutput.lake.target.{Target, TargetWrite}
  * The first copies of the tables, some side by side, or the copies of a job that begins anew. A table that
  * is copied already is left out, so a crash repeats only the copies that were under way.
  *
- * @param copied
- *   is called after each copy
+ * @param copied is called after each copy
  */
 final class FirstCopies(
     session: SparkSession,

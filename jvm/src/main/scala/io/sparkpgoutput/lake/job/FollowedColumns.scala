@@ -18,10 +18,8 @@ final class FollowedColumns(
    *
    * @param now
    *   the table by the catalog of now, or why the target cannot have it; None if it is not published
-   * @return
-   *   the table as it is then, which is in the state too
-   * @throws LakeException
-   *   if the table must be copied again
+   * @return the table as it is then, which is in the state too
+   * @throws LakeException if the table must be copied again
    */
   def follow(
       table: TableState,

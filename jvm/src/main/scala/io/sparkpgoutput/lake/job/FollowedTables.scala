@@ -13,8 +13,7 @@ import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable}
  * read before each micro-batch with changes, and once a minute. What it says is as new as the changes or
  * newer, because a micro-batch ends before it is read.
  *
- * @param added
- *   takes a table that the publications have since the job runs
+ * @param added takes a table that the publications have since the job runs
  */
 final class FollowedTables(
     catalog: SourceCatalog,

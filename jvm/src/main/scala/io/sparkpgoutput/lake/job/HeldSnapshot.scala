@@ -35,10 +35,8 @@ final private[job] class HeldSnapshot(
   /**
    * Makes a snapshot, and lets the stream go on up to its LSN.
    *
-   * @param tell
-   *   takes what delays it
-   * @param made
-   *   is called before the stream goes on
+   * @param tell takes what delays it
+   * @param made is called before the stream goes on
    */
   def make(tell: String => Unit)(made: => Unit): SlotSnapshot = make(tell, Pauses)(() => made)
 
@@ -71,10 +69,8 @@ final private[job] class HeldSnapshot(
   /**
    * Waits until the stream has reached the LSN of a snapshot.
    *
-   * @param ended
-   *   says whether to give up
-   * @param body
-   *   runs while no micro-batch runs
+   * @param ended says whether to give up
+   * @param body runs while no micro-batch runs
    */
   @tailrec
   def reached[T](lsn: Long, ended: () => Boolean)(body: => T): T = {

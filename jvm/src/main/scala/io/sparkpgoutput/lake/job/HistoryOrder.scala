@@ -17,8 +17,7 @@ object HistoryOrder {
   /**
    * Checks that a copy comes behind all that its history has.
    *
-   * @param lsn
-   *   the LSN of the copy, or a lower one
+   * @param lsn the LSN of the copy, or a lower one
    */
   def check(session: SparkSession, target: Target, table: MirroredTable, lsn: Long): Unit =
     ahead(session, target, table, lsn).foreach(end =>

@@ -23,10 +23,8 @@ object JobSetup {
   /**
    * Returns the job.
    *
-   * @param log
-   *   takes what the job tells
-   * @param verified
-   *   the tables that it verifies at its end
+   * @param log takes what the job tells
+   * @param verified the tables that it verifies at its end
    */
   def job(
       session: SparkSession,

@@ -12,14 +12,10 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * @param hasCheckpoint
  *   whether a micro-batch was planned, by the checkpoint that belongs to the state
- * @param confirmed
- *   the confirmed LSN of the slot; None if there is no slot
- * @param kept
- *   what the target's state table has
- * @param marked
- *   the tables in the target whose properties name this slot
- * @param generation
- *   the generation of the checkpoint
+ * @param confirmed the confirmed LSN of the slot; None if there is no slot
+ * @param kept what the target's state table has
+ * @param marked the tables in the target whose properties name this slot
+ * @param generation the generation of the checkpoint
  */
 final case class FoundState(
     source: SlotIdentity,
@@ -38,10 +34,8 @@ final case class SlotIdentity(systemIdentifier: String, database: String, slot: 
 /**
  * A table that a job has made.
  *
- * @param mark
- *   None if its first copy has not ended
- * @param stopped
- *   why the table is stopped, if it is
+ * @param mark None if its first copy has not ended
+ * @param stopped why the table is stopped, if it is
  */
 final case class MarkedTable(
     target: String,
@@ -56,10 +50,8 @@ final case class MarkedTable(
 /**
  * How a job starts.
  *
- * @param needsSlot
- *   true if the slot is to be made
- * @param lostState
- *   the tables whose states are to be found anew
+ * @param needsSlot true if the slot is to be made
+ * @param lostState the tables whose states are to be found anew
  */
 final case class JobStart(
     job: JobState,

@@ -17,34 +17,20 @@ import io.sparkpgoutput.source.connection.ServerAddress
 /**
  * The options of `replicate`.
  *
- * @param target
- *   a namespace of a catalog, or a folder of Delta tables
- * @param once
- *   true ends the job when it has everything that was there at its start
- * @param format
- *   None if the catalog decides
- * @param tableName
- *   the template for names in the target
- * @param names
- *   the names in the target by those of the source, which win over the template
- * @param types
- *   the Spark types of columns, by `column` or `schema.table.column`
- * @param mode
- *   the name of the mode of all tables that `modes` does not name
- * @param modes
- *   the names of modes by the names of tables at the source
- * @param historyPrefix
- *   what the names of the columns of a change begin with in new histories
- * @param tableProperties
- *   properties of each table that the job makes
- * @param copies
- *   how many tables are copied side by side
- * @param applies
- *   to how many tables a micro-batch is applied side by side
- * @param repairs
- *   true takes a change that the table does not fit; false makes it an error
- * @param skips
- *   true stops a table that has an error; false stops the job
+ * @param target a namespace of a catalog, or a folder of Delta tables
+ * @param once true ends the job when it has everything that was there at its start
+ * @param format None if the catalog decides
+ * @param tableName the template for names in the target
+ * @param names the names in the target by those of the source, which win over the template
+ * @param types the Spark types of columns, by `column` or `schema.table.column`
+ * @param mode the name of the mode of all tables that `modes` does not name
+ * @param modes the names of modes by the names of tables at the source
+ * @param historyPrefix what the names of the columns of a change begin with in new histories
+ * @param tableProperties properties of each table that the job makes
+ * @param copies how many tables are copied side by side
+ * @param applies to how many tables a micro-batch is applied side by side
+ * @param repairs true takes a change that the table does not fit; false makes it an error
+ * @param skips true stops a table that has an error; false stops the job
  * @param copiesChanged
  *   true copies a table again that was altered in a way that changes do not tell; false makes it an
  *   error of the table
@@ -235,8 +221,7 @@ object ReplicateOptions {
   /**
    * Reads the options.
    *
-   * @throws LakeException
-   *   if one is missing, unknown or wrong
+   * @throws LakeException if one is missing, unknown or wrong
    */
   def parse(entries: Seq[(String, String)]): ReplicateOptions = {
     val set = entries.filter(_._2 != null)

@@ -195,8 +195,7 @@ final class ReplicationJob(
   /**
    * Ends the stream. What was not applied as a whole is applied by the next start.
    *
-   * @return
-   *   false if there is no stream to end, so the thread of [[run]] must be interrupted
+   * @return false if there is no stream to end, so the thread of [[run]] must be interrupted
    */
   def stop(): Boolean = {
     stopping = true

@@ -9,10 +9,8 @@ import io.sparkpgoutput.lake.table.MirroredTable
  * @param isBeingApplied
  *   tells if the table with an oid is copied already, and its waiting changes are being applied. Another
  *   copy of it begins after that.
- * @param resync
- *   copies a table, for a reason
- * @param verify
- *   takes the requests to verify tables
+ * @param resync copies a table, for a reason
+ * @param verify takes the requests to verify tables
  */
 final private[job] class Requests(
     catalog: SourceCatalog,
@@ -26,8 +24,7 @@ final private[job] class Requests(
   /**
    * Takes what was asked.
    *
-   * @throws StartOver.Requested
-   *   if the job is to begin anew
+   * @throws StartOver.Requested if the job is to begin anew
    */
   def take(): Unit = {
     val all = state.requests()

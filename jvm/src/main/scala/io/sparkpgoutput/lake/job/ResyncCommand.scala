@@ -16,14 +16,10 @@ object ResyncCommand {
   /**
    * Writes the request.
    *
-   * @param format
-   *   null if the catalog decides
-   * @param tables
-   *   names of tables at the server: `schema.table`, or `table` for a table of public
-   * @return
-   *   the tables with their schemas
-   * @throws LakeException
-   *   if the target has no job, or the job does not know a table
+   * @param format null if the catalog decides
+   * @param tables names of tables at the server: `schema.table`, or `table` for a table of public
+   * @return the tables with their schemas
+   * @throws LakeException if the target has no job, or the job does not know a table
    */
   def ask(
       session: SparkSession,
@@ -52,10 +48,8 @@ object ResyncCommand {
    * Writes the request to copy all tables, with a new slot and a new checkpoint. What the job had at the
    * server can be lost, and its state too.
    *
-   * @param format
-   *   null if the catalog decides
-   * @throws LakeException
-   *   if the target has no job
+   * @param format null if the catalog decides
+   * @throws LakeException if the target has no job
    */
   def askForAll(session: SparkSession, target: String, format: String): Unit = {
     val own = ClonedSession.of(session)

@@ -32,10 +32,8 @@ import io.sparkpgoutput.lake.target.Target
  * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
  * are left to apply.
  *
- * @param failed
- *   takes the error of a table that ends the job
- * @param verify
- *   takes the requests to verify tables
+ * @param failed takes the error of a table that ends the job
+ * @param verify takes the requests to verify tables
  */
 final class Resyncs(
     session: SparkSession,
@@ -112,8 +110,7 @@ final class Resyncs(
    * Copies a table again if an error says that the changes do not tell what happened to it. The caller
    * has the lock.
    *
-   * @return
-   *   false if it is another error, or if the table cannot be copied
+   * @return false if it is another error, or if the table cannot be copied
    */
   def mends(oid: Long, error: Throwable): Boolean =
     options.copiesChanged && SchemaChange.unapply(error).exists { reason =>
@@ -128,10 +125,8 @@ final class Resyncs(
   /**
    * Begins to copy a table. The caller has the lock.
    *
-   * @param table
-   *   the table by the catalog of now
-   * @param reason
-   *   why, a sentence
+   * @param table the table by the catalog of now
+   * @param reason why, a sentence
    */
   def begin(table: MirroredTable, reason: String): Unit = {
     val oid = table.source.oid

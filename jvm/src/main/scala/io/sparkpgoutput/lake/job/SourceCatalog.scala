@@ -60,8 +60,7 @@ final class SourceCatalog(
    * @param known
    *   tables that keep the names that they have in the target, and their modes. The others get those that
    *   the options say.
-   * @return
-   *   each table, and how it is in the target or why it cannot be there
+   * @return each table, and how it is in the target or why it cannot be there
    */
   def again(
       known: Seq[MirroredTable]
@@ -92,12 +91,9 @@ final class SourceCatalog(
   /**
    * Reads one table again.
    *
-   * @param known
-   *   how it is in the target; None if it is not there
-   * @return
-   *   None if it is not published
-   * @throws LakeException
-   *   if it cannot be in the target
+   * @param known how it is in the target; None if it is not there
+   * @return None if it is not published
+   * @throws LakeException if it cannot be in the target
    */
   def again(oid: Long, known: Option[MirroredTable]): Option[MirroredTable] =
     again(known.toSeq).collectFirst {
@@ -137,8 +133,7 @@ final class SourceCatalog(
   /**
    * Checks that the role can copy a table, and that the publications send all of its changes.
    *
-   * @throws LakeException
-   *   that names everything that is missing
+   * @throws LakeException that names everything that is missing
    */
   def checkReady(table: SourceTable): Unit =
     client.query(ServerPermissions.check(_, Seq(table), options.publications))
@@ -161,10 +156,8 @@ object SourceCatalog {
   /**
    * Returns the state of a table whose state was lost. Its mark says what it has.
    *
-   * @param tables
-   *   the tables by the catalog of now
-   * @param waiting
-   *   the tables of the target in which changes wait
+   * @param tables the tables by the catalog of now
+   * @param waiting the tables of the target in which changes wait
    */
   def rebuilt(
       marked: MarkedTable,

@@ -24,10 +24,8 @@ import io.sparkpgoutput.lake.target.{Target, TargetNames}
  * A job that is killed before the third step finds the request again. After it, the state says what is
  * left to do.
  *
- * @param tables
- *   the published tables, of which none is copied
- * @param requests
- *   the ids of all requests of copies
+ * @param tables the published tables, of which none is copied
+ * @param requests the ids of all requests of copies
  */
 final class StartOver(
     session: SparkSession,
@@ -68,14 +66,10 @@ object StartOver {
   /**
    * Returns the job as it begins anew.
    *
-   * @param kept
-   *   the job as its state has it; None if the state is lost
-   * @param marked
-   *   the jobs that have made tables of the target
-   * @param generation
-   *   the newest generation that has a checkpoint
-   * @throws LakeException
-   *   if nothing tells which job it is
+   * @param kept the job as its state has it; None if the state is lost
+   * @param marked the jobs that have made tables of the target
+   * @param generation the newest generation that has a checkpoint
+   * @throws LakeException if nothing tells which job it is
    */
   def job(
       source: SlotIdentity,
@@ -126,8 +120,7 @@ object StartOver {
   /**
    * Checks that the job does not write a table that it has not made, or a history in another order.
    *
-   * @param flushed
-   *   the end of the server's WAL
+   * @param flushed the end of the server's WAL
    */
   def checkOwn(
       session: SparkSession,

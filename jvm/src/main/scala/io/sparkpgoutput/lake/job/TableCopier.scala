@@ -33,8 +33,7 @@ final class TableCopier(
    *   LSN, and returns its state
    * @param write
    *   how the rows are written. A history gets them in any case behind those that it has.
-   * @return
-   *   the state, with the mark of the copy
+   * @return the state, with the mark of the copy
    */
   def copy(table: MirroredTable)(begin: (MirroredTable, Long) => TableState)(
       write: DataFrame => TargetWrite

@@ -13,12 +13,9 @@ object TableEvolution {
    * Makes a history ready for the columns of a new copy. A column whose type changes stays under another
    * name, with the values that it has.
    *
-   * @param has
-   *   the columns of the target
-   * @param wanted
-   *   the columns of the copy
-   * @param generation
-   *   the number of the copy, with which the names of columns from before end
+   * @param has the columns of the target
+   * @param wanted the columns of the copy
+   * @param generation the number of the copy, with which the names of columns from before end
    */
   def keep(has: StructType, wanted: StructType, generation: Int): Seq[ColumnChange] =
     wanted.flatMap { field =>

@@ -80,8 +80,7 @@ object TargetMarks {
    * Closes the generations of a table that were so far: a process that knows only them cannot write the
    * table any more, also if it sleeps now. The rows and their mark stay, under a new generation.
    *
-   * @return
-   *   the generation of the next copy
+   * @return the generation of the next copy
    */
   def close(session: SparkSession, target: Target, table: String): Int = {
     val found = properties(target, table)
@@ -122,8 +121,7 @@ object TargetMarks {
   /**
    * Says that the job leaves a table of its own as it is. Its mark does not count any more.
    *
-   * @param generation
-   *   the generation of the next copy
+   * @param generation the generation of the next copy
    */
   def leave(target: Target, table: String, generation: Int): Unit = target.setProperties(
     table,
@@ -139,8 +137,7 @@ object TargetMarks {
    * Reads the marks of the tables that a job of this slot has made. A table that nobody knows is left
    * alone, unless the job would need its name.
    *
-   * @param names
-   *   the names in the target that the published tables need
+   * @param names the names in the target that the published tables need
    */
   def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
     val wanted = names.map(TargetNames.folded).toSet

@@ -105,12 +105,9 @@ final class Verifications(
   /**
    * Compares tables.
    *
-   * @param tables
-   *   their names at the server
-   * @param tell
-   *   takes what delays it
-   * @param stream
-   *   runs the stream up to what is there; does nothing if it runs already
+   * @param tables their names at the server
+   * @param tell takes what delays it
+   * @param stream runs the stream up to what is there; does nothing if it runs already
    */
   def verify(tables: Seq[String], tell: String => Unit = _ => ())(
       stream: => Unit
@@ -195,8 +192,7 @@ private object Verifications {
   /**
    * What was found out about a table in one snapshot.
    *
-   * @param canPass
-   *   whether another snapshot can have another result
+   * @param canPass whether another snapshot can have another result
    */
   final case class Attempt(table: VerifiedTable, canPass: Boolean)
 }

@@ -16,12 +16,9 @@ object VerifyCommand {
   /**
    * Writes the request.
    *
-   * @param format
-   *   null if the catalog decides
-   * @param tables
-   *   names of tables at the server as [[ResyncCommand]] takes them; empty for all
-   * @throws LakeException
-   *   if the target has no job, or the job does not know a table
+   * @param format null if the catalog decides
+   * @param tables names of tables at the server as [[ResyncCommand]] takes them; empty for all
+   * @throws LakeException if the target has no job, or the job does not know a table
    */
   def ask(
       session: SparkSession,
@@ -40,8 +37,7 @@ object VerifyCommand {
   /**
    * Starts a job that applies everything that is there, then verifies tables, and ends.
    *
-   * @param options
-   *   those of the job
+   * @param options those of the job
    */
   def run(
       session: SparkSession,
@@ -71,10 +67,8 @@ final class AskedVerification(session: SparkSession, answers: AnswerTable, id: L
   /**
    * Looks for answers.
    *
-   * @return
-   *   what delays the verification, since the last call
-   * @throws LakeException
-   *   if the job cannot verify the tables
+   * @return what delays the verification, since the last call
+   * @throws LakeException if the job cannot verify the tables
    */
   def poll(): java.util.List[String] = {
     val version = answers.version

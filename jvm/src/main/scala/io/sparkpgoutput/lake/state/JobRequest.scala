@@ -1,8 +1,6 @@
 package io.sparkpgoutput.lake.state
 
-/**
- * What a user asks of a job.
- */
+/** What a user asks of a job. */
 sealed trait JobRequest {
 
   /** A negative number, which the tables of one command share. */
@@ -12,8 +10,7 @@ sealed trait JobRequest {
 /**
  * A request to copy a table again.
  *
- * @param table
- *   the name of the table at the server, as the state has it
+ * @param table the name of the table at the server, as the state has it
  */
 final case class ResyncRequest(id: Long, table: String) extends JobRequest
 
@@ -23,16 +20,14 @@ final case class ResyncAllRequest(id: Long) extends JobRequest
 /**
  * A request to compare a table with the server.
  *
- * @param table
- *   as in [[ResyncRequest]]
+ * @param table as in [[ResyncRequest]]
  */
 final case class VerifyRequest(id: Long, table: String) extends JobRequest
 
 /**
  * What the job says to a request.
  *
- * @param text
- *   a sentence, or the result if it was asked for one
+ * @param text a sentence, or the result if it was asked for one
  */
 final case class JobAnswer(kind: JobAnswer.Kind, text: String)
 

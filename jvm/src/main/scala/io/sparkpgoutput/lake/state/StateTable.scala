@@ -72,8 +72,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   /**
    * Asks something of the job for tables.
    *
-   * @return
-   *   the id of the requests
+   * @return the id of the requests
    */
   def request(tables: Seq[String], what: String = Resync): Long = {
     val id = newRequest()
@@ -98,10 +97,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
    * Writes the state, in one commit, and takes requests away. Iceberg removes whole files without
    * reading them, and the numbers in `oid` tell it which.
    *
-   * @param taken
-   *   the ids of requests
-   * @throws LakeException
-   *   if another process of the job has written it since it was read
+   * @param taken the ids of requests
+   * @throws LakeException if another process of the job has written it since it was read
    */
   def write(job: JobState, tables: Seq[TableState], taken: Set[Long] = Set.empty): Unit = {
     make()

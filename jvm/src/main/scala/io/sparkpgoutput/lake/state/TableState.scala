@@ -8,14 +8,11 @@ import io.sparkpgoutput.lake.target.MarkName
 /**
  * What a job keeps of itself in its target.
  *
- * @param id
- *   a UUID
- * @param firstLsn
- *   the confirmed LSN of the slot when the job took it
+ * @param id a UUID
+ * @param firstLsn the confirmed LSN of the slot when the job took it
  * @param end
  *   all transactions with a lower commit LSN are in the tables; None before the first micro-batch
- * @param generation
- *   counts the checkpoints of the job. A copy of all tables begins a new one.
+ * @param generation counts the checkpoints of the job. A copy of all tables begins a new one.
  * @param needsSlot
  *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
  *   passed is in the tables
@@ -41,14 +38,10 @@ final case class JobState(
  * @param formerNames
  *   the names that columns had since the copy, with those of now. Changes from before a rename have them.
  *   The name of a dropped column stands for itself: the target keeps that column.
- * @param generation
- *   counts the copies of the table
- * @param mark
- *   the mark as it was read from the table; None before the first copy has ended
- * @param lastChange
- *   the time of the last commit that changed the table
- * @param copied
- *   the LSN of the last copy that was begun while the stream ran
+ * @param generation counts the copies of the table
+ * @param mark the mark as it was read from the table; None before the first copy has ended
+ * @param lastChange the time of the last commit that changed the table
+ * @param copied the LSN of the last copy that was begun while the stream ran
  */
 final case class TableState(
     table: MirroredTable,

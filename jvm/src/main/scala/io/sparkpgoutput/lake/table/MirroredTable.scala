@@ -7,14 +7,11 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * A table of the server, and the table of the target that is kept equal to it.
  *
- * @param target
- *   the name of the table in the target
+ * @param target the name of the table in the target
  * @param schema
  *   the columns of the target that come from the server, with the names and in the order of the source
- * @param types
- *   the types that columns have, as far as PostgreSQL does not fix their oids
- * @param mode
- *   what the target has of the table
+ * @param types the types that columns have, as far as PostgreSQL does not fix their oids
+ * @param mode what the target has of the table
  */
 final case class MirroredTable(
     source: SourceTable,

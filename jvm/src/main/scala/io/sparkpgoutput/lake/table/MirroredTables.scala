@@ -17,8 +17,7 @@ object MirroredTables {
    * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
    * default, unless the user gives others.
    *
-   * @param targets
-   *   the name of each table in the target, by its oid
+   * @param targets the name of each table in the target, by its oid
    * @param types
    *   types as DDL, such as `DECIMAL(20,4)`, by `column` or by `schema.table.column`. The latter wins.
    */

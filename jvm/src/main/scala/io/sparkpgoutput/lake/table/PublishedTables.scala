@@ -23,8 +23,7 @@ object PublishedTables {
   /**
    * Reads all tables of publications. Fails if a publication does not exist.
    *
-   * @param version
-   *   the major version of the server
+   * @param version the major version of the server
    */
   def read(
       connection: ServerConnection,
@@ -76,10 +75,8 @@ object PublishedTables {
   /**
    * A table in a publication.
    *
-   * @param ancestors
-   *   the partitioned tables that the table is a partition of
-   * @param memberships
-   *   the oids of the rows of the catalog that put the table into the publication
+   * @param ancestors the partitioned tables that the table is a partition of
+   * @param memberships the oids of the rows of the catalog that put the table into the publication
    */
   final private case class Published(
       oid: Long,

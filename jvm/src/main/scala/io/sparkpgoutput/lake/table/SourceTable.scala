@@ -7,23 +7,16 @@ import io.sparkpgoutput.changes.TableName
  *
  * @param oid
  *   the oid under which changes come, which is that of the root if `publish_via_partition_root` is true
- * @param columns
- *   the columns that are sent, in the order of their numbers
- * @param unsent
- *   the numbers of the columns that the table has and the publications leave out
+ * @param columns the columns that are sent, in the order of their numbers
+ * @param unsent the numbers of the columns that the table has and the publications leave out
  * @param key
  *   the names of the columns that tell rows apart: those of the replica identity, or the primary key
  *   if the replica identity is FULL. Empty if there is no such key.
- * @param publish
- *   the operations that the publications send, as their option `publish` names them
- * @param rowFilter
- *   the row filter of the publications as an SQL condition
- * @param fileNode
- *   `relfilenode`, which a rewrite of the table changes. 0 for a partitioned table.
- * @param leaves
- *   the partitions that hold the rows. Empty if the table is not partitioned.
- * @param horizon
- *   all transactions whose xid is older had ended when the catalog was read
+ * @param publish the operations that the publications send, as their option `publish` names them
+ * @param rowFilter the row filter of the publications as an SQL condition
+ * @param fileNode `relfilenode`, which a rewrite of the table changes. 0 for a partitioned table.
+ * @param leaves the partitions that hold the rows. Empty if the table is not partitioned.
+ * @param horizon all transactions whose xid is older had ended when the catalog was read
  * @param memberships
  *   the oids of the rows of `pg_publication_rel` and `pg_publication_namespace` that put the table into the
  *   publications. A table that is taken out and put back has other rows. Empty if all tables are published,
@@ -62,10 +55,8 @@ object SourceTable {
 /**
  * A column of a table.
  *
- * @param number
- *   `attnum`, which stays when the column is renamed
- * @param modifier
- *   `atttypmod`
+ * @param number `attnum`, which stays when the column is renamed
+ * @param modifier `atttypmod`
  * @param version
  *   the xmin of the column's row in `pg_attribute`, which each ALTER TABLE of the column changes
  * @param hasMissing

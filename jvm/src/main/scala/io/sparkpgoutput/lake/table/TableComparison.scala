@@ -19,8 +19,7 @@ object TableComparison {
    *
    * @param taken
    *   the names of all columns that the target has, also of those that the source does not have any more
-   * @return
-   *   the changes that lose nothing, or else why the table must be copied again, a sentence
+   * @return the changes that lose nothing, or else why the table must be copied again, a sentence
    */
   def compare(
       kept: SourceTable,

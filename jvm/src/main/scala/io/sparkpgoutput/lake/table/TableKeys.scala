@@ -5,12 +5,10 @@ import io.sparkpgoutput.source.connection.ServerConnection
 /**
  * The columns by which rows of a table can be told apart.
  *
- * @param primary
- *   the primary key
+ * @param primary the primary key
  * @param isImmediate
  *   whether the primary key is not deferrable. A deferrable one is no replica identity.
- * @param identity
- *   the columns of the index that REPLICA IDENTITY USING INDEX names
+ * @param identity the columns of the index that REPLICA IDENTITY USING INDEX names
  */
 final private case class TableKeys(
     primary: Seq[String],

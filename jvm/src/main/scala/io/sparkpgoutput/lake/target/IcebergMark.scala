@@ -23,10 +23,8 @@ object IcebergMark {
   /**
    * Reads the mark.
    *
-   * @return
-   *   None if the table never had one of this name
-   * @throws LakeException
-   *   if a rollback went behind all marks that are known
+   * @return None if the table never had one of this name
+   * @throws LakeException if a rollback went behind all marks that are known
    */
   def read(metadata: TableMetadata, table: String, name: MarkName): Option[Long] = {
     val written = Option(metadata.properties.get(name.toString)).map(parse)

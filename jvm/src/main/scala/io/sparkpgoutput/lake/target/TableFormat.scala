@@ -7,12 +7,9 @@ import org.apache.spark.SPARK_VERSION
 /**
  * A format of tables.
  *
- * @param name
- *   what SQL calls it
- * @param mainClass
- *   a class of its JAR
- * @param sparks
- *   the versions of Spark on which it runs
+ * @param name what SQL calls it
+ * @param mainClass a class of its JAR
+ * @param sparks the versions of Spark on which it runs
  */
 sealed abstract class TableFormat(
     val name: String,
@@ -29,8 +26,7 @@ sealed abstract class TableFormat(
   /**
    * Checks that the format runs on this Spark, and that its JAR is there.
    *
-   * @throws LakeException
-   *   if not, with what helps
+   * @throws LakeException if not, with what helps
    */
   def check(spark: String = SPARK_VERSION, isLoadable: String => Boolean = TableFormat.isLoadable)
       : Unit = {

@@ -35,10 +35,8 @@ trait Target {
    * Makes an empty table, and the namespace if it is missing. The columns get the types that
    * [[TargetTypes]] gives.
    *
-   * @param key
-   *   the columns by which rows are found, for clustering
-   * @param properties
-   *   properties of the table, which win over those that make MERGE cheap
+   * @param key the columns by which rows are found, for clustering
+   * @param properties properties of the table, which win over those that make MERGE cheap
    */
   def create(
       table: String,
@@ -59,10 +57,8 @@ trait Target {
   /**
    * Reads the mark of a table.
    *
-   * @return
-   *   None if no commit has written a mark of this name
-   * @throws LakeException
-   *   if the rows are older than the mark, because of a RESTORE or a rollback
+   * @return None if no commit has written a mark of this name
+   * @throws LakeException if the rows are older than the mark, because of a RESTORE or a rollback
    */
   def mark(table: String, name: MarkName): Option[Long]
 
@@ -100,12 +96,9 @@ trait Target {
 /**
  * What a mark is called. The mark is an LSN: all transactions with a lower commit LSN are in the table.
  *
- * @param job
- *   the UUID of the job
- * @param oid
- *   the oid of the source table
- * @param generation
- *   a new copy of the table begins a new generation
+ * @param job the UUID of the job
+ * @param oid the oid of the source table
+ * @param generation a new copy of the table begins a new generation
  */
 final case class MarkName(job: String, oid: Long, generation: Int) {
   override def toString: String = s"${MarkName.prefix(job, oid)}$generation"
@@ -149,10 +142,8 @@ object TargetWrite {
   /**
    * Runs `MERGE INTO <table> AS t USING <rows> AS s ON <condition> <clauses>`.
    *
-   * @param rows
-   *   the rows, which must be the same each time they are computed
-   * @param clauses
-   *   the WHEN clauses
+   * @param rows the rows, which must be the same each time they are computed
+   * @param clauses the WHEN clauses
    */
   final case class Merge(rows: DataFrame, condition: String, clauses: String) extends TargetWrite
 }

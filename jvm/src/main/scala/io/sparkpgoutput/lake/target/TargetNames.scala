@@ -25,12 +25,9 @@ object TargetNames {
    * @param names
    *   the names of single tables. A key is `schema.table`, or `table` for a table of public; SQL's
    *   quotes are possible.
-   * @param problem
-   *   why the target cannot have a name
-   * @param kept
-   *   the names that tables have already, which win over all others
-   * @throws LakeException
-   *   if two tables get the same name, or if a table gets one that cannot be
+   * @param problem why the target cannot have a name
+   * @param kept the names that tables have already, which win over all others
+   * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
    */
   def of(
       tables: Seq[TableName],
@@ -63,8 +60,7 @@ object TargetNames {
   /**
    * Checks the columns of a table, which PostgreSQL tells apart by their case.
    *
-   * @param others
-   *   the columns that a history has beside them
+   * @param others the columns that a history has beside them
    */
   def checkColumns(table: TableName, columns: Seq[String], others: Seq[String] = Nil): Unit = {
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>

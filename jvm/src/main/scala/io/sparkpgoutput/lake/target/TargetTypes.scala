@@ -8,10 +8,8 @@ object TargetTypes {
   /**
    * Returns the schema of a table in the target.
    *
-   * @param format
-   *   `delta` or `iceberg`
-   * @param key
-   *   the columns by which rows are found
+   * @param format `delta` or `iceberg`
+   * @param key the columns by which rows are found
    * @throws LakeException
    *   if the format lacks a type, or if rows cannot be found by it. The text has the override that works.
    */

@@ -10,10 +10,8 @@ object Targets {
   /**
    * Returns a target.
    *
-   * @param target
-   *   a namespace such as `lakehouse.shop`, or a folder of Delta tables
-   * @param format
-   *   `delta` or `iceberg`; None if the catalog decides
+   * @param target a namespace such as `lakehouse.shop`, or a folder of Delta tables
+   * @param format `delta` or `iceberg`; None if the catalog decides
    * @throws LakeException
    *   if the format is not known, does not run on this Spark, or its JAR is missing
    */

@@ -9,8 +9,7 @@ import io.sparkpgoutput.lake.target.{TablePlace, Target}
 /**
  * A table at a version of the target that has all transactions below an LSN, and no others.
  *
- * @param version
- *   what [[Target.version]] gave then
+ * @param version what [[Target.version]] gave then
  */
 final case class PinnedTable(state: TableState, version: String) {
 

@@ -12,8 +12,7 @@ import org.apache.spark.unsafe.Platform
  * NaN is NaN and -0 is 0, as in comparisons by PostgreSQL and by Spark. The order of a map does not
  * count. NULL differs from every value, unlike in the function `xxhash64` of Spark.
  *
- * @param columns
- *   the places of the columns
+ * @param columns the places of the columns
  */
 final private class RowHash(schema: StructType, columns: Seq[Int]) {
   private val places = columns.toArray

@@ -3,18 +3,13 @@ package io.sparkpgoutput.lake.verify
 /**
  * How the rows of a table differ from those of the server.
  *
- * @param serverRows
- *   the number of rows at the server
- * @param targetRows
- *   the number of rows in the target
- * @param onlyServer
- *   the number of rows whose keys the target lacks
+ * @param serverRows the number of rows at the server
+ * @param targetRows the number of rows in the target
+ * @param onlyServer the number of rows whose keys the target lacks
  * @param onlyTarget
  *   the number of rows whose keys the server lacks, and of rows that the target has too often
- * @param different
- *   the number of rows that have the same key and other values
- * @param keys
- *   the first keys of such rows
+ * @param different the number of rows that have the same key and other values
+ * @param keys the first keys of such rows
  */
 final case class TableDifference(
     serverRows: Long,
@@ -30,8 +25,7 @@ final case class TableDifference(
 /**
  * The key of a row that differs.
  *
- * @param key
- *   the columns of the key as JSON; all columns if the table has no key
+ * @param key the columns of the key as JSON; all columns if the table has no key
  */
 final case class DifferingKey(kind: String, key: String)
 

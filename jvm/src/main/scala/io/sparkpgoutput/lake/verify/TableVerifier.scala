@@ -20,8 +20,7 @@ final class TableVerifier(
    * sides if a copy would write it. It uses half of the cores at the most, so that the stream has the
    * others.
    *
-   * @throws LakeException
-   *   if the table was truncated, rewritten or altered since the snapshot
+   * @throws LakeException if the table was truncated, rewritten or altered since the snapshot
    */
   def compare(pinned: PinnedTable, snapshot: SlotSnapshot): TableDifference = {
     val own = ClonedSession.of(session)

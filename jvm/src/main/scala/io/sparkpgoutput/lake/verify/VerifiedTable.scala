@@ -10,12 +10,9 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * What a verification has found out about a table.
  *
- * @param table
- *   the name at the server
- * @param lsn
- *   both sides have the transactions with lower commit LSNs, and no others
- * @param found
- *   the difference, or why the table was not compared, a sentence
+ * @param table the name at the server
+ * @param lsn both sides have the transactions with lower commit LSNs, and no others
+ * @param found the difference, or why the table was not compared, a sentence
  */
 final case class VerifiedTable(
     table: String,

@@ -32,8 +32,7 @@ object Connections {
   /**
    * Opens an ordinary connection.
    *
-   * @param applicationName
-   *   what `pg_stat_activity` shows
+   * @param applicationName what `pg_stat_activity` shows
    */
   def open(address: ServerAddress, applicationName: String): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))

@@ -10,8 +10,7 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * A connection that speaks the replication protocol, and SQL too.
  *
- * @see
- *   PostgreSQL documentation, "Streaming Replication Protocol"
+ * @see PostgreSQL documentation, "Streaming Replication Protocol"
  */
 final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
 
@@ -30,8 +29,7 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
    * It is pgjdbc's `CopyDual` and not its `PGReplicationStream`, because the latter repeats the
    * confirmed LSN in each status update, which makes a fast shutdown of the server wait for ever.
    *
-   * @param options
-   *   the options of pgoutput
+   * @param options the options of pgoutput
    */
   def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
     val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }

@@ -18,16 +18,12 @@ import io.sparkpgoutput.source.{PublicationNames, SourceError}
 /**
  * The options of `format("pgoutput")`.
  *
- * @param asMessages
- *   true returns the messages; false returns the changes of tables
- * @param maxBytesPerTrigger
- *   the greatest size of a batch, in bytes of WAL
- * @param idleInterval
- *   the time from a batch without rows to the next one
+ * @param asMessages true returns the messages; false returns the changes of tables
+ * @param maxBytesPerTrigger the greatest size of a batch, in bytes of WAL
+ * @param idleInterval the time from a batch without rows to the next one
  * @param table
  *   the one table whose columns are those of the source, as the server's catalog has them
- * @param changes
- *   the options that `pgoutput_changes` has too
+ * @param changes the options that `pgoutput_changes` has too
  */
 final case class SourceOptions(
     url: String = "",
@@ -146,8 +142,7 @@ object SourceOptions {
   /**
    * Reads the options.
    *
-   * @throws SourceException
-   *   if one is missing, unknown or wrong
+   * @throws SourceException if one is missing, unknown or wrong
    */
   def parse(options: CaseInsensitiveStringMap): SourceOptions = {
     val entries = options.asCaseSensitiveMap.asScala.toSeq.sortBy(_._1)

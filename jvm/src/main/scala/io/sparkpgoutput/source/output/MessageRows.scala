@@ -20,8 +20,7 @@ import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding}
  * change of the table, and again only where they differ. So a batch can be read by itself, and a
  * message has the same ordinal whenever the batch is read.
  *
- * @param fields
- *   the ordinals of the fields of [[MessageFields]] that rows have
+ * @param fields the ordinals of the fields of [[MessageFields]] that rows have
  */
 final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[InternalRow] {
   import MessageRows._
@@ -129,8 +128,7 @@ private object MessageRows {
   /**
    * A Relation message, and the Type messages of its columns.
    *
-   * @param batch
-   *   the number of the last batch that has the definition
+   * @param batch the number of the last batch that has the definition
    */
   final private class Definition(
       val message: Array[Byte],

@@ -39,8 +39,7 @@ object SlotOutput {
   /**
    * The messages of pgoutput.
    *
-   * @param fields
-   *   the ordinals of the fields of [[MessageFields]] that rows have, in order
+   * @param fields the ordinals of the fields of [[MessageFields]] that rows have, in order
    */
   final case class Messages(fields: Seq[Int] = MessageFields.schema.indices) extends SlotOutput {
     override def schema: StructType = StructType(fields.map(MessageFields.schema(_)))

@@ -8,12 +8,9 @@ import org.apache.spark.util.CollectionAccumulator
 /**
  * What a task tells the driver of a batch.
  *
- * @param end
- *   the end of the batch; 0 if there is no report yet
- * @param lastCommit
- *   the time of the last commit in microseconds since 1970; 0 if the batch has none
- * @param location
- *   the executor that keeps the session, as a preferred location of Spark
+ * @param end the end of the batch; 0 if there is no report yet
+ * @param lastCommit the time of the last commit in microseconds since 1970; 0 if the batch has none
+ * @param location the executor that keeps the session, as a preferred location of Spark
  */
 final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String]) {
 

@@ -8,8 +8,7 @@ import io.sparkpgoutput.source.output.SlotRows
 /**
  * The rows of messages, one after the other, and how many there are.
  *
- * @param nextMessage
- *   returns null at the end
+ * @param nextMessage returns null at the end
  */
 final class TransactionRows(rows: SlotRows, nextMessage: () => Array[Byte]) {
   private var pending: Iterator[InternalRow] = Iterator.empty

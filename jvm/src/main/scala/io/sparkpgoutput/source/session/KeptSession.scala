@@ -5,8 +5,7 @@ import io.sparkpgoutput.source.output.SlotRows
 /**
  * A session with what makes rows of its messages: the server describes each table once a session.
  *
- * @param position
- *   the end of the last batch, where the session stands
+ * @param position the end of the last batch, where the session stands
  */
 final class KeptSession(
     val session: SlotSession,

@@ -10,8 +10,7 @@ import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
 /**
  * The messages inside CopyData of the streaming replication protocol.
  *
- * @see
- *   PostgreSQL documentation, "Streaming Replication Protocol"
+ * @see PostgreSQL documentation, "Streaming Replication Protocol"
  */
 object ReplicationProtocol {
   final val XLogData = 'w'
@@ -30,8 +29,7 @@ object ReplicationProtocol {
    * Standby status update: the tag; Int64 written, flushed and applied LSN; Int64 clock; Byte1 reply
    * wanted.
    *
-   * @param flushed
-   *   0 stands for "not known": the server ignores it
+   * @param flushed 0 stands for "not known": the server ignores it
    */
   def statusUpdate(written: Long, flushed: Long, applied: Long, askReply: Boolean): Array[Byte] =
     ByteBuffer

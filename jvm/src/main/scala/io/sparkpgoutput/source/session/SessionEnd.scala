@@ -20,8 +20,7 @@ object SessionEnd extends Logging {
    * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. It
    * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
    *
-   * @param committed
-   *   the LSN below which all is committed in Spark; 0 if that is not known
+   * @param committed the LSN below which all is committed in Spark; 0 if that is not known
    */
   def end(settings: SessionSettings, committed: Long): Unit = {
     val ending =

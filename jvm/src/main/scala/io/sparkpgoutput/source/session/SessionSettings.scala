@@ -6,12 +6,9 @@ import io.sparkpgoutput.source.connection.ServerAddress
 /**
  * What a session reads.
  *
- * @param id
- *   the UUID of the source, which its checkpoint keeps
- * @param run
- *   the UUID of this start of the query
- * @param binary
- *   true asks the server for binary values
+ * @param id the UUID of the source, which its checkpoint keeps
+ * @param run the UUID of this start of the query
+ * @param binary true asks the server for binary values
  */
 final case class SessionSettings(
     address: ServerAddress,

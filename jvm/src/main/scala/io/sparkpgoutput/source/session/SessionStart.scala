@@ -133,8 +133,7 @@ object SessionStart {
   /**
    * Starts a session.
    *
-   * @param patience
-   *   the time in nanoseconds to wait for a slot that somebody else uses
+   * @param patience the time in nanoseconds to wait for a slot that somebody else uses
    */
   def start(read: BatchRead, patience: Long): KeptSession =
     ConnectionError.explaining(read.settings.address) {

@@ -21,8 +21,7 @@ import io.sparkpgoutput.source.slot.SlotError
  * no task reads, and tells the server that the client lives, also while the queue is full. A task
  * takes the messages. Only one task may use a session at a time.
  *
- * @param shutsDown
- *   asks the server whether it is shutting down
+ * @param shutsDown asks the server whether it is shutting down
  * @param statusInterval
  *   the time between two status updates in nanoseconds, well below `wal_sender_timeout`
  */

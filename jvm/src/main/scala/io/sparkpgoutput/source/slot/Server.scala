@@ -11,14 +11,10 @@ import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnecti
  *
  * @param systemIdentifier
  *   the number that initdb gave to the cluster; its standbys and copies have the same
- * @param timeline
- *   the timeline that the server is on; a standby has that of the WAL that it replays
- * @param version
- *   `server_version_num`, such as 180004
- * @param walBlockSize
- *   the size of a page of WAL in bytes
- * @param inRecovery
- *   whether the server is a standby
+ * @param timeline the timeline that the server is on; a standby has that of the WAL that it replays
+ * @param version `server_version_num`, such as 180004
+ * @param walBlockSize the size of a page of WAL in bytes
+ * @param inRecovery whether the server is a standby
  */
 final case class Server(
     systemIdentifier: String,

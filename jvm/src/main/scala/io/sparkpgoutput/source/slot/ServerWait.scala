@@ -20,12 +20,9 @@ object ServerWait extends Logging {
    * Runs statements of a connection on a thread of their own, and logs every 10 seconds what the server
    * waits for. An interrupt of the calling thread cancels the statement that runs.
    *
-   * @param what
-   *   what the server does, such as `The server makes the slot 's'`
-   * @param atMost
-   *   how long to wait; None for ever
-   * @throws ServerStillWaits
-   *   if it takes longer. The statement is cancelled then.
+   * @param what what the server does, such as `The server makes the slot 's'`
+   * @param atMost how long to wait; None for ever
+   * @throws ServerStillWaits if it takes longer. The statement is cancelled then.
    */
   def watched[T](
       address: ServerAddress,
@@ -98,8 +95,7 @@ object ServerWait extends Logging {
 /**
  * The server has not ended a statement in time.
  *
- * @param forWhat
- *   the transactions that it waits for
+ * @param forWhat the transactions that it waits for
  */
 final class ServerStillWaits(what: String, val forWhat: Option[String])
     extends RuntimeException(

@@ -20,10 +20,8 @@ object SlotChecks {
   /**
    * Checks that all transactions from an LSN on can still be read from the slot.
    *
-   * @param kept
-   *   the source that the query's checkpoint is of
-   * @param start
-   *   the LSN up to which the query has everything
+   * @param kept the source that the query's checkpoint is of
+   * @param start the LSN up to which the query has everything
    */
   def beforeReading(
       state: Option[SlotState],
@@ -66,8 +64,7 @@ object SlotChecks {
    * Checks that the server has all that was read: it is on the timeline that was read last, or on one
    * that branched off from it at the start or above.
    *
-   * @return
-   *   the timelines for the checkpoint, with the server's as the last one
+   * @return the timelines for the checkpoint, with the server's as the last one
    */
   def timeline(
       connection: ReplicationConnection,

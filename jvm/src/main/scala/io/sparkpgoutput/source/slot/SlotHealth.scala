@@ -13,16 +13,14 @@ object SlotHealth {
   /**
    * A warning.
    *
-   * @param cause
-   *   what is wrong, without numbers that change all the time
+   * @param cause what is wrong, without numbers that change all the time
    */
   final case class Warning(cause: String, text: String)
 
   /**
    * Returns the metrics of a slot for `lastProgress`.
    *
-   * @param position
-   *   the LSN up to which the query has read
+   * @param position the LSN up to which the query has read
    */
   def metrics(state: SlotState, position: Long): Map[String, String] = Map(
     "bytesBehindLatest" -> Some(math.max(0, state.flushLsn - position).toString),

@@ -9,31 +9,21 @@ import io.sparkpgoutput.source.connection.ServerConnection
 /**
  * What the server says of a slot, at one moment.
  *
- * @param plugin
- *   None for a physical slot, as is the database
- * @param synced
- *   whether a standby copied the slot from its primary server, from PostgreSQL 17 on
- * @param restartLsn
- *   the oldest WAL that the slot needs; None if the slot is invalidated
- * @param confirmedFlush
- *   the server sends no transaction with a lower commit LSN any more
- * @param walStatus
- *   reserved, extended, unreserved or lost
+ * @param plugin None for a physical slot, as is the database
+ * @param synced whether a standby copied the slot from its primary server, from PostgreSQL 17 on
+ * @param restartLsn the oldest WAL that the slot needs; None if the slot is invalidated
+ * @param confirmedFlush the server sends no transaction with a lower commit LSN any more
+ * @param walStatus reserved, extended, unreserved or lost
  * @param safeWalSize
  *   the bytes of WAL that can still be written before the slot is lost; None without a limit
- * @param invalidationReason
- *   why the slot is lost, from PostgreSQL 17 on
- * @param holder
- *   the walsender that has the slot in use
- * @param flushLsn
- *   the end of the server's WAL, as in [[Server.flushLsn]]
- * @param maxSlotWalKeepSize
- *   the bytes that a slot can hold back; None without a limit
+ * @param invalidationReason why the slot is lost, from PostgreSQL 17 on
+ * @param holder the walsender that has the slot in use
+ * @param flushLsn the end of the server's WAL, as in [[Server.flushLsn]]
+ * @param maxSlotWalKeepSize the bytes that a slot can hold back; None without a limit
  * @param oldestTransaction
  *   the process and the age of the oldest open transaction that writes. The server tells it only to a
  *   role with the rights of `pg_read_all_stats`, except for the role's own transactions.
- * @param standbySlots
- *   `synchronized_standby_slots`, from PostgreSQL 17 on
+ * @param standbySlots `synchronized_standby_slots`, from PostgreSQL 17 on
  */
 final case class SlotState(
     name: String,
@@ -64,8 +54,7 @@ final case class SlotState(
 /**
  * The oldest open transaction that writes.
  *
- * @param process
- *   its process, or the name of a prepared transaction, as a text for people
+ * @param process its process, or the name of a prepared transaction, as a text for people
  */
 final case class OldestTransaction(process: String, age: Duration)
 

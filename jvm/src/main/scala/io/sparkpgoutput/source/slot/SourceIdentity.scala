@@ -5,14 +5,10 @@ import org.apache.spark.sql.types.StructType
 /**
  * What a checkpoint keeps of its source, so that a later start reads the same history.
  *
- * @param id
- *   a UUID, by which the sessions of the source know each other
- * @param timelines
- *   the timelines that were accepted, in order; the last is the one that was read
- * @param publications
- *   the names of the publications, with their oids
- * @param firstLsn
- *   the start of the first batch
+ * @param id a UUID, by which the sessions of the source know each other
+ * @param timelines the timelines that were accepted, in order; the last is the one that was read
+ * @param publications the names of the publications, with their oids
+ * @param firstLsn the start of the first batch
  */
 final case class SourceIdentity(
     id: String,
@@ -32,10 +28,8 @@ final case class SourceIdentity(
    * ordinary operation, like ALTER PUBLICATION, which no reader can notice. A batch that runs again
    * after it, though, is read by the new list.
    *
-   * @param publications
-   *   what [[SlotChecks.publications]] returns
-   * @return
-   *   a warning, if the publications are others than before
+   * @param publications what [[SlotChecks.publications]] returns
+   * @return a warning, if the publications are others than before
    */
   def check(server: Server, slot: String, publications: Map[String, Long]): Option[String] = {
     checkServer(server)

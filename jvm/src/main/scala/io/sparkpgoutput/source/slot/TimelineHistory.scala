@@ -5,10 +5,8 @@ import io.sparkpgoutput.source.connection.ReplicationConnection
 /**
  * The ancestors of a timeline. Each failover of a server begins a new timeline.
  *
- * @param switches
- *   the LSN at which each ancestor was left, by its number
- * @see
- *   PostgreSQL documentation, "Timelines"
+ * @param switches the LSN at which each ancestor was left, by its number
+ * @see PostgreSQL documentation, "Timelines"
  */
 final case class TimelineHistory(switches: Map[Int, Long])
 

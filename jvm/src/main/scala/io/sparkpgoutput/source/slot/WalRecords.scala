@@ -8,8 +8,7 @@ import scala.annotation.tailrec
 /**
  * The header of a record of WAL (`XLogRecord` in `xlogrecord.h`).
  *
- * @param xid
- *   the transaction that wrote the record; 0 if it was none
+ * @param xid the transaction that wrote the record; 0 if it was none
  * @param previous
  *   where the record before begins; 0 for the first record that initdb or pg_resetwal writes
  * @param kind
@@ -32,12 +31,9 @@ object WalRecords {
    * Returns where the record before an LSN ends. If it ends with a page, the next record begins behind the
    * header of the next page.
    *
-   * @param next
-   *   where the next record begins
-   * @param pageSize
-   *   the size of a page in bytes
-   * @param segmentSize
-   *   the size of a segment in bytes
+   * @param next where the next record begins
+   * @param pageSize the size of a page in bytes
+   * @param segmentSize the size of a segment in bytes
    */
   def endBefore(next: Long, pageSize: Int, segmentSize: Long): Long = {
     val page = next - next % pageSize
@@ -49,14 +45,10 @@ object WalRecords {
   /**
    * Returns the first records of a segment.
    *
-   * @param bytes
-   *   the first bytes of the segment
-   * @param start
-   *   where the segment begins
-   * @param pageSize
-   *   the size of a page in bytes
-   * @return
-   *   None if the bytes are no such pages, or do not end with a record
+   * @param bytes the first bytes of the segment
+   * @param start where the segment begins
+   * @param pageSize the size of a page in bytes
+   * @return None if the bytes are no such pages, or do not end with a record
    */
   def of(bytes: Array[Byte], start: Long, pageSize: Int): Option[Seq[WalRecord]] = {
     val pages = ByteBuffer.wrap(bytes).order(LITTLE_ENDIAN)

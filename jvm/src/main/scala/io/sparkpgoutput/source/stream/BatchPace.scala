@@ -18,8 +18,7 @@ final class BatchPace(idleInterval: Duration) {
   /**
    * The server was asked.
    *
-   * @param isBehind
-   *   true if the batch is at its limit, so that there is more
+   * @param isBehind true if the batch is at its limit, so that there is more
    */
   def asked(isBehind: Boolean): Unit = {
     lastQuestion = Some(System.nanoTime())

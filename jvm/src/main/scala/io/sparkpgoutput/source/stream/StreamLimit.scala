@@ -32,8 +32,7 @@ final class StreamLimit {
   /**
    * Returns where the next batch ends.
    *
-   * @param begin
-   *   the start of the batch
+   * @param begin the start of the batch
    * @param end
    *   where it would end. What is called after this has seen [[hold]] comes after the question for it.
    */

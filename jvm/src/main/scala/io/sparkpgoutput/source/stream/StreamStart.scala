@@ -67,8 +67,7 @@ final class StreamStart(
    * Checks that the stream can go on without a gap: at the start, and when the connection was lost,
    * because the new one can lead to a standby that was promoted.
    *
-   * @param begin
-   *   the LSN below which all is done
+   * @param begin the LSN below which all is done
    */
   def check(begin: Long): Unit = if (checked.isEmpty || client.connections != connections) {
     AsyncProgress.refuse()

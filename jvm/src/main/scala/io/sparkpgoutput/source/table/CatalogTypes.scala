@@ -7,8 +7,7 @@ import io.sparkpgoutput.types.registry.{BuiltInTypes, TypeRegistry}
 /**
  * The types of a server that columns have, and the types that those consist of.
  *
- * @param declared
- *   the types that the user has declared; the catalog does not change them
+ * @param declared the types that the user has declared; the catalog does not change them
  */
 final class CatalogTypes(types: Map[Long, CatalogTypes.CatalogType], declared: TypeRegistry) {
   import CatalogTypes._

@@ -23,10 +23,8 @@ object PublishedTable {
    * Asks the catalog for a table. Fails if a publication does not exist, or no publication sends
    * changes under this name.
    *
-   * @param version
-   *   the major version of the server
-   * @param types
-   *   the types that the user has declared
+   * @param version the major version of the server
+   * @param types the types that the user has declared
    */
   def find(
       connection: ServerConnection,

@@ -10,12 +10,9 @@ object SentColumns {
   /**
    * Returns the condition in SQL that a publication sends a column.
    *
-   * @param version
-   *   the major version of the server
-   * @param column
-   *   the name of a row of `pg_attribute`, which is no system column and not dropped
-   * @param table
-   *   the name of a row of `pg_publication_tables`
+   * @param version the major version of the server
+   * @param column the name of a row of `pg_attribute`, which is no system column and not dropped
+   * @param table the name of a row of `pg_publication_tables`
    */
   def condition(version: Int, column: String, table: String): String = {
     val ordinary =
