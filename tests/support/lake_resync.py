@@ -16,6 +16,7 @@ from support.lake_job import LakeJob
 from support.lake_points import STATE, commits, kill
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
+from support.suspension import suspend_when
 
 SETUP = """
 CREATE TABLE orders (id int PRIMARY KEY, v text, note text);
@@ -114,13 +115,15 @@ STEPS = (
 
 
 def kill_at_step(process: subprocess.Popen[str], resync: Resync, step: int) -> None:
-    """Kill the processes when a step is reached."""
+    """Kill the processes when a step is reached, and no later one."""
 
     def is_there() -> bool:
         assert process.poll() is None, "the job has ended"
-        return resync.step() >= step
+        now = resync.step()
+        assert now <= step, f"The job was faster than the test: {STEPS[now]}."
+        return now == step
 
-    wait_until(is_there, TIMEOUT, pause=0.002)
+    suspend_when(process.pid, is_there)
     kill(process)
 
 
@@ -134,7 +137,7 @@ def kill_in_resync(
     with job.server.open_transaction() as blocking:
         spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
         if step > waits:
-            wait_until(lambda: resync.step() >= waits, 2 * TIMEOUT)
+            wait_until(lambda: resync.step() == waits, 2 * TIMEOUT)
             blocking.execute("ROLLBACK")
         kill_at_step(process, resync, step)
     print(f"killed at: {STEPS[resync.step()]}")

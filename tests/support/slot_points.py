@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from urllib.parse import urlparse
 
@@ -61,18 +60,7 @@ POINTS = (
 
 def kill_at(process: StreamProcess, stream: SlotStream, point: Callable[[Progress], bool]) -> None:
     """Kill the processes at a point. If the query was faster than this function, it tries again."""
-
-    def is_stopped_there() -> bool:
-        if not point(Progress(stream, process)):
-            return False
-        process.suspend()
-        time.sleep(0.02)  # until all threads stand still
-        if point(Progress(stream, process)):
-            return True
-        process.resume()
-        return False
-
-    process.wait_until(is_stopped_there, pause=0.001)
+    process.suspend_when(lambda: point(Progress(stream, process)))
     process.kill()
 
 

@@ -23,6 +23,7 @@ from support.processes import TIMEOUT, errors_of, started
 from support.reference_changes import Change
 from support.servers import Server, wait_until
 from support.slot_history import PUBLICATIONS, SLOT
+from support.suspension import suspend_when
 
 SCRIPT = slot_query.__file__
 
@@ -157,12 +158,14 @@ class StreamProcess:
 
     def wait_until(self, holds: Callable[[], object], pause: float = 0.05) -> None:
         """Wait until a function returns true. The query must still run."""
+        wait_until(self._while_running(holds), TIMEOUT, pause)
 
+    def _while_running(self, holds: Callable[[], object]) -> Callable[[], object]:
         def holds_while_running() -> object:
             assert self._process.poll() is None, self._ended()
             return holds()
 
-        wait_until(holds_while_running, TIMEOUT, pause)
+        return holds_while_running
 
     def wait_for_batches(self, number: int = 3) -> None:
         """Wait until Spark has committed more micro-batches than now."""
@@ -182,6 +185,10 @@ class StreamProcess:
         """Kill all processes with SIGKILL."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate(timeout=TIMEOUT)
+
+    def suspend_when(self, holds: Callable[[], object]) -> None:
+        """Stop all processes when a function returns true, which is so still when they stand."""
+        suspend_when(self._process.pid, self._while_running(holds), pause=0.001)
 
     def suspend(self) -> None:
         """Stop all processes with SIGSTOP."""
