@@ -247,7 +247,7 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
             "options.RowOptions.row",
         ),
         ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
-        ("replicate.md", "replicate", "lake.job.ReplicateOptions.list", None),
+        ("replicate.md", "replicate", "lake.options.ReplicateOptions.list", None),
     ],
 )
 def test_table_of_options(

@@ -11,7 +11,7 @@ from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
-_APPLIED = "io.sparkpgoutput.lake.job.AppliedTables"
+_APPLIED = "io.sparkpgoutput.lake.status.AppliedTables"
 
 
 def resync(

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /**
  * The rules for the folders of the sources, which follow the way of the data: protocol, decode, types,
- * rows, changes. `TypeFoldersSuite` has those of the folders in `types`.
+ * rows, changes, source, lake. `TypeFoldersSuite` has those of the folders in `types`.
  */
 class FoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
@@ -108,41 +108,7 @@ class FoldersSuite extends AnyFunSuite {
       "source.batch",
       "source.stream"
     ),
-    "lake" -> Set("errors", "protocol"),
-    "lake.state" -> Set(
-      "changes",
-      "protocol",
-      "types.registry",
-      "lake",
-      "lake.table",
-      "lake.target"
-    ),
-    "lake.job" -> Set(
-      "changes",
-      "errors",
-      "protocol",
-      "types",
-      "options",
-      "source",
-      "source.connection",
-      "source.slot",
-      "source.stream",
-      "lake",
-      "lake.table",
-      "lake.target",
-      "lake.state",
-      "lake.copy",
-      "lake.apply",
-      "lake.verify"
-    ),
-    "lake.verify" -> Set(
-      "protocol",
-      "types",
-      "source.connection",
-      "lake.target",
-      "lake.state",
-      "lake.copy"
-    ),
+    "lake" -> Set("changes", "errors", "protocol"),
     "lake.table" -> Set(
       "lake",
       "changes",
@@ -154,6 +120,19 @@ class FoldersSuite extends AnyFunSuite {
       "source.connection",
       "source.slot",
       "source.table"
+    ),
+    "lake.target" -> Set("errors", "protocol", "changes", "lake"),
+    "lake.state" ->
+      Set("changes", "protocol", "types.registry", "lake", "lake.table", "lake.target"),
+    "lake.options" -> Set(
+      "options",
+      "changes",
+      "source",
+      "source.connection",
+      "lake",
+      "lake.table",
+      "lake.copy",
+      "lake.target"
     ),
     "lake.copy" -> Set(
       "errors",
@@ -167,9 +146,18 @@ class FoldersSuite extends AnyFunSuite {
       "lake",
       "lake.table"
     ),
-    "lake.target" -> Set("errors", "protocol", "changes", "lake"),
-    "lake.apply" -> Set(
+    "lake.batch" -> Set(
       "errors",
+      "protocol",
+      "rows",
+      "changes",
+      "changes.transactions",
+      "changes.rows",
+      "source.output",
+      "lake",
+      "lake.table"
+    ),
+    "lake.fold" -> Set(
       "protocol",
       "types",
       "types.registry",
@@ -177,10 +165,85 @@ class FoldersSuite extends AnyFunSuite {
       "changes",
       "changes.transactions",
       "changes.rows",
+      "lake",
+      "lake.table",
+      "lake.batch"
+    ),
+    "lake.apply" -> Set(
+      "errors",
+      "types",
+      "changes",
       "source.output",
       "lake",
       "lake.table",
-      "lake.target"
+      "lake.target",
+      "lake.batch",
+      "lake.fold"
+    ),
+    "lake.status" -> Set(
+      "protocol",
+      "source.connection",
+      "source.slot",
+      "lake",
+      "lake.copy",
+      "lake.target",
+      "lake.state"
+    ),
+    "lake.faults" -> Set(
+      "errors",
+      "source",
+      "lake",
+      "lake.table",
+      "lake.copy",
+      "lake.target",
+      "lake.state",
+      "lake.status"
+    ),
+    "lake.follow" -> Set(
+      "source.connection",
+      "source.slot",
+      "lake",
+      "lake.table",
+      "lake.target",
+      "lake.state",
+      "lake.options",
+      "lake.status"
+    ),
+    "lake.resync" -> Set(
+      "protocol",
+      "lake",
+      "lake.table",
+      "lake.target",
+      "lake.state",
+      "lake.options",
+      "lake.copy",
+      "lake.batch",
+      "lake.apply",
+      "lake.status",
+      "lake.faults",
+      "lake.follow"
+    ),
+    "lake.verify" -> Set("protocol", "lake.target", "lake.state", "lake.copy"),
+    "lake.job" -> Set(
+      "protocol",
+      "changes",
+      "source",
+      "source.connection",
+      "source.slot",
+      "source.stream",
+      "lake",
+      "lake.table",
+      "lake.target",
+      "lake.state",
+      "lake.options",
+      "lake.copy",
+      "lake.batch",
+      "lake.apply",
+      "lake.status",
+      "lake.faults",
+      "lake.follow",
+      "lake.resync",
+      "lake.verify"
     ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(
@@ -215,6 +278,10 @@ class FoldersSuite extends AnyFunSuite {
 
   test("every folder has a rule") {
     assert(files.map(folder).filterNot(isOfTypes).toSet == allowed.keySet)
+  }
+
+  test("no folder has many more than 20 files") {
+    files.groupBy(folder).foreach { case (name, inside) => assert(inside.size <= 22, name) }
   }
 
   test("a folder imports only from those that its rule names") {

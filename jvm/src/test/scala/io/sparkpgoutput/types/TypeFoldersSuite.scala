@@ -55,12 +55,6 @@ class TypeFoldersSuite extends AnyFunSuite {
     ) == Set.empty)
   }
 
-  test("no folder of types has many more than 20 files") {
-    files(Sources.resolve("types")).groupBy(folder).foreach { case (name, inside) =>
-      assert(inside.size <= 22, name)
-    }
-  }
-
   test("no files of types refer to each other in a circle") {
     val sources = files(Sources.resolve("types"))
     val definition =

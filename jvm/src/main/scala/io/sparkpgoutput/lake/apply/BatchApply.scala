@@ -7,6 +7,8 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.batch.{BatchStatistics, RoutedTable, SortedChanges, TableStatistics}
+import io.sparkpgoutput.lake.fold.FoldFormat
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{MarkName, Target, TargetWrite}
 import io.sparkpgoutput.types.ConversionOptions

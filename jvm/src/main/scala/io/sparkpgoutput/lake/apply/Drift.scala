@@ -4,6 +4,7 @@ import scala.annotation.tailrec
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.target.TablePlace
 
 /**

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.apply
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 
+import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /** The write of a table with a key: a MERGE, or all rows after a TRUNCATE. */

@@ -4,6 +4,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.batch.TableStatistics
+import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
 

@@ -9,6 +9,7 @@ import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.batch.{ChangeChunk, TableStatistics, TransactionStart}
 import io.sparkpgoutput.source.output.MessageFields
 
 /**

@@ -6,7 +6,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
+import io.sparkpgoutput.lake.follow.SourceCatalog
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.state.{JobState, SlotIdentity, StateTable, TableState, TargetMarks}
 import io.sparkpgoutput.lake.table.{SourceTable, TableComparison}
 import io.sparkpgoutput.lake.target.{Target, Targets}
 import io.sparkpgoutput.protocol.Lsn

@@ -3,7 +3,11 @@ package io.sparkpgoutput.lake.job
 import org.apache.spark.sql.SparkSession
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
+import io.sparkpgoutput.lake.follow.SourceCatalog
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.TableCopier
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, TargetMarks}
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 

@@ -5,7 +5,9 @@ import java.time.Duration
 import scala.annotation.tailrec
 
 import io.sparkpgoutput.lake.copy.{CopyError, CopySource, SlotSnapshot}
+import io.sparkpgoutput.lake.resync.Resyncs
 import io.sparkpgoutput.lake.state.KeptState
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.ServerStillWaits
 import io.sparkpgoutput.source.stream.StreamLimit
@@ -21,7 +23,7 @@ import io.sparkpgoutput.source.stream.StreamLimit
  *   1. The stream goes on up to the LSN, so a micro-batch ends there.
  *   1. The caller notes what the tables have then, and the stream goes on.
  */
-final private[job] class HeldSnapshot(
+final private[lake] class HeldSnapshot(
     source: CopySource,
     slot: String,
     state: KeptState,

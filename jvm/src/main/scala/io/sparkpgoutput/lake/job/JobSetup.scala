@@ -4,13 +4,11 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{
-  JobRequest,
-  KeptState,
-  ResyncAllRequest,
-  ResyncRequest,
-  StateTable
-}
+import io.sparkpgoutput.lake.follow.SourceCatalog
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.{FoundWaiting, HistoryOrder, StartOver, WaitingTables}
+import io.sparkpgoutput.lake.state.{CheckpointFolder, JobRequest, KeptState, MarkedTable, ResyncAllRequest, ResyncRequest, SlotIdentity, StateTable, TableState, TableStatus, TargetMarks}
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.{MirroredTable, ServerPermissions}
 import io.sparkpgoutput.lake.target.{Target, Targets}
 import io.sparkpgoutput.source.SourceError
@@ -103,7 +101,7 @@ final private class JobSetup(
     )
     if (start.job.end.isEmpty && !isStarted) checkFree()
     val rebuilt =
-      start.lostState.map(SourceCatalog.rebuilt(_, tables, WaitingTables.found(target)))
+      start.lostState.map(JobStart.rebuilt(_, tables, WaitingTables.found(target)))
     val state = new KeptState(store, start.job, start.tables ++ rebuilt)
     catalog.checkModes(state.tables)
     ready(state, start.needsSlot, None)

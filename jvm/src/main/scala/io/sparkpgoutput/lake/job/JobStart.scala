@@ -2,9 +2,10 @@ package io.sparkpgoutput.lake.job
 
 import java.util.UUID
 
+import io.sparkpgoutput.lake.resync.FoundWaiting
+import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
-import io.sparkpgoutput.lake.table.TableMode
+import io.sparkpgoutput.lake.state.{JobState, MarkedTable, SlotIdentity, TableState, TableStatus}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -24,27 +25,6 @@ final case class FoundState(
     kept: Option[(JobState, Seq[TableState])],
     marked: Seq[MarkedTable],
     generation: Int = 1
-)
-
-/** A slot, among all servers. */
-final case class SlotIdentity(systemIdentifier: String, database: String, slot: String) {
-  override def toString: String = s"the slot $slot of the database $database"
-}
-
-/**
- * A table that a job has made.
- *
- * @param mark None if its first copy has not ended
- * @param stopped why the table is stopped, if it is
- */
-final case class MarkedTable(
-    target: String,
-    job: String,
-    oid: Long,
-    generation: Int,
-    mark: Option[Long],
-    stopped: Option[String] = None,
-    mode: TableMode = TableMode.Mirror
 )
 
 /**
@@ -180,4 +160,35 @@ object JobStart {
         if (state.mark.exists(Lsn.isBelow(mark, _)))
           throw LakeError.markWentBack(state.target, state.mark.get, mark)
     }
+
+  /**
+   * Returns the state of a table whose state was lost. Its mark says what it has.
+   *
+   * @param tables
+   *   the tables by the catalog of now
+   * @param waiting
+   *   the tables of the target in which changes wait
+   */
+  def rebuilt(
+      marked: MarkedTable,
+      tables: Seq[MirroredTable],
+      waiting: Seq[FoundWaiting]
+  ): TableState = {
+    val table = tables.find(_.source.oid == marked.oid)
+      .getOrElse(throw LakeError.stateLost(marked.target, "It is not published any more."))
+    // The stream has passed changes that are not in the table yet.
+    val generation = waiting.filter(_.oid == marked.oid).map(_.generation).maxOption
+      .filter(_ >= marked.generation)
+    TableState(
+      table.copy(target = marked.target, mode = marked.mode),
+      Map.empty,
+      generation.getOrElse(marked.generation),
+      if (generation.nonEmpty) TableStatus.Waiting("The state of the job was lost.")
+      else marked.stopped.map(TableStatus.Stopped(_)).getOrElse(
+        if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying
+      ),
+      marked.mark,
+      None
+    )
+  }
 }

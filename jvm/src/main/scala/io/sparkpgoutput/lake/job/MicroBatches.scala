@@ -1,16 +1,28 @@
 package io.sparkpgoutput.lake.job
 
-import java.time.temporal.ChronoUnit.MICROS
 import java.time.{Duration, Instant}
 
 import scala.util.Try
 
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 import org.apache.spark.sql.{Dataset, Row}
 
 import org.apache.hadoop.conf.Configuration
 
-import io.sparkpgoutput.lake.apply._
-import io.sparkpgoutput.lake.state.{KeptState, TableState}
+import io.sparkpgoutput.lake.apply.{
+  AppliedBatch,
+  AppliedTable,
+  ApplyTable,
+  BatchApply,
+  PreparedTable
+}
+import io.sparkpgoutput.lake.batch.{RoutedTable, TableStatistics}
+import io.sparkpgoutput.lake.faults.{StoppedTable, TableFault}
+import io.sparkpgoutput.lake.follow.FollowedTables
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.Resyncs
+import io.sparkpgoutput.lake.state.{CheckpointFolder, KeptState, TableState}
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.Target
 
 /**
@@ -26,8 +38,6 @@ final class MicroBatches(
     state: KeptState,
     log: JobLog
 ) {
-  import MicroBatches._
-
   private val applied =
     new BatchApply(target, options.repairs, parallelism = options.applies)
 
@@ -69,7 +79,7 @@ final class MicroBatches(
     state.updateJob(_.copy(end = Some(end)))
     state.saveIfDue()
     val last = result.statistics.lastCommit
-    appliedUpTo = Some(if (last == 0) started else instant(last))
+    appliedUpTo = Some(if (last == 0) started else microsToInstant(last))
     tell(id, result)
   }
 
@@ -92,7 +102,7 @@ final class MicroBatches(
     state.table(oid).foreach { table =>
       if (table.isWaiting) resyncs.waiting.appended(oid, end)
       else {
-        state.put(MicroBatches.committed(table, end, done))
+        state.put(table.applied(end, done.lastCommit))
         resyncs.settled(oid)
       }
       if (done.repaired > 0)
@@ -121,17 +131,9 @@ final class MicroBatches(
   private def tell(id: Long, result: AppliedBatch): Unit = {
     val changes = result.tables.values.flatMap(_.toOption).map(_.changes)
     if (changes.nonEmpty) {
-      val lag = Duration.between(instant(result.statistics.lastCommit), Instant.now).toMillis / 1e3
+      val lag =
+        Duration.between(microsToInstant(result.statistics.lastCommit), Instant.now).toMillis / 1e3
       log.tell(f"Batch $id: ${changes.size} tables, ${changes.sum}%,d changes, lag $lag%.1f s.")
     }
   }
-}
-
-object MicroBatches {
-
-  /** The state of a table after a commit up to an LSN. */
-  def committed(table: TableState, end: Long, done: AppliedTable): TableState =
-    table.copy(mark = Some(end), lastChange = Some(instant(done.lastCommit)))
-
-  private def instant(micros: Long) = Instant.EPOCH.plus(micros, MICROS)
 }

@@ -11,6 +11,9 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.hadoop.util.ShutdownHookManager
 
 import io.sparkpgoutput.lake.copy.CopyProgress
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.StartOver
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
@@ -125,7 +128,7 @@ object Replication {
   }
 
   /** Starts a job that also verifies tables at its end. */
-  private[job] def start(
+  private[lake] def start(
       session: SparkSession,
       options: ReplicateOptions,
       verified: Seq[String]

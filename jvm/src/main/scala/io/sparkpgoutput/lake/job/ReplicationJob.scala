@@ -6,7 +6,12 @@ import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, 
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.{KeptState, TableStatus}
+import io.sparkpgoutput.lake.faults.{Retries, TransientError}
+import io.sparkpgoutput.lake.follow.{FollowedColumns, FollowedTables, SourceCatalog}
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.{Resyncs, StartOver}
+import io.sparkpgoutput.lake.state.{CheckpointFolder, KeptState, TableStatus}
+import io.sparkpgoutput.lake.status.{JobLog, JobStatus}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn

@@ -7,7 +7,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.state.StateTable
+import io.sparkpgoutput.lake.state.{StateTable, TargetMarks}
 import io.sparkpgoutput.lake.target.{TargetNames, Targets}
 
 /** Asks the job of a target to copy tables again. The job can run in another process, or not at all. */
@@ -37,7 +37,7 @@ object ResyncCommand {
   }
 
   /** Finds tables by their names, which can lack the schema public. */
-  private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
+  private[lake] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
     tables.map(table =>
       known.find(TargetNames.isOf(table, _)).getOrElse(
         throw LakeError.unknownTable(table, known.map(_.toString))

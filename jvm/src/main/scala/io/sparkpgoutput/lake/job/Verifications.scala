@@ -10,7 +10,12 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 
 import io.sparkpgoutput.lake.copy.SlotSnapshot
+import io.sparkpgoutput.lake.faults.{SchemaChange, TransientError}
+import io.sparkpgoutput.lake.follow.FollowedTables
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.resync.Resyncs
 import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, KeptState, TableState, VerifyRequest}
+import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableDifference, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn

@@ -6,6 +6,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, StateTable}
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.lake.verify.VerifiedTable

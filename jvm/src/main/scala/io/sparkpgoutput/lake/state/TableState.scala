@@ -2,6 +2,8 @@ package io.sparkpgoutput.lake.state
 
 import java.time.Instant
 
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
+
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.MarkName
 
@@ -67,6 +69,14 @@ final case class TableState(
   }
 
   def markName(job: JobState): MarkName = MarkName(job.id, oid, generation)
+
+  /**
+   * Returns the state after a commit of all changes below an LSN.
+   *
+   * @param lastCommit the time of the last commit that changed the table, in microseconds since 1970
+   */
+  def applied(end: Long, lastCommit: Long): TableState =
+    copy(mark = Some(end), lastChange = Some(microsToInstant(lastCommit)))
 }
 
 /** Where a table is in its life. */

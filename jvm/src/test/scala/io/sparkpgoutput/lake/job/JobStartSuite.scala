@@ -1,14 +1,18 @@
 package io.sparkpgoutput.lake.job
 
+import io.sparkpgoutput.lake.state.MarkedTable
+import io.sparkpgoutput.lake.state.SlotIdentity
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.WaitingChanges
+import io.sparkpgoutput.lake.follow.SourceCatalog
+import io.sparkpgoutput.lake.resync.{FoundWaiting, WaitingTables}
+import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus, TargetMarks}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import org.apache.spark.sql.types.StructType
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.apply.WaitingChanges
-import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus}
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class JobStartSuite extends AnyFunSuite {
@@ -177,7 +181,7 @@ class JobStartSuite extends AnyFunSuite {
     val table = state(300).table
     def status(generations: Int*) = {
       val waiting = generations.map(FoundWaiting("waiting", 16400, _))
-      val rebuilt = SourceCatalog.rebuilt(marked(Some(300)), Seq(table), waiting)
+      val rebuilt = JobStart.rebuilt(marked(Some(300)), Seq(table), waiting)
       (rebuilt.status.name, rebuilt.isWaiting, rebuilt.generation)
     }
     assert(status() == (("live", false, 1)))

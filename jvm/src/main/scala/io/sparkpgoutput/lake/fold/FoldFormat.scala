@@ -1,0 +1,154 @@
+package io.sparkpgoutput.lake.fold
+
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.lake.batch.{Definition, MessagePosition, TableStatistics}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, TableError}
+import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.types.ConversionOptions
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+/**
+ * What a fold needs to know of a table.
+ *
+ * @param schema the columns of the target that come from the server
+ * @param key the ordinals of the columns by which rows are found; empty if there are none
+ * @param isFull true if the replica identity is FULL
+ * @param definitions the definitions of the batch
+ * @param unsent the ordinals of the columns whose values an update did not send
+ * @param truncated the last TRUNCATE of the batch. The changes before it do not count.
+ * @param isStrict true makes changes that do not follow from each other an error
+ * @param isHistory true if the target has the changes themselves
+ */
+final case class FoldFormat(
+    name: TableName,
+    schema: StructType,
+    key: Seq[Int],
+    isFull: Boolean,
+    definitions: IndexedSeq[FoldDefinition],
+    unsent: Seq[Int],
+    truncated: Option[MessagePosition],
+    options: ConversionOptions,
+    isStrict: Boolean,
+    isHistory: Boolean
+)
+
+/**
+ * A definition of a table.
+ *
+ * @param types the types of the columns
+ * @param ordinals the ordinal in the target of each column; -1 if the target does not have it
+ */
+final case class FoldDefinition(
+    relation: Relation,
+    types: TypeRegistry,
+    ordinals: IndexedSeq[Int]
+)
+
+object FoldFormat {
+
+  /**
+   * Finds the columns of the target for those of each definition.
+   *
+   * @param names the column of the target for each name at the server that is not the target's
+   * @throws PgOutputException
+   *   if the rows are told apart in another way than before, or a column cannot be read as the target's
+   */
+  def of(
+      table: MirroredTable,
+      names: Map[String, String],
+      statistics: TableStatistics,
+      options: ConversionOptions,
+      isStrict: Boolean
+  ): FoldFormat = {
+    val decoder = new RelationDecoder(TextEncoding.Utf8)
+    val definitions = statistics.definitions.map { definition =>
+      val relation = decoder.relation(SchemaMessage.outsideStream(definition.relation))
+      val domains =
+        definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
+      val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
+      checkIdentity(table, relation, target, definition)
+      val types = table.types.withDomains(domains)
+      FoldDefinition(relation, types, target.map(table.schema.fieldNames.indexOf(_)))
+    }
+    definitions.foreach(checkTypes(_, table, options))
+    FoldFormat(
+      statistics.name,
+      table.schema,
+      table.source.key.map(table.schema.fieldIndex),
+      table.source.identity == ReplicaIdentity.Full,
+      definitions,
+      unsent(table, definitions.zip(statistics.definitions)),
+      statistics.truncated,
+      options,
+      isStrict,
+      table.isHistory
+    )
+  }
+
+  /** The columns that an update did not send, and those that it could not, since it has no such column. */
+  private def unsent(
+      table: MirroredTable,
+      definitions: Seq[(FoldDefinition, Definition)]
+  ): Seq[Int] = {
+    val found = definitions.filter(_._2.updates > 0).flatMap { case (bound, definition) =>
+      val toasted = bound.ordinals.zip(definition.unsent).collect { case (ordinal, true) =>
+        ordinal
+      }
+      toasted ++ table.schema.indices.filterNot(bound.ordinals.contains)
+    }
+    found.filter(_ >= 0).distinct.sorted.filterNot { ordinal =>
+      table.source.key.contains(table.schema(ordinal).name)
+    }
+  }
+
+  private def checkIdentity(
+      table: MirroredTable,
+      relation: Relation,
+      target: Seq[String],
+      definition: Definition
+  ): Unit = {
+    val wasFull = table.source.identity == ReplicaIdentity.Full
+    val isFull = relation.identity == ReplicaIdentity.Full.code
+    val marked =
+      target.zip(relation.columns).collect { case (name, column) if column.isKey => name }
+    val isSame =
+      if (isFull || wasFull) isFull == wasFull && definition.missingKey.isEmpty
+      else marked.toSet == table.source.key.toSet
+    if (!isSame) {
+      val before = describe(wasFull, table.source.key)
+      throw TableError.changed(
+        table.source,
+        s"Its rows were told apart by $before, and now by ${describe(isFull, marked)}."
+      )
+    }
+  }
+
+  private def describe(isFull: Boolean, columns: Seq[String]) =
+    if (isFull) "REPLICA IDENTITY FULL"
+    else if (columns.isEmpty) "nothing"
+    else columns.mkString("the columns ", ", ", "")
+
+  private def checkTypes(
+      definition: FoldDefinition,
+      table: MirroredTable,
+      options: ConversionOptions
+  ): Unit = definition.relation.columns.zip(definition.ordinals).foreach { case (column, ordinal) =>
+    if (ordinal >= 0) {
+      val field = table.schema(ordinal)
+      val pgType = definition.types.byOid(column.typeId)
+      if (pgType.to(field.dataType, options).isEmpty) {
+        throw ApplyError.unreadable(
+          definition.relation.name,
+          column.name,
+          pgType.name,
+          field.dataType.sql
+        )
+      }
+    }
+  }
+}

@@ -1,0 +1,51 @@
+package io.sparkpgoutput.lake.follow
+
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
+import io.sparkpgoutput.lake.status.JobLog
+import io.sparkpgoutput.lake.table.{MirroredTable, TableComparison, TableError}
+import io.sparkpgoutput.lake.target.Target
+
+/** Follows the columns of a table at the server, if nothing is lost by that. */
+final class FollowedColumns(
+    catalog: SourceCatalog,
+    target: Target,
+    state: KeptState,
+    log: JobLog
+) {
+
+  /**
+   * Changes the columns of the target.
+   *
+   * @param now
+   *   the table by the catalog of now, or why the target cannot have it; None if it is not published
+   * @return the table as it is then, which is in the state too
+   * @throws LakeException if the table must be copied again
+   */
+  def follow(
+      table: TableState,
+      now: Option[Either[LakeException, MirroredTable]]
+  ): TableState = {
+    val published = now
+      .getOrElse(
+        throw TableError.changed(table.table.source, "The publications do not send it any more.")
+      )
+      .fold(error => throw error, identity)
+    TableComparison.compare(table.table.source, published.source, table.columnNames) match {
+      case Left(reason) => throw TableError.changed(table.table.source, reason)
+      case Right(changes) =>
+        val (followed, columns) = TableEvolution.follow(table, published, changes)
+        catalog.reason(table.table.source, changes).foreach { reason =>
+          throw TableError.changed(table.table.source, reason)
+        }
+        // A job that ends in between does it again.
+        target.alter(table.target, columns)
+        state.put(followed)
+        if (columns.nonEmpty) {
+          log.tell(s"The columns of ${table.target} change: ${columns.mkString(", ")}.")
+          state.save()
+        }
+        followed
+    }
+  }
+}

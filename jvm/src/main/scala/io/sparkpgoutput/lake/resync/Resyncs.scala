@@ -1,0 +1,270 @@
+package io.sparkpgoutput.lake.resync
+
+import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.locks.ReentrantLock
+import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory, TimeUnit}
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+
+import io.sparkpgoutput.lake.faults.{
+  Retries,
+  SchemaChange,
+  StoppedTable,
+  TableFault,
+  TransientError
+}
+import io.sparkpgoutput.lake.follow.SourceCatalog
+import io.sparkpgoutput.lake.options.ReplicateOptions
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, TargetMarks, VerifyRequest}
+import io.sparkpgoutput.lake.status.JobLog
+import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.target.Target
+
+/**
+ * Copies tables while the stream runs: tables that are new, and tables that must be copied again. The
+ * stream neither stops nor loses their changes. These are the steps for a table:
+ *
+ *   1. Its waiting table is made.
+ *   1. The state is written: the table waits. From then on, the stream appends the table's changes to its
+ *      waiting table. Readers keep the rows of before.
+ *   1. The copy gets a snapshot. Its LSN is at or above the end of each micro-batch that was planned
+ *      before, so what the stream has passed by is in the snapshot.
+ *   1. The state is written: the table's definition as the snapshot has it.
+ *   1. The copy replaces the rows, with the mark of a new generation in the same commit.
+ *   1. The waiting changes from the mark on are applied, with the next mark.
+ *   1. The state is written: the table is live.
+ *   1. The waiting table is dropped.
+ *
+ * What a kill leaves is found by the state and the mark. Before step 2, nothing has happened, and the
+ * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
+ * are left to apply.
+ *
+ * @param failed takes the error of a table that ends the job
+ * @param verify takes the requests to verify tables
+ */
+final class Resyncs(
+    session: SparkSession,
+    options: ReplicateOptions,
+    target: Target,
+    catalog: SourceCatalog,
+    state: KeptState,
+    log: JobLog,
+    failed: Throwable => Unit,
+    verify: Seq[VerifyRequest] => Unit
+) {
+  private val lock = new ReentrantLock(true)
+  private val underWay = ConcurrentHashMap.newKeySet[Long]
+
+  /** Where the changes wait. */
+  val waiting: WaitingTables = new WaitingTables(target, state, log)
+
+  /** How often each table was copied again by itself, since changes were applied to it. */
+  private val repeated = new ConcurrentHashMap[Long, Int]
+  private val failure = new AtomicReference[Option[Throwable]](None)
+  private val resync = new TableResync(session, options, target, catalog, state, log)
+  private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
+
+  /** What users ask. Who takes the requests has the lock, as in [[exclusively]]. */
+  val requests: Requests = new Requests(catalog, state, log, isBeingApplied, begin, verify)
+  private val polls = Executors.newScheduledThreadPool(1, Resyncs.threads)
+  private val tag = s"spark-pgoutput-resync-${java.util.UUID.randomUUID()}"
+
+  /** The error that ends the job. */
+  def error: Option[Throwable] = failure.get
+
+  /** Runs something while no table begins to wait or joins the stream, such as a micro-batch. */
+  def exclusively[T](body: => T): T = {
+    lock.lockInterruptibly()
+    try body
+    finally lock.unlock()
+  }
+
+  /** Goes on with the copies that the last process has left, and looks for requests from then on. */
+  def start(): Unit = {
+    waiting.start()
+    state.tables.filter(_.isWaiting).foreach(table => submit(table.oid))
+    exclusively(requests.take())
+    val seconds = Resyncs.SecondsBetweenRequests
+    polls.scheduleWithFixedDelay(() => poll(), seconds, seconds, TimeUnit.SECONDS): Unit
+  }
+
+  /** Ends the copies under way. The next start begins them again. */
+  def stop(): Unit = {
+    polls.shutdownNow()
+    pool.shutdownNow()
+    session.sparkContext.cancelJobsWithTag(tag)
+    pool.awaitTermination(Resyncs.SecondsToStop, TimeUnit.SECONDS): Unit
+  }
+
+  /** Waits until no table waits any more, one has failed, or the job stops. */
+  def await(isStopping: () => Boolean): Unit =
+    while (error.isEmpty && isBusy && !isStopping()) Thread.sleep(Resyncs.PauseMillis)
+
+  private def isBusy = !underWay.isEmpty || state.tables.exists(_.isWaiting)
+
+  /** A server without changes has no micro-batches. */
+  private def poll(): Unit =
+    if (lock.tryLock())
+      try requests.take()
+      catch {
+        case again: StartOver.Requested =>
+          failure.set(Some(again))
+          failed(again)
+        case NonFatal(problem) => log.warn(s"The requests cannot be read. ${problem.getMessage}")
+      } finally lock.unlock()
+
+  /**
+   * Copies a table again if an error says that the changes do not tell what happened to it. The caller
+   * has the lock.
+   *
+   * @return false if it is another error, or if the table cannot be copied
+   */
+  def mends(oid: Long, error: Throwable): Boolean =
+    options.copiesChanged && SchemaChange.unapply(error).exists { reason =>
+      repeated.merge(oid, 1, _ + _) <= Resyncs.MostRepeated && catalog
+        .again(oid, state.table(oid).map(_.table)).filter(_.source.unpublished.isEmpty)
+        .exists { table =>
+          begin(table, reason)
+          true
+        }
+    }
+
+  /**
+   * Begins to copy a table. The caller has the lock.
+   *
+   * @param table the table by the catalog of now
+   * @param reason why, a sentence
+   */
+  def begin(table: MirroredTable, reason: String): Unit = {
+    val oid = table.source.oid
+    val kept = state.table(oid)
+    val taken = state.tables.find(other =>
+      other.oid != oid && other.generation > 0 && other.target.equalsIgnoreCase(table.target)
+    )
+    if (kept.exists(kept => kept.isWaiting && !resync.isCopied(kept))) {
+      log.tell(s"The table ${table.source.name} is being copied. $reason")
+      submit(oid)
+    } else if (taken.nonEmpty) {
+      val why =
+        s"The table ${taken.get.table.source.name} has its name ${table.target} in the target."
+      log.warn(s"The table ${table.source.name} is stopped. $why")
+      state.put(TableState(table, Map.empty, 0, TableStatus.Stopped(why), None, None))
+      state.save()
+    } else {
+      // The target can have a table that the job has left when it began anew.
+      val generations =
+        kept.map(_.generation) ++ TargetMarks.newestGeneration(state.job, target, table)
+      val begun = TableState(
+        table,
+        Map.empty,
+        generations.maxOption.getOrElse(0) + 1,
+        TableStatus.Waiting(reason),
+        kept.flatMap(_.mark),
+        kept.flatMap(_.lastChange)
+      )
+      log.warn(s"The table ${table.source.name} is copied while the stream goes on. $reason")
+      waiting.make(begun)
+      waiting.forget(oid)
+      state.put(begun)
+      try state.save()
+      catch {
+        case problem: Throwable =>
+          // Otherwise the table would wait here, and be live for the next start.
+          kept.fold(state.remove(oid))(state.put)
+          throw problem
+      }
+      kept.filter(_.isWaiting).foreach(waiting.drop)
+      submit(oid)
+    }
+  }
+
+  private def isBeingApplied(oid: Long) = underWay.contains(oid) &&
+    state.table(oid).exists(table => table.isWaiting && resync.isCopied(table))
+
+  /** Tells that changes were applied to a table, so the copy of it was right. */
+  def settled(oid: Long): Unit = repeated.remove(oid): Unit
+
+  private def submit(oid: Long): Unit =
+    if (underWay.add(oid)) pool.execute(() => run(oid))
+
+  private def run(oid: Long): Unit = {
+    session.sparkContext.addJobTag(tag)
+    val problem =
+      try {
+        attempt(oid, new Retries)
+        None
+      } catch { case problem: Throwable => Some(problem) }
+      finally {
+        session.sparkContext.removeJobTag(tag)
+        underWay.remove(oid): Unit
+      }
+    if (!pool.isShutdown) problem match {
+      case Some(error) => handle(oid, error)
+      // Another copy can have been asked for since the table went live.
+      case None => if (state.table(oid).exists(_.isWaiting)) submit(oid)
+    }
+  }
+
+  @tailrec
+  private def attempt(oid: Long, retries: Retries): Unit = {
+    val pause =
+      try {
+        resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
+        exclusively(join(oid))
+        None
+      } catch {
+        case error @ TransientError(cause) if !pool.isShutdown =>
+          log.warn(s"The copy is tried again. ${cause.getMessage}")
+          Some(retries.next().getOrElse(throw error))
+      }
+    if (pause.nonEmpty) {
+      Thread.sleep(pause.get.toMillis)
+      attempt(oid, retries)
+    }
+  }
+
+  /** Applies what is left, while no micro-batch runs. */
+  private def join(oid: Long): Unit = {
+    resync.apply(oid)
+    val table = state.table(oid).get
+    state.put(table.copy(status = TableStatus.Live))
+    state.save()
+    log.tell(s"The table ${table.table.source.name} is live.")
+    waiting.drop(table)
+  }
+
+  private def handle(oid: Long, problem: Throwable): Unit =
+    try exclusively {
+        if (!mends(oid, problem)) {
+          if (!options.skips || !TableFault.is(problem)) throw problem
+          val table = state.table(oid).get
+          // The generation of a copy that was not made can be used again.
+          val generation = if (resync.isCopied(table)) table.generation else table.generation - 1
+          StoppedTable.stop(table.copy(generation = generation), problem, target, state, log)
+          state.save()
+          waiting.drop(table)
+        }
+      }
+    catch {
+      case _: InterruptedException => ()
+      case error: Throwable =>
+        failure.set(Some(error))
+        failed(error)
+    }
+}
+
+private object Resyncs {
+  final private val SecondsBetweenRequests = 5L
+  final private val SecondsToStop = 30L
+  final private val PauseMillis = 100L
+  final private val MostRepeated = 3
+
+  private val threads: ThreadFactory = { task =>
+    val thread = new Thread(task, "spark-pgoutput copies tables while the stream runs")
+    thread.setDaemon(true)
+    thread
+  }
+}

@@ -1,0 +1,90 @@
+package io.sparkpgoutput.lake.resync
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.util.control.NonFatal
+
+import io.sparkpgoutput.lake.apply.{ApplyTable, WaitingChanges, WaitingTable}
+import io.sparkpgoutput.lake.batch.RoutedTable
+import io.sparkpgoutput.lake.state.{JobState, KeptState, TableState}
+import io.sparkpgoutput.lake.status.JobLog
+import io.sparkpgoutput.lake.target.{Target, TargetNames}
+import io.sparkpgoutput.protocol.Lsn
+
+/**
+ * The tables of the target in which the changes of others wait while those are copied. Each copy has one
+ * of its own, which is there before the first change is kept, and goes when all are applied.
+ */
+final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
+
+  /** The waiting tables with their marks, by the oids of the tables that are copied. */
+  private val filled = new ConcurrentHashMap[Long, WaitingTable]
+
+  /** The LSNs of the snapshots of copies. Older changes need not wait. */
+  private val snapshots = new ConcurrentHashMap[Long, Long]
+
+  /** Makes those that are missing, and drops those that nobody needs. */
+  def start(): Unit = {
+    val needed = state.tables.filter(_.isWaiting)
+    val names = needed.map(WaitingTables.name).toSet
+    WaitingTables.found(target).map(_.name).filterNot(names).foreach(target.drop)
+    needed.foreach(make)
+  }
+
+  /** Makes the table, unless it is there. All changes that it can have are older than the copy. */
+  def make(table: TableState): Unit = {
+    val name = WaitingTables.name(table)
+    if (!target.exists(name)) target.create(name, WaitingChanges.schema, Nil, Map.empty)
+  }
+
+  /** What a micro-batch does with a table that waits. */
+  def applied(table: TableState): ApplyTable = {
+    val kept =
+      filled.computeIfAbsent(table.oid, _ => WaitingTables.read(target, state.job, table))
+    val passed =
+      (kept.mark ++ Option(snapshots.get(table.oid))).reduceOption(Lsn.max).getOrElse(0L)
+    ApplyTable(RoutedTable.kept(table.oid, passed), table.markName(state.job), Some(kept))
+  }
+
+  /** Tells that a micro-batch has appended changes of a table. */
+  def appended(oid: Long, end: Long): Unit =
+    filled.computeIfPresent(oid, (_, kept) => kept.copy(mark = Some(end))): Unit
+
+  /** Tells that the copy of a table has its snapshot. */
+  def copiedAsOf(oid: Long, lsn: Long): Unit = snapshots.put(oid, lsn): Unit
+
+  /** Forgets what is known of the waiting table of a table whose copy begins anew. */
+  def forget(oid: Long): Unit = {
+    filled.remove(oid)
+    snapshots.remove(oid): Unit
+  }
+
+  /** Drops a waiting table that nobody needs. If that fails, the next start does it. */
+  def drop(table: TableState): Unit = {
+    forget(table.oid)
+    val name = WaitingTables.name(table)
+    try target.drop(name)
+    catch {
+      case NonFatal(problem) => log.warn(s"The table $name stays. ${problem.getMessage}")
+    }
+  }
+}
+
+object WaitingTables {
+  private val Prefix = s"${TargetNames.Reserved}_waiting_"
+  private val Name = s"$Prefix(\\d+)_(\\d+)".r
+
+  def name(table: TableState): String = s"$Prefix${table.oid}_${table.generation}"
+
+  /** Reads the mark: all changes with a lower LSN that the stream has passed are in the table. */
+  def read(target: Target, job: JobState, table: TableState): WaitingTable =
+    WaitingTable(name(table), target.mark(name(table), table.markName(job)))
+
+  /** Returns the oid and the generation of each such table. */
+  def found(target: Target): Seq[FoundWaiting] = target.tables().collect {
+    case name @ Name(oid, generation) => FoundWaiting(name, oid.toLong, generation.toInt)
+  }
+}
+
+/** A table of the target in which changes of the table with an oid wait. */
+final case class FoundWaiting(name: String, oid: Long, generation: Int)

@@ -1,0 +1,90 @@
+package io.sparkpgoutput.lake.status
+
+import java.sql.Timestamp
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
+import io.sparkpgoutput.lake.target.{Target, Targets}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
+import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
+
+/** What the tables of a target have, by the target alone. The job can run elsewhere, or not at all. */
+object AppliedTables {
+  private val schema = StructType(
+    JobStatus.columns ++ Seq(StructField("rows", LongType), StructField("written", TimestampType))
+  )
+
+  /**
+   * Returns a row for each table. The LSN is the mark in the table itself: all transactions with a lower
+   * commit LSN are in it, and it has no changes up to the LSN of the job either.
+   *
+   * @param format null if the catalog decides
+   */
+  def of(session: SparkSession, name: String, format: String): DataFrame = {
+    val own = ClonedSession.of(session)
+    val target = Targets.of(own, name, Option(format))
+    val store = new StateTable(own, target)
+    val (job, tables) = read(store, name)
+    val written = store.written()
+    val rows = tables.map(row(own, target, job, _, written))
+    session.createDataFrame(rows.asJava, schema)
+  }
+
+  private def read(store: StateTable, name: String) =
+    store.read().getOrElse(throw LakeError.noJob(name))
+
+  private def row(
+      session: SparkSession,
+      target: Target,
+      job: JobState,
+      table: TableState,
+      written: Timestamp
+  ): Row = {
+    val isThere = target.exists(table.target)
+    val mark =
+      if (isThere) target.mark(table.target, table.markName(job)).orElse(table.mark) else None
+    val rows = if (isThere) target.read(session, table.target).count() else null
+    Row.fromSeq(JobStatus.values(table, mark) ++ Seq(rows, written))
+  }
+
+  /**
+   * Asks the server for the slot of a target.
+   *
+   * @return the metrics of the source, the LSN of the job, and what is wrong with the slot
+   */
+  def slot(
+      session: SparkSession,
+      name: String,
+      format: String,
+      url: String,
+      user: String,
+      password: String,
+      slot: String
+  ): java.util.Map[String, String] = {
+    val own = ClonedSession.of(session)
+    val (job, _) = read(new StateTable(own, Targets.of(own, name, Option(format))), name)
+    val address = ServerAddress(url, Option(user), Option(password))
+    address.check()
+    val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
+    try {
+      val found = client.query(SlotState.read(_, slot)).getOrElse(throw LakeError.slotLost(slot))
+      val position =
+        (found.confirmedFlush ++ job.end).reduceOption((a, b) => Lsn.max(a, b)).getOrElse(
+          job.firstLsn
+        )
+      val warnings = SlotHealth.warnings(found).map(_.text)
+      (SlotHealth.metrics(found, position) ++ Map(
+        "lsn" -> Lsn.format(position),
+        "active" -> found.holder.nonEmpty.toString,
+        "warnings" -> warnings.mkString("\n")
+      )).asJava
+    } finally client.close()
+  }
+}

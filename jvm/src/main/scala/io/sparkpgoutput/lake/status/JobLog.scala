@@ -1,0 +1,48 @@
+package io.sparkpgoutput.lake.status
+
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
+
+import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
+
+/** What a job tells its user: one line for each copy and micro-batch, and how far the copies are. */
+final class JobLog extends Logging {
+  private val lines = new ConcurrentLinkedQueue[String]
+  private val copies = ConcurrentHashMap.newKeySet[TableCopy]
+
+  def tell(line: String): Unit = {
+    logInfo(line)
+    add(line)
+  }
+
+  def warn(line: String): Unit = {
+    logWarning(line)
+    add(s"WARNING: $line")
+  }
+
+  private def add(line: String): Unit = {
+    lines.add(line)
+    // Nobody need take them.
+    if (lines.size > JobLog.MostLines) lines.poll()
+  }
+
+  /** Runs a copy, and tells meanwhile how far it is. */
+  def watching[T](copy: TableCopy)(body: => T): T = {
+    copies.add(copy)
+    try body
+    finally copies.remove(copy): Unit
+  }
+
+  /** How far the copies are that run. */
+  def progress: Seq[CopyProgress] = copies.asScala.toSeq.map(_.progress).sortBy(_.table)
+
+  /** Returns the lines since the last call. */
+  def take(): Seq[String] = Iterator.continually(lines.poll()).takeWhile(_ != null).toSeq
+}
+
+private object JobLog {
+  private val MostLines = 1000
+}

@@ -1,0 +1,210 @@
+package io.sparkpgoutput.lake.fold
+
+import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.batch.{
+  BatchRouter,
+  BatchStatistics,
+  ChangeChunk,
+  ChangeFields,
+  RoutedTable
+}
+import io.sparkpgoutput.lake.table.ReplicaIdentity
+import scala.collection.mutable
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.types.{IntegerType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.types.ConversionOptions
+
+/** The rows that router and folds make of random histories, applied one by one to a list of rows. */
+class ChangeFoldSuite extends AnyFunSuite {
+
+  /** A table of the target. */
+  final private class Copy(val server: ServerTable) {
+    var rows = Vector.empty[IndexedSeq[Any]]
+    private val schema = server.target.schema
+    private val key = server.key.map(schema.fieldIndex)
+
+    def content: Seq[String] =
+      ServerTable.sorted(rows.map(row => server.names.map(name => row(schema.fieldIndex(name)))))
+
+    def write(format: FoldFormat, folded: Seq[InternalRow]): Unit = {
+      val before = if (format.truncated.isDefined) Vector.empty else rows
+      if (format.key.nonEmpty) merge(before, format, folded)
+      else if (format.isFull) count(before, folded)
+      else rows = before ++ folded.map(values)
+    }
+
+    private def values(row: InternalRow): IndexedSeq[Any] = schema.indices.map { ordinal =>
+      CatalystTypeConverters.convertToScala(
+        row.get(ordinal, schema(ordinal).dataType),
+        schema(ordinal).dataType
+      )
+    }
+
+    private def count(before: Vector[IndexedSeq[Any]], folded: Seq[InternalRow]): Unit = {
+      rows = before
+      // Equal rows can come from definitions with other columns.
+      folded.groupBy(values(_).map(text)).foreach { case (copy, counts) =>
+        val n = counts.map(_.getLong(schema.length)).sum.toInt
+        rows ++= Vector.fill(n)(values(counts.head))
+        (1 to -n).foreach { _ =>
+          val index = rows.indexWhere(_.map(text) == copy)
+          assert(index >= 0, copy)
+          rows = rows.patch(index, Nil, 1)
+        }
+      }
+    }
+
+    private def text(value: Any) = String.valueOf(value)
+
+    private def merge(
+        before: Vector[IndexedSeq[Any]],
+        format: FoldFormat,
+        folded: Seq[InternalRow]
+    ): Unit = {
+      val fields = ChangeFold.schema(format)
+      def long(row: InternalRow, name: String) = row.getLong(fields.fieldIndex(name))
+      def isNull(row: InternalRow, name: String) = row.isNullAt(fields.fieldIndex(name))
+      def position(row: InternalRow, names: Seq[String]) = names.map(long(row, _))
+      def op(row: InternalRow) = row.getString(fields.fieldIndex(FoldedColumns.Op))
+      def keyOf(row: IndexedSeq[Any]) = key.map(row(_))
+      val base = before.map(row => keyOf(row) -> row).toMap
+      val left = folded
+        .filter(op(_) == RowOp.Left)
+        .map(row => position(row, FoldedColumns.Left) -> row)
+        .toMap
+
+      def value(row: InternalRow, ordinal: Int): Any = {
+        val flag = fields.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
+        if (flag < 0 || !row.getBoolean(flag)) values(row)(ordinal)
+        else if (!isNull(row, FoldedColumns.Born.head)) {
+          value(left(position(row, FoldedColumns.Born)), ordinal)
+        } else base(keyOf(values(row)))(ordinal)
+      }
+
+      val changes = folded.filter(op(_) != RowOp.Left)
+      val keys = changes.map(row => keyOf(values(row)))
+      assert(keys.distinct == keys)
+      changes.foreach { row =>
+        val isThere = base.contains(keyOf(values(row)))
+        assert(isThere == (op(row) != RowOp.Insert), s"${server.name} ${op(row)} ${values(row)}")
+      }
+      val kept = before.filterNot(row => keys.contains(keyOf(row)))
+      rows = kept ++ changes.filter(op(_) != RowOp.Delete).map { row =>
+        schema.indices.map(value(row, _))
+      }
+    }
+  }
+
+  private val columns = UnsafeProjection.create(ChangeFields.schema)
+  implicit private val byBytes: Ordering[UTF8String] = _ binaryCompare _
+
+  private def sortedChanges(
+      batch: Seq[(Long, Long, Array[Byte])],
+      tables: Seq[RoutedTable]
+  ): (BatchStatistics, Seq[UnsafeRow]) = {
+    var report = BatchStatistics.empty
+    val messages = batch.iterator.map { case (_, ordinal, message) =>
+      InternalRow(ordinal, message)
+    }
+    val rows =
+      new BatchRouter(tables, messages, report = _).map(row => columns(row).copy()).toVector
+    val sorted = rows.sortBy { row =>
+      (
+        row.getLong(ChangeFields.HASH),
+        UTF8String.fromBytes(row.getBinary(ChangeFields.KEY)),
+        row.getLong(ChangeFields.LSN),
+        row.getLong(ChangeFields.ORDINAL)
+      )
+    }
+    (BatchStatistics.fromBytes(report.toBytes), sorted)
+  }
+
+  private def write(
+      batch: Seq[(Long, Long, Array[Byte])],
+      copies: Seq[Copy],
+      names: Map[String, String] = Map.empty
+  ): BatchStatistics = {
+    val routed = copies.map(copy => RoutedTable.of(copy.server.target, 0, names))
+    val (statistics, rows) = sortedChanges(batch, routed)
+    for (copy <- copies; table <- statistics.tables.get(copy.server.oid)) {
+      val format =
+        FoldFormat.of(copy.server.target, names, table, ConversionOptions(), isStrict = true)
+      val chunks = ChangeChunk.pack(rows.iterator).collect {
+        case (oid, chunk) if oid == copy.server.oid => chunk
+      }
+      copy.write(format, ChangeFold.rows(format, chunks).map(_.copy()).toVector)
+    }
+    statistics
+  }
+
+  private def run(seed: Int): mutable.Map[String, Long] = {
+    val history = new ServerHistory(new Random(seed))
+    val copies = history.tables.map(table => new Copy(table))
+    val seen = mutable.HashMap.empty[String, Long].withDefaultValue(0)
+    (1 to 4).foreach { _ =>
+      val statistics = write(history.batch(6), copies)
+      copies.foreach { copy =>
+        statistics.tables.get(copy.server.oid).foreach { table =>
+          seen("moved") += table.moved
+          seen("truncated") += table.truncates
+        }
+        assert(copy.content == copy.server.content, s"seed $seed, table ${copy.server.name}")
+      }
+      seen("others") += statistics.others.values.map(_.changes).sum
+    }
+    seen
+  }
+
+  test("after each batch of a random history, the target has the rows of the server") {
+    val seen = (1 to 200).map(run)
+    Seq("moved", "truncated", "others").foreach(what => assert(seen.map(_(what)).sum > 25, what))
+  }
+
+  test(
+    "a dropped column keeps its values, also in a row that gets another key; a renamed one is found"
+  ) {
+    val server = new ServerTable(
+      51,
+      "altered",
+      ReplicaIdentity.Default,
+      Seq("id"),
+      Seq("id", "v", "gone").zip(Seq(ServerHistory.Int4, ServerHistory.Text, ServerHistory.Text)),
+      Seq("id" -> IntegerType, "v" -> StringType, "gone" -> StringType)
+    )
+    val copy = new Copy(server)
+    def batch(lsn: Long)(changes: => Seq[Array[Byte]]) = {
+      val described = server.relation +: changes
+      (StreamMessages.begin(lsn, lsn) +: described :+ StreamMessages.commit(lsn)).zipWithIndex.map {
+        case (message, ordinal) => (lsn, ordinal.toLong, message)
+      }
+    }
+    write(batch(10)(Seq("1", "2").map(id => server.insert(Seq(id, "a", s"g$id")))), Seq(copy))
+    server.drop("gone")
+    write(
+      batch(20)(
+        Seq(
+          server.update(Seq("1", "a"), Seq("1", "b")),
+          server.update(Seq("2", "a"), Seq("3", "a")),
+          server.insert(Seq("4", "c"))
+        )
+      ),
+      Seq(copy)
+    )
+    assert(ServerTable.sorted(copy.rows) == Seq("1|b|g1", "3|a|g2", "4|c|null"))
+    server.columns = Seq("id" -> ServerHistory.Int4, "renamed" -> ServerHistory.Text)
+    write(
+      batch(30)(Seq(server.update(Seq("4", "c"), Seq("4", "d")))),
+      Seq(copy),
+      Map("renamed" -> "v")
+    )
+    assert(ServerTable.sorted(copy.rows).contains("4|d|null"))
+  }
+}

@@ -1,0 +1,143 @@
+package io.sparkpgoutput.lake.fold
+
+import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.batch.{
+  BatchRouter,
+  BatchStatistics,
+  ChangeChunk,
+  ChangeFields,
+  RoutedTable
+}
+import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
+import scala.util.Random
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
+import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
+import io.sparkpgoutput.types.ConversionOptions
+
+/** The rows of histories, compared with those of `pgoutput_changes`. */
+class HistoryRowsSuite extends AnyFunSuite {
+  private type Messages = Seq[(Long, Long, Array[Byte])]
+  private val unsafe = UnsafeProjection.create(ChangeFields.schema)
+  private val ordinalName = ChangeSchema.schema(ChangeSchema.ORDINAL).name
+  private val versionName = ChangeSchema.schema(ChangeSchema.COMMIT_VERSION).name
+
+  private def schema(table: ServerTable): StructType =
+    StructType(table.target.schema ++ TableMode.History.fields)
+
+  private def rows(schema: StructType, found: Iterator[InternalRow]): Seq[Row] = {
+    val converter = CatalystTypeConverters.createToScalaConverter(schema)
+    found.map(row => converter(row).asInstanceOf[Row]).toVector
+  }
+
+  /** The rows of each table with changes, in the order of the history. */
+  private def histories(
+      batch: Messages,
+      tables: Seq[ServerTable],
+      names: Map[String, String] = Map.empty
+  ): Map[Long, Seq[Row]] = {
+    val targets = tables.map(_.target.copy(mode = TableMode.History("_")))
+    var report = BatchStatistics.empty
+    val messages = batch.iterator.map { case (_, ordinal, message) =>
+      InternalRow(ordinal, message)
+    }
+    val router =
+      new BatchRouter(targets.map(RoutedTable.of(_, 0, names)), messages, report = _)
+    val changes = router.map(row => unsafe(row).copy()).toVector
+      .sortBy(row => (row.getLong(ChangeFields.HASH), row.getLong(ChangeFields.LSN)))
+    val chunks = ChangeChunk.pack(changes.iterator).toVector
+    targets.zip(tables).flatMap { case (target, table) =>
+      report.tables.get(table.oid).map { statistics =>
+        val format = FoldFormat.of(target, names, statistics, ConversionOptions(), isStrict = true)
+        val own = chunks.iterator.collect { case (oid, chunk) if oid == table.oid => chunk }
+        val found = rows(schema(table), ChangeFold.rows(format, own))
+        assert(found.map(position).distinct == found.map(position))
+        table.oid -> found.sortBy(position)
+      }
+    }.toMap
+  }
+
+  private def position(row: Row): (Long, Long) =
+    (row.getAs[Long](versionName), row.getAs[Long](ordinalName))
+
+  /** The same columns by `pgoutput_changes`. */
+  private def changes(batch: Messages, table: ServerTable): Seq[Row] = {
+    val columns =
+      TableFormat.Columns(table.target.schema, ignoreOthers = true, caseSensitive = true)
+    val fields = TableMode.History.fields.map(field => ChangeSchema.schema.fieldIndex(field.name))
+    val filter = ChangeFilter(tableNames = Some(Set(table.target.source.name.toString)))
+    val reader =
+      new WholeTransactionReader(BatchRead.format(columns, fields).copy(filter = filter))
+    rows(schema(table), batch.iterator.flatMap(message => reader.message(message._3)))
+  }
+
+  /** The values as texts, because NaN does not equal itself. */
+  private def withoutOrdinal(row: Row): Seq[String] =
+    row.toSeq.patch(row.fieldIndex(ordinalName), Nil, 1).map(String.valueOf)
+
+  test("a history has the rows and the order of pgoutput_changes") {
+    val seen = (1 to 60).flatMap { seed =>
+      val server = new ServerHistory(new Random(seed))
+      (1 to 3).flatMap { _ =>
+        val batch = server.batch(8)
+        val found = histories(batch, server.tables)
+        server.tables.flatMap { table =>
+          val rows = found.getOrElse(table.oid, Nil)
+          assert(
+            rows.map(withoutOrdinal) == changes(batch, table).map(withoutOrdinal),
+            s"seed $seed, table ${table.name}"
+          )
+          rows
+        }
+      }
+    }
+    def types(rows: Seq[Row]) = rows.map(_.getAs[String]("_change_type")).distinct.sorted
+    assert(types(seen) == ChangeType.all.sorted)
+    assert(types(seen.filter(_.getAs[Seq[String]]("_missing").nonEmpty)).length >= 3)
+    assert(seen.map(_.getAs[String]("_origin")).toSet == Set(null, "far"))
+  }
+
+  test(
+    "a column that was renamed has its values, and keeps its name of then in _keys and _missing"
+  ) {
+    val table = new ServerTable(
+      61,
+      "renamed",
+      ReplicaIdentity.Default,
+      Seq("key"),
+      Seq("key" -> ServerHistory.Int4, "text" -> ServerHistory.Text),
+      Seq("key" -> IntegerType, "text" -> StringType)
+    )
+    val before = StreamMessages.relation(
+      Seq(
+        StreamMessages.Column("id", isKey = true, ServerHistory.Int4),
+        StreamMessages.Column("body", isKey = false, ServerHistory.Text)
+      ),
+      table.oid,
+      table.name
+    )
+    val messages = Seq(
+      StreamMessages.begin(7, 10),
+      before,
+      StreamMessages.insert(Seq("1", "Ta"), oid = table.oid),
+      StreamMessages.update(Seq("1", StreamMessages.Unchanged), oid = table.oid),
+      table.relation,
+      StreamMessages.update(Seq("1", StreamMessages.Unchanged), oid = table.oid),
+      StreamMessages.commit(10)
+    )
+    val batch = messages.zipWithIndex.map { case (message, index) => (10L, index.toLong, message) }
+    val found = histories(batch, Seq(table), Map("id" -> "key", "body" -> "text"))(table.oid)
+    assert(found.map(row => (row.get(0), row.get(1))) == Seq((1, "Ta"), (1, null), (1, null)))
+    assert(found.map(_.getAs[Seq[String]]("_keys")) == Seq(Seq("id"), Seq("id"), Seq("key")))
+    assert(found.map(_.getAs[Seq[String]]("_missing")) == Seq(Nil, Seq("body"), Seq("text")))
+    assert(found.map(_.getAs[Long]("_ordinal")) == Seq(5L, 7L, 11L))
+  }
+}
