@@ -200,6 +200,7 @@ class FoldersSuite extends AnyFunSuite {
       "lake.status"
     ),
     "lake.follow" -> Set(
+      "protocol",
       "source.connection",
       "source.slot",
       "lake",

@@ -37,6 +37,7 @@ final class FollowedTables(
 
   /** Reads the catalog, and changes the tables of the target. Returns errors by the oids of tables. */
   def follow(): Map[Long, Throwable] = {
+    catalog.checkTimeline(state)
     val found = catalog.again(state.tables.map(_.table))
     val now = found.map { case (source, table) => source.oid -> table }.toMap
     lastRead = Some(System.nanoTime())

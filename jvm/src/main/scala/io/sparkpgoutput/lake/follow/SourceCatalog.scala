@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.follow
 
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.state.TableState
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.table.{
   MirroredTable,
   MirroredTables,
@@ -25,6 +25,15 @@ final class SourceCatalog(
     options: ReplicateOptions,
     target: Target
 ) {
+  private val timeline = new ServerTimeline(client)
+
+  /**
+   * Checks that the server has all that the tables have. After a failover it can lack changes.
+   *
+   * @throws io.sparkpgoutput.source.SourceException
+   *   if it can lack some
+   */
+  def checkTimeline(state: KeptState): Unit = timeline.check(state)
 
   /**
    * Reads all tables.

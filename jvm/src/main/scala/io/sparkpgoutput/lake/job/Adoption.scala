@@ -73,7 +73,8 @@ object Adoption {
         systemIdentifier = server.systemIdentifier,
         firstLsn = begin,
         end = None,
-        generation = job.generation + 1
+        generation = job.generation + 1,
+        timeline = None
       )
       // The state comes last: until then, the job does not start with the new server.
       same.filter(table => target.exists(table.target)).foreach(table =>
@@ -118,7 +119,9 @@ object Adoption {
             s"The table ${kept.name} is not published under its oid ${table.oid}."
           )
         )
-        TableComparison.compare(kept, now, Set.empty) match {
+        // pg_upgrade makes publications anew, so their rows have other oids.
+        val same = kept.copy(memberships = now.memberships)
+        TableComparison.compare(same, now, Set.empty) match {
           case Right(Nil) => table.copy(table = table.table.copy(source = now))
           case Right(_)   => throw LakeError.notAdopted(s"The table ${kept.name} was altered.")
           case Left(why)  => throw LakeError.notAdopted(s"The table ${kept.name} was altered. $why")

@@ -6,8 +6,17 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.follow.SourceCatalog
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.{FoundWaiting, HistoryOrder, StartOver, WaitingTables}
-import io.sparkpgoutput.lake.state.{CheckpointFolder, JobRequest, KeptState, MarkedTable, ResyncAllRequest, ResyncRequest, SlotIdentity, StateTable, TableState, TableStatus, TargetMarks}
+import io.sparkpgoutput.lake.resync.{HistoryOrder, StartOver, WaitingTables}
+import io.sparkpgoutput.lake.state.{
+  CheckpointFolder,
+  JobRequest,
+  KeptState,
+  ResyncAllRequest,
+  ResyncRequest,
+  SlotIdentity,
+  StateTable,
+  TargetMarks
+}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.{MirroredTable, ServerPermissions}
 import io.sparkpgoutput.lake.target.{Target, Targets}

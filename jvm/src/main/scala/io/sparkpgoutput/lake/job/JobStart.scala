@@ -2,10 +2,10 @@ package io.sparkpgoutput.lake.job
 
 import java.util.UUID
 
-import io.sparkpgoutput.lake.resync.FoundWaiting
-import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.resync.FoundWaiting
 import io.sparkpgoutput.lake.state.{JobState, MarkedTable, SlotIdentity, TableState, TableStatus}
+import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.protocol.Lsn
 
 /**

@@ -57,6 +57,15 @@ final class MicroBatches(
         throw failure
     }
 
+  /**
+   * Looks at the server's catalog if that was long ago, because a server that writes nothing has no
+   * micro-batches. The caller has the lock of the micro-batches.
+   */
+  def look(): Unit = {
+    if (followed.isOld) failed(followed.follow())
+    state.saveIfDue()
+  }
+
   private def run(batch: Dataset[Row], id: Long): Unit = {
     val started = Instant.now
     val end = MicroBatchEnd.read(

@@ -45,7 +45,8 @@ final class ReplicationJob(
     state,
     log,
     _ => query.foreach(_.stop()),
-    requests => verifications.take(requests)
+    requests => verifications.take(requests),
+    () => batches.look()
   )
   private val followed = new FollowedTables(
     catalog,
@@ -64,7 +65,7 @@ final class ReplicationJob(
     log,
     () => stopping
   )
-  private val batches = new MicroBatches(
+  private val batches: MicroBatches = new MicroBatches(
     options,
     session.sparkContext.hadoopConfiguration,
     target,
@@ -88,10 +89,11 @@ final class ReplicationJob(
     state.save() // which fails before the slot is made if the target cannot be written
     if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)
-      retrying(
+      retrying {
+        catalog.checkTimeline(state)
         new FirstCopies(session, options, target, catalog, state, log, () => retries.succeeded())
           .run()
-      )
+      }
     try {
       retrying(resyncs.start())
       if (!options.once) verifications.start()
@@ -101,10 +103,9 @@ final class ReplicationJob(
         if (!stopping && resyncs.error.isEmpty) verify()
       }
       resyncs.error.foreach(throw _)
-    } finally {
-      verifications.stop()
-      resyncs.stop()
-    }
+    } finally
+      try verifications.stop()
+      finally resyncs.stop()
     hasEverything = !stopping
     log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
   }
@@ -151,6 +152,7 @@ final class ReplicationJob(
     String.valueOf(error.getMessage).linesIterator.nextOption().getOrElse(error.toString)
 
   private def stream(): Unit = {
+    catalog.checkTimeline(state)
     batches.error = None
     val changes = session.readStream
       .format("pgoutput")

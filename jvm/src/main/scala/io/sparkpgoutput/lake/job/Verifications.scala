@@ -71,8 +71,8 @@ final class Verifications(
     ended = true
     thread.interrupt()
     session.sparkContext.cancelJobsWithTag(tag)
-    if (thread.isAlive) thread.join(MillisToStop)
-    held.release()
+    try if (thread.isAlive) thread.join(MillisToStop)
+    finally held.release()
   }
 
   private def answerAll(next: => (Long, Seq[String])): Unit =
@@ -103,7 +103,9 @@ final class Verifications(
       state.take(id)
       state.save()
     } catch {
-      case NonFatal(problem) => log.warn(s"The answer is not written. ${problem.getMessage}")
+      case NonFatal(problem) =>
+        known.remove(id) // so that the request, which stays in the state, is taken again
+        log.warn(s"The answer is not written. ${problem.getMessage}")
     }
   }
 

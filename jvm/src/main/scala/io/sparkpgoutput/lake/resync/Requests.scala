@@ -32,16 +32,18 @@ final private[lake] class Requests(
     val all = state.requests()
     if (all.exists(_.isInstanceOf[ResyncAllRequest])) throw new StartOver.Requested
     verify(all.collect { case request: VerifyRequest => request })
+    // A request can name several tables. It is taken as a whole, with its last table.
     val asked = all.collect { case request: ResyncRequest => request }
-      .filterNot(oid(_).exists(isBeingApplied))
+      .groupBy(_.id).values.toSeq
+      .filterNot(_.exists(oid(_).exists(isBeingApplied)))
     if (asked.nonEmpty) {
       val known = state.tables.filter(_.generation > 0).map(_.table)
       val published = catalog.again(known).map { case (source, table) =>
         source.oid -> table
       }.toMap
-      asked.foreach { request =>
-        // The commit that begins the copy takes the request away.
-        state.take(request.id)
+      for (tables <- asked; request <- tables) {
+        // The commit that begins the last copy takes the request away.
+        if (request == tables.last) state.take(request.id)
         oid(request).flatMap(published.get) match {
           case Some(Right(table)) =>
             try resync(table, "A resync was requested.")

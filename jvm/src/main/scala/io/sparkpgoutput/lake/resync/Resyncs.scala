@@ -42,8 +42,12 @@ import io.sparkpgoutput.lake.target.Target
  * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
  * are left to apply.
  *
- * @param failed takes the error of a table that ends the job
- * @param verify takes the requests to verify tables
+ * @param failed
+ *   takes the error of a table that ends the job
+ * @param verify
+ *   takes the requests to verify tables
+ * @param look
+ *   looks at the server's catalog if that is due
  */
 final class Resyncs(
     session: SparkSession,
@@ -53,7 +57,8 @@ final class Resyncs(
     state: KeptState,
     log: JobLog,
     failed: Throwable => Unit,
-    verify: Seq[VerifyRequest] => Unit
+    verify: Seq[VerifyRequest] => Unit,
+    look: () => Unit
 ) {
   private val lock = new ReentrantLock(true)
   private val underWay = ConcurrentHashMap.newKeySet[Long]
@@ -105,15 +110,25 @@ final class Resyncs(
 
   private def isBusy = !underWay.isEmpty || state.tables.exists(_.isWaiting)
 
+  private def takeRequests(): Unit =
+    try requests.take()
+    catch {
+      case again: StartOver.Requested => throw again
+      case NonFatal(problem) => log.warn(s"The requests cannot be read. ${problem.getMessage}")
+    }
+
   /** A server without changes has no micro-batches. */
   private def poll(): Unit =
     if (lock.tryLock())
-      try requests.take()
-      catch {
-        case again: StartOver.Requested =>
-          failure.set(Some(again))
-          failed(again)
-        case NonFatal(problem) => log.warn(s"The requests cannot be read. ${problem.getMessage}")
+      try {
+        takeRequests()
+        look()
+      } catch {
+        // The stream finds out itself if the server is not there.
+        case TransientError(problem) => log.warn(problem.getMessage)
+        case NonFatal(error) =>
+          failure.set(Some(error))
+          failed(error)
       } finally lock.unlock()
 
   /**

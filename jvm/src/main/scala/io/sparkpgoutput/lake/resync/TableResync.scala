@@ -37,6 +37,7 @@ final class TableResync(
   def copy(oid: Long)(snapshot: Long => Unit): Unit = {
     val table = state.table(oid).get
     if (!isCopied(table)) {
+      catalog.checkTimeline(state)
       catalog.checkReady(table.table.source)
       val planned = state.job.end
       val copied = copier.copy(table.table) { (found, lsn) =>

@@ -20,7 +20,8 @@ private[state] object JobDefinition {
       "firstLsn" -> Lsn.format(job.firstLsn),
       "end" -> job.end.map(Lsn.format).orNull
     ) ++ Option.when(job.isAnew)("generation" -> job.generation) ++
-      Option.when(job.isAnew)("needsSlot" -> job.needsSlot)
+      Option.when(job.isAnew)("needsSlot" -> job.needsSlot) ++
+      job.timeline.map("timeline" -> _)
     mapper.writeValueAsString(ListMap(fields: _*).asJava)
   }
 
@@ -36,7 +37,9 @@ private[state] object JobDefinition {
       Option(node.required("end")).filterNot(_.isNull).flatMap(end => Lsn.parse(end.asText)),
       // The first two versions of the state do not have them.
       generation = node.path("generation").asInt(1),
-      needsSlot = node.path("needsSlot").asBoolean(false)
+      needsSlot = node.path("needsSlot").asBoolean(false),
+      // Version 4 can lack it.
+      timeline = Option(node.path("timeline").asInt(0)).filter(_ > 0)
     )
   }
 }

@@ -18,6 +18,8 @@ import io.sparkpgoutput.lake.target.MarkName
  * @param needsSlot
  *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
  *   passed is in the tables
+ * @param timeline
+ *   the timeline that the server was on at the last look; None if there was none
  */
 final case class JobState(
     id: String,
@@ -27,7 +29,8 @@ final case class JobState(
     firstLsn: Long,
     end: Option[Long],
     generation: Int = 1,
-    needsSlot: Boolean = false
+    needsSlot: Boolean = false,
+    timeline: Option[Int] = None
 ) {
 
   /** Returns whether the job has begun anew since its first start. */

@@ -10,7 +10,10 @@ import org.postgresql.{Driver, PGProperty}
 object Connections {
 
   /** What the URL's parameters can change. */
-  private val defaults = Map(PGProperty.TCP_KEEP_ALIVE -> "true")
+  private val defaults = Map(
+    PGProperty.TCP_KEEP_ALIVE -> "true",
+    PGProperty.SOCKET_FACTORY -> classOf[KeepAliveSockets].getName
+  )
 
   private val replication = Map(
     PGProperty.REPLICATION -> "database",

@@ -89,6 +89,9 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
     SlotSessions.park(kept)
   }
 
+  /** Ends the session, if it is kept for the next batch. */
+  def end(): Unit = SlotSessions.close(kept)
+
   /** Ends the session: a batch that was not read to its end leaves it in a transaction. */
   def discard(): Unit = SlotSessions.discard(kept)
 }

@@ -1,10 +1,10 @@
 package io.sparkpgoutput.source.reader
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.read.PartitionReader
 import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.{SparkEnv, TaskContext}
 
 import io.sparkpgoutput.source.session.BatchRead
 
@@ -14,6 +14,8 @@ final class SlotPartitionReader(read: BatchRead, reports: CollectionAccumulator[
   private val messages = new BatchMessages(read)
   private val rows = new TransactionRows(messages, () => messages.next())
   private var isDone = false
+  // A task can fail after it has read everything. Its next attempt then needs the slot.
+  Option(TaskContext.get()).foreach(_.addTaskFailureListener((_, _) => messages.end()))
 
   override def next(): Boolean = {
     val more = rows.next()

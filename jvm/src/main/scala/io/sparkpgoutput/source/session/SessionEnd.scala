@@ -9,7 +9,7 @@ import org.apache.spark.internal.Logging
 
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{Connections, ServerConnection}
-import io.sparkpgoutput.source.slot.SlotState
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
 
 /** Ends the session of a source at the end of a query. */
 object SessionEnd extends Logging {
@@ -20,11 +20,14 @@ object SessionEnd extends Logging {
    * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. It
    * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
    *
-   * @param committed the LSN below which all is committed in Spark; 0 if that is not known
+   * @param source
+   *   the source that was read. Another server, to which the address leads since, is told nothing.
+   * @param committed
+   *   the LSN below which all is committed in Spark; 0 if that is not known
    */
-  def end(settings: SessionSettings, committed: Long): Unit = {
+  def end(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit = {
     val ending =
-      new Thread(() => endNow(settings, committed), s"end of ${settings.applicationName}")
+      new Thread(() => endNow(settings, source, committed), s"end of ${settings.applicationName}")
     ending.setDaemon(true)
     ending.start()
     // Spark interrupts the thread of a query that it stops.
@@ -34,7 +37,7 @@ object SessionEnd extends Logging {
     if (ending.isAlive) logWarning(s"The session of the slot ${settings.slot} did not end in time.")
   }
 
-  private def endNow(settings: SessionSettings, committed: Long): Unit =
+  private def endNow(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit =
     try {
       SlotSessions.close(settings.id)
       Using.resource(Connections.open(settings.address, s"${settings.applicationName} (end)")) {
@@ -43,7 +46,7 @@ object SessionEnd extends Logging {
           state.foreach { slot =>
             val confirmed = slot.confirmedFlush.getOrElse(0L)
             if (Lsn.isBelow(confirmed, committed) && !Lsn.isBelow(slot.flushLsn, committed))
-              confirm(sql, settings, committed)
+              confirm(sql, settings, source, committed)
           }
       }
     } catch {
@@ -68,9 +71,22 @@ object SessionEnd extends Logging {
     state.filter(_.holder.isEmpty)
   }
 
-  private def confirm(sql: ServerConnection, settings: SessionSettings, committed: Long): Unit = {
+  private def confirm(
+      sql: ServerConnection,
+      settings: SessionSettings,
+      source: SourceIdentity,
+      committed: Long
+  ): Unit = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     try {
+      val server = Server.of(connection)
+      SlotChecks.timeline(connection, server, source.timelines, committed)
+      SlotChecks.beforeReading(
+        SlotState.read(sql, settings.slot),
+        server,
+        source,
+        committed
+      )
       val copy = connection.start(settings.slot, committed, settings.pluginOptions)
       val update = ReplicationProtocol.statusUpdate(committed, committed, 0, askReply = false)
       copy.writeToCopy(update, 0, update.length)

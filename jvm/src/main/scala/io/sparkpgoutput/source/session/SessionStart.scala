@@ -31,7 +31,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     try {
       val server = Server.of(connection)
-      SlotChecks.timeline(connection, server, read.identity, read.start)
+      SlotChecks.timeline(connection, server, read.identity.timelines, read.start)
       SlotChecks.publications(sql, settings.publications)
       checkSlot(server)
       val copy = startReplication(connection, System.nanoTime() + patience)

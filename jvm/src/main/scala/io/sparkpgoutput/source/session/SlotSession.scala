@@ -144,7 +144,8 @@ final class SlotSession(
 
   private def run(): Unit =
     try while (!closing) step()
-    catch { case NonFatal(error) => failure = SlotError.whileReading(error) }
+    // The task must hear of an OutOfMemoryError too, or it would wait for ever.
+    catch { case error: Throwable => failure = SlotError.whileReading(error) }
     finally abort()
 
   private def step(): Unit = {
@@ -182,7 +183,7 @@ final class SlotSession(
     val end = wanted
     if (filling.nonEmpty || (end != 0 && told != reached && !Lsn.isBelow(reached, end))) handOver()
     if (end == 0) {
-      if (System.nanoTime() - parkedSince > LongestParking) close()
+      endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)
     } else if (Lsn.isBelow(reached, end) && System.nanoTime() - lastQuestion > QuestionInterval) {
       lastQuestion = System.nanoTime()
@@ -201,12 +202,16 @@ final class SlotSession(
     while (!closing && queuedBytes.get >= QueueBytes) {
       status()
       if (System.nanoTime() - asked > ShutdownQuestionInterval) {
-        if (shutsDown()) throw new IllegalStateException("the server is shutting down.")
+        if (shutsDown()) throw new SQLException("The server is shutting down.", AdminShutdown)
         asked = System.nanoTime()
       }
+      endIfParkedTooLong()
       LockSupport.parkNanos(ParkedPause)
     }
   }
+
+  private def endIfParkedTooLong(): Unit =
+    if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) close()
 
   private def status(): Unit = {
     val now = System.nanoTime()
@@ -242,6 +247,7 @@ object SlotSession {
   final val Parked = 1L
   final val Reading = 2L
 
+  final private val AdminShutdown = "57P01"
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 

@@ -59,6 +59,8 @@ object SlotSessions {
   /** Keeps a session for the next batch. */
   def park(session: KeptSession): Unit = synchronized {
     session.session.park()
+    // Sessions of other sources can have ended by themselves.
+    parked.filterInPlace((_, kept) => kept.session.isOpen)
     parked.update(session.read.settings.id, session)
     end(session.read.settings.id)
   }
@@ -67,6 +69,12 @@ object SlotSessions {
   def discard(session: KeptSession): Unit = {
     session.close()
     end(session.read.settings.id)
+  }
+
+  /** Ends a session if it is parked. */
+  def close(session: KeptSession): Unit = synchronized {
+    val id = session.read.settings.id
+    if (parked.get(id).contains(session)) close(id)
   }
 
   /** Ends the parked session of a source, if this executor has it. */

@@ -64,15 +64,18 @@ object SlotChecks {
    * Checks that the server has all that was read: it is on the timeline that was read last, or on one
    * that branched off from it at the start or above.
    *
-   * @return the timelines for the checkpoint, with the server's as the last one
+   * @param kept
+   *   the timelines that were accepted, in order; the last is the one that was read
+   * @return
+   *   the timelines for the checkpoint, with the server's as the last one
    */
   def timeline(
       connection: ReplicationConnection,
       server: Server,
-      kept: SourceIdentity,
+      kept: Seq[Int],
       start: Long
   ): Seq[Int] =
-    if (kept.timelines.last == server.timeline) kept.timelines
+    if (kept.last == server.timeline) kept
     else {
       val history =
         if (server.timeline == 1) TimelineHistory(Map.empty)
@@ -83,12 +86,12 @@ object SlotChecks {
   private[slot] def timeline(
       history: TimelineHistory,
       timeline: Int,
-      kept: SourceIdentity,
+      kept: Seq[Int],
       start: Long
   ): Seq[Int] =
-    history.switches.get(kept.timelines.last) match {
-      case Some(switch) if !Lsn.isBelow(switch, start) => kept.timelines :+ timeline
-      case switch => throw SlotError.timeline(kept, timeline, switch, start)
+    history.switches.get(kept.last) match {
+      case Some(switch) if !Lsn.isBelow(switch, start) => kept :+ timeline
+      case switch => throw SlotError.timeline(kept.last, timeline, switch, start)
     }
 
   /**

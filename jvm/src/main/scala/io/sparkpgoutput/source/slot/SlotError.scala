@@ -141,12 +141,11 @@ private[sparkpgoutput] object SlotError {
   )
 
   def timeline(
-      kept: SourceIdentity,
+      last: Int,
       timeline: Int,
       switch: Option[Long],
       start: Long
   ): SourceException = {
-    val last = kept.timelines.last
     val branch =
       switch.fold(s"does not descend from timeline $last, which the query read last")(lsn =>
         s"branched off from timeline $last at the LSN ${Lsn.format(lsn)}"

@@ -108,7 +108,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     plan(from, to, output)
 
   private[stream] def plan(from: Offset, to: Offset, output: SlotOutput): Array[InputPartition] = {
-    start.check(lsn(from))
+    start.check(lsn(from), isPlanned = true)
     val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
     Array(SlotPartition(read, reports.last.location))
   }
@@ -148,7 +148,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** Ends the session wherever it is, and tells the server what is committed. */
   override def stop(): Unit = {
-    if (start.isChecked) SessionEnd.end(settings, committed)
+    if (start.isChecked) SessionEnd.end(settings, start.source, committed)
     server.close()
   }
 

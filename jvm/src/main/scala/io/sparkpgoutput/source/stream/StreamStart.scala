@@ -65,28 +65,33 @@ final class StreamStart(
 
   /**
    * Checks that the stream can go on without a gap: at the start, and when the connection was lost,
-   * because the new one can lead to a standby that was promoted.
+   * because the new one can lead to a standby that was promoted. A standby that is read itself keeps
+   * its connections when it is promoted, so its timeline is checked before each batch.
    *
-   * @param begin the LSN below which all is done
+   * @param begin
+   *   the LSN below which all is done
+   * @param isPlanned
+   *   whether a batch is about to be read
    */
-  def check(begin: Long): Unit = if (checked.isEmpty || client.connections != connections) {
-    AsyncProgress.refuse()
-    val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
-    checked = Some(client.replication { replication =>
-      val server = Server.of(replication)
-      val publications = client.query(SlotChecks.publications(_, options.publications))
-      kept.check(server, options.slot, publications).foreach(text => logWarning(text))
-      if (!kept.hasColumns(schema))
-        throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
-      val timelines = SlotChecks.timeline(replication, server, kept, begin)
-      client.query { sql =>
-        SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
-      }
-      val now = kept.copy(timelines = timelines, publications = publications)
-      // A later start compares with the timeline that was read, so it is written before a batch is.
-      if (now != kept) log.write(now)
-      (now, server)
-    })
-    connections = client.connections
-  }
+  def check(begin: Long, isPlanned: Boolean = false): Unit =
+    if (checked.isEmpty || client.connections != connections || (isPlanned && server.inRecovery)) {
+      AsyncProgress.refuse()
+      val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
+      checked = Some(client.replication { replication =>
+        val server = Server.of(replication)
+        val publications = client.query(SlotChecks.publications(_, options.publications))
+        kept.check(server, options.slot, publications).foreach(text => logWarning(text))
+        if (!kept.hasColumns(schema))
+          throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
+        val timelines = SlotChecks.timeline(replication, server, kept.timelines, begin)
+        client.query { sql =>
+          SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
+        }
+        val now = kept.copy(timelines = timelines, publications = publications)
+        // A later start compares with the timeline that was read, so it is written before a batch is.
+        if (now != kept) log.write(now)
+        (now, server)
+      })
+      connections = client.connections
+    }
 }

@@ -1,9 +1,5 @@
 package io.sparkpgoutput.lake.apply
 
-import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.batch.{OtherTable, RoutedTable}
-import io.sparkpgoutput.lake.table.ReplicaIdentity
-import io.sparkpgoutput.lake.target.{MarkName, TablePlace}
 import scala.util.Random
 
 import org.apache.spark.sql.types._
@@ -11,6 +7,10 @@ import org.apache.spark.sql.{DataFrame, Row}
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.batch.{OtherTable, RoutedTable}
+import io.sparkpgoutput.lake.table.ReplicaIdentity
+import io.sparkpgoutput.lake.target.{MarkName, TablePlace}
 import io.sparkpgoutput.source.output.MessageFields
 
 /** Batches of messages that Spark applies to tables in memory. */

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.apply
 
-import io.sparkpgoutput.lake.target.{ColumnChange, MarkName, TablePlace, Target, TargetWrite}
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.concurrent.TrieMap
@@ -12,6 +11,8 @@ import org.apache.spark.sql.connector.catalog.{
 }
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
+
+import io.sparkpgoutput.lake.target.{ColumnChange, MarkName, TablePlace, Target, TargetWrite}
 
 /** A catalog of Spark's own tests, whose tables all sessions share. Spark runs MERGE on them. */
 final class MemoryCatalog extends InMemoryRowLevelOperationTableCatalog {

@@ -1,12 +1,12 @@
 package io.sparkpgoutput.lake.apply
 
-import io.sparkpgoutput.lake.table.ReplicaIdentity
 import scala.collection.mutable
 import scala.util.Random
 
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.table.ReplicaIdentity
 
 /** Random transactions over tables of each kind, and the messages that the source makes of them. */
 final class ServerHistory(random: Random) {

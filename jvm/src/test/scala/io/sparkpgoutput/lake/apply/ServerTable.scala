@@ -1,12 +1,12 @@
 package io.sparkpgoutput.lake.apply
 
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable}
 import scala.collection.mutable
 
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**

@@ -1,14 +1,14 @@
 package io.sparkpgoutput.lake.apply
 
-import io.sparkpgoutput.lake.batch.{RoutedTable, SortedChanges}
-import io.sparkpgoutput.lake.fold.FoldFormat
-import io.sparkpgoutput.lake.table.TableMode
-import io.sparkpgoutput.lake.target.{MarkName, TablePlace, TargetWrite}
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.batch.{RoutedTable, SortedChanges}
+import io.sparkpgoutput.lake.fold.FoldFormat
+import io.sparkpgoutput.lake.table.TableMode
+import io.sparkpgoutput.lake.target.{MarkName, TablePlace, TargetWrite}
 import io.sparkpgoutput.source.output.MessageFields
 import io.sparkpgoutput.types.ConversionOptions
 

@@ -1,13 +1,13 @@
 package io.sparkpgoutput.lake.faults
 
-import io.sparkpgoutput.lake.ApplyError
-import io.sparkpgoutput.lake.target.{CommitConflict, TargetError}
 import org.apache.spark.SparkException
 import org.apache.spark.sql.AnalysisException
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.lake.target.{CommitConflict, TargetError}
 import io.sparkpgoutput.source.SourceError
 
 class TableFaultSuite extends AnyFunSuite {

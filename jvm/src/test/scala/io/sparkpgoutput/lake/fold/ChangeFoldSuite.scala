@@ -1,14 +1,5 @@
 package io.sparkpgoutput.lake.fold
 
-import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.batch.{
-  BatchRouter,
-  BatchStatistics,
-  ChangeChunk,
-  ChangeFields,
-  RoutedTable
-}
-import io.sparkpgoutput.lake.table.ReplicaIdentity
 import scala.collection.mutable
 import scala.util.Random
 
@@ -20,6 +11,15 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.batch.{
+  BatchRouter,
+  BatchStatistics,
+  ChangeChunk,
+  ChangeFields,
+  RoutedTable
+}
+import io.sparkpgoutput.lake.table.ReplicaIdentity
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows that router and folds make of random histories, applied one by one to a list of rows. */

@@ -1,14 +1,5 @@
 package io.sparkpgoutput.lake.fold
 
-import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.batch.{
-  BatchRouter,
-  BatchStatistics,
-  ChangeChunk,
-  ChangeFields,
-  RoutedTable
-}
-import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 import scala.util.Random
 
 import org.apache.spark.sql.Row
@@ -21,6 +12,15 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
+import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.batch.{
+  BatchRouter,
+  BatchStatistics,
+  ChangeChunk,
+  ChangeFields,
+  RoutedTable
+}
+import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows of histories, compared with those of `pgoutput_changes`. */

@@ -1,5 +1,10 @@
 package io.sparkpgoutput.lake.follow
 
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.state.{TableState, TableStatus}
 import io.sparkpgoutput.lake.table.{
   MirroredTable,
@@ -10,11 +15,6 @@ import io.sparkpgoutput.lake.table.{
   TableComparison
 }
 import io.sparkpgoutput.lake.target.ColumnChange
-import org.apache.spark.sql.types._
-
-import org.scalatest.funsuite.AnyFunSuite
-
-import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class TableEvolutionSuite extends AnyFunSuite {

@@ -1,18 +1,22 @@
 package io.sparkpgoutput.lake.job
 
-import io.sparkpgoutput.lake.state.MarkedTable
-import io.sparkpgoutput.lake.state.SlotIdentity
-import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.apply.WaitingChanges
-import io.sparkpgoutput.lake.follow.SourceCatalog
-import io.sparkpgoutput.lake.resync.{FoundWaiting, WaitingTables}
-import io.sparkpgoutput.lake.state.{JobState, TableState, TableStatus, TargetMarks}
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import org.apache.spark.sql.types.StructType
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.WaitingChanges
+import io.sparkpgoutput.lake.resync.{FoundWaiting, WaitingTables}
+import io.sparkpgoutput.lake.state.{
+  JobState,
+  MarkedTable,
+  SlotIdentity,
+  TableState,
+  TableStatus,
+  TargetMarks
+}
+import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class JobStartSuite extends AnyFunSuite {

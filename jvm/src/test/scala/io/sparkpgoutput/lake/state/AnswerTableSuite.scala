@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.state
 
-import io.sparkpgoutput.lake.apply.MemoryTarget
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.apply.MemoryTarget
 
 class AnswerTableSuite extends SparkSessionTests {
 

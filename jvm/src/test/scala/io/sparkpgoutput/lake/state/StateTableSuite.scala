@@ -1,13 +1,13 @@
 package io.sparkpgoutput.lake.state
 
-import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.apply.MemoryTarget
-import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.types.{LongType, StringType}
 
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.MemoryTarget
+import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 
 class StateTableSuite extends SparkSessionTests {
   private lazy val target = new MemoryTarget(spark)

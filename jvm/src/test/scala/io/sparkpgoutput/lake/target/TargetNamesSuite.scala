@@ -1,9 +1,9 @@
 package io.sparkpgoutput.lake.target
 
-import io.sparkpgoutput.lake.LakeException
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
 
 class TargetNamesSuite extends AnyFunSuite {
   private val orders = TableName("public", "orders")

@@ -1,9 +1,10 @@
 package io.sparkpgoutput.lake.target
 
-import io.sparkpgoutput.lake.LakeException
 import org.apache.spark.sql.types._
 
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.lake.LakeException
 
 class TargetTypesSuite extends AnyFunSuite {
   private def types(format: String, ddl: String, key: String*) =

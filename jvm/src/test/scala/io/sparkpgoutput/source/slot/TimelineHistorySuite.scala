@@ -15,10 +15,9 @@ class TimelineHistorySuite extends AnyFunSuite {
       |""".stripMargin
 
   private def accepted(history: TimelineHistory, kept: Seq[Int], start: String) = {
-    val source = Slots.source.copy(timelines = kept)
     var timelines = Seq.empty[Int]
     val failed = failure {
-      timelines = SlotChecks.timeline(history, 5, source, lsn(start))
+      timelines = SlotChecks.timeline(history, 5, kept, lsn(start))
     }
     failed.toLeft(timelines)
   }

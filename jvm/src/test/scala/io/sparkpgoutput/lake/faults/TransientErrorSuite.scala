@@ -1,4 +1,4 @@
-package io.sparkpgoutput.lake.job
+package io.sparkpgoutput.lake.faults
 
 import java.sql.SQLException
 

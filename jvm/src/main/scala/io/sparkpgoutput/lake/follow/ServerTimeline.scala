@@ -1,0 +1,34 @@
+package io.sparkpgoutput.lake.follow
+
+import io.sparkpgoutput.lake.state.KeptState
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.slot.{Server, SlotChecks}
+
+/**
+ * The timeline of the server, which the state keeps. After a failover, the new server can have everything
+ * that the stream has committed, and still lack changes that are in the tables: a copy is newer than the
+ * stream, and a micro-batch is in the tables before Spark commits it.
+ */
+final private[follow] class ServerTimeline(client: ServerClient) {
+  private var checked = 0
+
+  /** Checks that the server has all that the tables have, if the connection to it is a new one. */
+  def check(state: KeptState): Unit = synchronized {
+    client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
+    if (client.connections != checked) {
+      val now = client.replication { connection =>
+        val server = Server.of(connection)
+        val has = (state.tables.flatMap(_.mark) ++ state.job.end).reduceOption(Lsn.max(_, _))
+        for (kept <- state.job.timeline; lsn <- has)
+          SlotChecks.timeline(connection, server, Seq(kept), lsn)
+        server.timeline
+      }
+      if (!state.job.timeline.contains(now)) {
+        state.updateJob(_.copy(timeline = Some(now)))
+        state.save()
+      }
+      checked = client.connections
+    }
+  }
+}
