@@ -18,7 +18,8 @@ from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.servers import Server, Standby, server_fixture
+from support.processes import TIMEOUT
+from support.servers import Server, Standby, server_fixture, wait_until
 from support.upgrade import Server16, upgraded
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -53,6 +54,33 @@ def test_a_promoted_standby_with_the_slot_goes_on(
             write(standby, "promoted")
             assert copied(replicate(once=True, url=url)) == 0
             assert_equal(spark, job, TABLES)
+
+
+def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """A copy reads the primary, so it can be ahead of the standby, for which the stream waits."""
+    with Server() as server, server.standby() as standby:
+        server.execute(SETUP)
+        server.configure(synchronized_standby_slots="standby")
+        job = LakeJob(tmp_path, server, "delta")
+        with job.session(spark) as replicate:
+            replicate(once=True, failover=True)
+            write(server, "before")
+            synchronize(job, standby, replicate())
+            standby.catch_up()
+            standby.configure(primary_conninfo="")  # it receives nothing any more
+            write(server, "lost")
+            spark_pgoutput.resync(spark, target=job.target, tables="public.orders")
+            process = replicate()
+            wait_until(lambda: "Copied public.orders" in "\n".join(process.report()), TIMEOUT)
+            process.stop()
+            server.kill()
+            standby.promote()
+            job.server = standby
+            write(standby, "promoted")
+            assert refused(replicate) == "PGOUTPUT_TIMELINE"
+            assert refused(replicate) == "PGOUTPUT_TIMELINE"  # each time
 
 
 def let_fail_over(job: LakeJob) -> None:

@@ -86,6 +86,23 @@ def test_a_copy_that_is_asked_for_during_another_begins_after_it(
     assert Resync(job).waiting == []
 
 
+def test_a_table_is_found_within_a_minute_although_no_rows_are_written(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The publication changes just after the job has read the catalog."""
+    server.configure(autovacuum="off", checkpoint_timeout="1h")  # which write WAL by themselves
+    server.execute("CREATE TABLE added (id int PRIMARY KEY, v text); INSERT INTO added VALUES (1)")
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        process = replicate()
+        wait_for(lambda: process.status().where("lag IS NOT NULL").count())  # after a micro-batch
+        server.execute("ALTER PUBLICATION shop ADD TABLE added")
+        wait_until(lambda: process.status().where("target = 'added'").count(), 80.0, pause=1)
+        wait_for(lambda: not copying(process))
+        process.stop()
+    assert_equal(spark, job, TABLES)
+
+
 def assert_status(spark: SparkSession, job: LakeJob) -> None:
     """Check what is told of a job that has ended, of which the server has no more."""
     tables = spark_pgoutput.applied(spark, job.target).orderBy("table").collect()
