@@ -71,7 +71,7 @@ def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
             standby.catch_up()
             standby.configure(primary_conninfo="")  # it receives nothing any more
             write(server, "lost")
-            spark_pgoutput.resync(spark, target=job.target, tables="public.orders")
+            spark_pgoutput.resync(spark, target=job.target, tables=["public.orders"])
             process = replicate()
             wait_until(lambda: "Copied public.orders" in "\n".join(process.report()), TIMEOUT)
             process.stop()
