@@ -30,8 +30,7 @@ final class SourceCatalog(
   /**
    * Checks that the server has all that the tables have. After a failover it can lack changes.
    *
-   * @throws io.sparkpgoutput.source.SourceException
-   *   if it can lack some
+   * @throws io.sparkpgoutput.source.SourceException if it can lack some
    */
   def checkTimeline(state: KeptState): Unit = timeline.check(state)
 

@@ -164,10 +164,8 @@ object JobStart {
   /**
    * Returns the state of a table whose state was lost. Its mark says what it has.
    *
-   * @param tables
-   *   the tables by the catalog of now
-   * @param waiting
-   *   the tables of the target in which changes wait
+   * @param tables the tables by the catalog of now
+   * @param waiting the tables of the target in which changes wait
    */
   def rebuilt(
       marked: MarkedTable,

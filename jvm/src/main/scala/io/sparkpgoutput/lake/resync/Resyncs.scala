@@ -42,12 +42,9 @@ import io.sparkpgoutput.lake.target.Target
  * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
  * are left to apply.
  *
- * @param failed
- *   takes the error of a table that ends the job
- * @param verify
- *   takes the requests to verify tables
- * @param look
- *   looks at the server's catalog if that is due
+ * @param failed takes the error of a table that ends the job
+ * @param verify takes the requests to verify tables
+ * @param look looks at the server's catalog if that is due
  */
 final class Resyncs(
     session: SparkSession,
@@ -124,8 +121,8 @@ final class Resyncs(
         takeRequests()
         look()
       } catch {
-        // The stream finds out itself if the server is not there.
-        case TransientError(problem) => log.warn(problem.getMessage)
+        // The next look is in some seconds. If the server is not there, the stream says so.
+        case TransientError(_) => ()
         case NonFatal(error) =>
           failure.set(Some(error))
           failed(error)

@@ -5,10 +5,8 @@ import io.sparkpgoutput.lake.table.TableMode
 /**
  * A table that a job has made.
  *
- * @param mark
- *   None if its first copy has not ended
- * @param stopped
- *   why the table is stopped, if it is
+ * @param mark None if its first copy has not ended
+ * @param stopped why the table is stopped, if it is
  */
 final case class MarkedTable(
     target: String,

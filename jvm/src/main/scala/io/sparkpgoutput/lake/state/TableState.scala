@@ -18,8 +18,7 @@ import io.sparkpgoutput.lake.target.MarkName
  * @param needsSlot
  *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
  *   passed is in the tables
- * @param timeline
- *   the timeline that the server was on at the last look; None if there was none
+ * @param timeline the timeline that the server was on at the last look; None if there was none
  */
 final case class JobState(
     id: String,

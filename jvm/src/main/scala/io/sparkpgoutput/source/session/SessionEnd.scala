@@ -22,8 +22,7 @@ object SessionEnd extends Logging {
    *
    * @param source
    *   the source that was read. Another server, to which the address leads since, is told nothing.
-   * @param committed
-   *   the LSN below which all is committed in Spark; 0 if that is not known
+   * @param committed the LSN below which all is committed in Spark; 0 if that is not known
    */
   def end(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit = {
     val ending =

@@ -64,10 +64,8 @@ object SlotChecks {
    * Checks that the server has all that was read: it is on the timeline that was read last, or on one
    * that branched off from it at the start or above.
    *
-   * @param kept
-   *   the timelines that were accepted, in order; the last is the one that was read
-   * @return
-   *   the timelines for the checkpoint, with the server's as the last one
+   * @param kept the timelines that were accepted, in order; the last is the one that was read
+   * @return the timelines for the checkpoint, with the server's as the last one
    */
   def timeline(
       connection: ReplicationConnection,

@@ -68,10 +68,8 @@ final class StreamStart(
    * because the new one can lead to a standby that was promoted. A standby that is read itself keeps
    * its connections when it is promoted, so its timeline is checked before each batch.
    *
-   * @param begin
-   *   the LSN below which all is done
-   * @param isPlanned
-   *   whether a batch is about to be read
+   * @param begin the LSN below which all is done
+   * @param isPlanned whether a batch is about to be read
    */
   def check(begin: Long, isPlanned: Boolean = false): Unit =
     if (checked.isEmpty || client.connections != connections || (isPlanned && server.inRecovery)) {

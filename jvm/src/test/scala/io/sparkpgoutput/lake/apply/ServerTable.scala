@@ -13,10 +13,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * A table of a server, and what the server sends when it changes: slow and obvious. A value that begins
  * with T is TOASTed.
  *
- * @param key
- *   the columns of its primary key, or none
- * @param dataTypes
- *   the columns of the target, those too that the server's table does not have now
+ * @param key the columns of its primary key, or none
+ * @param dataTypes the columns of the target, those too that the server's table does not have now
  */
 final class ServerTable(
     val oid: Long,
