@@ -42,6 +42,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   private val reports = new ReadReports(spark.sparkContext)
 
   private val pace = new BatchPace(options.idleInterval)
+  private val flushedEnd = new FlushedEnd
   private val streamLimit = StreamLimit.of(options.address, options.slot)
   private val warnings = new SlotWarnings(text => logWarning(text))
 
@@ -90,13 +91,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     found
   }
 
-  /**
-   * The end of what there is to read. A flush LSN on a page boundary mostly lies inside a record, which
-   * can stay unfinished for 10 seconds, so such an LSN is left out.
-   */
-  private def available(state: SlotState, begin: Long): Long = target.getOrElse(
-    if (state.flushLsn % start.server.walBlockSize == 0) begin else state.flushLsn
-  )
+  private def available(state: SlotState, begin: Long): Long =
+    target.getOrElse(flushedEnd.of(begin, state.flushLsn, start.server.walBlockSize))
 
   private def limited(begin: Long, limit: ReadLimit): Long = limit match {
     case _: ReadAllAvailable => -1L // the greatest LSN
