@@ -23,7 +23,7 @@ import io.sparkpgoutput.source.stream.StreamLimit
  *   1. The stream goes on up to the LSN, so a micro-batch ends there.
  *   1. The caller notes what the tables have then, and the stream goes on.
  */
-final private[lake] class HeldSnapshot(
+final private[job] class HeldSnapshot(
     source: CopySource,
     slot: String,
     state: KeptState,

@@ -128,7 +128,7 @@ object Replication {
   }
 
   /** Starts a job that also verifies tables at its end. */
-  private[lake] def start(
+  private[job] def start(
       session: SparkSession,
       options: ReplicateOptions,
       verified: Seq[String]

@@ -37,7 +37,7 @@ object ResyncCommand {
   }
 
   /** Finds tables by their names, which can lack the schema public. */
-  private[lake] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
+  private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[String] =
     tables.map(table =>
       known.find(TargetNames.isOf(table, _)).getOrElse(
         throw LakeError.unknownTable(table, known.map(_.toString))

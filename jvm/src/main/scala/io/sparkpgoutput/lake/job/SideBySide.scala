@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 
 /** Runs tasks of the driver side by side. */
-private[lake] object SideBySide {
+private[job] object SideBySide {
 
   /**
    * Runs a task for each element, some at a time, and waits for all. An interrupt of the caller cancels

@@ -80,12 +80,7 @@ object SessionEnd extends Logging {
     try {
       val server = Server.of(connection)
       SlotChecks.timeline(connection, server, source.timelines, committed)
-      SlotChecks.beforeReading(
-        SlotState.read(sql, settings.slot),
-        server,
-        source,
-        committed
-      )
+      SlotChecks.beforeReading(SlotState.read(sql, settings.slot), server, source, committed)
       val copy = connection.start(settings.slot, committed, settings.pluginOptions)
       val update = ReplicationProtocol.statusUpdate(committed, committed, 0, askReply = false)
       copy.writeToCopy(update, 0, update.length)

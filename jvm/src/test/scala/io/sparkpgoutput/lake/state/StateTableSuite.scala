@@ -155,7 +155,7 @@ class StateTableSuite extends SparkSessionTests {
     val asked = state.requests()
     assert(asked == Seq(ResyncAllRequest(asked.head.id)))
     assert(spark.table(name).where("version = 4").count() == 1)
-    val anew = job.copy(end = None, generation = 2, needsSlot = true)
+    val anew = job.copy(end = None, generation = 2, needsSlot = true, timeline = Some(3))
     state.write(anew, tables, asked.map(_.id).toSet)
     assert(state.requests().isEmpty)
     assert(new StateTable(spark, target).read().contains((anew, tables)))
