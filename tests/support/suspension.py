@@ -29,11 +29,14 @@ def suspend_when(process: int, holds: Callable[[], object], pause: float = 0.002
     def is_suspended() -> bool:
         if not holds():
             return False
+        held = False
         os.killpg(process, signal.SIGSTOP)
-        time.sleep(0.02)  # until all threads stand still
-        if holds():
-            return True
-        os.killpg(process, signal.SIGCONT)
-        return False
+        try:
+            time.sleep(0.02)  # until all threads stand still
+            held = bool(holds())
+        finally:
+            if not held:
+                os.killpg(process, signal.SIGCONT)
+        return held
 
     wait_until(is_suspended, TIMEOUT, pause)
