@@ -28,6 +28,9 @@ JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.prope
 SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -Dsbt.supershell=false
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 
+# Spark's classes, which the JVMs of the tests share.
+ARCHIVE := $(VENV)/spark.jsa
+
 # Two processes run half of the tests each. The first one to finish takes some of the other half.
 PARALLEL := --numprocesses 2 --dist worksteal
 
@@ -64,7 +67,7 @@ test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
 # Without the tests marked other_sparks, because other modules test this Spark more thoroughly.
-test-python: build .lake/installed .postgres/$(firstword $(POSTGRES))
+test-python: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
 	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks'
 
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
@@ -72,15 +75,15 @@ test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
 
-test-all: build .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
+test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive
 
 # All versions of PostgreSQL, and all ways to kill a stream of a slot.
-test-slot: build $(POSTGRES:%=.postgres/%)
+test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
 
 # All versions of PostgreSQL, both formats, and all ways to kill a job.
-test-lake: build .lake/installed $(POSTGRES:%=.postgres/%)
+test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
 
 SECONDS ?= 3600
@@ -89,7 +92,7 @@ SEED ?= $(shell date +%s)
 # A stream of a slot, and jobs that keep tables equal, each for so long.
 soak: soak-source soak-replicate
 
-soak-%: build .lake/installed $(POSTGRES:%=.postgres/%)
+soak-%: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest --capture=no --soak $(SECONDS) --seed $(SEED) tests/test_$*_soak.py
 
 test-all-%: build .spark-%/installed
@@ -152,6 +155,9 @@ $(VENV)/tools: | requirements
 $(VENV)/installed: pyproject.toml | $(VENV)/tools
 	$(BIN)/pip install --quiet --group build --group lint --group test --group lake-spark -e '.[demo]'
 	@touch $@
+
+$(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
+	$(BIN)/python tests/support/class_archive.py $@
 
 .postgres/%: | $(VENV)/tools
 	$(BIN)/python tests/support/postgres_binaries.py "$$($(BIN)/jgo info path $(POSTGRES_JAR):$*)" $@

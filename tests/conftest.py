@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 import spark_pgoutput
 from support import lake
+from support.class_archive import SHORT_LIVED_JVM
 from support.data_files import captures, in_stream_flags
-from support.processes import SHORT_LIVED_JVM
 from support.streams import PROVIDER, ROCKS_DB
 
 # An ordinary run looks at these two where it need not look at each capture.

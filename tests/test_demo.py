@@ -24,7 +24,8 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.settings import SETTINGS
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.demo.workload import CHANGES, PUBLICATION, SLOT, run
-from support.processes import SHORT_LIVED_JVM, accepts_connections
+from support.class_archive import SHORT_LIVED_JVM
+from support.processes import accepts_connections
 
 DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 

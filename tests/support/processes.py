@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
+from support.class_archive import SHORT_LIVED_JVM
 
 TIMEOUT = 300.0
 
@@ -24,21 +25,13 @@ TESTS = str(Path(__file__).parents[1])
 
 ERRORS = "errors.txt"
 
-# The tests ask many small queries. For these the optimizing compiler, a parallel collector and the
-# check of each class cost more than they give. The code of all queries does not fit into the 48 MB
-# that such a JVM has for it: it would throw code away and compile it again.
-SHORT_LIVED_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-
 # spark-sql takes long to set up Hive, which these tests do not need.
-SPARK_DEFAULTS = """
-spark.ui.enabled false
-spark.log.level ERROR
-spark.executor.memory 512m
-spark.sql.catalogImplementation in-memory
-"""
+SPARK_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.executor.memory": "512m",
+    "spark.sql.catalogImplementation": "in-memory",
+}
 
 # All functions. The arguments are not constant, so that Spark's executors evaluate them.
 QUERY = """
@@ -128,14 +121,11 @@ def started(
     if "PYTHONPATH" in inherited and "PYTHONPATH" in environment:
         paths = environment["PYTHONPATH"], inherited["PYTHONPATH"]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
-    configuration = folder / "conf"
-    configuration.mkdir(exist_ok=True)
-    (configuration / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     with (folder / ERRORS).open("w") as errors:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**inherited, "SPARK_CONF_DIR": str(configuration), **environment},
+            env={**inherited, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -202,7 +192,10 @@ def _environment() -> dict[str, str]:
         **inherited,
         "PATH": f"{programs}{os.pathsep}{inherited['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
+        # Not in a file: a JVM whose class path has a folder for it does not take the archive.
+        "JDK_JAVA_OPTIONS": " ".join(
+            [SHORT_LIVED_JVM, *(f"-D{name}={value}" for name, value in SPARK_DEFAULTS.items())]
+        ),
     }
 
 
