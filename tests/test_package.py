@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -78,6 +79,15 @@ def test_version_is_the_one_in_pyproject(module: str) -> None:
     command = [sys.executable, "-m", module, "--version"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert printed == f"spark-pgoutput {found[1]}\n"
+
+
+def test_jar_path_needs_no_pyspark(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('pyspark')")
+    command = [sys.executable, "-m", "spark_pgoutput", "jar-path"]
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert printed.stdout == f"{spark_pgoutput.jar_path()}\n"
 
 
 def test_dir_lists_what_the_package_offers() -> None:

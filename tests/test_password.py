@@ -72,10 +72,14 @@ def test_the_first_place_that_has_a_password_wins(
     assert variables("--password-file", str(file)) == {"PGPASSWORD": "of the file"}
     assert variables() == {}  # spark-submit inherits PGPASSWORD
     monkeypatch.delenv("PGPASSWORD")
-    assert variables(url=f"{URL}?password=secret") == {}
+    assert variables(url=f"{URL}?sslpassword=other&password=secret") == {}
+    assert variables(url=f"{URL}?sslpassword=other") == {"PGPASSFILE": str(named)}
     assert variables() == {"PGPASSFILE": str(named)}
     monkeypatch.delenv("PGPASSFILE")
     assert variables() == {"PGPASSFILE": str(default)}
+    monkeypatch.setenv("PGPASSFILE", "")
+    assert variables() == {"PGPASSFILE": str(default)}
+    monkeypatch.delenv("PGPASSFILE")
     assert terminal.prompts == []
     default.unlink()
     assert variables() == {"PGPASSWORD": "typed"}

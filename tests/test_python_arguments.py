@@ -12,9 +12,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_pgoutput import changes, open_transactions, schema_of
+from spark_pgoutput import changes, open_transactions, resync, schema_of
 from spark_pgoutput import functions as PF
-from spark_pgoutput.arguments import option_texts
+from spark_pgoutput.arguments import option_texts, table_names
 
 MESSAGE_FUNCTIONS = [PF.pgoutput_decode, PF.try_pgoutput_decode, PF.pgoutput_error]
 ROW_FUNCTIONS = [PF.pgoutput_row, PF.try_pgoutput_row]
@@ -108,6 +108,15 @@ def test_a_wrong_type_is_refused_by_name(messages: DataFrame) -> None:
         text = str(caught.value)
         assert [word for word in words if word not in text] == [], text
         assert text.endswith(".")
+
+
+def test_names_of_tables_are_a_str_or_a_list(spark: SparkSession) -> None:
+    assert table_names("public.orders") == ["public.orders"]
+    assert table_names(("public.orders", "customers")) == ["public.orders", "customers"]
+    wrong: Any
+    for wrong in (7, ["public.orders", None]):
+        with pytest.raises(TypeError, match="'tables' must be the name of a table or a list"):
+            resync(spark, target="/data/lake", tables=wrong)
 
 
 def test_schema_of_refuses_what_is_no_relation(messages: DataFrame) -> None:

@@ -6,9 +6,10 @@ import threading
 from typing import Any, cast
 
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
 
-from spark_pgoutput import replicate_job
+from spark_pgoutput import replicate_job, submitted
 from spark_pgoutput.replication import CopyProgress, Replication
 
 
@@ -45,3 +46,18 @@ def test_a_signal_ends_the_job_in_order(jvm_ends: bool, capsys: pytest.CaptureFi
     job: Any = FakeJob(stopping, jvm_ends)
     assert replicate_job._follow(cast(Replication, job), stopping) == 1
     assert set(capsys.readouterr().out.splitlines()) == (set() if jvm_ends else {"told"})
+
+
+def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An example is the error of a file system whose JAR is missing."""
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path("nowhere://bucket/checkpoint")
+    with pytest.raises(submitted.FAILURES) as raised:
+        folder.getFileSystem(jvm.org.apache.hadoop.conf.Configuration())
+    assert raised.type is Py4JJavaError
+    assert submitted.failed("replicate", raised.value) == 1
+    printed = capsys.readouterr().err
+    assert printed.splitlines()[0].startswith("spark-pgoutput replicate: org.apache.hadoop.fs.")
+    assert len(printed.splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -108,6 +109,41 @@ def test_spark_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     line, environment = submitted("status", *TARGET)
     assert line[0] == "/opt/spark/bin/spark-submit"
     assert environment["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_the_script_runs_in_the_python_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notebooks set the variable so that `pyspark` starts Jupyter."""
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "jupyter")
+    _, environment = submitted("status", *TARGET)
+    assert environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("name", ["url", "Checkpoint", "mode", "names", "password"])
+def test_an_option_cannot_replace_an_argument(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse(["replicate", *TARGET, *JOB, "--option", f"{name}=x"])
+    assert "own argument" in (error := capsys.readouterr().err) or "PGPASSWORD" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", *TARGET, "--user", "lake"],
+        ["verify", *TARGET, "--option", "onTableError=skip"],
+        ["verify", *TARGET, *JOB, "--once", "--timeout", "7"],
+        ["verify", *TARGET, "--once"],
+        ["status", *TARGET, "--user", "lake"],
+        ["status", *TARGET, *URL],
+    ],
+)
+def test_an_argument_without_effect_is_an_error(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse(arguments)
+    assert re.search(r"error: --.+ (go|goes|needs)\b", capsys.readouterr().err)
 
 
 def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:

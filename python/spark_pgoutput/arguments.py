@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
@@ -66,6 +68,16 @@ def text(argument: str, expected: str, value: str) -> str:
     return value
 
 
+def table_names(tables: str | Sequence[str]) -> list[str]:
+    """Check the names of tables. A str is the name of one table."""
+    if isinstance(tables, str):
+        return [tables]
+    expected = "the name of a table or a list of names"
+    if not isinstance(tables, Sequence):
+        raise wrong_type("tables", expected, tables)
+    return [text("tables", expected, name) for name in tables]
+
+
 def in_stream_column(value: ColumnOrName | bool | None) -> ColumnOrName:
     """Turn the argument `in_stream` into a column or its name."""
     if value is None or isinstance(value, bool):
@@ -100,7 +112,7 @@ def type_ids_column(type_ids: TypeIds) -> ColumnOrName:
     if isinstance(type_ids, Set):
         raise wrong_type("type_ids", expected, type_ids, "A set has no order.")
     try:
-        oids = [None if oid is None else int(oid) for oid in type_ids]
+        oids = [None if oid is None else operator.index(oid) for oid in type_ids]
     except (TypeError, ValueError):
         raise wrong_type("type_ids", expected, type_ids) from None
     return F.array(*[F.lit(oid) for oid in oids]).cast("array<bigint>")
@@ -120,6 +132,8 @@ def _text(name: str, value: object) -> str:
         case bool():
             return str(value).lower()
         case Real() | Decimal():
+            return str(value)
+        case os.PathLike():
             return str(value)
         case _:
             raise TypeError(

@@ -7,6 +7,7 @@ import getpass
 import os
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
@@ -19,14 +20,19 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the variables of the environment that tell another process the password."""
     if arguments.password_file is not None:
         return {"PGPASSWORD": _first_line(arguments.password_file)}
-    if "PGPASSWORD" in os.environ or "password=" in arguments.url:
+    if "PGPASSWORD" in os.environ or has_password(arguments.url):
         return {}
-    pgpass = Path(os.environ.get("PGPASSFILE", Path.home() / ".pgpass"))
-    if pgpass.exists():
+    pgpass = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    if pgpass.is_file():
         # The JDBC driver reads the file. By itself, it takes no account of HOME.
         return {"PGPASSFILE": str(pgpass)}
     password = ask(arguments.user)
     return {} if password is None else {"PGPASSWORD": password}
+
+
+def has_password(url: str) -> bool:
+    """Tell whether a URL has a password among its parameters."""
+    return "password" in parse_qs(url.partition("?")[2], keep_blank_values=True)
 
 
 def ask(user: str | None) -> str | None:
@@ -38,6 +44,7 @@ def ask(user: str | None) -> str | None:
 
 def _first_line(file: Path) -> str:
     try:
-        return next(iter(file.read_text().splitlines()), "")
+        with file.open(encoding="utf-8") as lines:
+            return lines.readline().rstrip("\r\n")
     except (OSError, UnicodeError) as error:
         sys.exit(f"The file of --password-file cannot be read. {error}")

@@ -79,7 +79,7 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     )
     job.add_argument(
         "--option",
-        action=_Pairs,
+        action=_Options,
         metavar="NAME=VALUE",
         help="another option, as in onTableError=skip; can be repeated",
     )
@@ -115,6 +115,39 @@ class _Modes(_Pairs):
     ) -> None:
         mode = str(values)
         super().__call__(parser, namespace, mode if "=" in mode else f"*={mode}", option_string)
+
+
+class _Options(_Pairs):
+    """Collects options. One that has an argument of its own would silently replace the argument."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        name = str(values).partition("=")[0].lower()
+        if name == "password":
+            parser.error(
+                "each user of the machine sees the arguments of a command: give the password in "
+                "PGPASSWORD, a pgpass file, --password-file or at the prompt"
+            )
+        if name in _ARGUMENTS:
+            parser.error(
+                f"argument {option_string}: '{name}' has its own argument: {_ARGUMENTS[name]}"
+            )
+        super().__call__(parser, namespace, values, option_string)
+
+
+# The arguments of the options that have one.
+_ARGUMENTS = {
+    **{
+        name: f"--{name}"
+        for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
+    },
+    **{"names": "--name", "types": "--type", "mode": "--mode", "properties": "--property"},
+}
 
 
 def job_options(arguments: argparse.Namespace) -> dict[str, object]:

@@ -9,13 +9,12 @@ import threading
 from types import FrameType
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.replication import Replication, replicate
-from spark_pgoutput.submitted import failed, session
+from spark_pgoutput.submitted import FAILURES, failed, session
 
 
 def main() -> int:
@@ -24,7 +23,7 @@ def main() -> int:
     spark = session(f"spark-pgoutput replicate {options['slot']}", str(options["target"]))
     try:
         job = replicate(spark, **options)  # type: ignore[arg-type]
-    except (PySparkException, RuntimeError, TypeError) as error:
+    except FAILURES as error:
         return failed("replicate", error)
     stopping = threading.Event()
 
@@ -45,7 +44,7 @@ def _follow(job: Replication, stopping: threading.Event) -> int:
                 if stopping.is_set():
                     job.stop()
                 shown.show(job.report(), job.progress())
-        except PySparkException as error:
+        except FAILURES as error:
             shown.show(job.report(), [])
             return failed("replicate", error)
         except Py4JError:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_pgoutput.arguments import option_texts
 from spark_pgoutput.registration import classic_jvm
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
@@ -91,19 +92,31 @@ def replicate(
         "mode": mode,
         **options,
     }
-    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(spark, given))
+    started = getattr(jvm, _JOB).start(spark._jsparkSession, job_options(given))
     return Replication(spark, started)
 
 
-def java_options(spark: SparkSession, options: Mapping[str, object]) -> Any:  # noqa: ANN401
-    """Return the options of a job for the JVM. The password can come from PGPASSWORD."""
-    jvm: Any = spark._jvm
-    settings = jvm.java.util.HashMap()
-    for name, value in _flat(options).items():
-        settings.put(name, value)
-    if options.get("password") is None and "PGPASSWORD" in os.environ:
-        settings.put("password", os.environ["PGPASSWORD"])
-    return settings
+def job_options(options: Mapping[str, object]) -> dict[str, str]:
+    """Write all options as texts, and each entry of a mapping as an option of its own.
+
+    The password can come from PGPASSWORD.
+    """
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            prefix = _PREFIXES.get(name)
+            if prefix is None:
+                raise TypeError(f"The option '{name}' takes no mapping.")
+            entries = {
+                name if (name, key) == ("mode", "*") else f"{prefix}{key}": entry
+                for key, entry in value.items()
+            }
+        else:
+            entries = {name: value}
+        found.update(option_texts(entries))
+    if "password" not in found and "PGPASSWORD" in os.environ:
+        found["password"] = os.environ["PGPASSWORD"]
+    return found
 
 
 class CopyProgress(NamedTuple):
@@ -160,7 +173,10 @@ class Replication:
         return bool(self._job.awaitTermination(0))
 
     def stop(self) -> None:
-        """End the job after the micro-batch that runs."""
+        """End the job, and wait for its end.
+
+        The next start applies what a micro-batch that was interrupted has not applied.
+        """
         self._job.stop()
 
     def exception(self) -> str | None:
@@ -192,20 +208,3 @@ class Replication:
     def report(self) -> list[str]:
         """Return what happened since the last call, one line for each copy and micro-batch."""
         return list(self._job.report())
-
-
-def _flat(options: Mapping[str, object]) -> dict[str, str]:
-    """Write all options as texts, and each entry of a mapping as an option of its own."""
-    found = {}
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            prefix = _PREFIXES.get(name)
-            if prefix is None:
-                raise TypeError(f"The option '{name}' takes no mapping.")
-            for key, entry in value.items():
-                found[name if key == "*" else f"{prefix}{key}"] = str(entry)
-        elif isinstance(value, bool):
-            found[name] = str(value).lower()
-        elif value is not None:
-            found[name] = str(value)
-    return found

@@ -6,9 +6,15 @@ import os
 import re
 from pathlib import Path
 
-from pyspark.find_spark_home import _find_spark_home
-
 _ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!]+)(?:\s*[=:]\s*|\s+)(?P<value>.*?)\s*$")
+
+
+def spark_home() -> str:
+    """Return the folder of Spark: SPARK_HOME, or that of PySpark."""
+    # Not at the top: `spark-pgoutput jar-path` runs without PySpark.
+    from pyspark.find_spark_home import _find_spark_home
+
+    return str(_find_spark_home())  # type: ignore[no-untyped-call]
 
 
 def spark_default(key: str, file: Path | None = None) -> str | None:
@@ -31,9 +37,9 @@ def spark_default(key: str, file: Path | None = None) -> str | None:
         counts. Entries that continue in the next line are not supported.
     """
     if file is None:
-        folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"  # type: ignore[no-untyped-call]
+        folder = os.environ.get("SPARK_CONF_DIR") or Path(spark_home()) / "conf"
         file = Path(folder) / "spark-defaults.conf"
     if not file.is_file():
         return None
-    entries = (_ENTRY.match(line) for line in file.read_text().splitlines())
+    entries = (_ENTRY.match(line) for line in file.read_text(encoding="utf-8").splitlines())
     return {entry["key"]: entry["value"] for entry in entries if entry}.get(key)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from spark_pgoutput.jar import jar_path
-from spark_pgoutput.spark_defaults import spark_default
+from spark_pgoutput.spark_defaults import spark_default, spark_home
 
 # The variable of the environment that tells a script that the command's output is a terminal.
 # spark-submit gives its scripts pipes.
@@ -49,7 +49,9 @@ def submit(
     """
     environment = {**os.environ, **variables}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
-    environment.setdefault("SPARK_HOME", _spark_home())
+    # Another Python, or Jupyter, which runs the user's own drivers, may not have this package.
+    environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environment["SPARK_HOME"] = spark_home()
     if sys.stdout.isatty():
         environment[TERMINAL] = "1"
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
@@ -59,7 +61,10 @@ def submit(
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
     command += [str(Path(__file__).with_name(script)), *given]
-    os.execve(command[0], command, environment)  # so that signals reach Spark
+    try:
+        os.execve(command[0], command, environment)  # so that signals reach Spark
+    except OSError as error:
+        sys.exit(f"Spark cannot be started. Check the variable SPARK_HOME. {error}")
 
 
 def _jars_of_user(arguments: argparse.Namespace) -> str | None:
@@ -67,9 +72,3 @@ def _jars_of_user(arguments: argparse.Namespace) -> str | None:
     settings = dict(conf.split("=", 1) for conf in arguments.conf if "=" in conf)
     file = Path(arguments.properties_file[-1]) if arguments.properties_file else None
     return arguments.jars or settings.get("spark.jars") or spark_default("spark.jars", file)
-
-
-def _spark_home() -> str:
-    import pyspark
-
-    return str(Path(pyspark.__file__).parent)

@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 
 from pyspark.sql import Row
 
+from spark_pgoutput.printable import printable
+
 _WIDTH = 80
 _COLUMNS = (("TABLE", 20), ("MODE", 7), ("STATE", 7), ("LSN", 13), ("LAST CHANGE", 16))
 
@@ -48,7 +50,8 @@ def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     lines = [] if slot is None else _slot_lines(tables, slot)
     lines.append(_line([name for name, _ in _COLUMNS], "ROWS"))
     for row in tables:
-        time = row.last_change.strftime("%Y-%m-%d %H:%M") if row.last_change else "-"
+        last = row.last_change and row.last_change.astimezone()
+        time = last.strftime("%Y-%m-%d %H:%M") if last else "-"
         rows = "-" if row.rows is None else str(row.rows)
         name = row.table
         if len(name) > _COLUMNS[0][1]:
@@ -58,9 +61,9 @@ def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
         if row.reason:
             lines += _wrapped(row.reason)
     if tables:
-        written = tables[0].written.strftime("%Y-%m-%d %H:%M:%S")
+        written = tables[0].written.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
         lines.append(f"The job wrote its state at {written}.")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _slot_lines(tables: Sequence[Row], slot: Mapping[str, str]) -> list[str]:

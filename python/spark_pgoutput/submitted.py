@@ -6,7 +6,13 @@ import re
 import sys
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+# What a command tells without a stack trace. PySpark leaves an error of a class that it does not
+# know, such as that of a missing driver of a file system, as Py4J has it.
+FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutError)
 
 # From the first line on.
 _QUIET = {"spark.log.level": "WARN"}
@@ -43,7 +49,7 @@ def session(name: str, target: str) -> SparkSession:
 
 def failed(command: str, error: Exception) -> int:
     """Print an error without the stack trace of the JVM, and return the exit status."""
-    message = str(error)
+    message = str(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     found = re.search(r"\[PGOUTPUT_\w+\].+", message)
     print(f"spark-pgoutput {command}: {found[0] if found else message}", file=sys.stderr)
     return 1

@@ -12,6 +12,7 @@ from spark_pgoutput.arguments import (
     column_name,
     option_texts,
     schema_text,
+    table_names,
     text,
     wrong_type,
 )
@@ -134,7 +135,7 @@ def changes(
         schema = _find_schema(df, order_by, table, {**given, **columns}, merge)
         tables = table
     if tables is not None:
-        given["tables"] = _table_list(tables)
+        given["tables"] = ",".join(table_names(tables))
     if schema is not None:
         given["schema"] = schema_text(schema)
     return _call("pgoutput_changes", df, order_by, {**given, **columns})
@@ -229,15 +230,6 @@ def _columns(df: DataFrame, order_by: str, data: str, source: str | None) -> dic
     if source is not None:
         named["source"] = column_name("source", source)
     return named
-
-
-def _table_list(tables: str | Sequence[str]) -> str:
-    if isinstance(tables, str):
-        return tables
-    expected = "the name of a table or a list of names"
-    if not isinstance(tables, Sequence):
-        raise wrong_type("tables", expected, tables)
-    return ",".join(text("tables", expected, name) for name in tables)
 
 
 def _find_schema(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_pgoutput.arguments import table_names
 from spark_pgoutput.registration import classic_jvm
-from spark_pgoutput.replication import java_options
+from spark_pgoutput.replication import job_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
@@ -18,7 +19,7 @@ def resync(
     spark: SparkSession,
     *,
     target: str,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
     all: bool = False,
     format: str | None = None,
 ) -> list[str]:
@@ -37,7 +38,7 @@ def resync(
         A Classic session with the JARs and the catalog of the format.
     target : str
         The target of the job: a namespace of a catalog, or a folder of Delta tables.
-    tables : sequence of str, optional
+    tables : str or sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``.
     all : bool
         All tables, in place of `tables`.
@@ -61,13 +62,11 @@ def resync(
     """
     if all == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
+    wanted = table_names(tables or ())
     jvm = classic_jvm(spark, "resync")
     if all:
         getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, target, format)
         return []
-    wanted = jvm.java.util.ArrayList()
-    for table in tables or ():
-        wanted.add(table)
     return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, target, format, wanted))
 
 
@@ -119,7 +118,7 @@ def adopt(
         "password": password,
         "format": format,
     }
-    given = java_options(spark, options)
+    given = job_options(options)
     return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 

@@ -9,7 +9,10 @@ from typing import NoReturn
 from spark_pgoutput import password, replicate_command, spark_submit
 
 _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
-_JOB = ("url", "slot", "publication", "checkpoint")
+
+# The arguments that `verify --once` needs, and all that go with it.
+_NEEDED = ("url", "slot", "publication", "checkpoint")
+_JOB = (*_NEEDED, "user", "password_file", "name", "type", "mode", "property", "option")
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,14 +25,22 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """End with an error if arguments do not go together."""
-    if arguments.command == "status" and (arguments.url is None) != (arguments.slot is None):
-        parser.error("--url and --slot go together")
-    if arguments.command == "verify":
-        for name in _JOB:
-            if arguments.once and getattr(arguments, name) is None:
+    given = [name for name, value in vars(arguments).items() if value is not None]
+    if arguments.command == "status":
+        if ("url" in given) != ("slot" in given):
+            parser.error("--url and --slot go together")
+        if "url" not in given and ("user" in given or "password_file" in given):
+            parser.error("--user and --password-file go with --url")
+    if arguments.command == "verify" and arguments.once:
+        if "timeout" in given:
+            parser.error("--timeout goes with a job that runs, and not with --once")
+        for name in _NEEDED:
+            if name not in given:
                 parser.error(f"--once needs --{name}")
-            if not arguments.once and getattr(arguments, name) is not None:
-                parser.error(f"--{name} goes with --once, which runs the job")
+    elif arguments.command == "verify":
+        for name in _JOB:
+            if name in given:
+                parser.error(f"--{name.replace('_', '-')} goes with --once, which runs the job")
 
 
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:

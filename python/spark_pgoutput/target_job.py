@@ -6,12 +6,11 @@ import argparse
 import os
 import sys
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_pgoutput import status_report
 from spark_pgoutput.cli import parse
-from spark_pgoutput.submitted import failed, session
+from spark_pgoutput.submitted import FAILURES, failed, session
 from spark_pgoutput.target import adopt, applied, resync, slot_status
 
 
@@ -22,7 +21,7 @@ def main() -> int:
     commands = {"resync": _resync, "status": _status, "adopt": _adopt}
     try:
         commands[arguments.command](spark, arguments)
-    except (PySparkException, RuntimeError) as error:
+    except FAILURES as error:
         return failed(arguments.command, error)
     return 0
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_pgoutput.arguments import table_names
 from spark_pgoutput.registration import classic_jvm
-from spark_pgoutput.replication import Replication, java_options
+from spark_pgoutput.replication import Replication, job_options
 
 _COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
@@ -20,7 +21,7 @@ def verify(
     spark: SparkSession,
     *,
     target: str,
-    tables: Sequence[str] = (),
+    tables: str | Sequence[str] = (),
     format: str | None = None,
     once: bool = False,
     timeout: float | None = None,
@@ -39,7 +40,7 @@ def verify(
         A Classic session with the JARs and the catalog of the format.
     target : str
         The target of the job: a namespace of a catalog, or a folder of Delta tables.
-    tables : sequence of str, optional
+    tables : str or sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``; by default, all tables.
     format : str, optional
         ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
@@ -71,12 +72,10 @@ def verify(
     """
     jvm = classic_jvm(spark, "verify")
     command = getattr(jvm, _COMMAND)
-    wanted = jvm.java.util.ArrayList()
-    for table in tables:
-        wanted.add(table)
+    wanted = table_names(tables)
     say = tell or (lambda text: None)
     if once:
-        given = java_options(spark, {**options, "target": target, "format": format, "once": True})
+        given = job_options({**options, "target": target, "format": format, "once": True})
         with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
             return _verified(job, say)
     if options:
@@ -120,6 +119,7 @@ def _answer(
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(
                 f"No job has answered in {timeout:g} s. The job that writes the target answers "
-                "while its stream runs, or at its next start. If no job is to run, use once=True."
+                "while its stream runs, or at its next start. If no job is to run, use --once (in "
+                "Python, once=True)."
             )
         time.sleep(_POLL_SECONDS)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
+from types import FrameType
 
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError
 
 from spark_pgoutput import verify_report
 from spark_pgoutput.cli import parse
 from spark_pgoutput.replicate_command import job_options
-from spark_pgoutput.submitted import failed, session
+from spark_pgoutput.submitted import FAILURES, failed, session
 from spark_pgoutput.verification import verify
 
 
@@ -20,7 +22,8 @@ def main() -> int:
     options = job_options(arguments) if arguments.once else {}
     given = {**options, "target": arguments.target, "format": arguments.format}
     spark = session("spark-pgoutput verify", arguments.target)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # ends the job in order
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
     try:
         found = verify(
             spark,
@@ -30,11 +33,23 @@ def main() -> int:
             tell=None if arguments.json else lambda text: print(text, flush=True),
             **given,
         ).collect()
-    except (PySparkException, RuntimeError, TypeError, TimeoutError) as error:
+    except FAILURES as error:
         return failed("verify", error)
+    except Py4JError as error:
+        # Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself.
+        if isinstance(error.__context__, SystemExit):
+            return 1
+        raise
     shown = verify_report.as_json if arguments.json else verify_report.as_text
     print(shown(found))
     return verify_report.exit_code(found)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the job in order."""
+    # Py4J logs that the JVM has ended.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import Row
 
+from spark_pgoutput.printable import printable
+
 _WIDTH = 80
 _COLUMNS = (("TABLE", 18), ("RESULT", 9))
 _COUNTS = (
@@ -46,7 +48,7 @@ def as_text(tables: Sequence[Row]) -> str:
         lines += [f"  {key.kind}: {key.key}" for key in row["keys"] or ()]
     for lsn in sorted({row.lsn for row in tables}):
         lines.append(f"Both sides have the transactions below {lsn}.")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _line(names: Sequence[str], counts: Sequence[str]) -> str:

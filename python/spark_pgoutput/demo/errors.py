@@ -21,5 +21,6 @@ def require(*modules: str) -> None:
     if missing:
         raise DemoError(
             f"These modules are not installed: {', '.join(missing)}. "
-            "Run pip install 'spark-pgoutput[demo]'."
+            "Install the package with its extra demo: pip install 'spark-pgoutput[demo]', or in a "
+            "clone of the repository, pip install '.[demo]'."
         )

@@ -21,7 +21,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
 from spark_pgoutput.demo.settings import delta_package
 from spark_pgoutput.demo.slot import Slot, source_errors
-from spark_pgoutput.password import ask
+from spark_pgoutput.password import ask, has_password
 
 _MESSAGES = """\
 # Read the messages that the slot holds now, at most {limit}. A batch read
@@ -57,7 +57,7 @@ _REPLICATE = """\
 # when it has everything. The password is in PGPASSWORD.
 spark-pgoutput replicate --once --url jdbc:postgresql://localhost/postgres \\
     --user postgres --slot lake_slot --publication shop \\
-    --target lake --checkpoint lake-checkpoint \\
+    --target ./lake --checkpoint lake-checkpoint \\
     --packages {packages}"""
 
 _AGAIN = """\
@@ -94,7 +94,7 @@ def demonstrate_server(
     """Show what a slot of the user's server has."""
     if password is None:
         password = os.environ.get("PGPASSWORD")
-    if password is None and "password=" not in url:
+    if password is None and not has_password(url):
         password = ask(user)
     console = _console()
     with ExitStack() as stack:

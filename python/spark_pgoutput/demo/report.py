@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+from spark_pgoutput.printable import printable
+
 # The demo prints each statement before it runs, with the comment that explains it.
 DECODED = """\
 -- Decode each message into a struct and turn the struct's fields into columns.
@@ -205,11 +207,6 @@ def print_result(console: Console, spark: SparkSession, sql: str) -> list[Row]:
             name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
         )
     for row in rows:
-        table.add_row(*("" if value is None else _printable(str(value)) for value in row))
+        table.add_row(*("" if value is None else printable(str(value)) for value in row))
     console.print(table)
     return rows
-
-
-def _printable(text: str) -> str:
-    """Escape control characters, because the text comes from a user's tables."""
-    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: f"\\x{ord(c[0]):02x}", text)
