@@ -141,7 +141,7 @@ def applied(spark: SparkSession, target: str, *, format: str | None = None) -> D
         `mode`; `state` and `reason`; `lsn`: the table has all transactions with a lower commit LSN;
         `last_change`, the time of the last commit at the server that changed it; the number of
         `rows`; and `written`, when the job wrote its state. `last_change` is as new as `written`,
-        and a job that runs writes at least once a minute if anything happens.
+        and a job that runs writes every 30 seconds if anything changes.
 
     Raises
     ------
