@@ -7,10 +7,11 @@ package io.sparkpgoutput.errors
  */
 object ErrorText {
 
-  /** The text with its control characters escaped, and with a full stop at the end. */
+  /** The text with its control characters escaped, and with a full stop at the end of a sentence. */
   def sentence(text: String): String = {
     val escaped = escape(text)
-    if (escaped.endsWith(".")) escaped else s"$escaped."
+    // A statement of SQL is complete as it is.
+    if (escaped.endsWith(".") || escaped.endsWith(";")) escaped else s"$escaped."
   }
 
   /**

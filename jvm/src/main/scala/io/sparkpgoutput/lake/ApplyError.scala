@@ -13,31 +13,34 @@ object ApplyError {
   def targetDiffers(table: TableName, problem: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_DIFFERS",
     "55000",
-    s"table $table: $problem. Something else has written the table of the target, or it is not a copy " +
-      "of this table. Nothing of this batch was written to it. Copy the table again, or set the option " +
-      "onDrift to 'repair', which takes the server's change and counts it."
+    s"The table $table differs in the target: $problem. Something else has written the table of the " +
+      "target, or it is not a copy of this table. Nothing of this batch was written to it. Run " +
+      s"spark-pgoutput resync --table $table. Or set the option onDrift to 'repair', which takes the " +
+      "server's change and counts it."
   )
 
   def unreadable(table: TableName, column: String, pgType: String, target: String) =
     new SchemaEvolutionException(
-      s"table $table: column '$column' has the type $pgType, which cannot be read as the target's " +
-        s"$target. Copy the table again, or set the option types.$column to STRING before the copy."
+      s"The column '$column' of the table $table has the type $pgType, which cannot be read as the " +
+        s"target's $target. Run spark-pgoutput resync --table $table. To take every value, set the option " +
+        s"types.$table.$column to STRING before."
     )
 
   /** @param what the column, the types and the value */
   def invalidValue(table: TableName, column: String, what: String) = new InvalidValueException(
-    s"table $table: $what. The option types.$column = STRING, set before the table is copied, takes " +
-      "every value."
+    s"The table $table has a change that does not fit: $what. To take every value, set the option " +
+      s"types.$table.$column to STRING, and run spark-pgoutput resync --table $table."
   )
 
   def keyNotSent(table: TableName) = new MalformedMessageException(
-    s"a change of table $table does not have all columns of the replica identity."
+    s"A change of the table $table does not have all columns of the replica identity. Run " +
+      s"spark-pgoutput resync --table $table. If the error comes again, report it."
   )
 
   def severalPartitions = new LakeException(
     "PGOUTPUT_REPLICATE_OPTION",
     "22023",
-    "the messages of the batch are in several partitions. Read them with format(\"pgoutput\") and the " +
+    "The messages of the batch are in several partitions. Read them with format(\"pgoutput\") and the " +
       "option output = 'messages', and do not repartition them."
   )
 }

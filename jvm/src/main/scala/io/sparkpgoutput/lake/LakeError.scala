@@ -36,21 +36,22 @@ object LakeError {
   def otherSource(kept: String, found: String): LakeException = new LakeException(
     OtherJob,
     "55006",
-    s"The target belongs to a job that reads $kept, and this job reads $found, perhaps of another " +
-      "server. Use another target, or the options of that job. If the server was restored or replaced, run " +
-      "spark-pgoutput resync --all, and start the job. After pg_upgrade, spark-pgoutput adopt can do without."
+    s"The target belongs to a job that reads $kept, and this job reads $found. Use " +
+      "another target, or the options of that job. If the server was restored or replaced, run " +
+      "spark-pgoutput resync --all, and start the job. After pg_upgrade, run spark-pgoutput adopt, which " +
+      "needs no new copy."
   )
 
   def otherSlotExists(slot: String): LakeException = option(
-    s"The slot '$slot' exists, and the job that is to begin anew had another one, so the job does not " +
-      "replace it. Name the slot of the job, or one that does not exist."
+    s"The slot '$slot' exists, and it is not the slot that the job used before. The job does not replace " +
+      "it. Name the slot that the job used before, or one that does not exist."
   )
 
   /** @param reason why, a sentence */
   def notAdopted(reason: String): LakeException = new LakeException(
     "PGOUTPUT_NOT_ADOPTED",
     "55000",
-    s"It is not proved that the server has all that the tables lack, so the job does not go on with it. " +
+    s"The new server may lack changes that the tables need, so the job does not go on with it. " +
       s"$reason $CopyAgain"
   )
 
@@ -65,10 +66,19 @@ object LakeError {
         "Or start the job when the server has written WAL up to that LSN."
     )
 
+  /** @param slot the slot and its database */
   def slotLost(slot: String): LakeException = new LakeException(
-    "PGOUTPUT_SLOT_NOT_FOUND",
+    SlotNotFound,
     "42704",
-    s"There is no $slot, which the job has read. The changes since then are lost. $CopyAgain"
+    s"The server does not have $slot any more. The changes that the job has not read are lost. $CopyAgain"
+  )
+
+  /** Somebody asks for a slot that the server does not have. */
+  def noSlot(slot: String): LakeException = new LakeException(
+    SlotNotFound,
+    "42704",
+    s"The server has no slot '$slot'. Check --slot and --url. If the slot was dropped, changes can be " +
+      "lost: the job says so at its next start."
   )
 
   def slotMoved(slot: String, has: Long, confirmed: Long): LakeException = new LakeException(
@@ -76,14 +86,16 @@ object LakeError {
     "55000",
     s"The checkpoint is missing, the tables have everything below ${Lsn.format(has)}, and the slot " +
       s"'$slot' begins at ${Lsn.format(confirmed)}. Changes between the two, if any, are missing. " +
-      s"Restore the checkpoint, or copy again. $CopyAgain"
+      s"Restore the checkpoint. If you cannot: $CopyAgain"
   )
 
   def onlyCheckpoint: LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
-    "The checkpoint is of a job whose tables are gone from the target. To copy all tables, name another " +
-      "folder for the checkpoint, drop the slot, and start the job."
+    "The folder of the option checkpoint has the checkpoint of a query, and the target has no tables of a " +
+      "job. Check the options checkpoint and target. If the checkpoint is another query's, name another " +
+      "folder. If the tables of the job are really gone, drop the slot, name another folder, and start the " +
+      "job. It then copies all tables."
   )
 
   def markLost(table: String): LakeException = new LakeException(
@@ -103,8 +115,8 @@ object LakeError {
   def stateLost(table: String, problem: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
-    s"The table _spark_pgoutput of the target is missing, and does not tell what the table $table has. " +
-      s"$problem $CopyAgain"
+    s"The table _spark_pgoutput of the target is missing, so the job must find out by itself what the " +
+      s"table $table has. It cannot: $problem $CopyAgain"
   )
 
   def foreignTable(table: String): LakeException = new LakeException(
@@ -118,7 +130,7 @@ object LakeError {
     "PGOUTPUT_TARGET_EXISTS",
     "42P07",
     s"A copy that did not end has left the table $table without rows and with other columns than the " +
-      "server's table has now. Remove it, and start the job again."
+      s"server's table has now. Remove the table $table, and start the job again."
   )
 
   def noTable(option: String): LakeException = this.option(
@@ -132,11 +144,13 @@ object LakeError {
       "slot, target and checkpoint."
   )
 
+  private val SlotNotFound = "PGOUTPUT_SLOT_NOT_FOUND"
+
   /** The condition if two processes or jobs write the same tables. */
   val OtherJob = "PGOUTPUT_OTHER_JOB"
 
   def noJob(target: String): LakeException = option(
-    s"No job of replicate has made the tables of $target."
+    s"The target $target has no job of replicate. Check the name, and the settings of its catalog."
   )
 
   def unknownTable(table: String, known: Seq[String]): LakeException = option(
@@ -146,7 +160,7 @@ object LakeError {
   def verificationFailed(problem: String): LakeException = new LakeException(
     "PGOUTPUT_VERIFICATION_FAILED",
     "55000",
-    s"The job cannot verify the tables. It goes on. $problem"
+    s"The job cannot verify the tables. Its stream goes on. $problem"
   )
 
   /** The advice if only a new copy of all tables helps. */

@@ -40,8 +40,8 @@ object SourceError {
   def schemaChanged(kept: StructType, now: StructType): SourceException = new SourceException(
     "PGOUTPUT_SCHEMA_CHANGED",
     "42804",
-    "The columns differ from those that the query started with. " +
-      s"Then: ${columns(kept)}. Now: ${columns(now)}. To go on with the columns of then, set the " +
+    "The columns differ from those that the query had at its first start. " +
+      s"Then: ${columns(kept)}. Now: ${columns(now)}. To keep the columns of the first start, set the " +
       "options 'tables' and 'schema' in place of 'table'. To have the new columns, start with a new " +
       "checkpoint."
   )

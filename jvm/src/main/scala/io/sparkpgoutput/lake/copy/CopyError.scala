@@ -15,17 +15,22 @@ object CopyError {
   def interrupted(table: TableName, reason: String): LakeException = new LakeException(
     Interrupted,
     "55000",
-    s"The copy of the table $table cannot go on: $reason Nothing is written. Start the copy again."
+    s"The copy of the table $table was interrupted: $reason No row was written. The job tries again. If " +
+      "it ends, start it again."
   )
 
   /** A standby can be behind what the stream has read already. */
   def olderSnapshot(table: TableName): LakeException =
-    interrupted(table, "its snapshot is older than the stream, because the server is a standby.")
+    interrupted(
+      table,
+      "its snapshot is older than the stream, because the server is a standby. Wait until the standby has " +
+        "caught up, or connect to the primary server."
+    )
 
   /** @param what the column, the value and what is wrong with it */
   def invalid(what: String, table: TableName, column: String): InvalidValueException =
     new InvalidValueException(
-      s"in the copy of the table $table, $what. To take every value, set the option " +
+      s"The copy of the table $table has a value that does not fit: $what. To take every value, set the option " +
         s"types.$table.$column=STRING."
     )
 }

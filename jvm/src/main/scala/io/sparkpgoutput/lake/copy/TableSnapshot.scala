@@ -127,7 +127,7 @@ private object TableSnapshot {
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(kept: SourceTable, tables: Seq[SourceTable]): SourceTable = {
     val now = tables.find(_.oid == kept.oid).getOrElse(
-      throw TableError.changed(kept, "The publications do not send it any more.")
+      throw TableError.notPublished(kept)
     )
     if (shape(now) != shape(kept))
       throw TableError.changed(kept, "Its definition was altered before the copy began.")

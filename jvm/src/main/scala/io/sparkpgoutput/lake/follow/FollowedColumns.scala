@@ -27,9 +27,7 @@ final class FollowedColumns(
       now: Option[Either[LakeException, MirroredTable]]
   ): TableState = {
     val published = now
-      .getOrElse(
-        throw TableError.changed(table.table.source, "The publications do not send it any more.")
-      )
+      .getOrElse(throw TableError.notPublished(table.table.source))
       .fold(error => throw error, identity)
     TableComparison.compare(table.table.source, published.source, table.columnNames) match {
       case Left(reason) => throw TableError.changed(table.table.source, reason)

@@ -149,7 +149,7 @@ object JobStart {
   /** Checks that a job goes on with the slot that it had. */
   def checkJob(source: SlotIdentity, job: JobState): Unit = {
     val kept = SlotIdentity(job.systemIdentifier, job.database, job.slot)
-    if (kept != source) throw LakeError.otherSource(kept.toString, source.toString)
+    if (kept != source) throw LakeError.otherSource(kept.onServer, source.onServer)
   }
 
   /** A live table has the mark that was read back, or a later one. */

@@ -20,5 +20,8 @@ final case class MarkedTable(
 
 /** A slot, among all servers. */
 final case class SlotIdentity(systemIdentifier: String, database: String, slot: String) {
-  override def toString: String = s"the slot $slot of the database $database"
+  override def toString: String = s"the slot '$slot' of the database '$database'"
+
+  /** It is the same before and after `pg_upgrade`, but for the system identifier. */
+  def onServer: String = s"$this at the server with the system identifier $systemIdentifier"
 }

@@ -74,7 +74,7 @@ object AppliedTables {
     address.check()
     val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
     try {
-      val found = client.query(SlotState.read(_, slot)).getOrElse(throw LakeError.slotLost(slot))
+      val found = client.query(SlotState.read(_, slot)).getOrElse(throw LakeError.noSlot(slot))
       val position =
         (found.confirmedFlush ++ job.end).reduceOption((a, b) => Lsn.max(a, b)).getOrElse(
           job.firstLsn

@@ -23,7 +23,14 @@ object TableError {
   def changed(table: SourceTable, reason: String): LakeException = new LakeException(
     Changed,
     "55000",
-    s"The table ${table.name} has changed in a way that its changes do not tell: $reason The table " +
-      "must be copied again."
+    s"The table ${table.name} has changed in a way that its changes do not tell: $reason Run " +
+      s"spark-pgoutput resync --table ${table.name}."
+  )
+
+  def notPublished(table: SourceTable): LakeException = new LakeException(
+    Changed,
+    "55000",
+    s"The publications do not send the table ${table.name} any more. The target has its rows from before. " +
+      "Publish the table again, or set the option onTableError to 'skip'."
   )
 }

@@ -12,8 +12,8 @@ final class CommitConflict(table: String, reason: Throwable)
     extends PgOutputException(
       "PGOUTPUT_COMMIT_CONFLICT",
       "40001",
-      s"The table $table was written by somebody else at the same time, for example by a compaction: " +
-        s"${reason.getMessage}"
+      s"Something else wrote the table $table during the commit, for example a compaction. Nothing of the " +
+        s"commit is in the table, and the job tries it again. The format says: ${reason.getMessage}"
     ) {
   initCause(reason)
 }

@@ -43,15 +43,15 @@ object TargetNames {
         Option.when(isReserved(name))("The job keeps its own state under such names.")
       reserved.orElse(problem(name)).foreach { problem =>
         throw TargetError.name(
-          s"The table $table cannot be '$name' in the target. $problem Give it another name: " +
-            entry(table, name, tables)
+          s"The table $table cannot be '$name' in the target. $problem Set " +
+            s"${entry(table, name, tables)}, which works, or give it another name."
         )
       }
     }
     collision(named).foreach { case (one, other, name) =>
       throw TargetError.name(
-        s"The tables $one and $other would both be '$name' in the target. Give one of them another " +
-          s"name: ${entry(other, s"${other.namespace}_${other.name}", tables)}"
+        s"The tables $one and $other would both be '$name' in the target. Set " +
+          s"${entry(other, s"${other.namespace}_${other.name}", tables)}, or give one of them another name."
       )
     }
     named.toMap

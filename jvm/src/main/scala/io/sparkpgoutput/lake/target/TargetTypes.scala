@@ -17,7 +17,7 @@ object TargetTypes {
     StructType(schema.map { field =>
       def fail(problem: String) = throw TargetError.columnType(
         s"The column '${field.name}' of the table $table has the type ${field.dataType.sql}, and " +
-          s"$problem. Set types.${field.name}=STRING."
+          s"$problem. Set types.${field.name}=STRING, and start the job again."
       )
       if (key.contains(field.name) && !isComparable(field.dataType))
         fail("rows cannot be found by values of this type")

@@ -37,7 +37,7 @@ object Targets {
     TableFormat.Delta.check()
     if (!written(session, CatalogPlace.SessionCatalog).contains(TableFormat.Delta))
       throw TargetError.format(
-        s"Delta needs settings of the session: ${TableFormat.Delta.settings}"
+        s"Delta needs settings of the session. Add ${TableFormat.Delta.settings}, and start the job again."
       )
     new DeltaTarget(session, new FolderPlace(session, folder))
   }

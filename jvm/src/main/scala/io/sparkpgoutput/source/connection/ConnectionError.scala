@@ -119,8 +119,9 @@ private[sparkpgoutput] object ConnectionError {
         "max_wal_senders and the role's connection limit."
     case "22023" => "Correct the parameter in the URL."
     case "57P03" => "Start the query again when the server accepts connections."
-    case statement if isOfStatement(statement) => ""
-    case _ => "Nothing is lost: a query that starts again goes on where it was."
+    case statement if isOfStatement(statement) =>
+      "Correct what the server names, and start again."
+    case _ => "No change is lost. Start the query or the job again."
   }
 
   private def sentences(answer: ServerErrorMessage): String =

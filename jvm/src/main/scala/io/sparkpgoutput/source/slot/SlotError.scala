@@ -18,7 +18,8 @@ private[sparkpgoutput] object SlotError {
   def serverVersion(server: Server, oldest: Int): SourceException = new SourceException(
     "PGOUTPUT_SERVER_VERSION",
     "0A000",
-    s"The server has PostgreSQL ${server.majorVersion}. Reading a slot needs PostgreSQL $oldest or later."
+    s"The server has PostgreSQL ${server.majorVersion}. Reading a slot needs PostgreSQL $oldest or " +
+      "later. Upgrade the server."
   )
 
   def notFound(slot: String, server: Server): SourceException = new SourceException(
@@ -58,7 +59,7 @@ private[sparkpgoutput] object SlotError {
   private def preventive(state: SlotState) = state.invalidationReason match {
     case Some("idle_timeout")           => "Set idle_replication_slot_timeout to a greater value."
     case Some("wal_level_insufficient") => "Set wal_level to logical on the primary server."
-    case Some("rows_removed")           => "Set hot_standby_feedback to on."
+    case Some("rows_removed")           => "Set hot_standby_feedback to on at the standby."
     case _                              => "Set max_slot_wal_keep_size to a greater value."
   }
 
@@ -130,7 +131,7 @@ private[sparkpgoutput] object SlotError {
     "PGOUTPUT_SLOT_DATABASE",
     "55000",
     s"The checkpoint is of the database '${kept.database}', but the URL names '${server.database}'. " +
-      "Use the URL of before, or start with a new checkpoint."
+      "Use the URL that the query had before, or start with a new checkpoint."
   )
 
   def otherSlot(kept: SourceIdentity, slot: String): SourceException = new SourceException(
@@ -162,8 +163,9 @@ private[sparkpgoutput] object SlotError {
   def publicationsNotFound(names: Seq[String]): SourceException = publicationNotFound(
     (if (names.length == 1) s"The publication '${names.head}' does not exist. "
      else s"The publications ${quoted(names)} do not exist. ") +
-      "The server would leave out the changes of its tables. Before the first change that you want to " +
-      s"read, run: CREATE PUBLICATION ${SqlIdentifier(names.head)} FOR TABLE …, or FOR ALL TABLES. If " +
+      "The server would leave out the changes of their tables. Before the first change that you want to " +
+      s"read, run: ${names.map(name => s"CREATE PUBLICATION ${SqlIdentifier(name)} FOR TABLE …").mkString("; ")}, " +
+      "or FOR ALL TABLES. If " +
       "the query has read the publication before, the changes since it was dropped are lost, also if " +
       "you make it again."
   )
@@ -203,7 +205,8 @@ private[sparkpgoutput] object SlotError {
   def notCreated(slot: String, error: SQLException): SourceException = new SourceException(
     "PGOUTPUT_SLOT_NOT_CREATED",
     "55000",
-    s"The server did not make the slot '$slot': ${text(error)}"
+    s"The server did not make the slot '$slot': ${text(error)}. Correct what the server names, and start " +
+      "again."
   )
 
   private def quoted(names: Seq[String]) = names.map(name => s"'$name'").mkString(", ")
