@@ -14,7 +14,7 @@ from spark_pgoutput.target import slot_status
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_in_resync, writing
+from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, kill_in_resync, writing
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -141,6 +141,28 @@ def test_job_is_killed_at_each_step_of_a_resync(
             assert replicate(once=True).exit_code == 0
             assert Resync(job).waiting == [], STEPS[step]
             assert_equal(spark, job, TABLES)
+
+
+def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);"
+            "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (10);"
+            "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (10) TO (20);"
+            "INSERT INTO parts SELECT g, 'v' FROM generate_series(1, 19) g;"
+            "CREATE PUBLICATION shop FOR TABLE parts WITH (publish_via_partition_root)"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        assert job.run_once() == 0
+        resync = Resync(job, "parts")
+        with job.running() as process, server.open_transaction():
+            spark_pgoutput.resync(spark, target=job.target, tables="public.parts")
+            kill_at_step(process, resync, STEPS.index("table waits"))
+        server.execute("DROP TABLE low; UPDATE parts SET v = 'w' WHERE id > 15")
+        assert job.run_once() == 0
+        assert_equal(spark, job, {"parts": "parts"})
 
 
 def wait_for(holds: Callable[[], object]) -> None:

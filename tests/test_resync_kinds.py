@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, lake_rows, plain
@@ -31,9 +32,15 @@ KINDS = {
     "attached": "ALTER TABLE attached ATTACH PARTITION brought FOR VALUES FROM (100) TO (200)",
     "detached": "ALTER TABLE detached DETACH PARTITION detached_high",
     "emptied": "TRUNCATE emptied_high",
+    "reattached": (
+        "ALTER TABLE reattached DETACH PARTITION reattached_high;"
+        "DELETE FROM reattached_high WHERE id > 60;"
+        "ALTER TABLE reattached ATTACH PARTITION reattached_high FOR VALUES FROM (50) TO (100)"
+    ),
+    "multiplied": "ALTER TABLE multiplied ALTER m TYPE int USING m * 2",
 }
 PUBLICATIONS = "shop,filtered,listed"
-PARTITIONED = ("attached", "detached", "emptied")
+PARTITIONED = ("attached", "detached", "emptied", "reattached")
 SETUP = "".join(
     f"CREATE TABLE {table} (id int NOT NULL, n int NOT NULL, v text, PRIMARY KEY (id))"
     + (" PARTITION BY RANGE (id)" if table in PARTITIONED else "")
@@ -52,6 +59,7 @@ SETUP = "".join(
             f"INSERT INTO {table} SELECT g, g + 1000, 's' FROM generate_series(1, 99) g;"
             for table in KINDS
         ),
+        "ALTER TABLE multiplied ADD m int DEFAULT 5;",
         "CREATE PUBLICATION filtered FOR TABLE filtered WHERE (id > 10);",
         "CREATE PUBLICATION listed FOR TABLE listed;",
         "CREATE PUBLICATION shop FOR TABLE ",
@@ -99,6 +107,29 @@ def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: Spar
             with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
                 replicate(once=True, onSchemaChange="error")
             assert replicate(once=True, onSchemaChange="copy").exit_code == 0
+        assert_equal(spark, job, "orders")
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_new_column_is_not_the_old_one_that_the_target_keeps(
+    target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """After a new copy, only the target knows the column that the server has dropped."""
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE orders (id int PRIMARY KEY, price numeric(10, 2));"
+            "INSERT INTO orders VALUES (1, 1.25); CREATE PUBLICATION shop FOR TABLE orders"
+        )
+        job = LakeJob(tmp_path, server, target)
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            server.execute("ALTER TABLE orders DROP price; INSERT INTO orders VALUES (2)")
+            assert replicate(once=True).exit_code == 0
+            spark_pgoutput.resync(spark, target=job.target, tables="public.orders")
+            assert replicate(once=True).exit_code == 0
+            server.execute("ALTER TABLE orders ADD price numeric(10, 4)")
+            server.execute("INSERT INTO orders VALUES (3, 1.2345)")
+            assert replicate(once=True).exit_code == 0
         assert_equal(spark, job, "orders")
 
 

@@ -22,7 +22,8 @@ def lag_seconds(
 
     It is 0 for a job without tables, too.
 
-    The job writes its state every 30 seconds if anything changes, so the lag of a job that runs can be less.
+    The job writes its state every 30 seconds if anything changes, so the lag of a job that runs can
+    be less.
     """
     known = [time for row in tables for time in (row.written, row.last_change) if time]
     if int(slot["bytesBehindLatest"]) == 0 or not known:

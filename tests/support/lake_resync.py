@@ -133,8 +133,28 @@ def kill_in_resync(
     raise AssertionError(f"The job passes over the step: {STEPS[step]}.")
 
 
-class _PassedOverError(Exception):
+class PassedOverError(Exception):
     """The job is at a later step."""
+
+
+def kill_at_step(process: subprocess.Popen[str], resync: Resync, step: int) -> None:
+    """Kill the processes when a step is reached.
+
+    Raises
+    ------
+    PassedOverError
+        If a later step is reached first. Then the processes go on.
+    """
+
+    def is_there() -> bool:
+        assert process.poll() is None, "the job has ended"
+        now = resync.step()
+        if now > step:
+            raise PassedOverError
+        return now == step
+
+    suspend_when(process.pid, is_there)
+    kill(process)
 
 
 def _is_killed(
@@ -142,14 +162,6 @@ def _is_killed(
 ) -> bool:
     resync = Resync(job)
     waits = STEPS.index("changes wait")
-
-    def is_there() -> bool:
-        assert process.poll() is None, "the job has ended"
-        now = resync.step()
-        if now > step:
-            raise _PassedOverError
-        return now == step
-
     # The copy waits for this transaction.
     with job.server.open_transaction() as blocking:
         spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
@@ -157,11 +169,10 @@ def _is_killed(
             wait_until(lambda: resync.step() >= waits, 2 * TIMEOUT)
             blocking.execute("ROLLBACK")
         try:
-            suspend_when(process.pid, is_there)
-        except _PassedOverError:
+            kill_at_step(process, resync, step)
+        except PassedOverError:
             blocking.execute("ROLLBACK")
             wait_until(lambda: resync.step() == len(STEPS) - 1, 2 * TIMEOUT)
             return False
-    kill(process)
     print(f"killed at: {STEPS[resync.step()]}")
     return True

@@ -15,7 +15,8 @@ final class KeyedWrite(batch: TableBatch) {
     val hasMoves = batch.statistics.moved > 0 && unsent.nonEmpty
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
-      else folded.drop(Born ++ Left: _*)
+      // An update of a column that the table does not have any more can still have moved a row.
+      else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     if (batch.statistics.truncated.isEmpty) {
       PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired(rows))
     } else {

@@ -131,7 +131,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     )
     if (old == null || oldKey.isSame(newKey)) {
       // Without a key, an update that leaves the row as it is does nothing.
-      first = if (current.keyIsRow) 0 else ChangeKind.Update
+      first = if (current.keyIsRow && old != null) 0 else ChangeKind.Update
     } else {
       first = ChangeKind.MovedOut
       second = ChangeKind.MovedIn

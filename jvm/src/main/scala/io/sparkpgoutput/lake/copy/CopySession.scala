@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.copy
 import java.sql.SQLException
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /** The settings of the sessions of a copy, beside those that decide how values are written. */
@@ -64,7 +65,8 @@ private object CopySession {
    * Locks a table against TRUNCATE and what rewrites it, to the end of the transaction. LOCK TABLE
    * would need the right to read all columns.
    *
-   * @throws LakeException if the wait for the lock has a limit, and takes longer
+   * @throws LakeException
+   *   if the wait for the lock has a limit, and takes longer, or if the table was dropped or renamed
    */
   def lock(connection: ServerConnection, from: String, table: TableName): Unit =
     try connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit
@@ -75,9 +77,14 @@ private object CopySession {
           "another session waits for a lock of the table, for example to truncate it, and the copy " +
             "gives way to it."
         )
+      case error: SQLException if isMissing(error.getSQLState) =>
+        throw TableError.changed(table, s"The server has no $from any more.")
     }
 
   private val LockNotAvailable = "55P03"
+
+  /** An undefined table or schema. */
+  private val isMissing = Set("42P01", "3F000")
 
   /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
   private val LostSnapshot = Set("22023", "42704", "55000")

@@ -127,10 +127,10 @@ private object TableSnapshot {
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(kept: SourceTable, tables: Seq[SourceTable]): SourceTable = {
     val now = tables.find(_.oid == kept.oid).getOrElse(
-      throw TableError.notPublished(kept)
+      throw TableError.notPublished(kept.name)
     )
     if (shape(now) != shape(kept))
-      throw TableError.changed(kept, "Its definition was altered before the copy began.")
+      throw TableError.changed(kept.name, "Its definition was altered before the copy began.")
     now
   }
 

@@ -82,7 +82,7 @@ object ChangeFold {
     else if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
     else {
       val fold =
-        if (format.key.isEmpty) new RowCountFold(writer)
+        if (format.key.isEmpty) new RowCountFold(format, writer)
         else if (format.isFull) new FullFold(format, writer)
         else new KeyedFold(format, writer)
       new ChangeFold(changes, fold)

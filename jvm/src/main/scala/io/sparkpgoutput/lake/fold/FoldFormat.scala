@@ -122,7 +122,7 @@ object FoldFormat {
     if (!isSame) {
       val before = describe(wasFull, table.source.key)
       throw TableError.changed(
-        table.source,
+        table.source.name,
         s"Its rows were told apart by $before, and now by ${describe(isFull, marked)}."
       )
     }

@@ -24,6 +24,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
 
   override def take(change: ChangeView): UnsafeRow = {
     if (change.kind != ChangeKind.Insert && change.kind != ChangeKind.MovedIn) {
+      if (!change.hasOld) throw ApplyError.keyNotSent(format.name)
       goes(Image.old(change))
     }
     if (change.kind != ChangeKind.Delete && change.kind != ChangeKind.MovedOut) {

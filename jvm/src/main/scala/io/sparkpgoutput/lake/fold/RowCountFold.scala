@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.fold
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.batch.{ChangeKind, ChangeView}
 
 /**
@@ -9,11 +10,13 @@ import io.sparkpgoutput.lake.batch.{ChangeKind, ChangeView}
  * key of a change is the text of all values. Values with different texts can be equal, so the counts
  * of equal rows are added up later.
  */
-final class RowCountFold(writer: FoldedRowWriter) extends KeyFold {
+final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private var count = 0L
   private var last: Image = _
 
   override def take(change: ChangeView): UnsafeRow = {
+    // An update that has the old row comes as two changes.
+    if (change.kind == ChangeKind.Update) throw ApplyError.keyNotSent(format.name)
     val came = change.kind == ChangeKind.Insert || change.kind == ChangeKind.MovedIn
     count += (if (came) 1 else -1)
     last = if (came) Image.sent(change) else Image.old(change)

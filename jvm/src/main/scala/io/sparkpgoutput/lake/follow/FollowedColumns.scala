@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.follow
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.{MirroredTable, TableComparison, TableError}
+import io.sparkpgoutput.lake.table.{MirroredTable, TableChange, TableComparison, TableError}
 import io.sparkpgoutput.lake.target.Target
 
 /** Follows the columns of a table at the server, if nothing is lost by that. */
@@ -27,16 +27,21 @@ final class FollowedColumns(
       now: Option[Either[LakeException, MirroredTable]]
   ): TableState = {
     val published = now
-      .getOrElse(throw TableError.notPublished(table.table.source))
+      .getOrElse(throw TableError.notPublished(table.table.source.name))
       .fold(error => throw error, identity)
     TableComparison.compare(table.table.source, published.source, table.columnNames) match {
-      case Left(reason) => throw TableError.changed(table.table.source, reason)
+      case Left(reason) => throw TableError.changed(table.table.source.name, reason)
       case Right(changes) =>
         val (followed, columns) = TableEvolution.follow(table, published, changes)
         catalog.reason(table.table.source, changes).foreach { reason =>
-          throw TableError.changed(table.table.source, reason)
+          throw TableError.changed(table.table.source.name, reason)
         }
-        // A job that ends in between does it again.
+        taken(table, changes).foreach { name =>
+          throw TableError.changed(
+            table.table.source.name,
+            s"The target has a column '$name' already, whose values are not those of the new one."
+          )
+        }
         target.alter(table.target, columns)
         state.put(followed)
         if (columns.nonEmpty) {
@@ -44,6 +49,22 @@ final class FollowedColumns(
           state.save()
         }
         followed
+    }
+  }
+
+  /**
+   * The name of a new or renamed column that another one of the target has: one that the source had before
+   * a copy, one that a user has added, or the new one itself, if a job ended before it wrote its state.
+   */
+  private def taken(table: TableState, changes: Seq[TableChange]): Option[String] = {
+    val names = changes.collect {
+      case TableChange.Added(column)  => column.name
+      case TableChange.Renamed(_, to) => to.name
+    }
+    if (names.isEmpty) None
+    else {
+      val columns = target.columns(table.target)
+      names.find(name => columns.exists(_.equalsIgnoreCase(name)))
     }
   }
 }

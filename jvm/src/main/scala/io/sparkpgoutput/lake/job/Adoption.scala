@@ -120,7 +120,12 @@ object Adoption {
           )
         )
         // pg_upgrade makes publications anew, so their rows have other oids.
-        val same = kept.copy(memberships = now.memberships)
+        // So have the rows of pg_inherits other transactions.
+        val links = now.leaves.map(leaf => leaf.oid -> leaf.links).toMap
+        val same = kept.copy(
+          memberships = now.memberships,
+          leaves = kept.leaves.map(leaf => leaf.copy(links = links.getOrElse(leaf.oid, leaf.links)))
+        )
         TableComparison.compare(same, now, Set.empty) match {
           case Right(Nil) => table.copy(table = table.table.copy(source = now))
           case Right(_)   => throw LakeError.notAdopted(s"The table ${kept.name} was altered.")

@@ -156,7 +156,9 @@ final class Resyncs(
     val taken = state.tables.find(other =>
       other.oid != oid && other.generation > 0 && other.target.equalsIgnoreCase(table.target)
     )
-    if (kept.exists(kept => kept.isWaiting && !resync.isCopied(kept))) {
+    // A copy that is committed while a request for another one is taken serves it, too.
+    def isBeingCopied(kept: TableState) = underWay.contains(oid) || !resync.isCopied(kept)
+    if (kept.exists(kept => kept.isWaiting && isBeingCopied(kept))) {
       log.tell(s"The table ${table.source.name} is being copied. $reason")
       submit(oid)
     } else if (taken.nonEmpty) {

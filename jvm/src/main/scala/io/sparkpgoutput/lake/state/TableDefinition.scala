@@ -46,14 +46,14 @@ private[state] object TableDefinition {
       "fileNode" -> source.fileNode,
       "isPartitioned" -> source.isPartitioned,
       "leaves" -> source.leaves.map(leaf =>
-        fields(
+        fields(Seq(
           "oid" -> leaf.oid,
           "schema" -> leaf.name.namespace,
           "table" -> leaf.name.name,
           "fileNode" -> leaf.fileNode,
           "identity" -> leaf.identity.code.toString,
           "attached" -> leaf.attached
-        )
+        ) ++ Option.when(leaf.links.nonEmpty)("links" -> leaf.links): _*)
       ).asJava,
       "horizon" -> source.horizon,
       "sparkSchema" -> mapper.readTree(state.table.schema.json),
@@ -103,7 +103,8 @@ private[state] object TableDefinition {
           name(leaf),
           leaf.required("fileNode").asLong,
           identity(leaf),
-          leaf.required("attached").asBoolean
+          leaf.required("attached").asBoolean,
+          leaf.path("links").asText // the first version of the state does not have it
         )
       ),
       horizon = node.required("horizon").asLong,

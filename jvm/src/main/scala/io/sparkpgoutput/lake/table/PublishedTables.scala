@@ -31,13 +31,7 @@ object PublishedTables {
       version: Int
   ): Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
-    val published = roots(publishedTables(connection, publications, version))
-    val oids = published.map(_.oid).distinct
-    val leaves =
-      partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
-    val columns = tableColumns(connection, oids, publications, version)
-    val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
-    val keys = TableKeys.read(connection, oids)
+    // First: what commits while the rest is read is not from before.
     val horizon = connection
       .query(
         "SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::bigint"
@@ -45,6 +39,13 @@ object PublishedTables {
         _.getLong(1)
       )
       .head
+    val published = roots(publishedTables(connection, publications, version))
+    val oids = published.map(_.oid).distinct
+    val leaves =
+      partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
+    val columns = tableColumns(connection, oids, publications, version)
+    val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
+    val keys = TableKeys.read(connection, oids)
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
       val table = sent.head
       val ownLeaves = leaves.getOrElse(oid, Nil)
@@ -173,18 +174,19 @@ object PublishedTables {
   ): Map[Long, Seq[Leaf]] =
     connection
       .query(
-        """WITH RECURSIVE tree (root, oid, version) AS (
-          |  SELECT oid, oid, NULL::text FROM unnest(?::oid[]) AS root (oid)
+        // A partition can be attached with partitions of its own. The rows of system columns are never
+        // changed, so they tell which transaction made a table.
+        """WITH RECURSIVE tree (root, oid, links, attached) AS (
+          |  SELECT oid, oid, ''::text, false FROM unnest(?::oid[]) AS root (oid)
           |  UNION ALL
-          |  SELECT root, inhrelid, i.xmin::text FROM tree
-          |  JOIN pg_inherits i ON inhparent = tree.oid AND NOT inhdetachpending
+          |  SELECT root, inhrelid, links || ' ' || i.xmin::text, attached OR i.xmin <> (
+          |    SELECT a.xmin FROM pg_attribute a WHERE attrelid = inhrelid AND attnum = -1
+          |  )
+          |  FROM tree JOIN pg_inherits i ON inhparent = tree.oid AND NOT inhdetachpending
           |)
           |SELECT tree.root::bigint AS root, c.oid::bigint AS oid, n.nspname, c.relname,
-          |  c.relfilenode::bigint AS file, c.relreplident,
-          |  -- The rows of the system columns are never changed.
-          |  tree.version <> (
-          |    SELECT a.xmin::text FROM pg_attribute a WHERE attrelid = c.oid AND attnum = -1
-          |  ) AS attached
+          |  c.relfilenode::bigint AS file, c.relreplident, tree.links, tree.attached,
+          |  c.relkind <> 'f' AND c.relpersistence = 'p' AS is_logged
           |FROM tree JOIN pg_class c ON c.oid = tree.oid AND c.relkind <> 'p'
           |JOIN pg_namespace n ON n.oid = c.relnamespace
           |ORDER BY c.oid""".stripMargin,
@@ -196,7 +198,9 @@ object PublishedTables {
             name(row),
             row.getLong("file"),
             identity(row),
-            row.getBoolean("attached")
+            row.getBoolean("attached"),
+            row.getString("links").trim,
+            row.getBoolean("is_logged")
           )
       }
       .groupMap(_._1)(_._2)

@@ -34,6 +34,10 @@ object ServerPermissions {
       policies(connection, role, files) ++
       notLogged(connection, files) ++
       tables.flatMap(identity) ++
+      keys(connection, tables) ++
+      tables.filter(_.columns.isEmpty).map(table =>
+        s"The table ${shown(table.name)} has no column that is sent. Leave it out of the publications."
+      ) ++
       tables.flatMap(operations(_, publications))
   }
 
@@ -142,6 +146,20 @@ object ServerPermissions {
       s"The table ${shown(table.name)} has REPLICA IDENTITY FULL, but its partition does not: ALTER TABLE " +
         s"${shown(leaf.name)} REPLICA IDENTITY FULL;"
     }
+
+  /** A row cannot be found by a part of its key, and the server sends that part as the key. */
+  private def keys(connection: ServerConnection, tables: Seq[SourceTable]): Seq[String] = {
+    val known = TableKeys.read(connection, tables.map(_.oid))
+    tables.filter(_.identity != ReplicaIdentity.Full).flatMap { table =>
+      val sent = table.columns.map(_.name).toSet
+      val (there, unsent) = known.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
+        .partition(sent)
+      Option.when(there.nonEmpty && unsent.nonEmpty)(
+        s"The publications do not send the columns ${unsent.map(SqlIdentifier(_)).mkString(", ")} of the " +
+          s"key: ALTER TABLE ${shown(table.name)} REPLICA IDENTITY FULL;"
+      )
+    }
+  }
 
   private def operations(table: SourceTable, publications: Seq[String]): Option[String] =
     Option.when(table.unpublished.nonEmpty) {

@@ -77,13 +77,19 @@ final case class SourceColumn(
  *
  * @param attached
  *   whether the table was there before it became a partition, so that it can have brought rows
+ * @param links
+ *   the xmin of the rows of `pg_inherits` from the root to the partition. A partition that is detached and
+ *   attached again has others. Empty if it is not known.
+ * @param isLogged false for an unlogged or a foreign table, whose changes are not in the WAL
  */
 final case class Leaf(
     oid: Long,
     name: TableName,
     fileNode: Long,
     identity: ReplicaIdentity,
-    attached: Boolean
+    attached: Boolean,
+    links: String = "",
+    isLogged: Boolean = true
 )
 
 /** What the server sends of an old row (`pg_class.relreplident`). */

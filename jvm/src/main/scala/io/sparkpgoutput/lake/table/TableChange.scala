@@ -23,6 +23,9 @@ object TableChange {
   /** A new partition. It can have rows from before it became one only as [[TableEvidence]] tells. */
   final case class PartitionAdded(leaf: Leaf) extends TableChange
 
+  /** The table, or a partition, was rewritten by VACUUM FULL or CLUSTER, unless [[TableEvidence]] says else. */
+  final case class Vacuumed(file: Leaf) extends TableChange
+
   /** A partition that was rewritten or truncated, as [[TableEvidence]] tells. */
   final case class PartitionRewritten(leaf: Leaf) extends TableChange
 }

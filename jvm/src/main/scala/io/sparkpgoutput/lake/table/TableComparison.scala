@@ -67,8 +67,24 @@ object TableComparison {
     val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
       s"The table ${leaf.name} was attached as a partition, and no message tells which rows it has."
     }
-    gone.orElse(attached)
+    val kinds = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
+    val again = now.leaves.find(leaf => kinds.get(leaf.oid).exists(isOther(_, leaf.links))).map {
+      leaf =>
+        s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
+    }
+    // The check before the copy names what is to be done.
+    val unlogged = now.leaves.find(!_.isLogged).map(leaf =>
+      s"The changes of the partition ${leaf.name} are not in the WAL."
+    )
+    val identity = Option.when(now.identity == ReplicaIdentity.Full)(now.leaves).toSeq.flatten
+      .find(_.identity != ReplicaIdentity.Full)
+      .map(leaf =>
+        s"The partition ${leaf.name} does not have REPLICA IDENTITY FULL, as its root has."
+      )
+    gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity)
   }
+
+  private def isOther(links: String, now: String) = links.nonEmpty && links != now
 
   private def partitionChanges(kept: SourceTable, now: SourceTable): Seq[TableChange] = {
     val before = kept.leaves.map(leaf => leaf.oid -> leaf).toMap
@@ -105,7 +121,16 @@ object TableComparison {
       dropped.map(Dropped(_)) ++
         both.collect { case (from, to) if from.name != to.name => Renamed(from, to) } ++
         both.collect { case (from, to) if !isSameType(from, to) => Widened(from, to) } ++
-        added.map(Added(_))
+        added.map(Added(_)) ++
+        vacuumed
+
+    /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */
+    private def vacuumed =
+      if (!isRewritten || !both.exists { case (from, to) => from.hasMissing && !to.hasMissing }) Nil
+      else {
+        val files = kept.files.map(file => file.oid -> file.fileNode).toMap
+        now.files.filter(file => files.get(file.oid).exists(_ != file.fileNode)).map(Vacuumed(_))
+      }
 
     def reason: Option[String] = Iterator[() => Option[String]](
       () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.table
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
 
 /** The errors of the tables of the server. */
@@ -20,17 +21,17 @@ object TableError {
   )
 
   /** @param reason what happened to the table, a sentence */
-  def changed(table: SourceTable, reason: String): LakeException = new LakeException(
+  def changed(table: TableName, reason: String): LakeException = new LakeException(
     Changed,
     "55000",
-    s"The table ${table.name} has changed in a way that its changes do not tell: $reason Run " +
-      s"spark-pgoutput resync --table ${table.name}."
+    s"The table $table has changed in a way that its changes do not tell: $reason Run " +
+      s"spark-pgoutput resync --table $table."
   )
 
-  def notPublished(table: SourceTable): LakeException = new LakeException(
+  def notPublished(table: TableName): LakeException = new LakeException(
     Changed,
     "55000",
-    s"The publications do not send the table ${table.name} any more. The target has its rows from before. " +
+    s"The publications do not send the table $table any more. The target has its rows from before. " +
       "Publish the table again, or set the option onTableError to 'skip'."
   )
 }

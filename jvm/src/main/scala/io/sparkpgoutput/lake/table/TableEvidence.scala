@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.table
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.table.TableChange.{PartitionAdded, PartitionRewritten}
+import io.sparkpgoutput.lake.table.TableChange.{PartitionAdded, PartitionRewritten, Vacuumed}
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
@@ -29,6 +29,8 @@ object TableEvidence {
       s"The partition ${leaf.name} was truncated, or has none of its rows from before, and no message " +
         "tells it."
     }.orElse(changes.collectFirst {
+      case Vacuumed(file) if isRewritten(connection, file.name, kept.horizon) =>
+        s"ALTER TABLE has rewritten ${file.name}, and the values of a column can have changed."
       case PartitionAdded(leaf) if hasRowFromBefore(connection, leaf) =>
         s"The partition ${leaf.name} had rows before it became one, and no message tells them."
     })
@@ -43,14 +45,29 @@ object TableEvidence {
       )(_.getBoolean(1))
       .head
 
+  /** Tells whether a table has rows, and none that an older transaction wrote. */
+  private def isRewritten(connection: ServerConnection, table: TableName, horizon: Long) =
+    connection
+      .query(
+        s"SELECT count(*) > 0 AND NOT coalesce(bool_or(age(xmin) > age(?::xid)), false) " +
+          s"FROM ONLY ${QuotedName(table)}",
+        horizon.toString
+      )(_.getBoolean(1))
+      .head
+
   /** Tells whether the transaction that made a partition wrote rows before it did so. */
   private def hasRowFromBefore(connection: ServerConnection, leaf: Leaf) =
     connection
       .query(
-        s"""SELECT EXISTS (
-           |  SELECT FROM ONLY ${QuotedName(leaf.name)} AS t, pg_inherits i
-           |  WHERE i.inhrelid = ?::oid AND t.xmin = i.xmin
-           |  AND t.cmin::text::bigint < i.cmin::text::bigint
+        s"""WITH RECURSIVE up (oid, version, command) AS (
+           |  SELECT inhparent, xmin, cmin::text::bigint FROM pg_inherits WHERE inhrelid = ?::oid
+           |  UNION ALL
+           |  SELECT inhparent, i.xmin, i.cmin::text::bigint
+           |  FROM pg_inherits i JOIN up ON i.inhrelid = up.oid
+           |)
+           |SELECT EXISTS (
+           |  SELECT FROM ONLY ${QuotedName(leaf.name)} AS t JOIN up ON t.xmin = up.version
+           |  WHERE t.cmin::text::bigint < up.command
            |)""".stripMargin,
         leaf.oid
       )(_.getBoolean(1))

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.table
 
+import org.apache.spark.sql.types.DecimalType
+
 import io.sparkpgoutput.types.PgType
 import io.sparkpgoutput.types.numbers.{PgFloat, PgInteger}
 import io.sparkpgoutput.types.registry.BuiltInTypes
@@ -39,6 +41,8 @@ private object Widening {
   private def widerNumeric(from: Int, to: Int) =
     from >= ModifierOffset && to >= ModifierOffset && {
       val (before, after) = (from - ModifierOffset, to - ModifierOffset)
-      (before & 0xffff) == (after & 0xffff) && (before >>> 16) <= (after >>> 16)
+      (before & 0xffff) == (after & 0xffff) && (before >>> 16) <= (after >>> 16) &&
+      // More digits than a DECIMAL of Spark has need another type.
+      ((after >>> 16) <= DecimalType.MAX_PRECISION || (before >>> 16) > DecimalType.MAX_PRECISION)
     }
 }

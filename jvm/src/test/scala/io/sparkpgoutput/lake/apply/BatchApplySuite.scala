@@ -109,6 +109,43 @@ class BatchApplySuite extends SparkSessionTests {
     assert(content(moved) == Seq("2|v10|Tv10", "30|v2|Tv2", "9|v1|Tv1"))
   }
 
+  test("a row moves although a value that was not sent is of a column that is dropped since") {
+    val dropped = new ServerTable(
+      51,
+      "dropped",
+      ReplicaIdentity.Default,
+      Seq("id"),
+      Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text, "doc" -> ServerHistory.Text),
+      Seq("id" -> IntegerType, "v" -> StringType)
+    )
+    create(dropped)
+    val row = Seq("1", "a", "T1")
+    run(batch(dropped, 100)(Seq(dropped.insert(row))), 110, Seq(dropped))
+    val moves = batch(dropped, 110)(Seq(dropped.update(row, "101" +: row.tail)))
+    dropped.drop("doc")
+    assert(run(moves, 120, Seq(dropped)).tables(51).map(_.changes) == Right(1))
+    assert(content(dropped) == Seq("101|a"))
+  }
+
+  test("an update without the old row that REPLICA IDENTITY FULL sends is the table's error") {
+    for ((key, oid) <- Seq(Seq("id"), Nil).zip(Seq(52L, 53L))) {
+      val full = new ServerTable(
+        oid,
+        s"full$oid",
+        ReplicaIdentity.Full,
+        key,
+        Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+        Seq("id" -> IntegerType, "v" -> StringType)
+      )
+      create(full)
+      val update = StreamMessages.update(Seq("1", "b"), oid = oid)
+      val found = run(batch(full, 100)(Seq(full.insert(Seq("1", "a")), update)), 110, Seq(full))
+      val error = found.tables(oid).left.toOption.get
+      assert(error.getMessage.contains("does not have all columns of the replica identity"))
+      assert(content(full).isEmpty)
+    }
+  }
+
   test("a change that does not fit the target is the table's error, or is repaired and counted") {
     val drifted = table(31, "drift`ed ü", "i`d.1", "s t")
     val sound = table(32, "sound", "id", "s")

@@ -34,6 +34,7 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   override def exists(table: String): Boolean = tables().contains(table)
   override def tables(): Seq[String] = marks.keys.toSeq
   override def properties(table: String): Map[String, String] = Map.empty
+  override def columns(table: String): Seq[String] = read(spark, table).columns.toSeq
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
   override def setProperties(table: String, properties: Map[String, String]): Unit = ()
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
