@@ -8,6 +8,7 @@ command `java` in the documentation of the JDK.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,9 +38,10 @@ SHORT_LIVED_JVM = (
 
 def write(archive: str) -> None:
     """Let a JVM load classes, and write those that it has when it ends."""
+    programs = Path(sys.executable).parent
     subprocess.run(
         [
-            str(Path(sys.executable).with_name("spark-submit")),
+            "spark-submit",
             *(
                 "--driver-java-options",
                 f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={archive} {_QUIET}",
@@ -48,6 +50,7 @@ def write(archive: str) -> None:
             __file__,
         ],
         check=True,
+        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
     )
 
 

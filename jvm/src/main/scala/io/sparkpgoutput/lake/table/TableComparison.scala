@@ -126,7 +126,10 @@ object TableComparison {
 
     /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */
     private def vacuumed =
-      if (!isRewritten || !both.exists { case (from, to) => from.hasMissing && !to.hasMissing }) Nil
+      if (
+        !isRewritten || both.exists { case (from, to) => Widening.rewrites(from, to) } ||
+        !both.exists { case (from, to) => from.hasMissing && !to.hasMissing }
+      ) Nil
       else {
         val files = kept.files.map(file => file.oid -> file.fileNode).toMap
         now.files.filter(file => files.get(file.oid).exists(_ != file.fileNode)).map(Vacuumed(_))
