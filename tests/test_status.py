@@ -87,5 +87,5 @@ def test_threads_of_python_have_the_catalogs_of_the_session(
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(spark_pgoutput.applied, spark, str(tmp_path))
-        with pytest.raises(IllegalArgumentException, match="No job of replicate"):
+        with pytest.raises(IllegalArgumentException, match="has no job of replicate"):
             asked.result()
