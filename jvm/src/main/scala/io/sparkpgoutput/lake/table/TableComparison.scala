@@ -67,8 +67,8 @@ object TableComparison {
     val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
       s"The table ${leaf.name} was attached as a partition, and no message tells which rows it has."
     }
-    val kinds = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
-    val again = now.leaves.find(leaf => kinds.get(leaf.oid).exists(isOther(_, leaf.links))).map {
+    val links = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
+    val again = now.leaves.find(leaf => links.get(leaf.oid).exists(isOther(_, leaf.links))).map {
       leaf =>
         s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
     }
@@ -76,9 +76,9 @@ object TableComparison {
     val unlogged = now.leaves.find(!_.isLogged).map(leaf =>
       s"The changes of the partition ${leaf.name} are not in the WAL."
     )
-    val identity = Option.when(now.identity == ReplicaIdentity.Full)(now.leaves).toSeq.flatten
-      .find(_.identity != ReplicaIdentity.Full)
-      .map(leaf =>
+    val isFull = now.identity == ReplicaIdentity.Full
+    val identity =
+      now.leaves.find(isFull && _.identity != ReplicaIdentity.Full).map(leaf =>
         s"The partition ${leaf.name} does not have REPLICA IDENTITY FULL, as its root has."
       )
     gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity)
@@ -106,10 +106,11 @@ object TableComparison {
     private val added = now.columns.filterNot(column => before.contains(column.number))
     private val dropped = kept.columns.filterNot(column => after.contains(column.number))
 
-    private val isRewritten = {
+    private val rewritten = {
       val files = kept.files.map(leaf => leaf.oid -> leaf.fileNode).toMap
-      now.files.exists(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
+      now.files.filter(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
     }
+    private val isRewritten = rewritten.nonEmpty
 
     /** Spark finds columns without regard to case. */
     private def isTaken(name: String) = taken.exists(_.equalsIgnoreCase(name))
@@ -125,15 +126,11 @@ object TableComparison {
         vacuumed
 
     /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */
-    private def vacuumed =
-      if (
-        !isRewritten || both.exists { case (from, to) => Widening.rewrites(from, to) } ||
-        !both.exists { case (from, to) => from.hasMissing && !to.hasMissing }
-      ) Nil
-      else {
-        val files = kept.files.map(file => file.oid -> file.fileNode).toMap
-        now.files.filter(file => files.get(file.oid).exists(_ != file.fileNode)).map(Vacuumed(_))
-      }
+    private def vacuumed = {
+      val isCleared = both.exists { case (from, to) => from.hasMissing && !to.hasMissing }
+      val isWidened = both.exists { case (from, to) => Widening.rewrites(from, to) }
+      if (isCleared && !isWidened) rewritten.map(Vacuumed(_)) else Nil
+    }
 
     def reason: Option[String] = Iterator[() => Option[String]](
       () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),

@@ -47,13 +47,10 @@ object TableEvidence {
 
   /** Tells whether a table has rows, and none that an older transaction wrote. */
   private def isRewritten(connection: ServerConnection, table: TableName, horizon: Long) =
-    connection
-      .query(
-        s"SELECT count(*) > 0 AND NOT coalesce(bool_or(age(xmin) > age(?::xid)), false) " +
-          s"FROM ONLY ${QuotedName(table)}",
-        horizon.toString
-      )(_.getBoolean(1))
-      .head
+    !hasRowFrom(connection, table, horizon) &&
+      connection.query(
+        s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)})"
+      )(_.getBoolean(1)).head
 
   /** Tells whether the transaction that made a partition wrote rows before it did so. */
   private def hasRowFromBefore(connection: ServerConnection, leaf: Leaf) =
