@@ -101,7 +101,7 @@ def test_modes_of_the_command() -> None:
     given = ["--mode", "history", "--mode", "public.orders=mirror"]
     options = replicate_command.job_options(cli.parse([*required, *given]))
     assert options["mode"] == {"*": "history", "public.orders": "mirror"}
-    found = replication.job_options({"mode": options["mode"], "password": "secret"})
+    found = replication.java_options({"mode": options["mode"], "password": "secret"})
     assert found == {"mode": "history", "mode.public.orders": "mirror", "password": "secret"}
 
 

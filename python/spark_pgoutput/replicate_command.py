@@ -95,78 +95,58 @@ class _Pairs(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        name, equals, value = str(values).partition("=")
+        name, equals, value = self._pair(str(values)).partition("=")
         if not equals or not name or not value:
             parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
+        if problem := self._problem(name):
+            parser.error(f"argument {option_string}: {problem}")
         pairs = dict(getattr(namespace, self.dest) or {})
         pairs[name] = value
         setattr(namespace, self.dest, pairs)
+
+    def _pair(self, text: str) -> str:
+        """Return the argument with its name."""
+        return text
+
+    def _problem(self, name: str) -> str | None:
+        """Return why a name is not taken; None if it is."""
+        return None
 
 
 class _Modes(_Pairs):
     """Collects the modes of tables. One without a table is that of all others."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        mode = str(values)
-        super().__call__(parser, namespace, mode if "=" in mode else f"*={mode}", option_string)
+    def _pair(self, text: str) -> str:
+        return text if "=" in text else f"*={text}"
 
 
 class _Options(_Pairs):
     """Collects options. One that has an argument of its own would silently replace the argument."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        name = str(values).partition("=")[0].lower()
-        if name == "password":
-            parser.error(
+    def _problem(self, name: str) -> str | None:
+        if name.lower() == "password":
+            return (
                 "each user of the machine sees the arguments of a command: give the password in "
                 "PGPASSWORD, a pgpass file, --password-file or at the prompt"
             )
-        if name in _ARGUMENTS:
-            parser.error(
-                f"argument {option_string}: '{name}' has its own argument: {_ARGUMENTS[name]}"
-            )
-        super().__call__(parser, namespace, values, option_string)
+        argument = _ARGUMENTS.get(name.lower())
+        return argument and f"'{name}' has its own argument: --{argument}"
 
 
 # The arguments of the options that have one.
 _ARGUMENTS = {
     **{
-        name: f"--{name}"
+        name: name
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
-    **{"names": "--name", "types": "--type", "mode": "--mode", "properties": "--property"},
+    **{"names": "name", "types": "type", "mode": "mode", "properties": "property"},
 }
 
 
 def job_options(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the arguments of `spark_pgoutput.replicate`."""
-    return {
-        "url": arguments.url,
-        "user": arguments.user,
-        "slot": arguments.slot,
-        "publication": arguments.publication,
-        "target": arguments.target,
-        "checkpoint": arguments.checkpoint,
-        "once": arguments.once,
-        "format": arguments.format,
-        "names": arguments.name or {},
-        "types": arguments.type or {},
-        "mode": arguments.mode or {},
-        "properties": arguments.property or {},
-        **(arguments.option or {}),
-    }
+    options = {option: getattr(arguments, name) for option, name in _ARGUMENTS.items()}
+    return {**options, "mode": arguments.mode or {}, **(arguments.option or {})}
 
 
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:

@@ -92,11 +92,11 @@ def replicate(
         "mode": mode,
         **options,
     }
-    started = getattr(jvm, _JOB).start(spark._jsparkSession, job_options(given))
+    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(given))
     return Replication(spark, started)
 
 
-def job_options(options: Mapping[str, object]) -> dict[str, str]:
+def java_options(options: Mapping[str, object]) -> dict[str, str]:
     """Write all options as texts, and each entry of a mapping as an option of its own.
 
     The password can come from PGPASSWORD.

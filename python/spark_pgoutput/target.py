@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import table_names
 from spark_pgoutput.registration import classic_jvm
-from spark_pgoutput.replication import job_options
+from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
@@ -118,7 +118,7 @@ def adopt(
         "password": password,
         "format": format,
     }
-    given = job_options(options)
+    given = java_options(options)
     return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 

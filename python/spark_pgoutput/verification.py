@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import table_names
 from spark_pgoutput.registration import classic_jvm
-from spark_pgoutput.replication import Replication, job_options
+from spark_pgoutput.replication import Replication, java_options
 
 _COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
@@ -75,7 +75,7 @@ def verify(
     wanted = table_names(tables)
     say = tell or (lambda text: None)
     if once:
-        given = job_options({**options, "target": target, "format": format, "once": True})
+        given = java_options({**options, "target": target, "format": format, "once": True})
         with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
             return _verified(job, say)
     if options:
