@@ -91,6 +91,7 @@ def session(folder: Path) -> SparkSession:
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": str(folder / "ice"),
         "spark.driver.memory": "4g",
+        "spark.sql.codegen.cache.maxEntries": "1000",  # as the command sets it
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -18,7 +18,8 @@ final class KeyedWrite(batch: TableBatch) {
       // An update of a column that the table does not have any more can still have moved a row.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     if (batch.statistics.truncated.isEmpty) {
-      PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired(rows))
+      val narrowed = BatchKeys.condition(batch, folded)
+      PlannedWrite(TargetWrite.Merge(rows, condition, clauses, narrowed), repaired(rows))
     } else {
       PlannedWrite(
         TargetWrite.Overwrite(checked(rows).selectExpr(batch.named: _*)),

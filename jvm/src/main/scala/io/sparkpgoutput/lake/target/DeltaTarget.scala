@@ -87,9 +87,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
           case TargetWrite.Replace(rows) =>
             withOthers(table, rows).writeTo(sqlName(table)).option("overwriteSchema", "true")
               .overwrite(functions.lit(true))
-          case TargetWrite.Merge(rows, condition, clauses) =>
+          case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
             val target = WriteCommands.Named(place.parts(table))
-            WriteCommands.merge(session, target, rows, condition, clauses)
+            WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
         }
       }
     finally settings.keys.foreach(session.conf.unset)

@@ -65,8 +65,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
           val replaced = WriteCommands.Loaded(sparkTable(transaction.table), place.catalog)
           WriteCommands.overwrite(session, replaced, all, "true")
           transaction.commitTransaction()
-        case TargetWrite.Merge(rows, condition, clauses) =>
-          WriteCommands.merge(session, target, rows, condition, clauses)
+        case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
+          WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
       }
     finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.

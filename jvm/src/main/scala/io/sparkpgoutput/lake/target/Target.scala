@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 /**
  * Where tables are kept equal: a namespace of a catalog, or a folder of Delta tables. Names of tables
@@ -147,8 +147,16 @@ object TargetWrite {
    *
    * @param rows the rows, which must be the same each time they are computed
    * @param clauses the WHEN clauses
+   * @param narrowed
+   *   a condition that the columns of `t` must fulfill too. It is true for each row that `condition`
+   *   finds, so it changes nothing but what is read.
    */
-  final case class Merge(rows: DataFrame, condition: String, clauses: String) extends TargetWrite
+  final case class Merge(
+      rows: DataFrame,
+      condition: String,
+      clauses: String,
+      narrowed: Option[Column] = None
+  ) extends TargetWrite
 }
 
 /** A change of a table's columns that loses nothing. */

@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.catalog.{
   InMemoryRowLevelOperationTableCatalog,
   Table
 }
+import org.apache.spark.sql.pgoutput.WriteCommands
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -77,11 +78,9 @@ final class MemoryTarget(spark: SparkSession) extends Target {
         // The tables of the tests cannot be overwritten in one go.
         session.sql(s"DELETE FROM ${sqlName(table)} WHERE $where")
         rows.writeTo(sqlName(table)).append()
-      case TargetWrite.Merge(rows, condition, clauses) =>
-        rows.createOrReplaceTempView("merged_rows")
-        session.sql(
-          s"MERGE INTO ${sqlName(table)} AS t USING merged_rows AS s ON $condition $clauses"
-        )
+      case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
+        val target = WriteCommands.Named(Seq("memory", "ns", table))
+        WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
     }
     marks.update(table, lsn)
   }

@@ -15,6 +15,10 @@ object RowsOfRdd {
   def of(rows: DataFrame): RDD[InternalRow] =
     rows.asInstanceOf[classic.Dataset[_]].queryExecution.toRdd
 
+  /** Returns how many bytes Spark expects to read. */
+  def bytes(rows: DataFrame): BigInt =
+    rows.asInstanceOf[classic.Dataset[_]].queryExecution.optimizedPlan.stats.sizeInBytes
+
   def toDataFrame(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
     session.asInstanceOf[classic.SparkSession].internalCreateDataFrame(rows, schema)
 }

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.pgoutput
 
-import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.{DataFrame, SparkSession, classic}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession, classic}
 
 /**
  * Commands that write to a table by its object or by its name, from rows without a view.
@@ -32,15 +34,17 @@ object WriteCommands {
     run(session, OverwriteByExpression.byName(relation(table), plan(rows), condition))
   }
 
-  /** Runs `MERGE INTO table AS t USING rows AS s ON condition clauses`. */
+  /** Runs `MERGE INTO table AS t USING rows AS s ON condition AND narrowed clauses`. */
   def merge(
       session: SparkSession,
       table: Written,
       rows: DataFrame,
       condition: String,
-      clauses: String
+      clauses: String,
+      narrowed: Option[Column]
   ): Unit = {
-    val command = s"MERGE INTO $Target AS t USING $Source AS s ON $condition $clauses"
+    val command =
+      s"MERGE INTO $Target AS t USING $Source AS s ON $condition AND $Narrowed $clauses"
     val parsed = classicOf(session).sessionState.sqlParser.parsePlan(command)
     run(
       session,
@@ -51,6 +55,11 @@ object WriteCommands {
             case Named(parts)   => found.copy(multipartIdentifier = parts)
             case loaded: Loaded => relation(loaded)
           }
+      }.transformExpressions {
+        case found: UnresolvedAttribute if found.nameParts == Seq(Narrowed) =>
+          narrowed.fold[Expression](Literal.TrueLiteral)(column =>
+            ColumnNodeToExpressionConverter(column.node)
+          )
       }
     )
   }
@@ -58,6 +67,7 @@ object WriteCommands {
   // No table has such a name by chance.
   final private val Target = "__spark_pgoutput_target"
   final private val Source = "__spark_pgoutput_rows"
+  final private val Narrowed = "__spark_pgoutput_narrowed"
 
   private def relation(table: Loaded) =
     DataSourceV2Relation.create(table.table, Some(table.catalog), None)
