@@ -61,3 +61,29 @@ def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
     printed = capsys.readouterr().err
     assert printed.splitlines()[0].startswith("spark-pgoutput replicate: org.apache.hadoop.fs.")
     assert len(printed.splitlines()) == 1
+
+
+def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting of the user wins."""
+    set_here: dict[str, str] = {}
+
+    class Builder:
+        def appName(self, _: str) -> Builder:  # noqa: N802
+            return self
+
+        def config(self, name: str, value: str) -> Builder:
+            set_here[name] = value
+            return self
+
+        def getOrCreate(self) -> SparkSession:  # noqa: N802
+            return spark
+
+    name = "spark.sql.codegen.cache.maxEntries"
+    monkeypatch.setattr(SparkSession, "builder", Builder())
+    submitted.session("replicate", "lakehouse.shop")
+    assert int(set_here.pop(name)) > 100
+    monkeypatch.setattr(submitted, "_submitted", lambda: {name})
+    submitted.session("replicate", "lakehouse.shop")
+    assert name not in set_here

@@ -103,7 +103,8 @@ class LakeTarget:
         condition: str = "t.id = s.id",
         clauses: str = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
     ) -> None:
-        self._commit("Merge", table, rows, expected, lsn, condition, clauses)
+        not_narrowed = self.jvm.scala.Option.empty()
+        self._commit("Merge", table, rows, expected, lsn, condition, clauses, not_narrowed)
 
     def _commit(
         self,
@@ -112,7 +113,7 @@ class LakeTarget:
         rows: str,
         expected: int | None,
         lsn: int,
-        *more: str,
+        *more: object,
         generation: int = 0,
     ) -> None:
         session = self.spark._jsparkSession.cloneSession()
