@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from benchmarks.cost import Meter
 from spark_pgoutput.demo.server import PostgresServer
+from spark_pgoutput.submitted import KEPT_CODE
 
 _JARS = Path(__file__).parents[1] / ".lake"
 _PUBLICATION = "measured"
@@ -91,7 +92,7 @@ def session(folder: Path) -> SparkSession:
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": str(folder / "ice"),
         "spark.driver.memory": "4g",
-        "spark.sql.codegen.cache.maxEntries": "1000",  # as the command sets it
+        **KEPT_CODE,
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -66,7 +67,7 @@ def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
 def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A setting of the user wins."""
+    """A setting of the user wins. The page has the same one for sessions in Python."""
     set_here: dict[str, str] = {}
 
     class Builder:
@@ -80,10 +81,12 @@ def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
         def getOrCreate(self) -> SparkSession:  # noqa: N802
             return spark
 
-    name = "spark.sql.codegen.cache.maxEntries"
+    ((name, value),) = submitted.KEPT_CODE.items()
     monkeypatch.setattr(SparkSession, "builder", Builder())
     submitted.session("replicate", "lakehouse.shop")
     assert int(set_here.pop(name)) > 100
     monkeypatch.setattr(submitted, "_submitted", lambda: {name})
     submitted.session("replicate", "lakehouse.shop")
     assert name not in set_here
+    page = Path(__file__).parents[1] / "docs" / "replicate.md"
+    assert f'builder.config("{name}", "{value}")' in page.read_text(encoding="utf-8")

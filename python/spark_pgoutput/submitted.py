@@ -27,7 +27,7 @@ _EXPECTED = (
 
 # The queries of a micro-batch have more code than the 100 classes that Spark keeps by default, so
 # it would compile all of them again in each micro-batch.
-_KEPT_CODE = {"spark.sql.codegen.cache.maxEntries": "1000"}
+KEPT_CODE = {"spark.sql.codegen.cache.maxEntries": "1000"}
 
 # For a folder.
 _DELTA = {
@@ -40,7 +40,7 @@ def session(name: str, target: str) -> SparkSession:
     """Start a session with the settings of a command, unless the user gives others."""
     builder = SparkSession.builder.appName(name)
     given = _submitted()
-    for setting, value in {**_QUIET, **_KEPT_CODE, **(_DELTA if "/" in target else {})}.items():
+    for setting, value in {**_QUIET, **KEPT_CODE, **(_DELTA if "/" in target else {})}.items():
         if setting not in given:
             builder = builder.config(setting, value)
     spark = builder.getOrCreate()
