@@ -30,6 +30,9 @@ CREATE PUBLICATION shop FOR TABLE orders, seats, other;
 TABLES = {table: table for table in ("orders", "seats", "other", "added")}
 _WRITTEN = ("orders", "seats", "other")
 
+# More than `writing` changes, and so many that their copy takes seconds.
+MORE_ROWS = 200_000
+
 
 def writing(server: Server, seed: int = 1, pause: float = 0.4) -> AbstractContextManager[None]:
     """Run random transactions on all tables until the end of the block."""
@@ -119,8 +122,9 @@ def kill_in_resync(
 ) -> int:
     """Ask for a resync, and kill the job's process at a step of it.
 
-    The job passes over a step if, for example, the copy has all changes that wait. Then this asks
-    for another resync.
+    The job passes over a step if, for example, the copy ends before a micro-batch does, and so
+    has all changes that wait. Then this asks for another resync, of a table with more rows, whose
+    copy takes longer.
 
     Returns
     -------
@@ -130,6 +134,10 @@ def kill_in_resync(
     for asked in range(1, 11):
         if _is_killed(spark, job, process, step):
             return asked
+        job.server.execute(
+            "INSERT INTO orders SELECT (SELECT 1000 + max(id) FROM orders) + g, 's', 'n'"
+            f" FROM generate_series(1, {MORE_ROWS}) g"
+        )
     raise AssertionError(f"The job passes over the step: {STEPS[step]}.")
 
 
