@@ -86,10 +86,16 @@ final class BatchApply(
     } finally SparkSession.clearActiveSession()
   }
 
-  /** A query that is a stream switches adaptive execution off, but a batch of it is like any query. */
+  /**
+   * A query that is a stream switches adaptive execution off, but a batch of it is like any query. With a
+   * small `maxNumItems`, a filter of keys would take thousands of hashes of each.
+   */
   private def clone(session: SparkSession): SparkSession = {
     val made = ClonedSession.of(session)
     made.conf.set("spark.sql.adaptive.enabled", "true")
+    Seq("maxNumItems", "maxNumBits").foreach { limit =>
+      made.conf.unset(s"spark.sql.optimizer.runtime.bloomFilter.$limit")
+    }
     made
   }
 

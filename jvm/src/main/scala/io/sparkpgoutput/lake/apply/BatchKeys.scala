@@ -25,19 +25,22 @@ object BatchKeys {
 
   /**
    * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key
-   * of the batch. None if the batch is too large.
+   * of the batch. None if the whole target is to be read.
    *
    * @param folded the rows of the fold
    */
   def condition(batch: TableBatch, folded: DataFrame): Option[Column] =
-    Option.when(batch.statistics.changes <= MostChanges) {
-      val names = batch.format.key.map(ordinal => TablePlace.quoted(batch.columnName(ordinal)))
-      KeyFilter.of(
+    for {
+      base <- batch.base if batch.statistics.changes <= MostChanges
+      key = batch.format.key
+      names = key.map(ordinal => TablePlace.quoted(batch.columnName(ordinal)))
+      types = base.select(names.map(col): _*).schema.map(_.dataType)
+      found <- KeyFilter.of(
         folded,
         batch.statistics.changes,
-        batch.format.key.map(FoldedColumns.column),
-        names.map(name => col(s"t.$name")),
-        batch.base.exists(RowsOfRdd.bytes(_) >= Large)
+        key.map(FoldedColumns.column),
+        names.map(name => col(s"t.$name")).zip(types),
+        RowsOfRdd.bytes(base) >= Large
       )
-    }.flatten
+    } yield found
 }

@@ -15,7 +15,7 @@ import io.sparkpgoutput.source.output.MessageFields
 
 /** Batches of messages that Spark applies to tables in memory. */
 class BatchApplySuite extends SparkSessionTests {
-  private lazy val target = new MemoryTarget(spark)
+  private lazy val target = new MemoryTarget(spark, isLarge = true)
   private type Messages = Seq[(Long, Long, Array[Byte])]
 
   private def create(table: ServerTable): Unit =
@@ -40,9 +40,14 @@ class BatchApplySuite extends SparkSessionTests {
       val mark = target.marks(table.name)
       ApplyTable(RoutedTable.of(table.target, mark, Map.empty), MarkName("job", table.oid, 0))
     }
-    new BatchApply(target, repairs).run(messages(batch), applied, end) { statistics =>
-      Right(PreparedTable(tables.find(_.oid == statistics.oid).get.target))
-    }
+    // A user's setting for joins, with which Spark makes no Bloom filter.
+    val setting = "spark.sql.optimizer.runtime.bloomFilter.maxNumItems"
+    spark.conf.set(setting, "0")
+    try
+      new BatchApply(target, repairs).run(messages(batch), applied, end) { statistics =>
+        Right(PreparedTable(tables.find(_.oid == statistics.oid).get.target))
+      }
+    finally spark.conf.unset(setting)
   }
 
   private def content(table: ServerTable): Seq[String] = ServerTable.sorted(

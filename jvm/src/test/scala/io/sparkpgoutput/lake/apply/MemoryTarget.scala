@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.catalog.{
   InMemoryRowLevelOperationTableCatalog,
   Table
 }
-import org.apache.spark.sql.pgoutput.WriteCommands
+import org.apache.spark.sql.pgoutput.{RowsOfRdd, WriteCommands}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -24,8 +24,12 @@ object MemoryCatalog {
   private val tables = new ConcurrentHashMap[Identifier, Table]
 }
 
-/** Tables in memory, with marks. */
-final class MemoryTarget(spark: SparkSession) extends Target {
+/**
+ * Tables in memory, with marks.
+ *
+ * @param isLarge whether all tables seem to be large
+ */
+final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends Target {
   spark.conf.set("spark.sql.catalog.memory", classOf[MemoryCatalog].getName)
 
   val marks: TrieMap[String, Long] = TrieMap.empty
@@ -50,8 +54,12 @@ final class MemoryTarget(spark: SparkSession) extends Target {
   override def readVersion(session: SparkSession, table: String, version: String): DataFrame =
     read(session, table)
 
-  override def read(session: SparkSession, table: String): DataFrame =
-    session.table(sqlName(table))
+  override def read(session: SparkSession, table: String): DataFrame = {
+    val rows = session.table(sqlName(table))
+    // Spark does not know how many bytes an RDD has, so it takes it for a large one.
+    if (isLarge) RowsOfRdd.toDataFrame(session, RowsOfRdd.of(rows).map(_.copy()), rows.schema)
+    else rows
+  }
 
   override def create(
       table: String,

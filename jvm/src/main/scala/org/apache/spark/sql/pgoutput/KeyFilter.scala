@@ -23,16 +23,31 @@ object KeyFilter {
   final private val BitsPerKey = 10
 
   /**
-   * Reads the keys, and returns the condition; None if there are none.
+   * Reads the keys, and returns the condition. None if there are no keys, or if a column of the table has
+   * another type than the key's, of which equal values can have different hashes.
    *
    * @param keys the rows with the keys
    * @param most how many keys there are, or more
    * @param key the columns of the keys
-   * @param table the columns of the table, in the same order. They may have wider types.
+   * @param table the columns of the table with their types, in the same order
    * @param hasLimits
    *   true compares columns with the least and the greatest value too, by which formats leave out files
    */
   def of(
+      keys: DataFrame,
+      most: Long,
+      key: Seq[String],
+      table: Seq[(Column, DataType)],
+      hasLimits: Boolean
+  ): Option[Column] = {
+    val types = key.map(keys.schema(_).dataType)
+    val (columns, columnTypes) = table.unzip
+    if (types.zip(columnTypes).forall { case (ofKey, ofColumn) => isComparable(ofKey, ofColumn) })
+      condition(keys, most, key, columns, hasLimits)
+    else None
+  }
+
+  private def condition(
       keys: DataFrame,
       most: Long,
       key: Seq[String],
@@ -70,10 +85,30 @@ object KeyFilter {
     RowsOfRdd.of(rows.agg(columns.head, columns.tail: _*)).map(_.copy()).first()
   }
 
-  /** The types with an order of which formats keep the least and the greatest value of a file. */
+  /** Equal values of both types are also equal after a cast to the key's type, and have one hash. */
+  private def isComparable(key: DataType, column: DataType): Boolean = (key, column) match {
+    case (_: IntegralType, _: IntegralType)           => true
+    case (FloatType, DoubleType)                      => true
+    case (narrow: DecimalType, wide: DecimalType)     => narrow.scale == wide.scale
+    case _ if column.existsRecursively(isCollated(_)) => false
+    case _ => DataType.equalsIgnoreNullability(key, column)
+  }
+
+  /** Different texts can be equal by their collation. */
+  private def isCollated(dataType: DataType) = dataType match {
+    case text: StringType => !text.supportsBinaryEquality
+    case _                => false
+  }
+
+  /**
+   * The types whose limits leave out no file and no row group that has a key. Others do:
+   *   - DECIMAL: Spark cuts off the upper bits of a limit for a file from before the column was widened
+   *     (`ParquetFilters.decimalToInt32`).
+   *   - TIMESTAMP: Delta keeps the least and the greatest value of a file as a text in the session's time
+   *     zone, without the seconds of its offset, which zones have before about 1920.
+   */
   private def isOrdered(dataType: DataType): Boolean = dataType match {
-    case ByteType | ShortType | IntegerType | LongType | _: DecimalType => true
-    case DateType | TimestampType | TimestampNTZType                    => true
-    case _                                                              => false
+    case _: IntegralType | DateType => true
+    case _                          => false
   }
 }

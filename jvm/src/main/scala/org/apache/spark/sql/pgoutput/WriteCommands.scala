@@ -1,8 +1,13 @@
 package org.apache.spark.sql.pgoutput
 
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.expressions.And
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AppendData,
+  LogicalPlan,
+  MergeIntoTable,
+  OverwriteByExpression
+}
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -43,8 +48,7 @@ object WriteCommands {
       clauses: String,
       narrowed: Option[Column]
   ): Unit = {
-    val command =
-      s"MERGE INTO $Target AS t USING $Source AS s ON $condition AND $Narrowed $clauses"
+    val command = s"MERGE INTO $Target AS t USING $Source AS s ON $condition $clauses"
     val parsed = classicOf(session).sessionState.sqlParser.parsePlan(command)
     run(
       session,
@@ -55,11 +59,9 @@ object WriteCommands {
             case Named(parts)   => found.copy(multipartIdentifier = parts)
             case loaded: Loaded => relation(loaded)
           }
-      }.transformExpressions {
-        case found: UnresolvedAttribute if found.nameParts == Seq(Narrowed) =>
-          narrowed.fold[Expression](Literal.TrueLiteral)(column =>
-            ColumnNodeToExpressionConverter(column.node)
-          )
+        case merge: MergeIntoTable =>
+          val narrower = narrowed.map(column => ColumnNodeToExpressionConverter(column.node))
+          merge.copy(mergeCondition = (merge.mergeCondition +: narrower.toSeq).reduce(And(_, _)))
       }
     )
   }
@@ -67,7 +69,6 @@ object WriteCommands {
   // No table has such a name by chance.
   final private val Target = "__spark_pgoutput_target"
   final private val Source = "__spark_pgoutput_rows"
-  final private val Narrowed = "__spark_pgoutput_narrowed"
 
   private def relation(table: Loaded) =
     DataSourceV2Relation.create(table.table, Some(table.catalog), None)

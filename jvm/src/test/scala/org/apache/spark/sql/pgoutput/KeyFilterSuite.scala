@@ -22,9 +22,11 @@ class KeyFilterSuite extends SparkSessionTests {
   private def names(values: Seq[String]) = values.indices.map(index => s"the `key`.$index")
   private def columns(values: Seq[String]) = values.indices.map(index => s"c$index")
 
-  private def filter(keys: DataFrame, hasLimits: Boolean): Option[Column] = {
-    val quoted = names(keys.columns.toSeq).map(name => col(s"`${name.replace("`", "``")}`"))
-    KeyFilter.of(keys, changes, keys.columns.toSeq, quoted, hasLimits)
+  private def filter(keys: DataFrame, table: DataFrame, hasLimits: Boolean): Option[Column] = {
+    val columns = names(keys.columns.toSeq).map { name =>
+      col(s"`${name.replace("`", "``")}`") -> table.schema(name).dataType
+    }
+    KeyFilter.of(keys, changes, keys.columns.toSeq, columns, hasLimits)
   }
 
   /** How many rows with a key, and how many without, are found. */
@@ -48,7 +50,8 @@ class KeyFilterSuite extends SparkSessionTests {
 
   for (values <- keysOfTypes; hasLimits <- Seq(false, true))
     test(s"all rows with a key are found, and few others: $values, limits: $hasLimits") {
-      val (right, wrong) = found(table(values), filter(keys(values), hasLimits).get)
+      val searched = table(values)
+      val (right, wrong) = found(searched, filter(keys(values), searched, hasLimits).get)
       assert(right == changes)
       assert(wrong < ids / 30)
     }
@@ -57,24 +60,58 @@ class KeyFilterSuite extends SparkSessionTests {
     def values(zero: String, other: String) =
       Seq(s"if(id = 5003, $zero, if(id = 5013, $other, id / 3))")
     val searched = table(values("0.0D", "CAST('NaN' AS DOUBLE)"))
-    val made = filter(keys(values("-0.0D", "-CAST('NaN' AS DOUBLE)")), hasLimits = true)
+    val made = filter(keys(values("-0.0D", "-CAST('NaN' AS DOUBLE)")), searched, hasLimits = true)
     assert(found(searched, made.get)._1 == changes)
   }
 
-  test("a key is found in a wider type, which has values that the key's type lacks") {
-    val searched = table(Seq(s"if($changed, id, id + 4294967296)"))
-    val made = filter(keys(Seq("CAST(id AS INT)")), hasLimits = true)
-    assert(found(searched, made.get) == ((changes, 0)))
+  private val widened = Seq(
+    ("CAST(id AS INT)", "id", "id + 4294967296"),
+    ("CAST(id AS FLOAT)", "CAST(id AS DOUBLE)", "CAST(id + 1e300 AS DOUBLE)"),
+    (
+      "CAST(id - 7000.5 AS DECIMAL(9, 1))",
+      "CAST(id - 7000.5 AS DECIMAL(12, 1))",
+      "CAST(id + 4e9 AS DECIMAL(12, 1))"
+    )
+  )
+
+  for ((narrow, wide, larger) <- widened)
+    test(s"a key is found in a wider type, which has values that the key's type lacks: $narrow") {
+      val searched = table(Seq(s"if($changed, $wide, $larger)"))
+      assert(found(searched, filter(keys(Seq(narrow)), searched, hasLimits = true).get) ==
+        ((changes, 0)))
+    }
+
+  test("there is no condition if equal values of the key and the column can have other hashes") {
+    val others = Seq(
+      "id" -> "CAST(id AS DOUBLE)",
+      "CAST(id AS DECIMAL(9, 1))" -> "CAST(id AS DECIMAL(12, 2))",
+      "timestamp_micros(id)" -> "timestamp_micros(id)::TIMESTAMP_NTZ",
+      "CAST(id AS STRING)" -> "CAST(id AS STRING) COLLATE UTF8_LCASE",
+      "CAST(id AS STRING) COLLATE UTF8_LCASE" -> "CAST(id AS STRING) COLLATE UTF8_LCASE",
+      "array(CAST(id AS STRING) COLLATE UTF8_LCASE)" ->
+        "array(CAST(id AS STRING) COLLATE UTF8_LCASE)"
+    )
+    for ((key, column) <- others)
+      assert(filter(keys(Seq(key)), table(Seq(column)), hasLimits = false).isEmpty, key)
   }
 
   test("the limits are those of the keys, and the text of the condition has nothing else of them") {
-    val made = Seq(false, true).map(filter(keys(Seq("id")), _).get.toString)
+    val searched = table(Seq("id"))
+    val made = Seq(false, true).map(filter(keys(Seq("id")), searched, _).get.toString)
     val hash = "may_be_key(xxhash64(TRY_CAST(`the ``key``.0` AS BIGINT)))"
     val limits = "((`the ``key``.0` >= 5003L) AND (`the ``key``.0` <= 14993L))"
     assert(made == Seq(hash, s"($limits AND $hash)"))
   }
 
+  test("types of which a format leaves out too much have no limits") {
+    for (values <- Seq("CAST(id AS DECIMAL(9, 0))", "timestamp_micros(id)")) {
+      val made = filter(keys(Seq(values)), table(Seq(values)), hasLimits = true).get.toString
+      assert(made.startsWith("may_be_key("), made)
+    }
+  }
+
   test("without keys there is no condition") {
-    assert(filter(keys(Seq("id")).where("false"), hasLimits = true).isEmpty)
+    val none = keys(Seq("id")).where("false")
+    assert(filter(none, table(Seq("id")), hasLimits = true).isEmpty)
   }
 }
