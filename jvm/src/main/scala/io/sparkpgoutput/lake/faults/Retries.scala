@@ -11,6 +11,28 @@ final class Retries {
 
   def succeeded(): Unit = failures = 0
 
+  /**
+   * Runs a step again after an error that can pass by itself.
+   *
+   * @param isStopping tells if the step is not to be run again
+   * @param warn takes what is told before each pause
+   */
+  def repeat[T](isStopping: () => Boolean, warn: String => Unit)(step: => T): T = {
+    var result = Option.empty[T]
+    while (result.isEmpty)
+      try result = Some(step)
+      catch {
+        case error @ TransientError(cause) if !isStopping() =>
+          val pause = next().getOrElse(throw error)
+          warn(s"${firstLine(cause)} The job tries again in ${pause.toSeconds} s.")
+          Thread.sleep(pause.toMillis)
+      }
+    result.get
+  }
+
+  private def firstLine(error: Throwable) =
+    String.valueOf(error.getMessage).linesIterator.nextOption().getOrElse(error.toString)
+
   /** Returns how long to wait, or None if it was tried often enough. */
   def next(): Option[Duration] = {
     failures += 1

@@ -11,6 +11,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.hadoop.util.ShutdownHookManager
 
 import io.sparkpgoutput.lake.copy.CopyProgress
+import io.sparkpgoutput.lake.faults.Retries
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.resync.StartOver
 import io.sparkpgoutput.lake.status.JobLog
@@ -43,7 +44,9 @@ final class Replication private (
   private def run(): Unit =
     try
       while (runToEnd(current)) {
-        val again = JobSetup.job(session, options, log, verifies)
+        val again = new Retries().repeat(() => stopping, log.warn) {
+          JobSetup.job(session, options, log, verifies)
+        }
         synchronized { job = again }
         if (stopping) throw new InterruptedException
       }

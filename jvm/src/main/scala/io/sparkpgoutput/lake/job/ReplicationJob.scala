@@ -6,7 +6,7 @@ import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, 
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.faults.{Retries, TransientError}
+import io.sparkpgoutput.lake.faults.Retries
 import io.sparkpgoutput.lake.follow.{FollowedColumns, FollowedTables, SourceCatalog}
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.resync.{Resyncs, StartOver}
@@ -87,7 +87,8 @@ final class ReplicationJob(
   def run(): Unit = {
     startOver.foreach(_.run(state, log))
     state.save() // which fails before the slot is made if the target cannot be written
-    if (needsSlot) makeSlot()
+    // A slot that another one replaces can be made again. The first is not, because its user waits.
+    if (state.job.needsSlot) retrying(makeSlot()) else if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)
       retrying {
         catalog.checkTimeline(state)
@@ -132,24 +133,10 @@ final class ReplicationJob(
   /** The thread is interrupted when the job is to stop, but code that it calls can catch that. */
   private def endIfStopping(): Unit = if (stopping) throw new InterruptedException
 
-  /** Runs a step again after an error that can pass by itself. */
-  private def retrying(step: => Unit): Unit = {
-    var isDone = false
-    while (!isDone)
-      try {
-        endIfStopping()
-        step
-        isDone = true
-      } catch {
-        case error @ TransientError(cause) if !stopping =>
-          val pause = retries.next().getOrElse(throw error)
-          log.warn(s"${firstLine(cause)} The job tries again in ${pause.toSeconds} s.")
-          Thread.sleep(pause.toMillis)
-      }
+  private def retrying(step: => Unit): Unit = retries.repeat(() => stopping, log.warn) {
+    endIfStopping()
+    step
   }
-
-  private def firstLine(error: Throwable) =
-    String.valueOf(error.getMessage).linesIterator.nextOption().getOrElse(error.toString)
 
   private def stream(): Unit = {
     catalog.checkTimeline(state)

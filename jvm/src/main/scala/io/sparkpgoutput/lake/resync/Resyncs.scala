@@ -4,7 +4,6 @@ import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
 import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory, TimeUnit}
 
-import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -208,7 +207,10 @@ final class Resyncs(
     session.sparkContext.addJobTag(tag)
     val problem =
       try {
-        attempt(oid, new Retries)
+        new Retries().repeat(() => pool.isShutdown, log.warn) {
+          resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
+          exclusively(join(oid))
+        }
         None
       } catch { case problem: Throwable => Some(problem) }
       finally {
@@ -219,24 +221,6 @@ final class Resyncs(
       case Some(error) => handle(oid, error)
       // Another copy can have been asked for since the table went live.
       case None => if (state.table(oid).exists(_.isWaiting)) submit(oid)
-    }
-  }
-
-  @tailrec
-  private def attempt(oid: Long, retries: Retries): Unit = {
-    val pause =
-      try {
-        resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
-        exclusively(join(oid))
-        None
-      } catch {
-        case error @ TransientError(cause) if !pool.isShutdown =>
-          log.warn(s"The copy is tried again. ${cause.getMessage}")
-          Some(retries.next().getOrElse(throw error))
-      }
-    if (pause.nonEmpty) {
-      Thread.sleep(pause.get.toMillis)
-      attempt(oid, retries)
     }
   }
 
