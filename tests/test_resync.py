@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import input_file_name
 
 import spark_pgoutput
 from spark_pgoutput import status_report
@@ -15,6 +16,7 @@ from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, kill_in_resync, writing
+from support.lake_target import LakeTarget, compact
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -141,6 +143,26 @@ def test_job_is_killed_at_each_step_of_a_resync(
             assert replicate(once=True).exit_code == 0
             assert Resync(job).waiting == [], STEPS[step]
             assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_request_that_is_in_one_file_with_the_state_is_served(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A user compacts the table of the state, as the documentation says."""
+    job = LakeJob(tmp_path, server, target)
+    state = job.sql_name("_spark_pgoutput")
+    with job.session(spark) as replicate:
+        replicate(once=True)
+        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+        spark_pgoutput.resync(spark, target=job.target, tables=["seats", "other"])
+        compact(LakeTarget(spark, job.target), "_spark_pgoutput")
+        files = spark.table(state).select(input_file_name()).distinct()
+        assert files.count() == 1
+        assert replicate(once=True).exit_code == 0
+    found = spark.sql(f"SELECT kind, generation FROM {state} ORDER BY oid").collect()
+    assert found == [("job", 0), ("table", 2), ("table", 2), ("table", 2)]
+    assert_equal(spark, job, {table: table for table in ("orders", "seats", "other")})
 
 
 def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(

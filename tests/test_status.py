@@ -13,7 +13,10 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
 from spark_pgoutput import cli, status_report
+from spark_pgoutput.target import slot_status
 from support import lake
+from support.lake_job import LakeJob
+from support.servers import Server
 
 WRITTEN = datetime(2026, 11, 22, 12, 0, tzinfo=timezone.utc)
 LONG = "a_schema.a_table_with_a_long_name_that_fills_the_line"
@@ -42,6 +45,7 @@ TABLES = [
 SLOT = {
     "lsn": "0/1A2B3C4",
     "bytesBehindLatest": "1048576",
+    "secondsBehindLatest": "83.25",
     "retainedWalBytes": "16777216",
     "walStatus": "reserved",
     "active": "true",
@@ -52,7 +56,14 @@ SLOT = {
 def test_status_fits_into_80_columns() -> None:
     text = status_report.as_text(TABLES, SLOT)
     assert max(map(len, text.splitlines())) <= 80, text
-    for part in ("public.orders", LONG, "1234567890", "1,048,576 bytes", "16,777,216", "danger"):
+    for part in (
+        "public.orders",
+        LONG,
+        "1234567890",
+        "1,048,576 bytes and 83 s",
+        "16,777,216",
+        "danger",
+    ):
         assert part in text
     assert "stopped" in status_report.as_text(TABLES, None)
 
@@ -63,22 +74,56 @@ def test_status_as_json_has_numbers_and_times() -> None:
     assert found["tables"][0]["written"] == "2026-11-22T12:00:00+00:00"
     assert found["tables"][1]["reason"].startswith("It was added")
     assert found["slot"]["bytesBehindLatest"] == 1 << 20
+    assert found["slot"]["secondsBehindLatest"] == 83.25
     assert found["slot"]["active"] is True
     assert "slot" not in json.loads(status_report.as_json(TABLES, None))
-
-
-def test_lag_is_the_age_of_what_is_known_to_be_applied() -> None:
-    now = WRITTEN + timedelta(seconds=90)
-    assert status_report.lag_seconds(TABLES, SLOT, now) == 90
-    newer = table("public.newer", last_change=WRITTEN + timedelta(seconds=30))
-    assert status_report.lag_seconds([*TABLES, newer], SLOT, now) == 60
-    assert status_report.lag_seconds(TABLES, {**SLOT, "bytesBehindLatest": "0"}, now) == 0
 
 
 def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse(["status", "--target", "/data/lake", "--slot", "lake"])
     assert "--url and --slot go together" in capsys.readouterr().err
+
+
+@lake.needs_lake
+@pytest.mark.lake
+def test_status_of_a_job_whose_table_was_restored(spark: SparkSession, tmp_path: Path) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE one (id int PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY);"
+            "CREATE PUBLICATION shop FOR TABLE one, two"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        with job.session(spark) as replicate:
+            replicate(once=True)
+            server.execute("INSERT INTO one VALUES (1); INSERT INTO two VALUES (1)")
+            replicate(once=True)
+        spark.sql(f"RESTORE TABLE {job.sql_name('one')} TO VERSION AS OF 0")
+        server.execute("INSERT INTO two VALUES (2)")
+        # What was written, but has nothing new, does not make the data newer.
+        state = job.sql_name("_spark_pgoutput")
+        spark.sql(f"UPDATE {state} SET written = now() + INTERVAL 1 HOUR WHERE kind = 'job'")
+        rows = {row.table: row for row in spark_pgoutput.applied(spark, job.target).collect()}
+        slot = slot_status(spark, job.target, slot=job.slot, **server.account)
+    restored, other = rows["public.one"], rows["public.two"]
+    assert (restored.rows, other.rows) == (0, 1)
+    assert "RESTORE" in restored.reason
+    assert other.reason is None
+    assert int(slot["bytesBehindLatest"]) > 0
+    age = datetime.now(timezone.utc) - other.last_change.astimezone()
+    assert 0 < float(slot["secondsBehindLatest"]) <= age.total_seconds()
+
+
+@lake.needs_lake
+@pytest.mark.lake
+def test_a_job_without_tables_has_nothing_to_verify(spark: SparkSession, tmp_path: Path) -> None:
+    with Server() as server:
+        server.execute("CREATE PUBLICATION shop")
+        job = LakeJob(tmp_path, server, "delta")
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+        with pytest.raises(IllegalArgumentException, match="has no tables to verify"):
+            spark_pgoutput.verify(spark, target=job.target, timeout=10)
 
 
 @lake.needs_lake

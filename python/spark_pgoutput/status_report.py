@@ -15,31 +15,13 @@ _WIDTH = 80
 _COLUMNS = (("TABLE", 20), ("MODE", 7), ("STATE", 7), ("LSN", 13), ("LAST CHANGE", 16))
 
 
-def lag_seconds(
-    tables: Sequence[Row], slot: Mapping[str, str], now: datetime | None = None
-) -> float:
-    """Return how old the newest data is that is known to be applied; 0 if nothing is left.
-
-    It is 0 for a job without tables, too.
-
-    The job writes its state every 30 seconds if anything changes, so the lag of a job that runs can
-    be less.
-    """
-    known = [time for row in tables for time in (row.written, row.last_change) if time]
-    if int(slot["bytesBehindLatest"]) == 0 or not known:
-        return 0.0
-    newest = max(known).astimezone()
-    age: float = ((now or datetime.now().astimezone()) - newest).total_seconds()
-    return max(0.0, age)
-
-
 def as_json(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     """Write everything as one JSON object."""
     found: dict[str, object] = {"tables": [_plain(row) for row in tables]}
     if slot is not None:
         numbers = ("bytesBehindLatest", "retainedWalBytes", "safeWalSize")
         values: dict[str, object] = {name: int(slot[name]) for name in numbers if name in slot}
-        values["secondsBehindLatest"] = round(lag_seconds(tables, slot), 3)
+        values["secondsBehindLatest"] = float(slot["secondsBehindLatest"])
         values["active"] = slot["active"] == "true"
         values["warnings"] = slot["warnings"].splitlines()
         found["slot"] = {**slot, **values}
@@ -48,7 +30,7 @@ def as_json(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
 
 def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     """Write everything in lines of at most 80 columns, if the names are not longer."""
-    lines = [] if slot is None else _slot_lines(tables, slot)
+    lines = [] if slot is None else _slot_lines(slot)
     lines.append(_line([name for name, _ in _COLUMNS], "ROWS"))
     for row in tables:
         last = row.last_change and row.last_change.astimezone()
@@ -67,9 +49,9 @@ def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _slot_lines(tables: Sequence[Row], slot: Mapping[str, str]) -> list[str]:
+def _slot_lines(slot: Mapping[str, str]) -> list[str]:
     used = "in use" if slot["active"] == "true" else "not in use"
-    seconds = lag_seconds(tables, slot)
+    seconds = float(slot["secondsBehindLatest"])
     lines = [
         f"The slot is {slot.get('walStatus', 'lost')} and {used}. It holds back "
         f"{int(slot.get('retainedWalBytes', 0)):,} bytes of WAL.",

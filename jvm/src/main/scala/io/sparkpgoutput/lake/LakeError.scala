@@ -153,6 +153,10 @@ object LakeError {
     s"The target $target has no job of replicate. Check the name, and the settings of its catalog."
   )
 
+  def noTables(target: String): LakeException = option(
+    s"The job of the target $target has no tables to verify. Add tables to its publication."
+  )
+
   def unknownTable(table: String, known: Seq[String]): LakeException = option(
     s"The job has no table $table. Its tables are ${known.mkString(", ")}."
   )

@@ -85,10 +85,10 @@ final class MicroBatches(
     failed(result.tables.collect { case (oid, Left(error)) => oid -> error })
     // The changes of a new table are in its copy.
     if (result.statistics.others.keys.exists(state.table(_).isEmpty)) errors.get: Unit
-    state.updateJob(_.copy(end = Some(end)))
-    state.saveIfDue()
     val last = result.statistics.lastCommit
     appliedUpTo = Some(if (last == 0) started else microsToInstant(last))
+    state.updateJob(_.copy(end = Some(end), appliedUpTo = appliedUpTo))
+    state.saveIfDue()
     tell(id, result)
   }
 

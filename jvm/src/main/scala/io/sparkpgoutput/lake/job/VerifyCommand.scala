@@ -19,7 +19,7 @@ object VerifyCommand {
    *
    * @param format null if the catalog decides
    * @param tables names of tables at the server as [[ResyncCommand]] takes them; empty for all
-   * @throws LakeException if the target has no job, or the job does not know a table
+   * @throws LakeException if the target has no job or no tables, or the job does not know a table
    */
   def ask(
       session: SparkSession,
@@ -54,6 +54,7 @@ object VerifyCommand {
 
   private def known(store: StateTable, target: String, tables: Seq[String]): Seq[String] = {
     val (_, states) = store.read().getOrElse(throw LakeError.noJob(target))
+    if (states.isEmpty) throw LakeError.noTables(target)
     val names = states.map(_.table.source.name)
     if (tables.isEmpty) names.map(_.toString) else ResyncCommand.named(tables, names)
   }

@@ -9,10 +9,17 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.target.{MarkName, Target, TargetNames, TargetWrite}
+import io.sparkpgoutput.lake.target.{
+  CommitConflict,
+  MarkName,
+  TablePlace,
+  Target,
+  TargetNames,
+  TargetWrite
+}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -104,11 +111,31 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     make()
     val next = after(writes.getOrElse(0L))
     val state = rows(row(job) +: tables.sortBy(_.oid).map(row))
-    val replaced = ("oid >= 0" +: taken.toSeq.sorted.map(id => s"oid = $id")).mkString(" OR ")
-    target.commit(session, Name, markName(job), writes, next)(
-      TargetWrite.Overwrite(state, replaced)
-    )
+    def isReplaced(oid: String) =
+      (s"$oid >= 0" +: taken.toSeq.sorted.map(id => s"$oid = $id")).mkString(" OR ")
+    def commit(write: TargetWrite): Unit =
+      target.commit(session, Name, markName(job), writes, next)(write)
+    try commit(TargetWrite.Overwrite(state, isReplaced("oid")))
+    catch {
+      // A compaction has put requests into a file with rows of the job, of which a part cannot be removed.
+      case conflict: CommitConflict =>
+        try commit(rowByRow(state, isReplaced("t.oid")))
+        catch { case another: Throwable => another.addSuppressed(conflict); throw another }
+    }
     writes = Some(next)
+  }
+
+  /** Replaces rows by a MERGE, which reads them. */
+  private def rowByRow(rows: DataFrame, isReplaced: String) = {
+    val columns = schema.fieldNames.toSeq.map(name => TablePlace.quoted(name))
+    TargetWrite.Merge(
+      rows,
+      "t.oid = s.oid",
+      s"WHEN MATCHED THEN UPDATE SET ${columns.map(name => s"t.$name = s.$name").mkString(", ")} " +
+        s"WHEN NOT MATCHED THEN INSERT (${columns.mkString(", ")}) " +
+        s"VALUES (${columns.map(name => s"s.$name").mkString(", ")}) " +
+        s"WHEN NOT MATCHED BY SOURCE AND ($isReplaced) THEN DELETE"
+    )
   }
 
   /**
@@ -136,7 +163,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
       null,
       0,
       Lsn.format(job.end.getOrElse(job.firstLsn)),
-      null,
+      job.appliedUpTo.map(Timestamp.from).orNull,
       Timestamp.from(Instant.now),
       JobDefinition.toJson(job)
     )
@@ -178,6 +205,7 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   )
 
   private def job(row: Row) = JobDefinition.fromJson(row.getAs[String]("definition"))
+    .copy(appliedUpTo = time(row, "last_change"))
 
   private def table(row: Row): TableState = {
     val (table, formerNames, copied) = TableDefinition.fromJson(
@@ -191,10 +219,12 @@ final class StateTable(ofJob: SparkSession, target: Target) {
       row.getAs[Int]("generation"),
       TableStatus.of(row.getAs[String]("state"), row.getAs[String]("reason")),
       Option(row.getAs[String]("lsn")).flatMap(Lsn.parse),
-      Option(row.getAs[Timestamp]("last_change")).map(_.toInstant),
+      time(row, "last_change"),
       copied
     )
   }
+
+  private def time(row: Row, column: String) = Option(row.getAs[Timestamp](column)).map(_.toInstant)
 }
 
 object StateTable {

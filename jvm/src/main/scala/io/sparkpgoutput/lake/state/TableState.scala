@@ -19,6 +19,8 @@ import io.sparkpgoutput.lake.target.MarkName
  *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
  *   passed is in the tables
  * @param timeline the timeline that the server was on at the last look; None if there was none
+ * @param appliedUpTo
+ *   the time of the last commit below `end`, or of the last look at a server that had none
  */
 final case class JobState(
     id: String,
@@ -29,7 +31,8 @@ final case class JobState(
     end: Option[Long],
     generation: Int = 1,
     needsSlot: Boolean = false,
-    timeline: Option[Int] = None
+    timeline: Option[Int] = None,
+    appliedUpTo: Option[Instant] = None
 ) {
 
   /** Returns whether the job has begun anew since its first start. */

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.status
 
 import java.sql.Timestamp
+import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
 
@@ -8,9 +9,9 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
-import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.state.{JobState, StateTable, TableState}
 import io.sparkpgoutput.lake.target.{Target, Targets}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
 import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
@@ -48,10 +49,13 @@ object AppliedTables {
       written: Timestamp
   ): Row = {
     val isThere = target.exists(table.target)
-    val mark =
-      if (isThere) target.mark(table.target, table.markName(job)).orElse(table.mark) else None
     val rows = if (isThere) target.read(session, table.target).count() else null
-    Row.fromSeq(JobStatus.values(table, mark) ++ Seq(rows, written))
+    // A table that was restored still has a state, which says why its mark does not hold.
+    val (mark, reason) =
+      try (if (isThere) target.mark(table.target, table.markName(job)) else None, None)
+      catch { case lost: LakeException => (None, Some(lost.getMessage)) }
+    val known = if (isThere) mark.orElse(table.mark) else None
+    Row.fromSeq(JobStatus.values(table, known, reason) ++ Seq(rows, written))
   }
 
   /**
@@ -69,7 +73,7 @@ object AppliedTables {
       slot: String
   ): java.util.Map[String, String] = {
     val own = ClonedSession.of(session)
-    val (job, _) = read(new StateTable(own, Targets.of(own, name, Option(format))), name)
+    val (job, tables) = read(new StateTable(own, Targets.of(own, name, Option(format))), name)
     val address = ServerAddress(url, Option(user), Option(password))
     address.check()
     val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
@@ -80,11 +84,22 @@ object AppliedTables {
           job.firstLsn
         )
       val warnings = SlotHealth.warnings(found).map(_.text)
-      (SlotHealth.metrics(found, position) ++ Map(
+      val metrics = SlotHealth.metrics(found, position)
+      val newest = (job.appliedUpTo ++ tables.flatMap(_.lastChange)).maxOption
+      (metrics ++ Map(
+        "secondsBehindLatest" -> secondsBehind(metrics("bytesBehindLatest"), newest).toString,
         "lsn" -> Lsn.format(position),
         "active" -> found.holder.nonEmpty.toString,
         "warnings" -> warnings.mkString("\n")
       )).asJava
     } finally client.close()
   }
+
+  /**
+   * How old the newest data is that is known to be applied; 0 if nothing is left. The job writes its state
+   * every 30 seconds if anything changes, so a job that runs can have newer data.
+   */
+  private def secondsBehind(bytes: String, newest: Option[Instant]): Double =
+    newest.filter(_ => bytes != "0")
+      .fold(0.0)(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
 }

@@ -27,13 +27,17 @@ object JobStatus {
 
   private val schema = StructType(columns :+ StructField("lag", DoubleType))
 
-  /** The values of [[columns]]. */
-  def values(table: TableState, lsn: Option[Long]): Seq[Any] = Seq(
+  /**
+   * The values of [[columns]].
+   *
+   * @param problem what is wrong with the table beside what its state says
+   */
+  def values(table: TableState, lsn: Option[Long], problem: Option[String] = None): Seq[Any] = Seq(
     table.table.source.name.toString,
     table.target,
     table.table.mode.name,
     table.status.name,
-    table.status.why.orNull,
+    problem.orElse(table.status.why).orNull,
     lsn.map(Lsn.format).orNull,
     table.lastChange.map(Timestamp.from).orNull
   )

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.state
 
+import java.time.Instant
+
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.types.{LongType, StringType}
@@ -75,6 +77,14 @@ class StateTableSuite extends SparkSessionTests {
     def rows = spark.table(name).drop("written").orderBy("oid").collect().toSeq
     assert(rows == kept.drop("written").orderBy("oid").collect().toSeq)
     assert(new StateTable(spark, target).read().contains((job, tables)))
+  }
+
+  test("the time up to which everything is applied is kept") {
+    val state = store()
+    val (job, tables) = state.read().get
+    val applied = job.copy(appliedUpTo = Some(Instant.parse("2026-11-22T13:12:25.247001Z")))
+    state.write(applied, tables)
+    assert(new StateTable(spark, target).read().contains((applied, tables)))
   }
 
   test("the rows of the catalog that put a table into its publications are kept") {
