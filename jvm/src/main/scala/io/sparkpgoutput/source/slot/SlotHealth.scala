@@ -37,10 +37,16 @@ object SlotHealth {
 
   private def walStatus(state: SlotState) =
     state.walStatus.filterNot(Set("reserved", "extended")).map { status =>
+      val meaning =
+        if (status == "lost")
+          "the server has removed WAL that the slot needs, so nobody can read it any more. Begin again " +
+            "with another slot, or copy the tables again with spark-pgoutput resync --all."
+        else
+          "the server can remove WAL that the slot needs at its next checkpoint. Read faster, or set " +
+            "max_slot_wal_keep_size to a greater value."
       Warning(
         s"wal_status $status",
-        s"The slot '${state.name}' has the wal_status $status: the server can remove WAL that the slot " +
-          "needs at its next checkpoint. Read faster, or set max_slot_wal_keep_size to a greater value."
+        s"The slot '${state.name}' has the wal_status $status: $meaning"
       )
     }
 

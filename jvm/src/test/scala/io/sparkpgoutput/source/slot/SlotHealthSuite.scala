@@ -51,7 +51,8 @@ class SlotHealthSuite extends AnyFunSuite {
       standbySlots = Some("near, far")
     )
     val dangers = Seq(
-      slot.copy(walStatus = Some("unreserved")) -> "wal_status unreserved",
+      slot.copy(walStatus = Some("unreserved")) -> "wal_status unreserved: the server can remove",
+      slot.copy(walStatus = Some("lost")) -> "wal_status lost: the server has removed",
       slot.copy(safeWalSize = Some(99), maxSlotWalKeepSize = Some(1000)) -> "after 99 more bytes",
       openFor(61) -> "of the process 7 is open for 61 minutes",
       standby -> "synchronized_standby_slots (near, far)"
