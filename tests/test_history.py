@@ -49,7 +49,8 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
     job = LakeJob(tmp_path, server, target)
     modes = {"orders": "history"}
     with job.session(spark) as replicate:
-        replicate(once=True, mode=modes)
+        copy = replicate(once=True, mode=modes)
+        (told,) = [line for line in copy.report() if line.startswith("Copied public.orders: ")]
         server.execute("UPDATE orders SET v = 'c' WHERE id = 1")
         server.execute("UPDATE orders SET id = 3 WHERE id = 2; DELETE FROM orders WHERE id = 3")
         server.execute("TRUNCATE orders, plain; INSERT INTO orders VALUES (4, 'd', 'x')")
@@ -74,6 +75,11 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
         ("truncate", None, None, None, []),
         ("insert", 4, "d", "x", []),
     ]
+    high, low = told.removesuffix(".").split(" as of ")[1].split("/")
+    copied = int(high, 16) << 32 | int(low, 16)
+    versions = [row["_commit_version"] for row in found]
+    assert set(versions[:2]) == {copied - 1}
+    assert min(versions[2:]) >= copied
     assert all(row["_keys"] == ["id"] for row in found)
     times = [row["_commit_timestamp"] for row in found]
     assert times == sorted(times)

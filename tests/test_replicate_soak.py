@@ -23,6 +23,7 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
 from support import lake, lake_history, lake_judge
+from support.history_judge import assert_histories
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_points import first_table_is_applied, kill, kill_at
@@ -34,6 +35,9 @@ from support.servers import Server
 from support.slot_kills import kill_postmaster, restart, restart_immediately
 
 pytestmark = [lake.needs_lake, pytest.mark.soak]
+
+# The table of which the target has all changes. No schema change touches it.
+HISTORY = "events"
 
 # A verification that reads a version needs its files.
 KEPT = timedelta(minutes=10)
@@ -71,7 +75,9 @@ class SoakedJob:
     def __init__(self, folder: Path, server: Server, target: str, spark: SparkSession) -> None:
         (folder / target).mkdir()
         self.name = target
-        self.job = LakeJob(folder / target, server, target, slot=f"lake_{target}")
+        self.job = LakeJob(
+            folder / target, server, target, slot=f"lake_{target}", mode={HISTORY: "history"}
+        )
         self.spark = spark
         self._running = ExitStack()
         self._process: subprocess.Popen[str] | None = None
@@ -123,9 +129,11 @@ class SoakedJob:
         assert self.job.run_once() == 0
         found = self.verified(once=True, **self.job.options)
         assert {(row.target, row.result) for row in found} == {
-            (table, "equal") for table in tables.values()
+            (table, "skipped" if table == HISTORY else "equal") for table in tables.values()
         }, found
-        lake_judge.assert_equal(self.spark, self.job, tables)
+        mirrors = {source: table for source, table in tables.items() if table != HISTORY}
+        lake_judge.assert_equal(self.spark, self.job, mirrors)
+        assert_histories(self.spark, self.job, {HISTORY: HISTORY})
 
 
 class Soak:
@@ -158,6 +166,7 @@ class Soak:
             self.change_schema: 5,
             self.resync: 2,
             self.kill_in_resync: 2,
+            self.resync_all: 1,
             self.verify: 3,
             self.kill_in_verify: 1,
             self.compact: 4,
@@ -223,6 +232,10 @@ class Soak:
         job.kill()
         return asked
 
+    def resync_all(self, job: SoakedJob) -> None:
+        """Ask for new copies of all tables, with a new slot and a new checkpoint."""
+        spark_pgoutput.resync(job.spark, target=job.job.target, all=True)
+
     def verify(self, job: SoakedJob) -> str:
         """Let the job compare its tables with those of the server while the clients write."""
         return results(job.verified(timeout=4 * TIMEOUT))
@@ -239,7 +252,7 @@ class Soak:
     def compact(self, job: SoakedJob) -> str:
         """Compact a table, and remove what older readers no longer need."""
         target = LakeTarget(job.spark, job.job.target)
-        table = self._dice.choice(list(lake_history.TABLES.values()))
+        table = self._dice.choice([*lake_history.TABLES.values(), "_spark_pgoutput"])
         before = datetime.now(timezone.utc) - KEPT
         done = is_compacted(target, table, expire_before=f"{before:%Y-%m-%d %H:%M:%S}")
         return table if done else f"{table}, in vain"
