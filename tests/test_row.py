@@ -20,6 +20,7 @@ MODES = ("FAILFAST", "PERMISSIVE")
 REFUSED = [
     ("d, 'a INT'", ["first argument", "d.new", "STRUCT<"]),
     ("d.new, 'id BIGNT'", ["PARSE_SYNTAX_ERROR", "'BIGNT'", "the argument 'schema'", "'id BIGNT'"]),
+    ("d.new, 'a\u202eb no'", ["PARSE_SYNTAX_ERROR", r"which is 'a\u202eb no'"]),
     ("1, 'a INT'", ["first argument", "d.new", "INT"]),
     ("d.new, 'a INT', array('x')", ["type_ids", "ARRAY<BIGINT>", "ARRAY<STRING>"]),
     ("d.new, 'a INT', 23", ["type_ids", "ARRAY<BIGINT>", "INT"]),

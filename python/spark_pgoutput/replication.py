@@ -175,7 +175,7 @@ class Replication:
     def stop(self) -> None:
         """End the job, and wait for its end.
 
-        The next start applies what a micro-batch that was interrupted has not applied.
+        If a micro-batch was interrupted, the next start applies the rest of its changes.
         """
         self._job.stop()
 

@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.{ExprUtils, Expression}
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.types.StructType
 
+import io.sparkpgoutput.errors.ErrorText
+
 /** A schema that a user gives as DDL or JSON. */
 object SchemaArgument {
   private val SyntaxError = "PARSE_SYNTAX_ERROR"
@@ -22,8 +24,8 @@ object SchemaArgument {
     catch {
       case error: ParseException if error.getCondition == SyntaxError =>
         val parameters = error.getMessageParameters.asScala.toMap
-        val hint =
-          s"${parameters.getOrElse("hint", "")} in $name, which is '${ConstantArgument.evaluable(schema).eval()}'"
+        val text = ErrorText.escape(ConstantArgument.evaluable(schema).eval().toString)
+        val hint = s"${parameters.getOrElse("hint", "")} in $name, which is '$text'"
         throw new AnalysisException(SyntaxError, parameters + ("hint" -> hint))
     }
 }

@@ -148,7 +148,7 @@ final case class WaitingTable(target: String, mark: Option[Long])
 final case class PreparedTable(table: MirroredTable, names: Map[String, String] = Map.empty)
 
 /**
- * What became of a batch.
+ * The result of applying a batch.
  *
  * @param tables the tables with changes by their oids: what was committed, or why nothing was
  */

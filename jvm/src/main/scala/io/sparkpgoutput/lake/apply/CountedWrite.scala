@@ -87,7 +87,7 @@ final class CountedWrite(batch: TableBatch) {
     rows.groupBy(cells: _*).agg(expr(count).as(Count), values: _*)
   }
 
-  /** As many rows as there are to be copies. */
+  /** Repeats each row by its number of copies. */
   private def copies(rows: DataFrame): DataFrame =
     rows.selectExpr(columns :+ s"explode(sequence(1L, $Count))": _*).select(columns.map(col): _*)
 
