@@ -102,7 +102,8 @@ class SoakedJob:
     def kill(self) -> None:
         """Kill the process if there is one."""
         if self._process is not None:
-            kill(self._process)
+            if self._process.poll() is None:
+                kill(self._process)
             self.ended()
 
     def stop(self) -> None:
