@@ -568,6 +568,13 @@ def test_after(history: DataFrame) -> None:
     assert in_order(changes(cut, options={"after": "10"}), "row") == [({"id": "7"},)]
 
 
+@pytest.mark.usefixtures("messages")
+def test_an_option_can_be_computed_by_a_function_of_ours(spark: SparkSession) -> None:
+    options = "map('after', pg_lsn_format(20L))"
+    found = spark.sql(f"SELECT _commit_version FROM pgoutput_changes('messages', 'seq', {options})")
+    assert found.collect() == [(30,), (30,)]
+
+
 def test_incomplete(history: DataFrame) -> None:
     cut = history.where("seq IN (9, 10, 11, 12, 13, 15)")
     assert error_of(changes(cut)).getCondition() == "PGOUTPUT_INCOMPLETE_TRANSACTION"

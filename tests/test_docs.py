@@ -264,7 +264,8 @@ def option_lines(spark: SparkSession, declared: str) -> list[str]:
     found: Any = operator.attrgetter(f"io.sparkpgoutput.{declared}")(spark._jvm)
     # Outside of code, Markdown takes <name> for HTML.
     lines = found().markdown().splitlines(True)
-    return [re.sub(r"(?<!`type\.|types\.|names\.|perty\.)<", "&lt;", line) for line in lines]
+    outside = re.compile(r"(?<!`type\.|`mode\.|types\.|names\.|perty\.)<")
+    return [outside.sub("&lt;", line) for line in lines]
 
 
 def test_table_of_the_benchmark() -> None:
