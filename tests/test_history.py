@@ -20,6 +20,7 @@ from support.lake_job import LakeJob
 from support.lake_judge import columns_of, server_rows
 from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
+from support.lsn import parsed_lsn
 from support.servers import Server
 from support.slot_stream import numbers
 
@@ -75,8 +76,7 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
         ("truncate", None, None, None, []),
         ("insert", 4, "d", "x", []),
     ]
-    high, low = told.removesuffix(".").split(" as of ")[1].split("/")
-    copied = int(high, 16) << 32 | int(low, 16)
+    copied = parsed_lsn(told.removesuffix(".").split(" as of ")[1])
     versions = [row["_commit_version"] for row in found]
     assert set(versions[:2]) == {copied - 1}
     assert min(versions[2:]) >= copied

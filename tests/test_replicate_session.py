@@ -17,6 +17,7 @@ from support.background import background
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_points import commits
+from support.lsn import parsed_lsn
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -184,8 +185,7 @@ def written(spark: SparkSession, job: LakeJob) -> int:
     """Return the LSN up to which the job has written that it has everything."""
     state = spark.read.table(job.sql_name("_spark_pgoutput"))
     (row,) = state.where("kind = 'job'").collect()
-    high, low = row.lsn.split("/")
-    return int(high, 16) << 32 | int(low, 16)
+    return parsed_lsn(row.lsn)
 
 
 def wal_end(server: Server) -> int:

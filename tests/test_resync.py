@@ -17,6 +17,7 @@ from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, kill_in_resync, writing
 from support.lake_target import LakeTarget, compact
+from support.lsn import parsed_lsn
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -200,5 +201,4 @@ def copying(process: spark_pgoutput.Replication) -> set[str]:
 def lsn(process: spark_pgoutput.Replication, table: str) -> int:
     """Return the LSN up to which a table has everything."""
     (row,) = process.status().where(f"target = '{table}'").collect()
-    high, low = row.lsn.split("/")
-    return int(high, 16) << 32 | int(low, 16)
+    return parsed_lsn(row.lsn)

@@ -19,6 +19,7 @@ import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 from support import slot_query
+from support.lsn import parsed_lsn
 from support.processes import TIMEOUT, errors_of, started
 from support.reference_changes import Change
 from support.servers import Server, wait_until
@@ -47,7 +48,7 @@ Trigger = Mapping[str, str | bool]
 CONTINUOUSLY: Trigger = {"processingTime": "0 seconds"}
 AVAILABLE_NOW: Trigger = {"availableNow": True}
 
-_LSN = re.compile(r'"lsn"\s*:\s*"([0-9A-F]+)/([0-9A-F]+)"')
+_LSN = re.compile(r'"lsn"\s*:\s*"([0-9A-F]+/[0-9A-F]+)"')
 
 
 class SlotStream:
@@ -135,7 +136,7 @@ class SlotStream:
         text = (self.checkpoint / "offsets" / str(batch)).read_text()
         found = _LSN.search(text)
         assert found, text
-        return int(found[1], 16) << 32 | int(found[2], 16)
+        return parsed_lsn(found[1])
 
     def files(self) -> set[str]:
         """Return the names of the sink's files, also of those that its log does not name."""
