@@ -1,0 +1,113 @@
+"""What users add to the tables of a job, and the properties that they give these tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.replication import Replication
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.servers import Server, server_fixture
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+# The three ways to apply changes: by a key, by all values of a row, and by appending rows.
+TABLES = {table: table for table in ("keyed", "counted", "appended")}
+Row = tuple[object, ...]
+
+server = server_fixture(
+    "CREATE TABLE keyed (id int PRIMARY KEY, v text); CREATE TABLE counted (id int, v text);"
+    "CREATE TABLE appended (id int, v text); ALTER TABLE counted REPLICA IDENTITY FULL;"
+    "INSERT INTO keyed VALUES (1, 'a'), (2, 'b'); INSERT INTO counted VALUES (1, 'a'), (2, 'b');"
+    "INSERT INTO appended VALUES (1, 'a'), (2, 'b');"
+    "CREATE PUBLICATION p FOR TABLE keyed, counted, appended"
+)
+
+
+@pytest.fixture(params=lake.TARGETS)
+def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
+    return LakeJob(tmp_path, server, request.param, publication="p")
+
+
+@pytest.fixture
+def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Callable[..., Replication]]:
+    with job.session(spark) as replicate:
+        yield replicate
+
+
+def test_columns_and_properties_that_users_add_stay(
+    job: LakeJob, server: Server, spark: SparkSession, replicate: Callable[..., Replication]
+) -> None:
+    def assert_rows(expected: dict[str, list[Row]]) -> None:
+        """Check the columns of the server and the user's one, and that the property is there."""
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+        for table, rows in expected.items():
+            found = spark.table(job.sql_name(table))
+            assert sorted(tuple(row) for row in found.select("id", "v", "mine").collect()) == rows
+            assert properties(spark, job, table)["team"] == "shop"
+
+    assert replicate(once=True).exit_code == 0
+    for table in map(job.sql_name, TABLES):
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN mine STRING")
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'shop')")
+        spark.sql(f"UPDATE {table} SET mine = 'kept'")
+    server.execute(
+        "UPDATE keyed SET v = 'x' WHERE id = 1; DELETE FROM counted WHERE id = 1;"
+        "INSERT INTO keyed VALUES (3, 'c'); INSERT INTO counted VALUES (3, 'c');"
+        "INSERT INTO appended VALUES (3, 'c')"
+    )
+    new = (3, "c", None)
+    assert_rows(
+        {
+            "keyed": [(1, "x", "kept"), (2, "b", "kept"), new],
+            "counted": [(2, "b", "kept"), new],
+            "appended": [(1, "a", "kept"), (2, "b", "kept"), new],
+        }
+    )
+    # An append to a table whose rows can be deleted.
+    server.execute("INSERT INTO counted VALUES (4, 'd')")
+    assert_rows({"counted": [(2, "b", "kept"), new, (4, "d", None)]})
+    server.execute("TRUNCATE keyed, counted, appended")
+    for table in TABLES:
+        server.execute(f"INSERT INTO {table} VALUES (5, 'e')")
+    assert_rows({table: [(5, "e", None)] for table in TABLES})
+    # Nothing but a TRUNCATE is an overwrite without rows.
+    server.execute("TRUNCATE keyed, counted, appended")
+    assert_rows({table: [] for table in TABLES})
+    for table in TABLES:
+        server.execute(f"INSERT INTO {table} VALUES (6, 'f')")
+    spark_pgoutput.resync(spark, target=job.target, tables=["keyed", "counted", "appended"])
+    assert_rows({table: [(6, "f", None)] for table in TABLES})
+
+
+def test_properties_that_users_give_win(job: LakeJob, server: Server, spark: SparkSession) -> None:
+    """The tables are equal without what makes MERGE cheap, too."""
+    if job.target.endswith(".shop"):
+        given = {"write.merge.mode": "copy-on-write", "team": "it's \\ mine"}
+        kept = {"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
+    else:
+        given = {"delta.enableDeletionVectors": "false", "team": "it's \\ mine"}
+        kept = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    arguments = [part for item in given.items() for part in ("--property", "=".join(item))]
+    assert job.run_once(*arguments) == 0
+    server.execute("CREATE TABLE later (id int PRIMARY KEY); ALTER PUBLICATION p ADD TABLE later")
+    server.execute("UPDATE keyed SET v = 'x' WHERE id = 1; DELETE FROM counted WHERE id = 1")
+    tables = {**TABLES, "later": "later"}
+    with job.session(spark) as replicate:
+        assert replicate(once=True, properties=given).exit_code == 0
+    assert_equal(spark, job, tables)
+    for table in tables:
+        found = properties(spark, job, table)
+        assert {name: found.get(name) for name in (*given, *kept)} == {**given, **kept}, table
+
+
+def properties(spark: SparkSession, job: LakeJob, table: str) -> dict[str, str]:
+    rows = spark.sql(f"SHOW TBLPROPERTIES {job.sql_name(table)}").collect()
+    return {row.key: row.value for row in rows}
