@@ -1,0 +1,136 @@
+"""Columns whose names need quotes, or that the job uses itself, through the whole of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from support import lake
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.servers import Server, server_fixture
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+QUOTED = [
+    "a b",
+    "a.b",
+    "back`tick",
+    "quo\"te's",
+    "smile 😀",
+    "semi;colon,(x)=y{z}",
+    "back\\slash",
+    "MixedCase",
+    "order",
+]
+# The names of columns in the plans of the job, and of the two sides of its MERGE.
+OWN = ["c0", "c1", "op", "n", "u1", "k0", "t0", "is_there", "t", "s"]
+
+# Half of the names are a key in one table, and the other half in another one. The rows of the third
+# table are told apart by all of their values.
+TABLES = {"one": "one", "two": "two", "three": "three"}
+KEYS = {"one": [*QUOTED[::2], *OWN[::2]], "two": [*QUOTED[1::2], *OWN[1::2]]}
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column_list(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def others(table: str) -> list[str]:
+    """Return the columns that are not in the key of a table."""
+    return [name for name in QUOTED + OWN if name not in KEYS[table]]
+
+
+def setup() -> str:
+    """Return the statements that make the tables. Their values that are no key are TOASTed."""
+    columns = ", ".join(f"{quoted(name)} text" for name in QUOTED + OWN)
+    found = []
+    for table in TABLES:
+        found.append(f"CREATE TABLE {table} ({columns})")
+        if table in KEYS:
+            found.append(f"ALTER TABLE {table} ADD PRIMARY KEY ({column_list(KEYS[table])})")
+            found += (
+                f"ALTER TABLE {table} ALTER {quoted(name)} SET STORAGE EXTERNAL"
+                for name in others(table)
+            )
+        else:
+            found.append(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+        found.append(insert(table, 1, 8))
+    return ";".join([*found, "CREATE PUBLICATION p FOR TABLE one, two, three"])
+
+
+def insert(table: str, first: int, last: int) -> str:
+    """Return the statement that inserts rows, each of whose values has the number of its column."""
+    keys = KEYS.get(table, QUOTED + OWN)
+    values = ", ".join(
+        f"g || ' {number}'" if name in keys else f"repeat(g || ' {number} ', 1000)"
+        for number, name in enumerate(QUOTED + OWN)
+    )
+    return (
+        f"INSERT INTO {table} ({column_list(QUOTED + OWN)})"
+        f" SELECT {values} FROM generate_series({first}, {last}) g"
+    )
+
+
+def change(table: str, first: int) -> str:
+    """Return statements that change the rows from a number on in each way."""
+    keys = KEYS.get(table, QUOTED + OWN)
+
+    def key(row: int) -> str:
+        name = keys[0]
+        return f"{quoted(name)} = '{row} {(QUOTED + OWN).index(name)}'"
+
+    def moved(new: str) -> str:
+        return ", ".join(f"{quoted(name)} = '{new} ' || {quoted(name)}" for name in keys)
+
+    found = [insert(table, first + 8, first + 8), f"DELETE FROM {table} WHERE {key(first)}"]
+    if table in KEYS:
+        # Each update leaves all TOASTed values but one as they are.
+        for row, name in enumerate(others(table)[:2], start=first + 1):
+            found.append(f"UPDATE {table} SET {quoted(name)} = 'short' WHERE {key(row)}")
+    else:
+        found.append(f"UPDATE {table} SET {column_list(keys[1:2])} = NULL WHERE {key(first + 1)}")
+    # A row that moves once, and one that moves twice.
+    found.append(f"UPDATE {table} SET {moved('x')} WHERE {key(first + 3)}")
+    found.append(f"UPDATE {table} SET {moved('y')} WHERE {key(first + 4)}")
+    found.append(f"UPDATE {table} SET {moved('z')} WHERE {quoted(keys[0])} LIKE 'y %'")
+    return ";".join(found)
+
+
+server = server_fixture(setup())
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_columns_have_any_names(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+        server.execute(";".join(change(table, 1) for table in TABLES))
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+        for table in TABLES:
+            spark.sql(f"DELETE FROM {job.sql_name(table)} WHERE `a.b` LIKE '6 %'")
+        found = spark_pgoutput.verify(spark, once=True, **job.options).collect()  # type: ignore[arg-type]
+        assert {(row.table, row.only_at_server) for row in found} == {
+            (f"public.{table}", 1) for table in TABLES
+        }
+        spark_pgoutput.resync(spark, target=job.target, tables=list(TABLES))
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+        for table in TABLES:
+            server.execute(f'ALTER TABLE {table} ADD "new `x`.""y"" 😀" text')
+            server.execute(f'ALTER TABLE {table} RENAME "a b" TO "A, b.c"')
+            server.execute(f'UPDATE {table} SET "new `x`.""y"" 😀" = "A, b.c" WHERE "a.b" > \'5\'')
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
