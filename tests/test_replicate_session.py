@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -117,6 +119,36 @@ def test_a_job_that_is_stopped_has_not_done_all(
     assert (running.exit_code, running.exception()) == (0, None)
     assert replicate(once=True).exit_code == 0
     assert_equal(spark, job, TABLES)
+
+
+def test_a_line_tells_what_a_micro_batch_did(
+    server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    done = replicate(once=True)
+    assert batch_lines(done.report()) == []
+    before = time.monotonic()
+    server.execute(
+        "INSERT INTO a SELECT g, 'n' FROM generate_series(1001, 2500) g;"
+        "UPDATE b SET v = 'x'; DELETE FROM b WHERE id = 2; CREATE TABLE unpublished (id int);"
+        "INSERT INTO unpublished VALUES (1)"
+    )
+    after = time.monotonic()
+    time.sleep(1)
+    least = time.monotonic() - after
+    done = replicate(once=True)
+    most = time.monotonic() - before
+    # The insert of 1500 rows, two updates and a delete.
+    ((tables, changes, lag),) = batch_lines(done.report())
+    assert (tables, changes) == ("2", "1,503")
+    assert least <= float(lag) + 0.1 <= most + 0.2
+
+
+def batch_lines(report: list[str]) -> list[tuple[str, ...]]:
+    """Return the numbers of tables, changes and seconds that a job tells of each micro-batch."""
+    line = re.compile(r"Batch \d+: (\S+) tables, (\S+) changes, lag (\S+) s\.")
+    found = [line.fullmatch(text) for text in report if text.startswith("Batch ")]
+    assert all(found), report
+    return [match.groups() for match in found if match]
 
 
 def test_two_jobs_in_one_session(
