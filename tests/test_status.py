@@ -16,6 +16,7 @@ from spark_pgoutput import cli, status_report
 from spark_pgoutput.target import slot_status
 from support import lake
 from support.lake_job import LakeJob
+from support.lsn import parsed_lsn
 from support.servers import Server
 
 WRITTEN = datetime(2026, 11, 22, 12, 0, tzinfo=timezone.utc)
@@ -83,6 +84,77 @@ def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse(["status", "--target", "/data/lake", "--slot", "lake"])
     assert "--url and --slot go together" in capsys.readouterr().err
+
+
+@lake.needs_lake
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_path: Path) -> None:
+    """The server knows the times of commits, and where its WAL was before and after each one."""
+    with Server(settings={"track_commit_timestamp": "on"}) as server:
+        server.execute(
+            "CREATE TABLE one (id int PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY);"
+            "INSERT INTO one VALUES (0); CREATE PUBLICATION shop FOR TABLE one, two"
+        )
+        server.execute("SELECT pg_create_logical_replication_slot('judge', 'pgoutput')")
+        job = LakeJob(tmp_path, server, target)
+
+        def wal_end() -> int:
+            return int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
+
+        def shown() -> dict[str, tuple[int, int, object]]:
+            """Return the LSN, the rows and the time of the last change of each table."""
+            begun = datetime.now(timezone.utc)
+            replicate(once=True)
+            rows = spark_pgoutput.applied(spark, job.target).collect()
+            assert all(
+                begun <= row.written.astimezone() <= datetime.now(timezone.utc) for row in rows
+            )
+            return {
+                row.target: (
+                    parsed_lsn(row.lsn),
+                    row.rows,
+                    row.last_change and row.last_change.astimezone(),
+                )
+                for row in rows
+            }
+
+        with job.session(spark) as replicate:
+            begin = wal_end()
+            copied = shown()
+            end = wal_end()
+            for table, rows in {"one": 1, "two": 0}.items():
+                assert begin <= copied[table][0] <= end
+                assert copied[table][1:] == (rows, None)
+            server.execute("INSERT INTO one VALUES (1)")
+            first = shown()
+            assert last_commit(server) <= first["one"][0] <= wal_end()
+            assert first["one"][1:] == (2, committed(server, "one"))
+            assert first["two"] == copied["two"]
+            server.execute("INSERT INTO two VALUES (1)")
+            second = shown()
+            assert last_commit(server) <= second["two"][0] <= wal_end()
+            assert second["two"][1:] == (1, committed(server, "two"))
+            assert second["one"] == first["one"]
+        server.execute("INSERT INTO one VALUES (2)")
+        before = wal_end()
+        slot = slot_status(spark, job.target, slot=job.slot, **server.account)
+        lsn = parsed_lsn(slot["lsn"])
+        slots = f"FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
+        assert lsn == int(server.value(f"SELECT confirmed_flush_lsn - '0/0' {slots}"))
+        assert before - lsn <= int(slot["bytesBehindLatest"]) <= wal_end() - lsn
+
+
+def last_commit(server: Server) -> int:
+    """Return the LSN behind the last commit of a published table, by another slot."""
+    options = "'proto_version', '1', 'publication_names', 'shop'"
+    changes = f"pg_logical_slot_peek_binary_changes('judge', NULL, NULL, {options})"
+    return int(server.value(f"SELECT max(lsn) - '0/0' FROM {changes}"))
+
+
+def committed(server: Server, table: str) -> object:
+    """Return when the last change of a table was committed."""
+    return server.value(f"SELECT max(pg_xact_commit_timestamp(xmin)) FROM {table}")
 
 
 @lake.needs_lake
