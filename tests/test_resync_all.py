@@ -80,33 +80,6 @@ def test_what_is_lost_is_made_anew(
             assert_equal(spark, job, TABLES)
 
 
-@pytest.mark.parametrize("target", lake.TARGETS)
-def test_another_server_takes_the_place_of_the_first(
-    target: str, server: Server, tmp_path: Path, spark: SparkSession
-) -> None:
-    job = LakeJob(tmp_path, server, target)
-    with job.session(spark) as replicate:
-        assert replicate(once=True).exit_code == 0
-    with Server() as other:
-        # Its tables have other oids, one is missing and one is new.
-        other.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
-        other.execute(SETUP.replace("FOR TABLE orders, seats", "FOR TABLE added, orders"))
-        other.execute("INSERT INTO added VALUES (1, 'a')")
-        job.server = other
-        kept = rows(spark, job, "seats")
-        with job.session(spark) as replicate:
-            with pytest.raises(PySparkException) as caught:
-                replicate(once=True)
-            assert caught.value.getCondition() == "PGOUTPUT_OTHER_JOB"
-            assert "spark-pgoutput resync --all" in str(caught.value)
-            spark_pgoutput.resync(spark, target=job.target, all=True)
-            assert copied(replicate(once=True)) == 3
-            write(other, "other")
-            assert copied(replicate(once=True)) == 0
-            assert_equal(spark, job, {t: t for t in ("added", "orders", "readings")})
-            assert rows(spark, job, "seats") == kept
-
-
 def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ...]]:
     name = job.sql_name(table)
     return [tuple(row) for row in spark.table(name).orderBy("id").collect()]
