@@ -22,12 +22,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
-from support import lake, lake_history, lake_judge
+from support import lake, lake_history, lake_judge, lake_reshaped
 from support.history_judge import assert_histories
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_points import first_table_is_applied, kill, kill_at
-from support.lake_schema_changes import SchemaChanges
+from support.lake_reshaped import Reshapes
+from support.lake_schema_changes import ALTERED, SchemaChanges
 from support.lake_target import LakeTarget, is_compacted
 from support.postgres_binaries import VERSIONS
 from support.processes import TIMEOUT
@@ -38,6 +39,11 @@ pytestmark = [lake.needs_lake, pytest.mark.soak]
 
 # The table of which the target has all changes. No schema change touches it.
 HISTORY = "events"
+
+# The other tables are never truncated, so that each verification can compare some.
+TRUNCATED = dict.fromkeys(["orders", "readings", "orders, readings", HISTORY], 0.01)
+
+PUBLICATIONS = f"{lake_history.PUBLICATION},{lake_reshaped.PUBLICATION}"
 
 # A verification that reads a version needs its files.
 KEPT = timedelta(minutes=10)
@@ -53,20 +59,22 @@ def test_tables_stay_equal(
     print(f"\nseed {seed}, PostgreSQL {version}", flush=True)
     with Server(version) as server:
         server.execute(lake_history.SETUP)
-        schema = SchemaChanges(server, dice)
+        server.execute(lake_reshaped.SETUP)
+        schema = SchemaChanges(server, dice, [*ALTERED, *lake_reshaped.ALTERED])
         jobs = [SoakedJob(tmp_path, server, target, spark) for target in lake.TARGETS]
         soak = Soak(jobs, schema, server, dice)
+        history = History(server, dice.randrange(1000), TRUNCATED, others=lake_reshaped.write)
         for job in jobs:
             assert job.job.run_once() == 0
         with ExitStack() as stack:
             for job in jobs:
                 stack.callback(job.kill)
-            with History(server, seed=dice.randrange(1000)).running():
+            with history.running():
                 while time.monotonic() < ends:
                     soak.do_something()
             print(", ".join(f"{name}: {count}" for name, count in sorted(soak.done.items())))
             for job in jobs:
-                job.assert_equal(schema.tables)
+                job.assert_equal(soak.tables)
 
 
 class SoakedJob:
@@ -76,7 +84,12 @@ class SoakedJob:
         (folder / target).mkdir()
         self.name = target
         self.job = LakeJob(
-            folder / target, server, target, slot=f"lake_{target}", mode={HISTORY: "history"}
+            folder / target,
+            server,
+            target,
+            slot=f"lake_{target}",
+            publication=PUBLICATIONS,
+            mode={HISTORY: "history"},
         )
         self.spark = spark
         self._running = ExitStack()
@@ -154,6 +167,7 @@ class Soak:
         self, jobs: Sequence[SoakedJob], schema: SchemaChanges, server: Server, dice: random.Random
     ) -> None:
         self._jobs, self._schema, self._server, self._dice = jobs, schema, server, dice
+        self._reshapes = Reshapes(server, dice)
         #: How often each thing was done.
         self.done: Counter[str] = Counter()
         self._begun = time.monotonic()
@@ -165,6 +179,7 @@ class Soak:
             self.end_server: 2,
             self.end_session: 1,
             self.change_schema: 5,
+            self.reshape: 5,
             self.resync: 2,
             self.kill_in_resync: 2,
             self.resync_all: 1,
@@ -173,6 +188,11 @@ class Soak:
             self.compact: 4,
             self.look: 1,
         }
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The tables of the target, by those of the server."""
+        return {**self._schema.tables, **lake_reshaped.TABLES}
 
     def do_something(self) -> None:
         """Do one thing to one job, while both run."""
@@ -221,9 +241,13 @@ class Soak:
         """Change the tables at the server."""
         return self._schema.make_one()
 
+    def reshape(self, _: SoakedJob) -> str:
+        """Change keys, partitions and the publication at the server."""
+        return self._reshapes.make_some()
+
     def resync(self, job: SoakedJob) -> str:
         """Ask for a new copy of a table."""
-        table = self._dice.choice(list(lake_history.TABLES))
+        table = self._dice.choice(list(self.tables))
         return str(spark_pgoutput.resync(job.spark, target=job.job.target, tables=[table]))
 
     def kill_in_resync(self, job: SoakedJob) -> str:
@@ -253,7 +277,7 @@ class Soak:
     def compact(self, job: SoakedJob) -> str:
         """Compact a table, and remove what older readers no longer need."""
         target = LakeTarget(job.spark, job.job.target)
-        table = self._dice.choice([*lake_history.TABLES.values(), "_spark_pgoutput"])
+        table = self._dice.choice([*self.tables.values(), "_spark_pgoutput"])
         before = datetime.now(timezone.utc) - KEPT
         done = is_compacted(target, table, expire_before=f"{before:%Y-%m-%d %H:%M:%S}")
         return table if done else f"{table}, in vain"

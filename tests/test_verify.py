@@ -113,7 +113,7 @@ def test_running_job_verifies_while_writers_run(
         process = replicate()
         wait_until(lambda: process.query, TIMEOUT)
         # A table that is truncated all the time is skipped.
-        with History(server, seed=4, truncates=False).running():
+        with History(server, seed=4, truncated={}).running():
             for _ in range(3):
                 found = asked(spark, job)
                 assert found.keys() == set(lake_history.TABLES.values())
@@ -190,7 +190,7 @@ def test_killed_job_answers_after_its_next_start(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
-    history = History(server, seed=5, truncates=False)
+    history = History(server, seed=5, truncated={})
     assert job.run_once() == 0
     with history.running(), job.running() as process:
         job.wait_until_connected(process)

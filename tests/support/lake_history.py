@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import string
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import psycopg
@@ -55,6 +55,20 @@ TABLES = {
 }
 NAMES = {"public.Order lines": "order_lines"}
 
+# What is truncated, and how often: the weights of `History`.
+TRUNCATED = dict.fromkeys(
+    ["orders", '"Order lines"', "readings", "events", "orders, readings", "seats"], 0.05
+)
+
+
+# The server refuses a key that is there, a TRUNCATE before the deferred checks of the transaction,
+# and a row without a partition.
+_REFUSALS = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.ObjectInUse,
+    psycopg.errors.CheckViolation,
+)
+
 
 class History:
     """Random transactions, with savepoints that are rolled back, on all tables.
@@ -65,13 +79,23 @@ class History:
         A server on which SETUP ran.
     seed : int
         The seed. The same seed gives the same statements.
-    truncates : bool
-        Whether tables are truncated, too.
+    truncated : mapping of str to float
+        The tables that are truncated, as TRUNCATE names them, with the weights of these changes.
+        The weights of all changes add up to about 100.
+    others : callable, optional
+        Makes a change of other tables. It takes a random generator and what executes a statement.
     """
 
-    def __init__(self, server: Server, seed: int, truncates: bool = True) -> None:
+    def __init__(
+        self,
+        server: Server,
+        seed: int,
+        truncated: Mapping[str, float] = TRUNCATED,
+        others: Callable[[random.Random, Callable[..., object]], None] | None = None,
+    ) -> None:
         self._server = server
-        self._truncates = truncates
+        self._truncated = truncated
+        self._others = others
         self._random = random.Random(seed)
         self._number = 0
         #: How many transactions the server has committed.
@@ -122,7 +146,7 @@ class History:
                 change(connection.execute)
                 if self._random.random() < 0.03:
                     raise _RolledBackError
-        except (psycopg.errors.UniqueViolation, psycopg.errors.ObjectInUse, _RolledBackError):
+        except (*_REFUSALS, _RolledBackError):
             pass
 
     @property
@@ -139,7 +163,8 @@ class History:
             (8, self._change_seats),
             (10, self._change_readings),
             (3, self._insert_event),
-            (0.3 if self._truncates else 0, self._truncate),
+            (sum(self._truncated.values()), self._truncate),
+            (25 if self._others else 0, self._change_others),
         ]
 
     def _id(self, most: int = 1300) -> int:
@@ -233,8 +258,12 @@ class History:
         execute("INSERT INTO events VALUES (%s, 'i')", [self._random.randrange(20)])
 
     def _truncate(self, execute: Callable[..., object]) -> None:
-        tables = ["orders", '"Order lines"', "readings", "events", "orders, readings", "seats"]
-        execute(f"TRUNCATE {self._random.choice(tables)}")
+        (tables,) = self._random.choices(list(self._truncated), list(self._truncated.values()))
+        execute(f"TRUNCATE {tables}")
+
+    def _change_others(self, execute: Callable[..., object]) -> None:
+        if self._others:
+            self._others(self._random, execute)
 
 
 class _RolledBackError(Exception):

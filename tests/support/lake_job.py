@@ -57,7 +57,8 @@ class LakeJob:
         self.publication = publication
         self.mode = mode
         # The names that other publications need in the target are those by default.
-        self.names = lake_history.NAMES if publication == lake_history.PUBLICATION else {}
+        is_history = lake_history.PUBLICATION in publication.split(",")
+        self.names = lake_history.NAMES if is_history else {}
         self._catalog = f"lake_{secrets.token_hex(4)}"
         self.target = str(folder / "shop") if target == "delta" else f"{self._catalog}.shop"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import psycopg
 
@@ -10,7 +11,7 @@ from support import lake_history
 from support.servers import Server
 
 # The server refuses updates of a table without a replica identity.
-_ALTERED = ("orders", "Order lines", "seats", "readings")
+ALTERED = ("orders", "Order lines", "seats", "readings")
 _MOST_TABLES = 4
 
 
@@ -25,11 +26,16 @@ class SchemaChanges:
         A server on which SETUP ran.
     dice : random.Random
         Chooses what is changed.
+    altered : sequence of str
+        The tables to which columns are added.
     """
 
-    def __init__(self, server: Server, dice: random.Random) -> None:
+    def __init__(
+        self, server: Server, dice: random.Random, altered: Sequence[str] = ALTERED
+    ) -> None:
         self._server = server
         self._dice = dice
+        self._altered = altered
         self._number = 0
         self._columns: dict[tuple[str, str], str] = {}  # the type, by the table and the column
         #: The tables of the target, by those of the server.
@@ -40,7 +46,7 @@ class SchemaChanges:
         self._number += 1
         changes = [self._add, self._add, self._add_with_default, self._vacuum]
         if self._columns:
-            changes += [self._rename, self._drop, self._change_type, self._rewrite]
+            changes += [self._rename, self._drop, self._change_type, self._rewrite, self._double]
         if len(self.tables) < len(lake_history.TABLES) + _MOST_TABLES:
             changes.append(self._add_table)
         statement = self._dice.choice(changes)()
@@ -57,7 +63,7 @@ class SchemaChanges:
         return statement
 
     def _add(self, default: str = "") -> str:
-        table, column = self._dice.choice(_ALTERED), f"added {self._number}"
+        table, column = self._dice.choice(self._altered), f"added {self._number}"
         statement = f'ALTER TABLE "{table}" ADD COLUMN "{column}" int{default}'
         self._execute(statement)
         self._columns[table, column] = "int"
@@ -99,8 +105,20 @@ class SchemaChanges:
         self._execute(statement)
         return statement
 
+    def _double(self) -> str:
+        """Change an int to a bigint and all its values too, or the type back."""
+        (table, column), data_type = self._choose()
+        new, value = {
+            "int": ("bigint", f'"{column}" * 2'),
+            "bigint": ("int", f'"{column}" % 1000'),
+        }.get(data_type, ("int", f'length("{column}")'))
+        statement = f'ALTER TABLE "{table}" ALTER "{column}" TYPE {new} USING ({value})::{new}'
+        self._execute(statement)
+        self._columns[table, column] = new
+        return statement
+
     def _vacuum(self) -> str:
-        statement = f'VACUUM FULL "{self._dice.choice(_ALTERED)}"'
+        statement = f'VACUUM FULL "{self._dice.choice(self._altered)}"'
         self._execute(statement)
         return statement
 
@@ -119,12 +137,16 @@ class SchemaChanges:
         return self._dice.choice(list(self._columns.items()))
 
     def _execute(self, statement: str) -> None:
-        """Execute a statement. It tries again, so that nobody waits for its lock for long."""
-        while True:
-            try:
-                with self._server.connect() as connection:
-                    connection.execute("SET lock_timeout = '2s'")
-                    connection.execute(statement.encode())
-                    return
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                continue
+        execute(self._server, statement)
+
+
+def execute(server: Server, statement: str) -> None:
+    """Execute a statement. It tries again, so that nobody waits for its lock for long."""
+    while True:
+        try:
+            with server.connect() as connection:
+                connection.execute("SET lock_timeout = '2s'")
+                connection.execute(statement.encode())
+                return
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            continue
