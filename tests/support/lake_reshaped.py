@@ -13,10 +13,10 @@ from support.lake_schema_changes import execute
 from support.servers import Server
 
 PUBLICATION = "reshaped"
-TABLES = {table: table for table in ("accounts", "parts", "filtered", "listed")}
+TABLES = {table: table for table in ("accounts", "parts", "partial")}
 
 # The tables to which columns can be added. A partition that is detached would not get one.
-ALTERED = ("accounts", "filtered", "listed")
+ALTERED = ("accounts", "partial")
 
 _PARTITIONS = range(4)  # of 100 ids each
 _MOST = 100 * len(_PARTITIONS)
@@ -106,33 +106,33 @@ class Reshapes:
         return f"ALTER TABLE accounts REPLICA IDENTITY {identity}"
 
     def _partition(self) -> str:
-        # A TRUNCATE of all partitions, one by one, looks like one of the table, so one stays.
+        """Truncate, detach or attach a partition.
+
+        One always stays as it is, because a TRUNCATE of all partitions looks like one of the table.
+        """
         number = self._dice.choice(_PARTITIONS[1:])
-        name = f"parts_{number}"
+        name, low = f"parts_{number}", 100 * number
         if number in self._detached:
             self._detached.remove(number)
-            changed = f"UPDATE {name} SET v = 'detached' WHERE id % 3 = 0; "
-            low = 100 * number
-            return (
-                f"{self._dice.choice(['', changed])}ALTER TABLE parts ATTACH PARTITION {name} "
-                f"FOR VALUES FROM ({low}) TO ({low + 100})"
-            )
+            before = self._dice.choice(["", f"UPDATE {name} SET v = 'd' WHERE id % 3 = 0; "])
+            bounds = f"FROM ({low}) TO ({low + 100})"
+            return f"{before}ALTER TABLE parts ATTACH PARTITION {name} FOR VALUES {bounds}"
         if self._dice.random() < 0.5:
             return f"TRUNCATE {name}"
         self._detached.add(number)
         return f"ALTER TABLE parts DETACH PARTITION {name}"
 
     def _row_filter(self) -> str:
-        condition = self._dice.choice(["id > 200", "id % 3 > 0", "id < 300 AND id % 2 = 0"])
-        self._filter = self._dice.choice(["", f" WHERE ({condition})"])
-        return self._publication()
+        conditions = ["id > 200", "id % 3 > 0", "id < 300 AND id % 2 = 0"]
+        filters = ["", *(f" WHERE ({condition})" for condition in conditions)]
+        return self._publish(self._list, self._dice.choice(filters))
 
     def _column_list(self) -> str:
-        self._list = self._dice.choice(["", " (id, n)", " (id, v)", " (id)"])
-        return self._publication()
+        return self._publish(self._dice.choice(["", " (id, n)", " (id, v)", " (id)"]), self._filter)
 
-    def _publication(self) -> str:
+    def _publish(self, columns: str, row_filter: str) -> str:
+        self._list, self._filter = columns, row_filter
         return (
             f"ALTER PUBLICATION {PUBLICATION} SET TABLE accounts, parts, "
-            f"filtered{self._filter}, listed{self._list}"
+            f"partial{columns}{row_filter}"
         )
