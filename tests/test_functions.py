@@ -62,9 +62,9 @@ def test_docstrings_name_every_option(
     spark: SparkSession, call: str, documented: list[Callable[..., object]]
 ) -> None:
     query = "SELECT " + call.format("map('unknown', '')")
-    with pytest.raises(AnalysisException, match="the options are") as caught:
+    with pytest.raises(AnalysisException, match="The options are") as caught:
         spark.sql(query)
-    options = re.findall(r"'([^'\s]+)'", str(caught.value).partition("the options are")[2])
+    options = re.findall(r"'([^'\s]+)'", str(caught.value).partition("The options are")[2])
     assert "encoding" in options
     text = "".join(function.__doc__ or "" for function in documented)
     missing = [name for name in options if not re.search(rf"``{name}``|^ +{name} :", text, re.M)]

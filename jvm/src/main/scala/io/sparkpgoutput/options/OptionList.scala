@@ -24,12 +24,12 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
     specs.find(_.matches(entry)) match {
       case None => Left(unknown(entry.name))
       case Some(spec) if entry.value == null =>
-        Left(s"The option '${entry.name}' is NULL; valid are: ${spec.values}.")
+        Left(s"The option '${entry.name}' is NULL. The valid values are: ${spec.values}.")
       case Some(spec) => spec.set(options, entry)
     }
 
   private def unknown(name: String): String =
-    s"There is no option '$name'; the options are ${specs.map(s => s"'${s.name}'").mkString(", ")}."
+    s"There is no option '$name'. The options are ${specs.map(s => s"'${s.name}'").mkString(", ")}."
 
   private def repeated(names: Seq[String]): Option[String] = {
     val keys = names.map(_.toLowerCase(Locale.ROOT))
@@ -41,7 +41,7 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
     .map(spec => s"${spec.name} (default: ${spec.default}) - ${spec.description}${valid(spec)}")
     .mkString("          ", "\n          ", "")
 
-  private def valid(spec: OptionSpec[T]) = s" Valid are: ${spec.values}."
+  private def valid(spec: OptionSpec[T]) = s" The valid values are: ${spec.values}."
 
   /** The options as a table, for the documentation. */
   def markdown: String =

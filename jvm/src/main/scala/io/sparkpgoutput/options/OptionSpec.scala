@@ -44,7 +44,7 @@ final case class OptionEntry(name: String, value: String) {
 
   /** The sentence that says which values are valid. */
   def invalid(values: String): String =
-    s"'$value' is not valid for the option '$name'; valid are: $values."
+    s"'$value' is not valid for the option '$name'. The valid values are: $values."
 }
 
 object OptionSpec {

@@ -50,8 +50,8 @@ object RowOptions {
     OptionSpec.choice[RowOptions, InfinityMode](
       "infinity",
       "error",
-      "What infinite dates, timestamps and intervals give: an error, NULL, or with clamp the first " +
-        "or last value of the years 1 to 9999."
+      "With error, an infinite date, timestamp or interval is an error. With null, it becomes NULL. " +
+        "With clamp, it becomes the first or last value of the years 1 to 9999."
     )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
       options.converting(_.copy(infinity = infinity))
     ),
@@ -59,14 +59,14 @@ object RowOptions {
       "dateStyle",
       "ISO, alone or as in 'ISO, MDY'",
       "ISO",
-      "The server's DateStyle when it wrote the messages, which must be ISO."
+      "The DateStyle of the server when it wrote the messages. It must be ISO."
     )(dateStyle),
     // PostgreSQL's locales have up to 10 digits after the point (`cash_in`).
     OptionSpec.parsed[RowOptions, Int](
       "moneyScale",
       "0 to 10",
       "2",
-      "The number of digits of money after the decimal point."
+      "The number of digits that a value of the type money has after the decimal point."
     )(_.toIntOption.filter(scale => scale >= 0 && scale <= 10))((options, scale) =>
       options.converting(_.copy(moneyScale = scale))
     ),
@@ -74,7 +74,7 @@ object RowOptions {
       "type.<oid>",
       TypeLookup.Declarations,
       "not known",
-      "The type with this oid, which PostgreSQL does not fix; binary cells need it."
+      "The type that has this oid. Binary cells need it if PostgreSQL does not fix the oid of the type."
     )(declare)
   )
 
@@ -106,7 +106,7 @@ object RowOptions {
       .toLongOption
       .filter(oid => oid > 0 && oid <= 0xffffffffL)
       .toRight(
-        s"'${entry.name}' is not an option; write the oid of a type, a number, as in 'type.16402'."
+        s"'${entry.name}' is not an option. Write the oid of a type, which is a number, as in 'type.16402'."
       )
     _ <- TypeRegistry().declared(entry.value).toRight(entry.invalid(TypeLookup.Declarations))
   } yield options.copy(types = options.types + (oid -> entry.value))

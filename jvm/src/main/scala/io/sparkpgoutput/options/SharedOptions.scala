@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.TextEncoding
 object SharedOptions {
 
   /**
-   * Whether bad data is an error, or gives NULL. The values are those of `from_json`.
+   * The option that says whether bad data is an error or gives NULL. It has the values of `from_json`.
    *
    * @param bad what is bad data
    */
@@ -14,11 +14,11 @@ object SharedOptions {
     OptionSpec.choice[T, Boolean](
       "mode",
       "FAILFAST",
-      s"With FAILFAST $bad is an error; with PERMISSIVE it gives NULL."
+      s"With FAILFAST, $bad is an error. With PERMISSIVE, it gives NULL."
     )("FAILFAST" -> true, "PERMISSIVE" -> false)(setFailFast)
 
   /**
-   * The mode of a function that gives NULL for bad data, whatever the mode.
+   * The option `mode` of a function that always gives NULL for bad data.
    *
    * @param strict the function for FAILFAST
    */
@@ -35,6 +35,6 @@ object SharedOptions {
       "encoding",
       TextEncoding.names.mkString("", ", ", ", or the name of a Java charset"),
       "UTF8",
-      "The server's client_encoding when it wrote the messages."
+      "The client_encoding of the server when it wrote the messages."
     )(TextEncoding.of)(set)
 }

@@ -27,7 +27,7 @@ class DecodeOptionsSuite extends AnyFunSuite {
 
   test("bad values, and those that are valid") {
     Seq("", "DROPMALFORMED").foreach { mode =>
-      assert(problem("mode" -> mode).endsWith("valid are: FAILFAST, PERMISSIVE."))
+      assert(problem("mode" -> mode).endsWith("The valid values are: FAILFAST, PERMISSIVE."))
     }
     Seq("", "no such", "SQL_ASCII").foreach { encoding =>
       val text = problem("encoding" -> encoding)
@@ -41,7 +41,7 @@ class DecodeOptionsSuite extends AnyFunSuite {
       assert(DecodeOptions.tryDecode.parse(options) == permissive)
     }
     val refused = DecodeOptions.tryDecode.parse(Seq("mode" -> "FAILFAST"))
-    assert(refused == Left("'FAILFAST' is not valid for the option 'mode'; valid are: PERMISSIVE " +
+    assert(refused == Left("'FAILFAST' is not valid for the option 'mode'. The valid values are: PERMISSIVE " +
       "(for FAILFAST, use pgoutput_decode)."))
   }
 }

@@ -46,17 +46,17 @@ class OptionListSuite extends AnyFunSuite {
   test("an error names the option and what is valid") {
     Seq(
       Seq("size" -> "1") ->
-        "There is no option 'size'; the options are 'lineSize', 'fill', 'color.<part>'.",
+        "There is no option 'size'. The options are 'lineSize', 'fill', 'color.<part>'.",
       Seq(
         "lineSize" -> "big"
-      ) -> "'big' is not valid for the option 'lineSize'; valid are: a number.",
+      ) -> "'big' is not valid for the option 'lineSize'. The valid values are: a number.",
       Seq(
         "fill" -> "maybe"
-      ) -> "'maybe' is not valid for the option 'fill'; valid are: no, yes | full.",
-      Seq("fill" -> null) -> "The option 'fill' is NULL; valid are: no, yes | full.",
+      ) -> "'maybe' is not valid for the option 'fill'. The valid values are: no, yes | full.",
+      Seq("fill" -> null) -> "The option 'fill' is NULL. The valid values are: no, yes | full.",
       Seq("fill" -> "no", "FILL" -> "no") -> "The option 'fill' is given twice.",
       Seq("fill" -> "?", "lineSize" -> "?") ->
-        "'?' is not valid for the option 'fill'; valid are: no, yes | full."
+        "'?' is not valid for the option 'fill'. The valid values are: no, yes | full."
     ).foreach { case (entries, problem) => assert(list.parse(entries) == Left(problem)) }
   }
 
@@ -72,9 +72,9 @@ class OptionListSuite extends AnyFunSuite {
   test("the description and the table have all options") {
     assert(
       list.describe ==
-        """          lineSize (default: 1) - How wide lines are. Valid are: a number.
-          |          fill (default: no) - Whether areas are filled. Valid are: no, yes | full.
-          |          color.<part> (default: black) - The color of a part. Valid are: names.""".stripMargin
+        """          lineSize (default: 1) - How wide lines are. The valid values are: a number.
+          |          fill (default: no) - Whether areas are filled. The valid values are: no, yes | full.
+          |          color.<part> (default: black) - The color of a part. The valid values are: names.""".stripMargin
     )
     assert(
       list.markdown ==

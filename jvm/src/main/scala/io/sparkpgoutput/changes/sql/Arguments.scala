@@ -64,8 +64,8 @@ object Arguments {
   final val NoSource = 0
 
   private val Usage =
-    "the arguments are the name of a table or view, the name of the column that orders it, and " +
-      "optionally a constant map of options"
+    "The arguments must be the name of a table or view, the name of the column that orders its " +
+      "messages, and optionally a constant map of options."
 
   def of(function: String, arguments: Seq[Expression]): Arguments = {
     val call = s"$function(${arguments.map(_.sql).mkString(", ")})"

@@ -78,25 +78,25 @@ object ChangesOptions {
       OptionSpec.text[ChangesOptions](
         "source",
         "the name of a column",
-        "none: all messages are of one stream",
-        "The column that tells the streams of several slots apart."
+        "none: all messages are from one slot",
+        "The column that says which slot a message comes from, if there are several slots."
       )((options, name) => options.copy(source = Some(name))),
       OptionSpec[ChangesOptions](
         "tables",
         "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them",
         "all tables",
-        "The tables whose changes are wanted."
+        "The result has only the changes of these tables."
       )(parseTables),
       OptionSpec[ChangesOptions](
         "schema",
         "the columns as DDL",
         "none: the option row applies",
-        "The columns of the one table whose changes are wanted."
+        "The columns of one table, each of which becomes a column of the result."
       )(parseSchema),
       OptionSpec.choice[ChangesOptions, Boolean](
         "row",
         "map",
-        "The type of the column that has all columns of a table, if there is no schema."
+        "If there is no schema, one column of the result has all columns of a table. It has this type."
       )("map" -> false, "variant" -> true)((options, chosen) =>
         options.copy(asVariant = Some(chosen))
       ),
@@ -104,13 +104,15 @@ object ChangesOptions {
         "schemaEvolution",
         "error, ignore",
         "error",
-        "What a column gives that the schema does not take: an error, or nothing."
+        "With error, a column that does not fit the schema is an error. With ignore, the result does not " +
+          "have its values."
       )(parseEvolution),
       OptionSpec.parsed[ChangesOptions, Long](
         "after",
         "a _commit_version, or an LSN such as 16/B374D848",
         "0",
-        "The greatest _commit_version of an earlier read."
+        "The result has only commits above this one. Give the greatest _commit_version of an earlier " +
+          "read."
       )(lsn => lsn.toLongOption.orElse(Lsn.parse(lsn)))((options, lsn) =>
         options.copy(after = lsn)
       ),
@@ -118,12 +120,13 @@ object ChangesOptions {
         "relations",
         "the name of a table or view",
         "none",
-        "Earlier messages, which describe tables."
+        "The table or view has earlier messages. The function takes the definitions of tables from them."
       )((options, name) => options.copy(relations = Some(name))),
       OptionSpec.choice[ChangesOptions, Boolean](
         "incomplete",
         "error",
-        "What a commit gives whose transaction began before the messages: an error, or nothing."
+        "With error, a transaction that is committed and began before the first message is an error. " +
+          "With skip, its changes are left out."
       )("error" -> false, "skip" -> true)((options, chosen) =>
         options.copy(skipIncomplete = chosen)
       ),
@@ -131,7 +134,7 @@ object ChangesOptions {
         "abandon",
         "xids, with commas between them",
         "none",
-        "The xids of streamed transactions that will not end."
+        "The function gives up the streamed transactions with these xids. Their ends never come."
       )(parseXids)((options, xids) => options.copy(abandoned = xids))
     ) ++ RowOptions.row.specs.map(
       _.within[ChangesOptions](_.row)((options, row) => options.copy(row = row))
@@ -145,12 +148,13 @@ object ChangesOptions {
   private def check(options: ChangesOptions): Either[String, ChangesOptions] =
     if (options.schema.isDefined && options.asVariant.isDefined) {
       Left(
-        "The options 'schema' and 'row' exclude each other: with a schema each column is its own."
+        "The options 'schema' and 'row' exclude each other. With a schema, each column of the table " +
+          "is a column of the result."
       )
     } else if (options.source.isDefined && options.after != 0) {
       Left(
-        "The option 'after' is of one stream: read one source at a time, from a view that has its " +
-          "messages only, without the option 'source'."
+        "The option 'after' is for one source. Read one source at a time: use a view that has only the " +
+          "messages of this source, and leave out the option 'source'."
       )
     } else Right(options)
 
@@ -158,8 +162,8 @@ object ChangesOptions {
     .parse(entry.value)
     .left
     .map(rest =>
-      s"'${entry.value}' is not valid for the option 'tables', from '$rest' on; valid are names such " +
-        "as public.orders, \"My\".\"Table\" or sales.*, with commas between them."
+      s"'${entry.value}' is not valid for the option 'tables', from '$rest' on. The valid values are " +
+        "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them."
     )
     .map(patterns => options.copy(tables = Some(patterns)))
 
@@ -169,13 +173,13 @@ object ChangesOptions {
     schema.fieldNames
       .find(name => reserved(lower(name)))
       .map(name =>
-        s"The schema's column '$name' has the name of a column that all changes have; rename it in " +
-          "PostgreSQL, or use the option 'row' in place of 'schema'."
+        s"The column '$name' of the schema has the name of a column that all changes have. Rename it " +
+          "in PostgreSQL, or use the option 'row' in place of 'schema'."
       )
       .orElse(
         repeated(schema.fieldNames.toSeq).map(name =>
-          s"The schema has two columns '$name', which Spark cannot tell apart: set " +
-            "spark.sql.caseSensitive, or use the option 'row' in place of 'schema'."
+          s"The schema has two columns '$name', which Spark cannot tell apart. Set " +
+            "spark.sql.caseSensitive to true, or use the option 'row' in place of 'schema'."
         )
       )
       .toLeft(options.copy(schema = Some(schema)))

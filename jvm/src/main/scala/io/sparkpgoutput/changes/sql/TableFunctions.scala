@@ -56,8 +56,8 @@ object TableFunctions {
     import arguments._
     if (SQLConf.get.stateStoreProviderClass == HdfsProvider) {
       throw refused(
-        "it keeps the open transactions of a stream in RocksDB: set " +
-          s"${ProviderClass.key} to $RocksDbProvider"
+        "The function keeps the open transactions of a stream in RocksDB. Set " +
+          s"${ProviderClass.key} to $RocksDbProvider."
       )
     }
     val messages = PlannedRows.analyzed(keyedInputs.head)
@@ -78,7 +78,8 @@ object TableFunctions {
     import arguments._
     if (PlannedRows.isStream(messages)) {
       throw refused(
-        "it lists the transactions that are open at the end of the messages, and a stream has no end."
+        "The function lists the transactions that are open at the end of the messages, but a stream " +
+          "has no end."
       )
     }
     OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
@@ -87,7 +88,7 @@ object TableFunctions {
   private def tables(arguments: Arguments): LogicalPlan = {
     import arguments._
     if (PlannedRows.isStream(messages)) {
-      throw refused("it searches all messages for the tables, and a stream has no end.")
+      throw refused("The function searches all messages for tables, but a stream has no end.")
     }
     val definitions = PlannedRows.query(inputs)(TableSchemas.definitions(_, options))
     val named = for {

@@ -85,23 +85,23 @@ object ReplicateOptions {
   val list: OptionList[ReplicateOptions] = new OptionList(
     ReplicateOptions(),
     Seq(
-      text("url", "a URL of PostgreSQL's JDBC driver", Required, "Where the server is.")(
+      text("url", "a URL of PostgreSQL's JDBC driver", Required, "The address of the server.")(
         (options, url) => options.copy(url = url)
       ),
-      text("user", "a role", "the URL's", "The role that connects.")((options, user) =>
+      text("user", "a role", "the role in the URL", "The role that connects to the server.")((options, user) =>
         options.copy(user = Some(user))
       ),
-      text("password", "a text", "that of a pgpass file", "The password of the role.")(
+      text("password", "a text", "the password in the URL or in a pgpass file", "The password of the role.")(
         (options, password) => options.copy(password = Some(password))
       ),
-      text("slot", "the name of a slot", Required, "The slot, which the job makes at its start.")(
+      text("slot", "the name of a slot", Required, "The replication slot. The job makes it at its first start.")(
         (options, slot) => options.copy(slot = slot)
       ),
       OptionSpec.parsed[ReplicateOptions, Seq[String]](
         "publication",
         PublicationNames.Values,
         Required,
-        "The publications whose tables are kept equal."
+        "The job keeps the tables of these publications equal."
       )(PublicationNames.parse)((options, publications) =>
         options.copy(publications = publications)
       ),
@@ -109,12 +109,12 @@ object ReplicateOptions {
         "target",
         "a namespace of a catalog such as lakehouse.shop, or a folder for Delta",
         Required,
-        "Where the tables are made."
+        "The job makes the tables in this namespace or folder."
       )((options, target) => options.copy(target = target)),
-      text("checkpoint", "a folder", Required, "Where Spark keeps how far the stream is.")(
+      text("checkpoint", "a folder", Required, "Spark keeps the position of the stream in this folder.")(
         (options, checkpoint) => options.copy(checkpoint = checkpoint)
       ),
-      flag("once", "Ends when everything is applied that was there at the start.")(
+      flag("once", "If true, the job ends when it has applied all changes that existed at its start.")(
         (options, once) => options.copy(once = once)
       ),
       OptionSpec.choice[ReplicateOptions, String](
@@ -128,24 +128,24 @@ object ReplicateOptions {
         "tableName",
         "a text with {table} and, if you want, {schema}",
         "{table} for the schema public, {schema}_{table} for others",
-        "The names of the tables in the target."
+        "The template for the names of the tables in the target."
       )((options, template) => options.copy(tableName = Some(template))),
       prefixed(
         "names.<table>",
         "a name",
         "the option tableName applies",
-        "The name of one table in the target."
+        "The name that this table has in the target."
       )((options, table, name) => options.copy(names = options.names + (table -> name))),
       prefixed(
         "types.<column>",
         "a type of Spark",
         "the type that pgoutput_schema gives",
-        "The type of the columns of this name, or of one column as schema.table.column."
+        "The type of all columns with this name. To name a single column, write schema.table.column."
       )((options, column, name) => options.copy(types = options.types + (column -> name))),
       OptionSpec.choice[ReplicateOptions, String](
         "mode",
         TableMode.Mirror.name,
-        "What the target has of each table: its rows, or all of its changes."
+        "With mirror, the target has the rows of a table. With history, it has all changes of the table."
       )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
         options.copy(mode = mode)
       ),
@@ -153,7 +153,7 @@ object ReplicateOptions {
         "mode.<table>",
         TableMode.names.mkString(", "),
         "the option mode applies",
-        "The mode of one table."
+        "The mode of this table."
       )((options, entry) =>
         suffix(entry).flatMap { table =>
           TableMode.names.find(_.equalsIgnoreCase(entry.value))
@@ -165,43 +165,44 @@ object ReplicateOptions {
         "historyPrefix",
         "letters, digits and _",
         TableMode.History.DefaultPrefix,
-        "With which text the columns of a change begin in a history."
+        "The names of the columns that a history adds to those of the table begin with this text."
       )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
         options.copy(historyPrefix = prefix)
       ),
       prefixed(
         "property.<name>",
         "a text",
-        "what makes MERGE cheap",
-        "A property of the tables that the job makes."
+        "a value that makes MERGE cheap",
+        "The value of this property in all tables that the job makes."
       )((options, name, value) =>
         options.copy(tableProperties = options.tableProperties + (name -> value))
       ),
-      flag("failover", "Makes a slot that is synchronized to standbys. It needs PostgreSQL 17.")(
+      flag("failover", "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17.")(
         (options, failover) => options.copy(failover = failover)
       ),
-      number("parallelCopies", 2, "How many tables the first copy reads side by side.")(
+      number("parallelCopies", 2, "The number of tables that the first copy reads at the same time.")(
         (options, copies) => options.copy(copies = copies)
       ),
-      number("parallelTables", 4, "To how many tables a micro-batch is applied side by side.")(
+      number("parallelTables", 4, "The number of tables to which the job applies a micro-batch at the same time.")(
         (options, applies) => options.copy(applies = applies)
       ),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",
-        "What a change does if the target does not have the row, or has it already: it is an error, " +
-          "or it is taken and counted."
+        "A change does not fit if the target lacks the row that it changes, or has the row that it " +
+          "inserts. With error, such a change is an error. With repair, the job takes and counts it."
       )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onTableError",
         "stop",
-        "What an error of one table does: it stops the job, or this table only, for good."
+        "With stop, an error of one table stops the job. With skip, the error stops only this table, " +
+          "until you copy the table again."
       )("stop" -> false, "skip" -> true)((options, skips) => options.copy(skips = skips)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onSchemaChange",
         "copy",
-        "What happens if a table was altered in a way that its changes do not tell: it is copied again " +
-          "while the stream goes on, or it has an error."
+        "A table can be altered in a way that its changes do not tell. With copy, the job then copies " +
+          "the table again while the stream goes on. With error, the table has an error."
       )("copy" -> true, "error" -> false)((options, copies) =>
         options.copy(copiesChanged = copies)
       ),

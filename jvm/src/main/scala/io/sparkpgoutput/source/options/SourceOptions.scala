@@ -54,16 +54,16 @@ object SourceOptions {
   val list: OptionList[SourceOptions] = new OptionList(
     SourceOptions(),
     Seq(
-      required("url", "a URL of PostgreSQL's JDBC driver", "Where the server is.")((options, url) =>
+      required("url", "a URL of PostgreSQL's JDBC driver", "The address of the server.")((options, url) =>
         options.copy(url = url)
       ),
-      OptionSpec.text[SourceOptions]("user", "a role", "the URL's", "The role that connects.")(
+      OptionSpec.text[SourceOptions]("user", "a role", "the role in the URL", "The role that connects to the server.")(
         (options, user) => options.copy(user = Some(user))
       ),
       OptionSpec.text[SourceOptions](
         "password",
         "a text",
-        "the URL's, or that of a pgpass file",
+        "the password in the URL or in a pgpass file",
         "The password of the role."
       )((options, password) => options.copy(password = Some(password))),
       required(
@@ -75,18 +75,19 @@ object SourceOptions {
         "publication",
         PublicationNames.Values,
         Required,
-        "The publications whose tables are read."
+        "The source reads the tables of these publications."
       )(PublicationNames.parse)((options, publications) =>
         options.copy(publications = publications)
       ),
       OptionSpec.choice[SourceOptions, Boolean](
         "output",
         "changes",
-        "What the source returns: the changes of tables, or the messages of pgoutput."
+        "With changes, the source returns the changes of tables. With messages, it returns the messages " +
+          "of pgoutput."
       )("changes" -> false, "messages" -> true)((options, asMessages) =>
         options.copy(asMessages = asMessages)
       ),
-      flag("binary", "Asks the server for binary values.")((options, binary) =>
+      flag("binary", "If true, the source asks the server for binary values.")((options, binary) =>
         options.copy(binary = binary)
       ),
       OptionSpec.parsed[SourceOptions, Long](
@@ -107,24 +108,25 @@ object SourceOptions {
       )((options, interval) => options.copy(idleInterval = interval)),
       flag(
         "createSlot",
-        "Makes the slot when a stream starts for the first time, if there is none."
+        "If true, a stream makes the slot at its first start, unless the slot exists."
       )((options, createSlot) => options.copy(createSlot = createSlot)),
       flag(
         "failover",
-        "Makes a slot that is synchronized to standbys. It needs PostgreSQL 17 and createSlot."
+        "If true, the stream makes a slot that is synchronized to standbys. This needs PostgreSQL 17 and " +
+          "createSlot."
       )((options, failover) => options.copy(failover = failover)),
       OptionSpec[SourceOptions](
         "table",
         "one name such as public.orders or \"My\".\"Table\"",
         "none: the option schema or row applies",
-        "The one table whose changes are wanted, with the columns that its publications send."
+        "The result has only the changes of this table, with the columns that the publications send."
       )(parseTable)
     ) ++ ofChanges
   )
 
   final private val Required = "required"
 
-  /** Options that somebody could expect, and why there are none. */
+  /** The options that users may expect and that do not exist, each with the reason. */
   private val refused: Map[String, String] = Map(
     "encoding" -> "the server sends UTF-8 to this source.",
     "datestyle" -> "the server sends dates in the style ISO to this source.",

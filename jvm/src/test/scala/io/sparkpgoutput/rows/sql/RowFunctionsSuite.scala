@@ -141,7 +141,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
 
   test("a mode is refused that is not the function's") {
     refused(options = options("mode" -> "FAILFAST"), functions = Seq(tryRow))(
-      "valid are: PERMISSIVE"
+      "The valid values are: PERMISSIVE"
     )
     accepted(tryRow(tuple, schema, unknown, options("mode" -> "PERMISSIVE")))
     accepted(row(tuple, schema, unknown, options("mode" -> "FAILFAST")))
