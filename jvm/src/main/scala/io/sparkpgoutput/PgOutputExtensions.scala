@@ -52,6 +52,6 @@ object PgOutputExtensions {
     "pgoutput" -> SourceOptions.list
   )
 
-  /** The options of a function, or of the source `pgoutput`, as a table in Markdown, for the documentation and its tests. */
+  /** Returns a table in Markdown with the options of a function or of the source `pgoutput`. */
   def optionsTable(name: String): String = optionLists(name).markdown
 }

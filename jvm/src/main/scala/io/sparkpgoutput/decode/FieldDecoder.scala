@@ -23,7 +23,7 @@ abstract class FieldDecoder(
   /** True if the filter keeps the message, as far as it has been read. */
   final protected var kept = false
 
-  /** True if the stream context is not known, so that this reading is one of two attempts. */
+  /** True if the stream context is not known. Then this reading is one of two attempts. */
   final protected var inferringContext = false
 
   final protected def xid(field: Int): Unit = row.setLong(field, in.uint32(field))

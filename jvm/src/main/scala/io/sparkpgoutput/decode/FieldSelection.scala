@@ -14,16 +14,18 @@ sealed abstract class FieldSelection {
   /** Returns the parts that at least one of both selects. */
   def and(other: FieldSelection): FieldSelection
 
-  /** The part of a member, which is used. */
+  /** Returns the part of a member. The query must use this member. */
   def of(member: String): FieldSelection
 
-  /** Returns whether this selects all of a value. Only structs and tuples' texts have parts. */
+  /**
+   * Returns whether this selects all of a value. Only structs and the texts of tuples have parts.
+   */
   def isAll(dataType: DataType): Boolean
 
   /**
-   * The members of a struct that are written, with the part of each. A struct of nothing could not
-   * be written to a file or sent to Python: if only its presence is used, it keeps its first
-   * member.
+   * Returns the members of a struct that are written, with the part of each. If a query only asks
+   * whether the struct is NULL, the struct keeps its first member, because a struct without members
+   * cannot be written to a file or sent to Python.
    */
   def members(struct: StructType): Seq[(StructField, FieldSelection)]
 
@@ -43,8 +45,9 @@ sealed abstract class FieldSelection {
   }
 
   /**
-   * The names of the members that are written, for people, such as `relation.name` and `new.text[3]`.
-   * A struct of which all is written is its name only.
+   * Returns the names of the members that are written, as a plan shows them: for example
+   * `relation.name` and `new.text[3]`. If all members of a struct are written, only the name of the
+   * struct is shown.
    */
   final def paths(struct: StructType): Seq[String] = members(struct).flatMap {
     case (member, part) if part.isAll(member.dataType) => Seq(member.name)
@@ -75,11 +78,11 @@ object FieldSelection {
   }
 
   /**
-   * These members of a struct, or of each struct in an array, and this part of each.
+   * Selects these members of a struct, or of each struct in an array, and a part of each member.
    *
    * @param cells
-   *   whether a tuple has one more member, `cells`: its number of columns and its cells as they stand
-   *   in the message, from which typed rows are read
+   *   true if a tuple has one more member, `cells`. It holds the number of columns and the cells as
+   *   they stand in the message. Typed rows are read from it.
    */
   final case class Fields(parts: Map[String, FieldSelection], cells: Boolean = false)
       extends FieldSelection {
@@ -107,7 +110,10 @@ object FieldSelection {
     }
   }
 
-  /** Some elements of the texts of a tuple, and how many there are; the others may be NULL. */
+  /**
+   * Selects some elements of the texts of a tuple, and the number of elements. The other elements
+   * may be NULL.
+   */
   final case class Elements(positions: Set[Int]) extends FieldSelection {
     override def and(other: FieldSelection): FieldSelection = other match {
       case Elements(others)   => Elements(positions ++ others)

@@ -20,8 +20,8 @@ final class MessageDecoder(
 ) extends MessageLayouts(encoding, selection, filter) {
 
   /**
-   * The row of a message, in memory that the next message's row is written to. Copy the row if you
-   * keep it, as Spark's operators and expressions do.
+   * Returns the row of a message. The row of the next message overwrites it. To keep the row, copy
+   * it, as Spark's operators and expressions do.
    *
    * @param context one of [[StreamContext]]
    * @return the row; null if the filter drops the message
@@ -61,9 +61,9 @@ final class MessageDecoder(
   }
 
   /**
-   * Reads a message that may have an xid after its tag in one of the two ways. Often only one is
-   * valid to the last byte; [[MessageLayouts]] excludes more readings if `inferringContext` is set.
-   * The reading without an xid goes first.
+   * Reads a message that may have an xid after its tag. It tries the reading without an xid first,
+   * and then the reading with one. Often only one reading is valid to the last byte. If
+   * `inferringContext` is set, [[MessageLayouts]] refuses more wrong readings.
    */
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
     read(message, messageType, withXid, inferringContext = true)
@@ -73,9 +73,9 @@ final class MessageDecoder(
     if (withXid == null) null else if (withXid.at > without.at) withXid else without
 
   /**
-   * Reads a logical message, for which both readings may be valid. Then the one with the smaller LSN
-   * is right: an xid that is taken for the flags and the upper bytes of the LSN makes the LSN too
-   * great.
+   * Reads a logical message. Both readings of it may be valid. Then the reading with the smaller
+   * LSN is right, because a reading that takes an xid for the flags and the upper bytes of the LSN
+   * has an LSN that is too great.
    */
   private def readLogicalMessage(message: Array[Byte], messageType: MessageType): DecodeFailure = {
     val without = guess(message, messageType, withXid = false)

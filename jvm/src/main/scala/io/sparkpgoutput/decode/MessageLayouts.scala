@@ -28,7 +28,7 @@ abstract class MessageLayouts(
    *
    * @param withXid whether the xid of a transaction follows the tag
    * @param inferringContext
-   *   whether `withXid` is a guess, so that the reading must keep to what PostgreSQL does send
+   *   true if `withXid` is a guess. Then the reading accepts only what PostgreSQL does send.
    * @return what is wrong with it; null if nothing is
    */
   final protected def read(
@@ -163,8 +163,8 @@ abstract class MessageLayouts(
   }
 
   /**
-   * Type: oid; namespace; name. A namespace does not begin with a control character, but the upper
-   * byte of an oid that was taken for one may be such.
+   * Type: oid; namespace; name. A namespace does not begin with a control character. The upper byte
+   * of an oid can be one, if a wrong reading takes the oid for a namespace.
    */
   private def pgType(): Unit = {
     val members = struct.struct(PG_TYPE)

@@ -76,8 +76,8 @@ abstract class TupleDecoder(
   }
 
   /**
-   * Skips a tuple's cells, if nothing of them is written and their text is known to be valid. The
-   * position is in a local variable, as in `textArray`.
+   * Skips the cells of a tuple if no part of them is written and their text is known to be valid.
+   * The position is in a local variable, as in `textArray`.
    */
   private def checkCells(field: Int, columns: Int): Unit = {
     val message = in.message

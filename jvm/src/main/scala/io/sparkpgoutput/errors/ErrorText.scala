@@ -1,9 +1,8 @@
 package io.sparkpgoutput.errors
 
 /**
- * The text of an error message. Names and values in it come from data, so their control characters
- * are escaped: otherwise a value could write a log line of its own, or show its text in another
- * order than it has.
+ * The text of an error message. It escapes control characters, because names and values in it come
+ * from data. Otherwise a value could write its own log line, or show its text in a false order.
  */
 object ErrorText {
 
@@ -15,8 +14,9 @@ object ErrorText {
   }
 
   /**
-   * The text with control characters, line separators, unpaired surrogates and invisible format
-   * characters, such as those that change the direction of text, as `\n` or `\u001b`.
+   * Writes control characters, line separators, unpaired surrogates and invisible format characters
+   * as escapes such as `\n` or `\u001b`. Characters that change the direction of text are format
+   * characters.
    */
   def escape(text: String): String =
     if (text.codePoints().noneMatch(isUnsafe(_))) text

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 
-/** Tables cannot be kept equal, or not without a gap. */
+/** The tables cannot be kept equal, or cannot be kept equal without a gap. */
 final class LakeException(condition: String, sqlState: String, text: String)
     extends PgOutputException(condition, sqlState, text)
 

@@ -9,10 +9,10 @@ import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.protocol.MessageSchema
 
 /**
- * Lets a decode below a filter drop the messages that the filter drops by their type or table. Their
- * rows become NULL, for which the filter's conditions are not true either. The rule also marks a
- * decode that both a filter and operators above it use, so that Spark does not copy it into the
- * filter.
+ * Lets a decode below a filter drop the messages that the filter drops by their type or table. The
+ * rows of these messages become NULL, and the conditions of the filter are not true for NULL
+ * either. The rule also marks a decode that both a filter and operators above it use, so that Spark
+ * does not copy it into the filter.
  */
 object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {

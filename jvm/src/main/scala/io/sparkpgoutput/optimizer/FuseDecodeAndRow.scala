@@ -9,9 +9,9 @@ import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple}
 
 /**
- * Makes one expression of a decode and the typed row of its tuple, if the query uses nothing else of
- * the decode: then the decode has no row. If it uses more, `PruneDecodes` lets the decode hand on the
- * tuple's cells.
+ * Makes one expression of a decode and the typed row of its tuple, if the query uses nothing else
+ * of the decode. The decode then writes no row. If the query uses more, `PruneDecodes` lets the
+ * decode hand on the cells of the tuple.
  */
 object FuseDecodeAndRow {
   def apply(plan: LogicalPlan): LogicalPlan = {
@@ -34,7 +34,7 @@ object FuseDecodeAndRow {
     row.rowSchema
   )
 
-  /** By decode, the rows that are made of it; null stands for another use. */
+  /** The typed rows that are made of each decode. A null stands for another use of the decode. */
   private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
     val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
     def use(decode: DecodeMessage, row: Expression): Unit = {
@@ -54,7 +54,10 @@ object FuseDecodeAndRow {
     rows.toMap
   }
 
-  /** The decode and its tuple that a row is made of, if all messages have the same types. */
+  /**
+   * Returns the decode and the tuple that a row is made of, if the types are the same for all
+   * messages.
+   */
   private def decodeOf(row: ReadTuple): Option[(DecodeMessage, Int)] = row.tuple match {
     case GetStructField(decode: DecodeMessage, field, _)
         if decode.isWhole && decode.isUtf8 && decode.deterministic && row.typeIds.foldable =>

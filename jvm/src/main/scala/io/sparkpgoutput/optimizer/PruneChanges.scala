@@ -7,17 +7,20 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import io.sparkpgoutput.changes.sql._
 
 /**
- * Narrows table changes to the columns that the query uses, and lets them leave out the tables and
- * the kinds of changes that the filter above drops. What is left out is checked all the same. And
- * hands them the messages as they are.
+ * Narrows table changes to the columns that the query uses. It also leaves out the tables and the
+ * kinds of changes that the filter above drops. The messages of these changes are still checked. It
+ * removes the projection and the checks between the messages and the operator.
  *
- * For after Spark's own rules, as [[OptimizeDecode]].
+ * This rule runs after Spark's own rules, as [[OptimizeDecode]] does.
  */
 object PruneChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.exists(_.isInstanceOf[MessagesOperator])) plan else withPlainInputs(pruned(plan))
 
-  /** Reads messages without checks, which are done, and without new names for their columns. */
+  /**
+   * Removes the checks of the columns of messages, which the analysis has done, and the new names
+   * of these columns.
+   */
   private def withPlainInputs(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressions {
     case ArgumentColumn(column, _) => column
   }.transformUp {
@@ -26,7 +29,10 @@ object PruneChanges extends Rule[LogicalPlan] {
     case open: OpenTransactions => open.withNewChildren(open.children.map(withoutNames))
   }
 
-  /** A projection would write each row once more. The columns are known by their places. */
+  /**
+   * Removes a projection that only renames columns, because it would write each row once more. The
+   * operator finds the columns by their positions.
+   */
   private def withoutNames(messages: LogicalPlan): LogicalPlan = messages match {
     case Project(columns, child) if columns.forall(asIs(_).isDefined) =>
       Project(columns.flatMap(asIs), child)

@@ -13,11 +13,11 @@ import io.sparkpgoutput.protocol.MessageSchema
 import io.sparkpgoutput.rows.sql.{ReadTuple, TypedRow}
 
 /**
- * Narrows each decode to the fields that the query uses, and with it the columns that hold its row;
- * and each typed row of a tuple to the columns that the query uses.
+ * Narrows each decode to the fields that the query uses, and each typed row to the columns that the
+ * query uses. The columns that hold the row of a decode get the narrower type too.
  *
- * The rule follows a column that a projection makes of a decode or a typed row through operators that
- * pass it on. If the column gets to any other operator, its row stays whole.
+ * The rule follows a column that a projection makes of a decode or a typed row through operators
+ * that pass it on. If the column gets to any other operator, its row stays whole.
  */
 object PruneDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = {
@@ -26,7 +26,10 @@ object PruneDecodes {
     plan.transformUp { case operator => operator.mapExpressions(narrow(_, uses)) }
   }
 
-  /** The part that typed rows use of a tuple: in UTF-8, its cells as they stand in the message. */
+  /**
+   * The part of a tuple that typed rows use. If the encoding is UTF-8, it is the cells as they
+   * stand in the message.
+   */
   private def ofTuple(plan: LogicalPlan): FieldSelection = {
     val isConverted = plan.exists(_.expressions.exists(_.exists {
       case decode: DecodeMessage => !decode.isUtf8
@@ -89,7 +92,7 @@ object PruneDecodes {
   private def narrow(expression: Expression, uses: UsageAnalysis): Expression = {
     val selected = uses.selected
 
-    /** The expression, of whose value `part` is used. */
+    /** Narrows the expression to `part` of its value, which is the part that the query uses. */
     def narrowed(expression: Expression, part: FieldSelection): Expression = expression match {
       case alias @ Alias(decode: DecodeMessage, _) if selected.contains(alias.exprId) =>
         alias.withNewChildren(Seq(narrowed(decode, selected(alias.exprId))))

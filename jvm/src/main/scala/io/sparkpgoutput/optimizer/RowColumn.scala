@@ -19,17 +19,19 @@ final case class RowColumn(
 ) {
   def member(name: String): RowColumn = copy(path = path :+ name)
 
-  /** The part that is used of the row, if this part is used of what the column holds. */
+  /** Returns the used part of the row, for a used part of the column. */
   def ofRow(part: FieldSelection): FieldSelection = path.foldRight(part)(FieldSelection.member)
 
-  /** The part that is used of what the column holds, if this part is used of the row. */
+  /** Returns the used part of the column, for a used part of the row. */
   def ofColumn(used: FieldSelection): FieldSelection =
     typed.fold(path.foldLeft(used)(_.of(_)))(RowColumn.wholeColumns(used, _))
 }
 
 object RowColumn {
 
-  /** A typed row cannot omit a part of a column, so the selection is widened to whole columns. */
+  /**
+   * Widens a selection to whole columns, because a typed row cannot leave out a part of a column.
+   */
   def wholeColumns(used: FieldSelection, row: RowSchema): FieldSelection =
     if (used.isAll(row.rowType)) FieldSelection.All
     else {

@@ -103,8 +103,9 @@ final private class ShareDecodes extends PredicateHelper {
   }
 
   /**
-   * The decodes that move below an operator: a filter's, so that messages are dropped early; those of
-   * keys, which Spark evaluates more than once; and those that are used twice, here or above.
+   * Returns the decodes that move below an operator. A decode moves if a filter uses it, so that
+   * messages are dropped early. It also moves if a key uses it, because Spark evaluates keys more
+   * than once, or if it is used twice, here or above.
    */
   private def worthMoving(operator: LogicalPlan, above: Set[Expression]): Seq[DecodeMessage] = {
     val all = decodesIn(operator.expressions).groupBy(_.canonicalized)
@@ -145,8 +146,9 @@ final private class ShareDecodes extends PredicateHelper {
   }
 
   /**
-   * The conditions that can stay in front of a decode, and the others in their order. In front are
-   * those before the first that decodes, and those that Spark may have given a source to skip data.
+   * Splits conditions into those that are evaluated before a decode, and the others, in their
+   * order. A condition is evaluated before if it stands before the first condition that decodes, or
+   * if Spark may have given it to a source to skip data.
    */
   private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
     val (leading, rest) =

@@ -2,13 +2,16 @@ package io.sparkpgoutput.optimizer
 
 import org.apache.spark.sql.catalyst.plans.logical._
 
-/** The operators that hand on columns of their input unchanged, whatever their number and type. */
+/**
+ * The operators that hand on the columns of their input unchanged, for any number and any types of
+ * columns.
+ */
 object TransparentOperators {
 
   /**
-   * Whether an operator is known to do so. A union is not, because its inputs must have the same
-   * types; nor is what writes, nor a join of streams, which keeps its input in a state that must not
-   * change.
+   * Returns whether an operator hands on its columns. A union does not, because its inputs must
+   * have the same types. A join of streams does not, because it keeps its input in a state that
+   * must not change. Operators that write do not either.
    */
   def contains(plan: LogicalPlan): Boolean = plan match {
     case _: Project | _: Filter | _: Aggregate | _: Sort | _: Window | _: Generate => true

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.errors.PgOutputException
 
-/** A slot cannot be read, or not without a gap. */
+/** The slot cannot be read, or cannot be read without a gap. */
 final class SourceException(condition: String, sqlState: String, text: String)
     extends PgOutputException(condition, sqlState, text)
 

@@ -42,7 +42,7 @@ final case class FunctionDescription(
 
 object FunctionDescription {
 
-  /** Spark wants each part to begin and to end with a line break and so many spaces. */
+  /** Spark needs a line break and this many spaces at both ends of each part. */
   private def lines(text: String, indent: Int): String =
     text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
 

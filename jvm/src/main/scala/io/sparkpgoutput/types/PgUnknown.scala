@@ -3,11 +3,11 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{BinaryType, DataType}
 
 /**
- * A type that is not known: the user gave no oid, or PostgreSQL does not fix what the oid means, as
- * for enums, domains, composite types and the types of extensions.
+ * A type that is not known. Either the user gave no oid, or PostgreSQL does not fix the meaning of
+ * the oid. The latter is so for enums, domains, composite types and the types of extensions.
  *
- * Text is read by the Spark type that the user asks for. Binary values are read only as BINARY,
- * because nothing tells what they are.
+ * The Spark type that the user asks for decides how text is read. Binary values are read only as
+ * BINARY, because nothing tells what they are.
  *
  * @param oid 0 if the user gave none
  */

@@ -2,19 +2,27 @@ package io.sparkpgoutput.types
 
 import org.apache.spark.sql.types.DataType
 
-/** Finds types, for the types whose values say of which types their parts are. */
+/**
+ * Finds the types of the parts of a value, for types whose values name these types by their oids.
+ */
 trait TypeLookup {
 
-  /** The type with an oid; a [[PgUnknown]] if neither PostgreSQL nor an option says which it is. */
+  /**
+   * Returns the type with an oid. If neither PostgreSQL nor an option says which type it is, this
+   * is a [[PgUnknown]].
+   */
   def byOid(oid: Long): PgType
 
   /**
-   * Finds the type of a part of a value. In the part, the same oid is not known: no type is a part of
-   * itself, and bytes that claim this must not be followed without end.
+   * Finds the type of a part of a value. The part does not know the same oid any more. No type is a
+   * part of itself, and damaged bytes that claim this must not lead to an endless recursion.
    */
   def partByOid(oid: Long): PgType
 
-  /** The type as whose text an unknown type's text is read; None if the Spark type has none. */
+  /**
+   * Returns the type that reads the text of an unknown type as a Spark type; None if there is no
+   * such type.
+   */
   def ofUnknown(target: DataType): Option[PgType]
 }
 

@@ -7,7 +7,7 @@ final class MissingColumns(relation: Relation) {
   private val columns = new Array[Int](relation.columns.length)
   private var count = 0
 
-  /** The columns of the last array of names, because mostly the same columns are missing again. */
+  /** The columns of the last array of names. The next change often lacks the same columns. */
   private var named = Array.emptyIntArray
   private var lastNames = NameArray.empty
 

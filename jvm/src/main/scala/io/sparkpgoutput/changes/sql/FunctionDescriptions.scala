@@ -7,7 +7,7 @@ object FunctionDescriptions {
   private val arguments = Seq(
     "messages - the name of a table or view. Each row has one message of a replication slot.",
     """order - the name of the column that orders the messages: a whole number that is unique within a
-      |      source, such as an offset or a row number. An LSN cannot serve, because LSNs repeat.""",
+      |      source, such as an offset or a row number. An LSN cannot be the order, because LSNs repeat.""",
     s"options - a constant map of options:\n${ChangesOptions.list.describe}"
   )
 
@@ -32,8 +32,8 @@ object FunctionDescriptions {
   val open: FunctionDescription = describe(
     usage =
       """(messages, order[, options]) - Returns the transactions that are still open at the end of the
-        |  messages, one in each row: _xid, _gid, state (begun, streaming or prepared), first_position and
-        |  changes, and with the option source first of all _source.""",
+        |  messages, one in each row. The columns are _xid, _gid, state (begun, streaming or prepared),
+        |  first_position and changes. With the option source, the first column is _source.""",
     messages = "(7, X'420000000001A761C0000303B09721E12200000316')",
     examples = Seq(
       "* FROM _FUNC_('messages', 'seq')" -> Seq("790\tNULL\tbegun\t7\t0")
@@ -45,9 +45,10 @@ object FunctionDescriptions {
 
   val tables: FunctionDescription = describe(
     usage =
-      """(messages, order[, options]) - Returns the tables that the messages define, one row for each:
-        |  its name as _table; schema, its last schema as DDL; and merged_schema, the schema of all columns
-        |  that it had in these messages, with types that take all their values.""",
+      """(messages, order[, options]) - Returns the tables that the messages define, one in each row. The
+        |  column _table has the name of the table, and the column schema has its last schema as DDL. The
+        |  column merged_schema has the schema of all columns that the table had in these messages, with
+        |  types that take all their values.""",
     messages = "(2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000')",
     examples = Seq(
       "* FROM _FUNC_('messages', 'seq')" ->

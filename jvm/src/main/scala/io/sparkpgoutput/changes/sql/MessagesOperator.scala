@@ -23,7 +23,7 @@ trait MessagesOperator extends LogicalPlan with MultiInstanceRelation {
   /** The place of the source among the columns of the first child. */
   protected def sourceOrdinal: Int = MessageColumns.Source
 
-  /** A child has no type before it is resolved, which the analyzer reports later. */
+  /** A child that is not resolved has no type. The analyzer reports it later. */
   private def sourceType: DataType =
     if (children.head.resolved) children.head.output(sourceOrdinal).dataType else NullType
 

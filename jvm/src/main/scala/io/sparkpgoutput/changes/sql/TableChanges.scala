@@ -11,8 +11,8 @@ import io.sparkpgoutput.changes.streaming.CommittedMessage
  * Returns the rows of committed changes.
  *
  * @param children
- *   the messages and, with the option `relations`, the earlier messages; both with the columns of
- *   [[io.sparkpgoutput.changes.MessageColumns]]. Of a stream, the [[CommittedMessage]]s.
+ *   the messages and, with the option `relations`, the earlier messages; both have the columns of
+ *   [[io.sparkpgoutput.changes.MessageColumns]]. In a stream, the child has [[CommittedMessage]]s.
  * @param format the format of rows with all columns
  */
 case class TableChanges(

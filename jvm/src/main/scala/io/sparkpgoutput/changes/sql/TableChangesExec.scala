@@ -38,8 +38,8 @@ case class TableChangesExec(
   }
 
   /**
-   * Checks that no two sources have the same changes, as they do if a second read of a slot is taken
-   * for a source. Only if sources share a commit, this reads the messages once more.
+   * Checks that no two sources have the same changes. They do if a user takes a second read of a
+   * slot for a source. The check reads the messages once more, but only if sources share a commit.
    */
   private def checkSources(
       streams: SummarizedStreams,

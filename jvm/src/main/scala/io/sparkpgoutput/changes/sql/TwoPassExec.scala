@@ -65,7 +65,7 @@ abstract class TwoPassExec extends MessagesExec {
     names.map(metrics)
   )
 
-  /** A wrong `after`, and messages that are not there, look the same as a read with nothing new. */
+  /** A read with nothing new, a wrong `after` and missing messages look the same. */
   private def warnIfAllIsBefore(streams: Seq[AssembledStream]): Unit = {
     val after = options.after
     val greatest = streams.map(_.transactions.state.greatestCommit).headOption.getOrElse(0L)

@@ -9,9 +9,10 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * The state of a source as version 0.1.0 wrote it.
  *
- * This version does not continue from it. It declares the state variable of 0.1.0 with its schema,
- * because Spark refuses to open a checkpoint if a variable of the same name has another schema, and
- * because what the variable holds tells the user where a new checkpoint has to start.
+ * This version does not continue from that state. It declares the state variable of 0.1.0 with its
+ * schema for two reasons: Spark refuses to open a checkpoint if a variable of the same name has
+ * another schema, and the content of the variable tells the user where a new checkpoint has to
+ * start.
  */
 object OldState {
   final val Variable = "source"

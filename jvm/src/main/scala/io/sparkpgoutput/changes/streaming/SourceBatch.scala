@@ -37,7 +37,10 @@ final class SourceBatch(
   private val bufferedRelations = mutable.HashMap.empty[(Long, Long), Long]
   private var output: Iterator[Row] = Iterator.empty
 
-  /** Drops the abandoned transactions. The rest of a block of one of them is not read. */
+  /**
+   * Drops the abandoned transactions. If the stream is inside a block of such a transaction, the
+   * rest of the block is not read.
+   */
   private def withoutAbandoned: AssemblerState = {
     import start.assembler._
     val (dropped, kept) = streamed.partition(open => abandoned(open.xid))

@@ -27,7 +27,10 @@ final class StreamChangeReader(format: ChangeFormat) {
     rows
   }
 
-  /** Each transaction comes with the Relation messages that it needs. Those of others do not count. */
+  /**
+   * Each transaction comes with the Relation messages that it needs. Earlier Relation messages do
+   * not count.
+   */
   private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
     known.clearRelations()
     commitLsn = lsn

@@ -1,8 +1,8 @@
 package io.sparkpgoutput.changes.transactions
 
 /**
- * The state between two messages of a stream: all that the messages before mean for the messages
- * after. It is small, because it does not have the changes of the open transactions.
+ * The state between two messages of a stream. It has everything that later messages need from
+ * earlier ones. It is small, because it does not have the changes of the open transactions.
  *
  * @param begun the transaction of the open B..C or b..P
  * @param streamedXid the transaction of the open S..E

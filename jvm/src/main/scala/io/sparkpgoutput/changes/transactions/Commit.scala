@@ -1,7 +1,7 @@
 package io.sparkpgoutput.changes.transactions
 
 /**
- * The commit of a transaction. That of a prepared transaction is its COMMIT PREPARED.
+ * The commit of a transaction. For a prepared transaction, it is the COMMIT PREPARED.
  *
  * @param timestamp microseconds since 1970
  * @param aborted the xids of the subtransactions that were rolled back

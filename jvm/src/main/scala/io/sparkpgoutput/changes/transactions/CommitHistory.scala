@@ -4,7 +4,7 @@ import io.sparkpgoutput.changes.ChangesError
 
 /**
  * The commits of a stream. Their LSNs grow. If a commit has a lower LSN, the server sent it again,
- * because it does not know that the reader has it, and it is left out.
+ * because the server does not know that the reader has it. Such a commit is left out.
  *
  * LSNs are compared as unsigned numbers.
  *

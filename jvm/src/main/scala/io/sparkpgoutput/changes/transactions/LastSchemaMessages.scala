@@ -10,7 +10,10 @@ final class LastSchemaMessages(encoding: TextEncoding) {
   private val decoder = new ControlMessageDecoder(encoding)
   private val known = new KnownRelations
 
-  /** Takes a message. It may stand in a stream block, which mostly its bytes tell. */
+  /**
+   * Takes a message. The message may be part of a stream block. The decoder infers that from its
+   * bytes.
+   */
   def add(position: Long, message: Array[Byte]): Unit =
     if (SchemaMessage.is(message)) add(decoder.definition(position, message, StreamContext.UNKNOWN))
 
@@ -18,7 +21,7 @@ final class LastSchemaMessages(encoding: TextEncoding) {
 
   def all: Iterable[SchemaMessage] = known.relationMessages ++ known.typeMessages
 
-  /** The state before a stream of which only these messages are known. */
+  /** Returns the state before a stream if nothing but these messages is known of it. */
   def state: AssemblerState =
     AssemblerState(relations = known.relationMessages.toSeq, types = known.typeMessages.toSeq)
 }

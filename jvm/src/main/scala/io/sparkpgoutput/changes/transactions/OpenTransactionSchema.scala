@@ -15,6 +15,6 @@ object OpenTransactionSchema extends StructSchema {
   field(
     "changes",
     LongType,
-    "The number of its changes so far, with those of savepoints that were rolled back"
+    "The number of its changes so far, including changes of savepoints that were rolled back"
   )
 }

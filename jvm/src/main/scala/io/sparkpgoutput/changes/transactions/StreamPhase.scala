@@ -5,7 +5,7 @@ sealed abstract class StreamPhase extends Serializable
 
 object StreamPhase {
 
-  /** The first messages are not there, so that the stream may begin anywhere. */
+  /** The first messages are missing, so the stream may begin anywhere. */
   case object Unknown extends StreamPhase
 
   /** Between transactions. */

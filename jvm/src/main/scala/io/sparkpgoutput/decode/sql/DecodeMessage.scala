@@ -8,14 +8,15 @@ import io.sparkpgoutput.options.DecodeOptions
 import io.sparkpgoutput.protocol.MessageSchema
 
 /**
- * The row of a message: evaluates `pgoutput_decode` and `try_pgoutput_decode`. At first it gives all
- * fields of all messages; the optimizer narrows it to what the query uses.
+ * The row of a message: evaluates `pgoutput_decode` and `try_pgoutput_decode`. At first it gives
+ * all fields of all messages; the optimizer narrows it to what the query uses.
  *
  * @param selection the fields that rows have
  * @param filter the messages that give a row; the others give NULL
  * @param shared
- *   whether more than one operator uses the row. Spark 4.0 and 4.1 would copy the expression into a
- *   filter above it, and so decode twice; they leave it in its place if it is not deterministic.
+ *   true if several operators use the row. Then the expression claims that it is not deterministic.
+ *   Otherwise Spark 4.0 and 4.1 would copy it into a filter above it, and decode each message
+ *   twice.
  */
 case class DecodeMessage(
     data: Expression,
@@ -42,8 +43,8 @@ case class DecodeMessage(
     new MessageDecoder(options.encoding, selection, filter)
 
   /**
-   * Generated code hands on the decoder's own row, which the next message overwrites, as Spark hands
-   * on strings that point into a row of its input: what keeps a value copies it (see
+   * Generated code hands on the row of the decoder, which the next message overwrites. Spark does
+   * the same with strings that point into an input row: code that keeps a value copies it (see
    * `CodeGenerator.setColumn`).
    */
   override protected def method: String = if (options.failFast) "decode" else "decodeOrNull"

@@ -9,8 +9,8 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.protocol.StreamContext
 
 /**
- * Evaluates a function of a message and of whether the message stands inside a stream. The result
- * is NULL for a NULL message. A NULL `inStream` means that the decoder infers it.
+ * Evaluates a function of a message. The argument `inStream` says whether the message stands inside
+ * a stream. If it is NULL, the decoder infers it. The result is NULL for a NULL message.
  */
 abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes {
 
@@ -54,8 +54,9 @@ abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes 
   }
 
   /**
-   * One decoder a thread. Spark's `stateful` makes a copy for each of Spark's own projections, but
-   * other code may share the expression between threads and call `eval` itself.
+   * Each thread has its own decoder. Spark's `stateful` makes a copy of the expression for each of
+   * Spark's own projections. But other code may share the expression between threads and call
+   * `eval`.
    */
   @transient private lazy val decoders: ThreadLocal[Decoder] =
     ThreadLocal.withInitial(() => newDecoder())

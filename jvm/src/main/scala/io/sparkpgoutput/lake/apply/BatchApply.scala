@@ -87,8 +87,9 @@ final class BatchApply(
   }
 
   /**
-   * A query that is a stream switches adaptive execution off, but a batch of it is like any query. With a
-   * small `maxNumItems`, a filter of keys would take thousands of hashes of each.
+   * Spark switches adaptive execution off for a stream, but a micro-batch is a query like any
+   * other. With a small `maxNumItems`, a filter of keys would compute thousands of hashes of each
+   * key.
    */
   private def clone(session: SparkSession): SparkSession = {
     val made = ClonedSession.of(session)

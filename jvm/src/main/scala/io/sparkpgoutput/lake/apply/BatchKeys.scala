@@ -8,18 +8,19 @@ import io.sparkpgoutput.lake.fold.FoldedColumns
 import io.sparkpgoutput.lake.target.TablePlace
 
 /**
- * Which rows of the target a batch can change. A MERGE joins the whole target with the rows of a batch,
- * which are few. If it is told beforehand what their keys have in common, it leaves out the other rows
- * of the target before it sorts and sends them, and files that have none of the keys.
+ * Finds out which rows of the target a batch can change. A MERGE joins the whole target with the
+ * few rows of a batch. A condition tells it beforehand what the keys of these rows have in common.
+ * It then leaves out the other rows of the target before it sorts and sends them. It also leaves
+ * out files that have none of the keys.
  */
 object BatchKeys {
 
-  /** In a larger batch, what a MERGE saves is not worth the look at the keys. */
+  /** In a larger batch, the look at the keys costs more than it saves. */
   final private val MostChanges = 200000
 
   /**
-   * How many bytes a large table has. Any other is read faster than Spark compiles its code for the
-   * least and the greatest key, which are numbers in this code.
+   * The size of a large table in bytes. Spark reads a smaller table faster than it compiles the
+   * condition with the least and the greatest key.
    */
   final private val Large = BigInt(1L << 30)
 

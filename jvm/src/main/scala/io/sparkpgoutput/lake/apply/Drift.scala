@@ -8,23 +8,27 @@ import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.target.TablePlace
 
 /**
- * A difference between the target and what the changes say was there. An expression in a task finds it
- * and fails; the driver finds the text in the error that Spark gives for the task.
+ * A difference between the rows of the target and the rows that the changes expect there. An
+ * expression in a task finds it and fails. The driver finds the text in the error that Spark gives
+ * for the task.
  */
 object Drift {
 
-  /** A row is inserted that is there. */
+  /** A change inserts a row that is in the target. */
   final val There = "is there already, and the server inserts it"
 
-  /** A row is changed that is not there. */
+  /** A change updates or deletes a row that is not in the target. */
   final val Missing = "is not there, and the server updates or deletes it"
 
-  /** A row has fewer copies than have gone. */
+  /** The changes delete more copies of a row than the target has. */
   final val Fewer = "has fewer copies than the server deletes"
 
   private val Begin = "<pgoutput_drift "
 
-  /** How Spark begins the error. The text of a plan, in another error, has the expression only. */
+  /**
+   * The words with which Spark begins the error of a task. Other errors can quote a plan, which has
+   * the expression but not these words.
+   */
   private val Raised = s"[USER_RAISED_EXCEPTION] $Begin"
   private val End = " pgoutput_drift>"
   private val MaxKey = 300
@@ -42,8 +46,8 @@ object Drift {
   }
 
   /**
-   * The error of a table: that of this project which Spark's error has among its causes, or that an
-   * expression of [[raise]] made; else the error itself.
+   * Returns the error of a table. If the causes of Spark's error include an error of this project
+   * or one of an expression of [[raise]], it is that one. Otherwise it is the error itself.
    */
   @tailrec
   def error(table: TableName, thrown: Throwable, cause: Throwable): Throwable = {

@@ -44,8 +44,8 @@ final class KeyedWrite(batch: TableBatch) {
    * Under `repair`, an insert of a row that is there updates it, and an update of a row that is not
    * there inserts it, if all of its values were sent.
    *
-   * A condition must not fail: Delta evaluates the conditions of all clauses for all rows. So what
-   * fails is the value of a column.
+   * The expression that fails is the value of a column and not a condition, because Delta evaluates
+   * the conditions of all clauses for all rows.
    */
   private def clauses: String = {
     def isOp(op: String) = s"s.$Op = '$op'"
@@ -79,7 +79,9 @@ final class KeyedWrite(batch: TableBatch) {
     ).mkString("\n")
   }
 
-  /** The rows that are there after a TRUNCATE, before which there was none. */
+  /**
+   * Returns the rows of a table after a TRUNCATE. The TRUNCATE has removed all rows from before.
+   */
   private def checked(rows: DataFrame): DataFrame = {
     val anyUnsent =
       unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
@@ -88,7 +90,7 @@ final class KeyedWrite(batch: TableBatch) {
     else rows.where(s"if($Op = '${RowOp.Insert}', true, $missing)")
   }
 
-  /** How many rows a MERGE changes in another way than the server did. */
+  /** Counts the rows that a MERGE changes in another way than the server did. */
   private def repaired(rows: DataFrame): Long =
     if (!batch.repairs) 0
     else {

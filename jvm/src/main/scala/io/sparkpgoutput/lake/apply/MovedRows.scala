@@ -8,10 +8,11 @@ import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.TablePlace
 
 /**
- * The values that an update did not send as it gave a row another key. They are those of the row as it
- * left the old key. That row can have come from another key in the same batch, and so on, so each
- * round of joins doubles the number of moves that a row is followed back. What no message of the
- * batch has is in the target, under the key that the row had first.
+ * Finds the values of rows whose updates changed the key and did not send all values. The missing
+ * values are those that the row had under the old key. The row can have come to the old key from a
+ * third key in the same batch, and so on. So each round of joins doubles the number of moves that
+ * it follows back. If no message of the batch has a value, the target has it, under the first key
+ * of the row.
  */
 final class MovedRows(batch: TableBatch) {
   import FoldedColumns._
@@ -73,7 +74,10 @@ final class MovedRows(batch: TableBatch) {
     rows
   }
 
-  /** Takes from the target what no message has. A row that is not there is an error in any case. */
+  /**
+   * Takes the values that no message has from the target. A row that is not in the target is always
+   * an error.
+   */
   private def inTarget(rows: DataFrame): DataFrame = {
     val missing = expr(
       Drift.raise(Drift.Missing, key.map(ordinal => root(ordinal) -> batch.columnName(ordinal)))
@@ -102,6 +106,9 @@ final class MovedRows(batch: TableBatch) {
     joined.select(Left.map(col) ++ values: _*)
   }
 
-  /** Keeps rows on disk, without where they came from: a plan that is joined to itself doubles. */
+  /**
+   * Keeps rows on disk, and cuts them off from their plan, because a plan that is joined to itself
+   * doubles in size.
+   */
   private def cut(rows: DataFrame): DataFrame = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
 }

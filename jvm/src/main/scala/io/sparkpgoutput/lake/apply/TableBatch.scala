@@ -24,7 +24,7 @@ final case class TableBatch(
     repairs: Boolean
 ) {
 
-  /** What is to be written, for changes in arrays of [[ChangeChunk]]. */
+  /** Returns the write for changes in arrays of [[ChangeChunk]]. */
   def plan(chunks: RDD[Array[Byte]]): PlannedWrite =
     if (format.isHistory) {
       val rows = folded(chunks).toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
@@ -43,7 +43,9 @@ final case class TableBatch(
     )
   }
 
-  /** The rows of the target, before the batch. None if they do not count, after a TRUNCATE. */
+  /**
+   * The rows of the target before the batch. None after a TRUNCATE, because then they do not count.
+   */
   def base: Option[DataFrame] =
     Option.when(statistics.truncated.isEmpty)(target.read(session, table.target))
 

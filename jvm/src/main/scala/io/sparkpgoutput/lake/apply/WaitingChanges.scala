@@ -13,8 +13,8 @@ import io.sparkpgoutput.lake.batch.{ChangeChunk, TableStatistics, TransactionSta
 import io.sparkpgoutput.source.output.MessageFields
 
 /**
- * The changes of a table that wait in another table of the target while the table is copied. They stay
- * messages, because only the copy tells which columns the table has then.
+ * The changes of a table that wait in another table of the target while the table is copied. They
+ * stay messages, because the columns that the table has after the copy are not known before.
  *
  * A row is a change or a definition of the table in one batch. A definition has no LSN.
  */

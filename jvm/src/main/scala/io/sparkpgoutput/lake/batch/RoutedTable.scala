@@ -34,7 +34,7 @@ final case class RoutedTable(
 
 object RoutedTable {
 
-  /** A table of which each change counts, and not what the changes do to rows. */
+  /** Returns a table whose changes are all kept, instead of their net effect on rows. */
   def kept(oid: Long, mark: Long): RoutedTable =
     RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
 

@@ -37,8 +37,8 @@ final class SortedChanges private (
 object SortedChanges {
 
   /**
-   * Reads a batch, once. What is read is cut off from where it comes from: if an executor with a part
-   * of it is lost, the batch fails, since the slot cannot be asked for a part.
+   * Reads a batch once. The rows are cut off from the slot, because the slot cannot be asked for a
+   * part of a batch. So if an executor with some of the rows is lost, the batch fails.
    *
    * @param batch the messages of committed transactions, in order, in one partition
    * @param session

@@ -14,7 +14,7 @@ import org.apache.spark.scheduler.{
 import io.sparkpgoutput.changes.TableName
 
 /**
- * How far a copy is.
+ * The progress of a copy.
  *
  * @param rows the rows that were read
  * @param bytes the bytes of COPY that were read
@@ -23,8 +23,8 @@ import io.sparkpgoutput.changes.TableName
 final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Double)
 
 /**
- * Follows the tasks of a copy while they run. An accumulator has only what the tasks have read that have
- * ended. An executor tells what the others have read with each of its heartbeats
+ * Follows the tasks of a copy while they run. An accumulator has the counts of the tasks that have
+ * ended. Executors report the counts of the other tasks with each heartbeat
  * (`spark.executor.heartbeatInterval`).
  *
  * @param size the size of the table's files in bytes
@@ -37,7 +37,7 @@ final private class CopyWatch(
 ) extends SparkListener with AutoCloseable {
   private val ids = counts.all.map(_.id)
 
-  /** What the tasks have counted that run, in the order of [[ids]]. */
+  /** The counts of the tasks that run, in the order of [[ids]]. */
   private val running = new ConcurrentHashMap[Long, Seq[Long]]
   context.addSparkListener(this)
 
@@ -53,10 +53,10 @@ final private class CopyWatch(
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
     running.remove(end.taskInfo.taskId): Unit
 
-  /** What the tasks have read that have ended. */
+  /** Returns the counts of the tasks that have ended. */
   def ended: CopyProgress = of(counts.all.map(_.sum))
 
-  /** What all tasks have read. */
+  /** Returns the counts of all tasks. */
   def progress: CopyProgress = of(
     running.values.asScala.foldLeft(counts.all.map(_.sum)) { (sum, task) =>
       sum.zip(task).map { case (a, b) => a + b }

@@ -11,9 +11,9 @@ import io.sparkpgoutput.lake.table.QuotedName
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
 
 /**
- * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then looks if
- * the table still has the file that the snapshot saw. So it reads the right rows or fails, whatever has
- * happened to the connection that holds the snapshot.
+ * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then looks
+ * if the table still has the file that the snapshot saw. So it reads the right rows or fails, even
+ * if the connection that holds the snapshot was lost.
  */
 final private class CopyReader(settings: CopySettings, range: CopyRange)
     extends Iterator[InternalRow] with AutoCloseable {
@@ -91,9 +91,9 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
 private object CopyReader {
 
   /**
-   * How long a task waits for its lock. A TRUNCATE that waits for the end of the copy holds up the tasks
-   * that begin after it, and the copy waits for those. So the copy ends after this time. Spark tries a
-   * task again, and while it does, everybody else waits for the table.
+   * The time that a task waits for its lock. A TRUNCATE that waits for the end of the copy holds up
+   * the tasks that begin after it, and the copy waits for these tasks. So a task gives up after
+   * this time. Spark tries the task again, and meanwhile everybody else waits for the table.
    */
   private def secondsToLock =
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1

@@ -22,7 +22,9 @@ private object CopySession {
     s"SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " +
       limits.mkString("('", "', '", "')")
 
-  /** Takes away all limits of time, and makes a policy an error in place of fewer rows. */
+  /**
+   * Removes all time limits. Also makes a row-level policy an error, because it would hide rows.
+   */
   def unlimited[T <: ServerConnection](connection: T): T =
     try {
       connection.query(NoLimits)(_ => ())
@@ -62,11 +64,12 @@ private object CopySession {
     connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
 
   /**
-   * Locks a table against TRUNCATE and what rewrites it, to the end of the transaction. LOCK TABLE
-   * would need the right to read all columns.
+   * Locks a table until the end of the transaction, so that nobody can truncate or rewrite it. LOCK
+   * TABLE would need the right to read all columns.
    *
    * @throws LakeException
-   *   if the wait for the lock has a limit, and takes longer, or if the table was dropped or renamed
+   *   if the wait for the lock has a limit, and takes longer, or if the table was dropped or
+   *   renamed
    */
   def lock(connection: ServerConnection, from: String, table: TableName): Unit =
     try connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit

@@ -31,16 +31,16 @@ final class TableCopy private (
   /** When the snapshot was made, by the server's clock, in microseconds since 1970. */
   val time: Long = snapshot.time
 
-  /** The table as the copy found it, for what is compared later. */
+  /** The table as the copy found it. Later states of the table are compared with it. */
   val table: MirroredTable = mirrored.copy(source = snapshot.source)
 
-  /** What Spark's UI can show for the jobs that read the rows. */
+  /** The description of the jobs that read the rows, for Spark's UI. */
   val description: String = s"first copy of ${table.source.name}"
 
-  /** How far the tasks are that read the rows. */
+  /** Returns the progress of the tasks that read the rows. */
   def progress: CopyProgress = watch.fold(nothing)(_.progress)
 
-  /** What the tasks have read that have ended. */
+  /** Returns the counts of the tasks that have ended. */
   def copied: CopyProgress = watch.fold(nothing)(_.ended)
 
   private def nothing = CopyProgress(table.source.name.toString, 0, 0, 0)

@@ -7,12 +7,12 @@ import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerC
 import io.sparkpgoutput.source.slot.ServerWait
 
 /**
- * A snapshot of a table as of an LSN, which sees the transactions with lower commit LSNs and no others.
- * It is that of a new temporary slot, so its LSN is the slot's consistent point.
+ * A snapshot of a table as of an LSN, which sees the transactions with lower commit LSNs and no
+ * others. It is that of a new temporary slot, so its LSN is the slot's consistent point.
  *
- * TRUNCATE, and what rewrites a table, do not keep the rows that an older snapshot sees. So the table
- * is locked after the snapshot is made, and the catalog as the snapshot sees it must be that of now. If
- * it is not, the next attempt has a newer snapshot.
+ * TRUNCATE and a rewrite of the table do not keep the rows that an older snapshot sees. So this
+ * locks the table after it has made the snapshot. It then compares the catalog that the snapshot
+ * sees with the current one. If they differ, it tries again with a newer snapshot.
  *
  * @param time when it was made, by the server's clock, in microseconds since 1970
  * @param id what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
@@ -134,7 +134,7 @@ private object TableSnapshot {
     now
   }
 
-  /** What decides how the table is copied. */
+  /** Returns the properties of the table that decide how it is copied. */
   private def shape(table: SourceTable) = (
     table.name,
     table.columns.map(column => (column.number, column.name, column.typeId, column.modifier)),

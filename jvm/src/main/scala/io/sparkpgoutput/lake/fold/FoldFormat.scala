@@ -90,7 +90,10 @@ object FoldFormat {
     )
   }
 
-  /** The columns that an update did not send, and those that it could not, since it has no such column. */
+  /**
+   * The columns that an update did not send. Columns that the definition of the update lacks are
+   * among them.
+   */
   private def unsent(
       table: MirroredTable,
       definitions: Seq[(FoldDefinition, Definition)]

@@ -14,7 +14,9 @@ object FoldedColumns {
   /** One of [[RowOp]]. */
   final val Op = "op"
 
-  /** How many more copies of the row there are. Less than 0 if there are fewer. */
+  /**
+   * The difference in the number of copies of the row. It is less than 0 if there are fewer copies.
+   */
   final val Count = "n"
 
   /**

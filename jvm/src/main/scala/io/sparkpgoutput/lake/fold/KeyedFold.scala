@@ -20,7 +20,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var wasThere = false
   private var lives = false
 
-  /** The update that moved the row to this key. Null if it did not come so. */
+  /** The update that moved the row to this key; null if no update did. */
   private var born: MessagePosition = _
 
   /** The images of this life that have values which count, the newest first. */
@@ -78,7 +78,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     shown
   }
 
-  /** Adds the newest image, and forgets those that have no value any more that is not in a newer one. */
+  /** Adds the newest image, and forgets each image whose values are all in newer images. */
   private def add(image: Image): UnsafeRow = {
     last = image
     if (image.isWhole) images.clear()

@@ -10,9 +10,9 @@ import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable}
 
 /**
- * Follows what happens to the tables at the server. Messages do not tell all of it, so the catalog is
- * read before each micro-batch with changes, and once a minute. What it says is as new as the changes or
- * newer, because a micro-batch ends before it is read.
+ * Follows what happens to the tables at the server. Messages do not tell all of it. So this reads
+ * the catalog of the server before each micro-batch with changes, and once a minute. The catalog is
+ * never older than the changes, because a micro-batch ends before the catalog is read.
  *
  * @param added takes a table that the publications have since the job runs
  */

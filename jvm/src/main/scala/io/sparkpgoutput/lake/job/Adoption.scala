@@ -16,8 +16,8 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot}
 
 /**
- * Lets a job go on with a server that `pg_upgrade` has made of the job's server, with its slot. The new
- * server has another system identifier, and its WAL begins above that of the old one. These facts together
+ * Lets a job go on after `pg_upgrade` has upgraded its server and kept its slot. The new server has
+ * another system identifier, and its WAL begins above that of the old one. These facts together
  * prove that nothing is missing:
  *
  *   - The job had applied everything up to the last write at the old server.
@@ -29,8 +29,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot
 object Adoption {
 
   /**
-   * Writes the new server into the state and the tables. Somebody who repeats it after an interruption gets
-   * the same.
+   * Writes the new server into the state and the tables. It can be repeated after an interruption.
    *
    * @param options the options of `replicate` that tell the server and the target
    * @param lastLsn an LSN of the old server behind its last write

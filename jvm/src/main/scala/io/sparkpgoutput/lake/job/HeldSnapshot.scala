@@ -97,10 +97,10 @@ final private[job] class HeldSnapshot(
 
 private object HeldSnapshot {
 
-  /** How long no micro-batch is planned, at the most. */
+  /** The longest time without a micro-batch, in which the stream is held. */
   private val MostHold = Duration.ofSeconds(30)
 
-  /** How long the stream goes on before it is held again. */
+  /** The time that the stream goes on before it is held again. */
   private val Pauses = Seq(30, 60, 120, 300, 600).map(seconds => Duration.ofSeconds(seconds.toLong))
   final private val MillisBetweenLooks = 50L
 }

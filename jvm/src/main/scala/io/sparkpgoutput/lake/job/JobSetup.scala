@@ -164,7 +164,10 @@ final private class JobSetup(
     throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
   }
 
-  /** All tables if some are still to be copied, else those that the stream changes. */
+  /**
+   * Returns all tables if some are still to be copied. Otherwise returns the tables that the stream
+   * changes.
+   */
   private def neededTables(): Seq[MirroredTable] = found match {
     case Some((job, tables)) if job.end.nonEmpty =>
       val live = tables.filter(_.isLive).map(_.table)

@@ -9,7 +9,7 @@ import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * What is there when a job starts. Each part can be lost without the others.
+ * The parts of a job that exist when it starts. Each part can be lost without the others.
  *
  * @param hasCheckpoint
  *   whether a micro-batch was planned, by the checkpoint that belongs to the state
@@ -28,7 +28,7 @@ final case class FoundState(
 )
 
 /**
- * How a job starts.
+ * The decision how a job starts.
  *
  * @param needsSlot true if the slot is to be made
  * @param lostState the tables whose states are to be found anew

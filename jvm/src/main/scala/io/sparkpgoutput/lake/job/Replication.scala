@@ -108,14 +108,14 @@ final class Replication private (
   def verified: DataFrame =
     current.verified.map(VerifiedTable.toDataFrame(session, _)).orNull
 
-  /** 0 if the job has done all it should, 3 if a table is stopped, and else 1. */
+  /** Returns 0 if the job has done everything, 3 if a table is stopped, and 1 otherwise. */
   def exitCode: Int =
     if (failure.isDefined || current.isCutShort) 1 else if (current.hasStoppedTable) 3 else 0
 
-  /** How far the copies are that run. */
+  /** Returns the progress of the copies that run. */
   def progress: java.util.List[CopyProgress] = log.progress.asJava
 
-  /** What happened since the last call. */
+  /** Returns what happened since the last call. */
   def report: java.util.List[String] = log.take().asJava
 }
 

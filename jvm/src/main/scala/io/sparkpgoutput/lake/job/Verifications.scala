@@ -57,7 +57,7 @@ final class Verifications(
   @volatile private var ended = false
   private def isEnding = ended || isStopped()
 
-  /** Takes requests. Those that were taken before are left out. */
+  /** Takes requests. It ignores requests that it has taken before. */
   def take(requests: Seq[VerifyRequest]): Unit =
     requests.groupMap(_.id)(_.table).foreach { case (id, tables) =>
       if (known.add(id)) asked.add(id -> tables)
@@ -66,7 +66,7 @@ final class Verifications(
   /** Answers requests while the stream runs. */
   def start(): Unit = thread.start()
 
-  /** Ends what is under way. */
+  /** Ends the verification that runs. */
   def stop(): Unit = {
     ended = true
     thread.interrupt()
@@ -124,7 +124,7 @@ final class Verifications(
     finally session.sparkContext.removeJobTag(tag)
   }
 
-  /** Tables that could not be compared for a reason that passes have another snapshot. */
+  /** Compares tables in another snapshot if they could not be compared for a reason that passes. */
   @tailrec
   private def rounds(
       tables: Seq[String],

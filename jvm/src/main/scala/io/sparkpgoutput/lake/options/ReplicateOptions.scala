@@ -25,10 +25,10 @@ import io.sparkpgoutput.source.connection.ServerAddress
  * @param types the Spark types of columns, by `column` or `schema.table.column`
  * @param mode the name of the mode of all tables that `modes` does not name
  * @param modes the names of modes by the names of tables at the source
- * @param historyPrefix what the names of the columns of a change begin with in new histories
+ * @param historyPrefix the text with which the names of the added columns of new histories begin
  * @param tableProperties properties of each table that the job makes
- * @param copies how many tables are copied side by side
- * @param applies to how many tables a micro-batch is applied side by side
+ * @param copies the number of tables that are copied at the same time
+ * @param applies the number of tables to which a micro-batch is applied at the same time
  * @param repairs true takes a change that the table does not fit; false makes it an error
  * @param skips true stops a table that has an error; false stops the job
  * @param copiesChanged
@@ -70,7 +70,7 @@ final case class ReplicateOptions(
 
   def address: ServerAddress = ServerAddress(url, user, password)
 
-  /** Where the tables are copied from. */
+  /** The server and the publications from which the tables are copied. */
   def source: CopySource = CopySource(address, applicationName, publications)
 
   /** What `pg_stat_activity` shows of the job's connections. */

@@ -62,7 +62,7 @@ final class Resyncs(
   /** Where the changes wait. */
   val waiting: WaitingTables = new WaitingTables(target, state, log)
 
-  /** How often each table was copied again by itself, since changes were applied to it. */
+  /** The number of automatic copies of each table since changes were last applied to it. */
   private val repeated = new ConcurrentHashMap[Long, Int]
   private val failure = new AtomicReference[Option[Throwable]](None)
   private val resync = new TableResync(session, options, target, catalog, state, log)

@@ -12,8 +12,9 @@ import io.sparkpgoutput.lake.target.{Target, TargetNames}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The tables of the target in which the changes of others wait while those are copied. Each copy has one
- * of its own, which is there before the first change is kept, and goes when all are applied.
+ * The waiting tables of the target. While a table is copied, its changes wait in a waiting table.
+ * Each copy has a waiting table of its own, which is made before the first change comes, and is
+ * dropped when all changes are applied.
  */
 final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
 
@@ -23,7 +24,7 @@ final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
   /** The LSNs of the snapshots of copies. Older changes need not wait. */
   private val snapshots = new ConcurrentHashMap[Long, Long]
 
-  /** Makes those that are missing, and drops those that nobody needs. */
+  /** Makes waiting tables that are missing, and drops waiting tables that nobody needs. */
   def start(): Unit = {
     val needed = state.tables.filter(_.isWaiting)
     val names = needed.map(WaitingTables.name).toSet
@@ -53,7 +54,7 @@ final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
   /** Tells that the copy of a table has its snapshot. */
   def copiedAsOf(oid: Long, lsn: Long): Unit = snapshots.put(oid, lsn): Unit
 
-  /** Forgets what is known of the waiting table of a table whose copy begins anew. */
+  /** Forgets the mark and the snapshot of a table whose copy begins anew. */
   def forget(oid: Long): Unit = {
     filled.remove(oid)
     snapshots.remove(oid): Unit

@@ -14,9 +14,9 @@ import org.apache.spark.sql.{Row, SparkSession}
 import io.sparkpgoutput.lake.target.{Target, TargetNames}
 
 /**
- * The table of a target with what its job says to those who wait for an answer. It is apart from the state,
- * which the job replaces as a whole, file by file. Answers of yesterday are removed. Nothing is lost
- * with the table.
+ * The table of a target with the answers of its job to requests. It is not a part of the state
+ * table, because the job rewrites the state table as whole files. The job removes answers after a
+ * day. If the table is lost, no change is lost.
  *
  * Not thread-safe.
  */

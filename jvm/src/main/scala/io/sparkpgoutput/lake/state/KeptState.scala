@@ -5,8 +5,8 @@ import java.time.Duration
 /**
  * The state of a running job, in memory and in the target. All threads of the job use it.
  *
- * How far a quiet job is need not be written at once, because the marks in the tables decide what is
- * applied. Everything else is written by the caller's [[save]].
+ * The position of a job without changes need not be written at once, because the marks in the
+ * tables decide what is applied. The caller's [[save]] writes everything else.
  */
 final class KeptState(store: StateTable, start: JobState, startTables: Seq[TableState]) {
   private var currentJob = start

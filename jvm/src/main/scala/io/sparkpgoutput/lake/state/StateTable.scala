@@ -25,10 +25,11 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * The table `_spark_pgoutput` of a target: one row for the job, and one for each of its tables.
  *
- * The marks in the tables decide what is applied. This table has what they do not tell: the definitions
- * that the tables had, their states, and how far the job is while nothing changes. The job writes its
- * rows as a whole. The table's own mark grows with each write, so a process of the job that another one has
- * replaced cannot write over what that one knows. Users add rows with requests, which the job takes away.
+ * The marks in the tables decide what is applied. This table has what they do not tell: the
+ * definitions that the tables had, their states, and how far the job is while nothing changes. The
+ * job writes its rows as a whole. The table's own mark grows with each write, so a process of the
+ * job that another one has replaced cannot write over what that one knows. Users add rows with
+ * requests, and the job removes them.
  *
  * Not thread-safe.
  */
@@ -139,8 +140,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   }
 
   /**
-   * A greater number. Its last 16 bits are random, so two processes of the job that write at the same time
-   * have different numbers, and neither takes the other's write for its own.
+   * Returns a greater number. Its last 16 bits are random. So two processes of the job that write
+   * at the same time have different numbers, and neither takes the other's write for its own.
    */
   private def after(writes: Long) =
     (((writes >> 16) + 1) << 16) | ThreadLocalRandom.current.nextInt(1 << 16)

@@ -70,14 +70,18 @@ object TargetMarks {
     if (target.exists(table.target) && isMadeBy(job, target, table))
       target.setProperties(table.target, Map(Stopped -> s"${table.generation} $reason"))
 
-  /** Returns the job that has made each table of the target that a job has made, of whatever server. */
+  /**
+   * Returns each table of the target that a job has made, with the job that made it. The job can be
+   * one of any server.
+   */
   def jobs(target: Target): Map[String, String] =
     target.tables().filterNot(TargetNames.isReserved)
       .flatMap(table => properties(target, table).get(Job).map(table -> _)).toMap
 
   /**
-   * Closes the generations of a table that were so far: a process that knows only them cannot write the
-   * table any more, also if it sleeps now. The rows and their mark stay, under a new generation.
+   * Closes all generations of a table so far. A process that knows only these generations, for
+   * example because it was suspended, cannot write the table any more. The rows and their mark
+   * stay, under a new generation.
    *
    * @return the generation of the next copy
    */

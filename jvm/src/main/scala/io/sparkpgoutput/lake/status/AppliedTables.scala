@@ -16,7 +16,10 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
 import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
 
-/** What the tables of a target have, by the target alone. The job can run elsewhere, or not at all. */
+/**
+ * Finds out which changes the tables of a target have. It asks only the target: the job can run
+ * elsewhere, or not at all.
+ */
 object AppliedTables {
   private val schema = StructType(
     JobStatus.columns ++ Seq(StructField("rows", LongType), StructField("written", TimestampType))
@@ -96,8 +99,9 @@ object AppliedTables {
   }
 
   /**
-   * How old the newest data is that is known to be applied; 0 if nothing is left. The job writes its state
-   * every 30 seconds if anything changes, so a job that runs can have newer data.
+   * Returns the age of the newest data that is known to be applied; 0 if all changes are applied.
+   * The job writes its state every 30 seconds if anything changes, so a job that runs can have
+   * newer data.
    */
   private def secondsBehind(bytes: String, newest: Option[Instant]): Double =
     newest.filter(_ => bytes != "0")

@@ -8,7 +8,10 @@ import org.apache.spark.internal.Logging
 
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
 
-/** What a job tells its user: one line for each copy and micro-batch, and how far the copies are. */
+/**
+ * The lines that a job prints for its user: one for each copy and micro-batch, and the progress of
+ * the copies.
+ */
 final class JobLog extends Logging {
   private val lines = new ConcurrentLinkedQueue[String]
   private val copies = ConcurrentHashMap.newKeySet[TableCopy]
@@ -29,14 +32,14 @@ final class JobLog extends Logging {
     if (lines.size > JobLog.MostLines) lines.poll()
   }
 
-  /** Runs a copy, and tells meanwhile how far it is. */
+  /** Runs a copy, and reports its progress meanwhile. */
   def watching[T](copy: TableCopy)(body: => T): T = {
     copies.add(copy)
     try body
     finally copies.remove(copy): Unit
   }
 
-  /** How far the copies are that run. */
+  /** Returns the progress of the copies that run. */
   def progress: Seq[CopyProgress] = copies.asScala.toSeq.map(_.progress).sortBy(_.table)
 
   /** Returns the lines since the last call. */

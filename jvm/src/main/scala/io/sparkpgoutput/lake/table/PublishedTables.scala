@@ -8,13 +8,14 @@ import io.sparkpgoutput.source.slot.SlotChecks
 import io.sparkpgoutput.source.table.SentColumns
 
 /**
- * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in `pgoutput.c`
- * sees them. A partition has its own name or that of its root, as `publish_via_partition_root` says. If
- * two publications differ in that, the root wins. If several publications have a table, a row is sent
- * that passes one of their filters, and one without a filter sends all rows.
+ * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in
+ * `pgoutput.c` sees them. A partition has its own name or that of its root, as
+ * `publish_via_partition_root` says. If two publications differ in that, the root wins. If several
+ * publications have a table, a row is sent that passes one of their filters, and one without a
+ * filter sends all rows.
  *
- * It takes no locks, so nobody's ALTER TABLE holds it up. It runs several queries: whoever needs them to
- * agree holds a lock on the tables.
+ * It takes no locks, so no ALTER TABLE holds it up. It runs several queries. If their results must
+ * agree, the caller holds a lock on the tables.
  */
 object PublishedTables {
   private val FirstWithFilters = 15

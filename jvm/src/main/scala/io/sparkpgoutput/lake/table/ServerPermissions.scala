@@ -139,7 +139,10 @@ object ServerPermissions {
       else s"The changes of the unlogged table $name are not sent: ALTER TABLE $name SET LOGGED;"
     }
 
-  /** The server tells an old row as its partition's replica identity says, and its meaning as the root's. */
+  /**
+   * Finds roots whose replica identity is not that of a partition. The server sends the old row by
+   * the identity of the partition, but describes it by the identity of the root.
+   */
   private def identity(table: SourceTable): Seq[String] =
     if (table.identity != ReplicaIdentity.Full) Nil
     else table.leaves.filterNot(_.identity == ReplicaIdentity.Full).map { leaf =>

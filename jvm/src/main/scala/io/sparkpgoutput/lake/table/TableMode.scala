@@ -21,7 +21,7 @@ object TableMode {
   /**
    * All changes of the table since the first copy, and the rows of each copy.
    *
-   * @param prefix what the names of the columns of a change begin with
+   * @param prefix the text with which the names of the columns of a change begin
    */
   final case class History(prefix: String) extends TableMode(History.name) {
     override def columns: StructType =

@@ -45,8 +45,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   )
 
   /**
-   * Delta clusters by up to four columns that have statistics, which the first 32 have. Not in CREATE
-   * TABLE, where Delta's parser miscounts characters behind an emoji.
+   * Delta clusters by up to four columns that have statistics. The first 32 columns have
+   * statistics. The clause is not a part of CREATE TABLE, because Delta's parser miscounts the
+   * characters behind an emoji there.
    */
   protected def layout(schema: StructType, key: Seq[String]): Option[String] = {
     val columns = key.filter(name => schema.take(Indexed).exists(hasStatistics(_, name)))
@@ -133,8 +134,9 @@ object DeltaTarget {
   private val SnapshotTasks = "spark.databricks.delta.snapshotPartitions"
 
   /**
-   * How many tasks read the state of a table after each commit. By default, Delta takes 50, each of which
-   * uses 0.1 s of CPU for a table of two files: five times as much as the first copy of a million rows.
+   * The number of tasks that read the state of a table after each commit. By default, Delta takes
+   * 50, each of which uses 0.1 s of CPU for a table of two files: five times as much as the first
+   * copy of a million rows.
    */
   private def tasks(files: Long): Long = math.min(50, 1 + files / 20000)
 

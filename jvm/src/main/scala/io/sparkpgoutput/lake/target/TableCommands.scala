@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.target
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
-/** What a target does by SQL, in the same way for both formats. */
+/** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
     extends Target {
   import TableCommands._
@@ -67,7 +67,10 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
   final def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
     layout(schema, key).foreach(layout => session.sql(s"ALTER TABLE ${sqlName(table)} $layout"))
 
-  /** A change that is there already is left out, so that a change that was interrupted can be repeated. */
+  /**
+   * Changes the columns, and leaves out a change that was made already. So an interrupted change
+   * can be repeated.
+   */
   final def alter(table: String, changes: Seq[ColumnChange]): Unit = changes.foreach { change =>
     refresh(table)
     val columns = session.table(sqlName(table)).schema
@@ -156,7 +159,10 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
 
 object TableCommands {
 
-  /** The classes of errors of a commit at the same time. By name, because the JARs may be absent. */
+  /**
+   * The classes of the errors that Delta and Iceberg throw if somebody else commits at the same
+   * time. They are names, because the JARs may be absent.
+   */
   private val Conflicts = Set(
     "io.delta.exceptions.DeltaConcurrentModificationException",
     "org.apache.spark.sql.delta.DeltaConcurrentModificationException",

@@ -4,12 +4,12 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 /**
- * Where tables are kept equal: a namespace of a catalog, or a folder of Delta tables. Names of tables
- * are those in the namespace, not quoted.
+ * The place of the tables that are kept equal: a namespace of a catalog, or a folder of Delta
+ * tables. The names of tables are those in the namespace, without quotes.
  */
 trait Target {
 
-  /** What the names of formats are in SQL: `delta` or `iceberg`. */
+  /** The name of the format in SQL: `delta` or `iceberg`. */
   def format: String
 
   /** The name of a table in SQL, quoted. */

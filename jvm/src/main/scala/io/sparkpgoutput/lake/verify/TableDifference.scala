@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.verify
 
 /**
- * How the rows of a table differ from those of the server.
+ * The difference between the rows of a table and the rows of the server.
  *
  * @param serverRows the number of rows at the server
  * @param targetRows the number of rows in the target

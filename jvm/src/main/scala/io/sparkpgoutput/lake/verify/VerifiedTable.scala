@@ -21,7 +21,7 @@ final case class VerifiedTable(
     found: Either[String, TableDifference]
 ) {
 
-  /** What was found, in a word. */
+  /** The result in one word. */
   def result: String = found match {
     case Right(difference) if difference.isNone => VerifiedTable.Equal
     case Right(_)                               => VerifiedTable.Different

@@ -17,8 +17,8 @@ object RowFunctions {
   private val Arguments = Seq(
     """tuple - a tuple of pgoutput_decode's row: its key, old or new. NULL gives NULL. Cells of the kinds
       |      n and u give NULL; tuple.kinds still tells which of the two it was.""",
-    """schema - a constant: the columns and their types, as DDL. Their number must be the tuple's. NOT
-      |      NULL in it is ignored.""",
+    """schema - a constant with the columns and their types as DDL. The tuple must have as many
+      |      columns. NOT NULL is ignored.""",
     """type_ids - ARRAY<BIGINT>: the oids of the columns' types, a constant or a column such as
       |      r.relation.columns.type_id of the decoded Relation message r. Binary cells need them. If the
       |      array or an element is NULL, the type is not known: text is read by the type in the schema."""
@@ -28,8 +28,8 @@ object RowFunctions {
     Arguments :+ s"options - a constant map:\n${options.describe}"
 
   private val Notes =
-    """The columns that a query uses do not depend on each other, nor their values on the optimizer. A
-      |column that the query does not use may not be read, so a value in it that does not fit may or may
+    """The value of a column depends neither on other columns nor on the optimizer. Spark may not read
+      |a column that the query does not use. If a value in such a column does not fit, this may or may
       |not be an error. To check every column, select the whole row, or count the rows for which
       |pgoutput_row(…) IS NULL. try_pgoutput_row never fails for a value."""
 
@@ -75,7 +75,10 @@ object RowFunctions {
 
   val all: Seq[SqlFunction] = Seq(row, tryRow)
 
-  /** With the session's settings at the analysis: they may change later, and a view has its own. */
+  /**
+   * Returns the expression for a call. It reads the settings of the session now, during the
+   * analysis, because they may change later, and because a view has its own settings.
+   */
   private def read(call: CallArguments, list: OptionList[RowOptions]): ReadTuple = {
     val tuple = call.argument(0, TupleSchema.schema)
     checkTuple(call, tuple)

@@ -16,8 +16,9 @@ import io.sparkpgoutput.source.SourceError
 /**
  * The parameters of pgjdbc in a URL.
  *
- * Those that say how to reach the server and how to log in work as in any other URL. Those that say
- * how statements run have no effect, so that the URL of another program can be used.
+ * The parameters that say how to reach the server and how to log in have their usual effect. The
+ * parameters that say how statements run have no effect, so that users can take the URL of another
+ * program.
  */
 private[connection] object DriverParameters {
 

@@ -184,7 +184,7 @@ object SourceOptions {
     ).collectFirst { case (true, problem) => problem }.toLeft(options)
   }
 
-  /** The options of `pgoutput_changes`, but for those that say which messages to read. */
+  /** The options of `pgoutput_changes`, without the options that say which messages to read. */
   private def ofChanges: Seq[OptionSpec[SourceOptions]] = ChangesOptions.list.specs
     .filterNot(spec => aboutMessages.contains(spec.name))
     .map(_.within[SourceOptions](_.changes)((options, changes) => options.copy(changes = changes)))

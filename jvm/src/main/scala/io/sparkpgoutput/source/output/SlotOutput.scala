@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
 
-/** What the source returns: the changes of tables, or the messages. */
+/** The rows that the source returns: the changes of tables, or the messages. */
 sealed abstract class SlotOutput extends Serializable {
 
   /** The columns of the rows. */

@@ -98,12 +98,16 @@ final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
 
 private object BatchMessages {
 
-  /** A session that is lost again and again before it gives a message more is an error. */
+  /**
+   * The number of sessions in a row that can be lost before one of them gives a new message. One
+   * more loss is an error.
+   */
   final private val MaxLosses = 3
 
   /**
-   * The messages that were given out. Those that describe a table or a type, and those of
-   * transactions that were rolled back, come at other places in another session.
+   * The checksum of the messages that were given out. It leaves out messages that describe a table
+   * or a type, and messages of transactions that were rolled back, because they come at other
+   * positions in another session.
    */
   final private class Passed {
     private val sum = new CRC32C

@@ -87,6 +87,6 @@ object SlotSessions {
 
   final private val WaitMillis = 100L
 
-  /** How long a source waits for its slot in nanoseconds, after its session was lost. */
+  /** The time in nanoseconds that a source waits for its slot after its session was lost. */
   private val Patience = TimeUnit.SECONDS.toNanos(60)
 }

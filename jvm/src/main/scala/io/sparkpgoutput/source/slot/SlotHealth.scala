@@ -2,7 +2,7 @@ package io.sparkpgoutput.source.slot
 
 import io.sparkpgoutput.protocol.Lsn
 
-/** What a slot costs its server, for the metrics and the log of a query. */
+/** The metrics of a slot, and the warnings about it for the log of a query. */
 object SlotHealth {
 
   /** A slot is in danger if it has less than this part of max_slot_wal_keep_size left. */
@@ -22,14 +22,17 @@ object SlotHealth {
    *
    * @param position the LSN up to which the query has read
    */
-  def metrics(state: SlotState, position: Long): Map[String, String] = Map(
-    "bytesBehindLatest" -> Some(math.max(0, state.flushLsn - position).toString),
-    "confirmedFlushLsn" -> state.confirmedFlush.map(Lsn.format),
-    "restartLsn" -> state.restartLsn.map(Lsn.format),
-    "retainedWalBytes" -> state.retainedWal.map(_.toString),
-    "walStatus" -> state.walStatus,
-    "safeWalSize" -> state.safeWalSize.map(_.toString)
-  ).collect { case (name, Some(value)) => name -> value }
+  def metrics(state: SlotState, position: Long): Map[String, String] = {
+    import SlotMetrics._
+    of(
+      BYTES_BEHIND -> Some(math.max(0, state.flushLsn - position).toString),
+      CONFIRMED_FLUSH -> state.confirmedFlush.map(Lsn.format),
+      RESTART -> state.restartLsn.map(Lsn.format),
+      RETAINED_WAL -> state.retainedWal.map(_.toString),
+      WAL_STATUS -> state.walStatus,
+      SAFE_WAL_SIZE -> state.safeWalSize.map(_.toString)
+    )
+  }
 
   /** Returns what is wrong with a slot. */
   def warnings(state: SlotState): Seq[Warning] =

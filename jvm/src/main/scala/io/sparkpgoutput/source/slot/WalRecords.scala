@@ -67,7 +67,7 @@ object WalRecords {
 
   private def header(page: Int) = if (page == 0) LongPageHeader else PageHeader
 
-  /** How many of so many bytes of a segment are not headers of pages. */
+  /** Returns the number of bytes without the headers of pages, in the first bytes of a segment. */
   private def contentSize(bytes: Int, pageSize: Int): Int = {
     val page = bytes / pageSize
     val before = if (page == 0) 0 else page * pageSize - LongPageHeader - (page - 1) * PageHeader

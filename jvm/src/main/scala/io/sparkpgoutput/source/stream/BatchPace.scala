@@ -3,9 +3,9 @@ package io.sparkpgoutput.source.stream
 import java.time.Duration
 
 /**
- * Says when the server is asked for the end of the next batch: at once after a batch with rows or at the
- * limit of bytes, else after an interval. The server writes WAL all the time, and each batch without
- * rows costs two files in the checkpoint.
+ * Decides when the server is asked for the end of the next batch. It is asked at once after a batch
+ * that has rows or reaches the limit of bytes. Otherwise it is asked after an interval. The server
+ * writes WAL all the time, and each batch without rows costs two files in the checkpoint.
  */
 final class BatchPace(idleInterval: Duration) {
   private var lastQuestion: Option[Long] = None

@@ -3,9 +3,10 @@ package io.sparkpgoutput.source.stream
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The end of what there is to read. A flush LSN on a page boundary mostly lies inside a record, which can
- * stay unfinished for 10 seconds. So it is left out until the server has flushed more. If applications
- * commit asynchronously all the time, the server flushes whole pages only (`XLogBackgroundFlush`).
+ * Finds the end of the WAL that a batch can read. A flush LSN on a page boundary often lies inside
+ * a record, which can stay unfinished for 10 seconds. So this does not take such an LSN until the
+ * server has flushed more. If applications commit asynchronously all the time, the server flushes
+ * whole pages only (`XLogBackgroundFlush`).
  */
 final class FlushedEnd {
   private var boundary = 0L

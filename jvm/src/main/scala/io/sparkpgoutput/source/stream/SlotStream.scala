@@ -18,7 +18,7 @@ import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd, SessionSettings}
-import io.sparkpgoutput.source.slot.{SlotChecks, SlotHealth, SlotState, SlotWarnings, WalEnd}
+import io.sparkpgoutput.source.slot.{SlotChecks, SlotHealth, SlotMetrics, SlotState, SlotWarnings, WalEnd}
 
 /**
  * A slot as a stream. A batch has the transactions whose commit LSN is at or above one LSN and below
@@ -126,10 +126,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def metrics(consumed: Optional[Offset]): util.Map[String, String] =
     state.fold(Map.empty[String, String]) { found =>
       val position = if (consumed.isPresent) lsn(consumed.get) else committed
-      SlotHealth.metrics(
-        found,
-        position
-      ) + ("secondsBehindLatest" -> secondsBehind(found, position))
+      SlotHealth.metrics(found, position) ++
+        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> Some(secondsBehind(found, position)))
     }.asJava
 
   /** The age of the last commit that was read, if there is more to read. */

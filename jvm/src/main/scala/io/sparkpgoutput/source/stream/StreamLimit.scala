@@ -6,8 +6,8 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerAddress
 
 /**
- * Says up to where the stream of a slot may plan batches. Who runs the stream sets it, in the same driver.
- * Spark plans batches in a thread of its own.
+ * The LSN up to which the stream of a slot may plan batches. The code that runs the stream sets it,
+ * in the same driver. Spark plans batches in a thread of its own.
  */
 final class StreamLimit {
   private var isOpen = true

@@ -5,7 +5,8 @@ import org.apache.spark.sql.types.{DataType, DayTimeIntervalType, YearMonthInter
 import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType, Printer}
 
 /**
- * interval. It is a STRING where nothing else is asked for, as Spark's intervals hold but a part.
+ * interval. By default it is a STRING, because each of Spark's interval types holds only a part of
+ * its values.
  */
 object PgInterval extends PgType("interval") {
   override def modifierText(modifier: Int): String = {

@@ -8,10 +8,11 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MIC
 import io.sparkpgoutput.protocol.PostgresEpoch
 
 /**
- * How far a time zone is ahead of UTC, in microseconds.
+ * The offsets of a time zone from UTC, in microseconds.
  *
- * Times are in microseconds since 2000-01-01 00:00:00. A table has java.time's transitions up to the
- * year 2100. A timestamp in Europe/Berlin takes 67 ns with the table, 100 ns with `ZoneRules` alone.
+ * Times are in microseconds since 2000-01-01 00:00:00. A table has java.time's transitions up to
+ * the year 2100. A timestamp in Europe/Berlin takes 67 ns with the table, 100 ns with `ZoneRules`
+ * alone.
  */
 final class ZoneOffsets(zone: ZoneId) {
   import ZoneOffsets._

@@ -12,8 +12,8 @@ import io.sparkpgoutput.types.numbers.{PgFloat, PgInteger, PgMoney, PgNumeric, P
 import io.sparkpgoutput.types.text.{PgText, PgTsQuery, PgTsVector, PgXml}
 
 /**
- * The types that PostgreSQL has from the start, whose oids never change. Each has its oid and the
- * oid of its array type, which is 0 if there is none.
+ * The types that PostgreSQL itself has. Their oids never change. Each has its oid and the oid of
+ * its array type, which is 0 if there is none.
  *
  * @see `src/include/catalog/pg_type.dat`
  */
@@ -89,7 +89,10 @@ object BuiltInTypes {
     BuiltInType(PgXid8, 5069, 271)
   )
 
-  /** A range has its name, subtype, oid and array oid, and the same of its multirange. */
+  /**
+   * Each range has a name, a subtype, an oid and an array oid. Its multirange has a name and oids
+   * of its own.
+   */
   private val ranges: Seq[BuiltInType] = Seq(
     range("int4range", PgInteger.Int4, 3904, 3905, "int4multirange", 4451, 6150),
     range("numrange", PgNumeric, 3906, 3907, "nummultirange", 4532, 6151),

@@ -23,15 +23,17 @@ object KeyFilter {
   final private val BitsPerKey = 10
 
   /**
-   * Reads the keys, and returns the condition. None if there are no keys, or if a column of the table has
-   * another type than the key's, of which equal values can have different hashes.
+   * Reads the keys, and returns the condition. Returns None if there are no keys. Also returns None
+   * if a column of the table has another type than the key, and equal values of the two types can
+   * have different hashes.
    *
    * @param keys the rows with the keys
    * @param most how many keys there are, or more
    * @param key the columns of the keys
    * @param table the columns of the table with their types, in the same order
    * @param hasLimits
-   *   true compares columns with the least and the greatest value too, by which formats leave out files
+   *   true compares columns with the least and the greatest value too, by which formats leave out
+   *   files
    */
   def of(
       keys: DataFrame,
@@ -101,11 +103,12 @@ object KeyFilter {
   }
 
   /**
-   * The types whose limits leave out no file and no row group that has a key. Others do:
-   *   - DECIMAL: Spark cuts off the upper bits of a limit for a file from before the column was widened
-   *     (`ParquetFilters.decimalToInt32`).
-   *   - TIMESTAMP: Delta keeps the least and the greatest value of a file as a text in the session's time
-   *     zone, without the seconds of its offset, which zones have before about 1920.
+   * The types whose limits leave out no file and no row group that has a key. The limits of these
+   * other types can leave one out:
+   *   - DECIMAL: Spark cuts off the upper bits of a limit for a file from before the column was
+   *     widened (`ParquetFilters.decimalToInt32`).
+   *   - TIMESTAMP: Delta keeps the least and the greatest value of a file as a text in the
+   *     session's time zone, without the seconds of its offset, which zones have before about 1920.
    */
   private def isOrdered(dataType: DataType): Boolean = dataType match {
     case _: IntegralType | DateType => true

@@ -8,9 +8,9 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.{DataFrame, Encoders, Row, SparkSession, classic}
 
 /**
- * The rows of plans, by way of Datasets: what a plan is made of is another in each version of
- * Spark, what Datasets can do stays. In this package because the Dataset of a plan is
- * `private[sql]`.
+ * Runs plans as Datasets, because the API of Datasets stays the same from version to version of
+ * Spark, and the classes of plans do not. This object is in this package because the Dataset of a
+ * plan is `private[sql]`.
  */
 object PlannedRows {
 
@@ -18,12 +18,13 @@ object PlannedRows {
   def isStream(table: String): Boolean =
     active.catalog.tableExists(table) && active.table(table).isStreaming
 
-  /** The plan, analyzed. */
+  /** Returns the analyzed plan. */
   def analyzed(plan: LogicalPlan): LogicalPlan = dataset(plan).queryExecution.analyzed
 
   /**
-   * Rows in the order of the columns at some places, over all partitions. Not the rows of a plan:
-   * what is planned anew while Spark adapts the plan that it is a part of never comes to an end.
+   * Sorts rows by the columns at some positions, over all partitions. It takes an RDD and not a
+   * plan: if a part of a query is planned anew while Spark adapts the whole query, the query never
+   * ends.
    */
   def sorted(rows: RDD[InternalRow], types: Seq[DataType], columns: Seq[Int]): RDD[InternalRow] = {
     val schema = StructType(types.zipWithIndex.map { case (dataType, place) =>
@@ -34,7 +35,7 @@ object PlannedRows {
   }
 
   /**
-   * Returns the plan of what a processor makes of rows that are grouped by a column.
+   * Returns the plan of a stateful processor over rows that are grouped by a column.
    *
    * @param initial the initial state: a row for each group, with the column of the same name
    * @param output the schema of the result

@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, classic}
 
 /**
- * DataFrames and RDDs of Spark's internal rows. In this package because the DataFrame of an RDD of
- * internal rows is `private[sql]`.
+ * DataFrames and RDDs of Spark's internal rows. This object is in this package because the
+ * DataFrame of an RDD of internal rows is `private[sql]`.
  */
 object RowsOfRdd {
 

@@ -6,7 +6,8 @@ import io.sparkpgoutput.PgOutputExtensions
 
 /**
  * Registers the functions, their optimizer rules and their operators in a session that is running
- * already. In this package because the function registry of a session is `private[sql]`.
+ * already. This object is in this package because the function registry of a session is
+ * `private[sql]`.
  */
 object SessionRegistration {
 

@@ -2,7 +2,10 @@ package org.apache.spark.sql.pgoutput
 
 import org.apache.spark.TaskContext
 
-/** What a task reads, as Spark's UI shows it. In this package because it is `private[spark]`. */
+/**
+ * Counts the input of a task, which Spark's UI shows. This object is in this package because the
+ * counters are `private[spark]`.
+ */
 object TaskInput {
 
   /** Adds rows and bytes to what the task has read. */

@@ -14,10 +14,11 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.{Column, DataFrame, SparkSession, classic}
 
 /**
- * Commands that write to a table by its object or by its name, from rows without a view.
+ * Commands that write rows to a table. The table is given as an object or by its name. The rows
+ * need no view.
  *
- * A table that is given as an object is written through this object. It has no identifier in the plan,
- * because Spark would load it anew by that.
+ * If the table is given as an object, the command writes through this object. The plan then has no
+ * identifier of the table, because Spark would use the identifier to load the table anew.
  */
 object WriteCommands {
 
