@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import operator
 import re
 import subprocess
@@ -235,6 +236,59 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
     assert_table(DOCS / "table-changes.md", name, expected)
 
 
+def test_table_of_columns_of_messages(spark: SparkSession) -> None:
+    schema = declared_schema(spark, "source.output.MessageFields.schema")
+    expected = markdown(["Column", "Type", "Meaning"], field_rows(schema))
+    assert_table(DOCS / "replication-slot.md", "message columns", expected)
+
+
+def test_table_of_metrics(spark: SparkSession) -> None:
+    schema = declared_schema(spark, "source.slot.SlotMetrics.schema")
+    expected = markdown(
+        ["Metric", "Meaning"], [[f"`{name}`", comment(schema, name)] for name in schema.names]
+    )
+    assert_table(DOCS / "replication-slot.md", "metrics", expected)
+
+
+def test_table_of_columns_of_a_history(spark: SparkSession) -> None:
+    """The page describes them in other words than the page of `pgoutput_changes`."""
+    modes = jvm_object(spark, "lake.table.TableMode")
+    history = struct_type(modes.of("history", "_").get().columns())
+    rows = described_columns(DOCS / "history.md", "history columns")
+    assert [row[:2] for row in rows] == [row[:2] for row in field_rows(history)]
+    kinds = comment(history, "_change_type").removeprefix("One of ").split(", ")
+    snapshot = getattr(jvm_object(spark, "lake.table.TableMode$History$"), "MODULE$").Snapshot()
+    (change_type,) = [meaning for name, _, meaning in rows if name == "`_change_type`"]
+    assert set(re.findall(r"`(\w+)`", change_type)) == {*kinds, snapshot}
+
+
+def test_table_of_columns_of_verify(spark: SparkSession) -> None:
+    tables = jvm_object(spark, "lake.verify.VerifiedTable")
+    schema = struct_type(tables.fromText(spark._jsparkSession, "").schema())
+    rows = described_columns(DOCS / "verify.md", "verify columns")
+    assert [row[:2] for row in rows] == [
+        [f"`{field.name}`", sql_type(field.dataType)] for field in schema
+    ]
+
+
+def jvm_object(spark: SparkSession, name: str) -> Any:  # noqa: ANN401 - an object of the JVM
+    return operator.attrgetter(f"io.sparkpgoutput.{name}")(spark._jvm)
+
+
+def declared_schema(spark: SparkSession, name: str) -> StructType:
+    return struct_type(jvm_object(spark, name)())
+
+
+def struct_type(schema: Any) -> StructType:  # noqa: ANN401 - an object of the JVM
+    return StructType.fromJson(json.loads(schema.json()))
+
+
+def described_columns(page: Path, name: str) -> list[list[str]]:
+    """Return the rows of a table. If a row describes several columns, each gets a row."""
+    rows = cells(table(page, name))
+    return [[column, *row[1:]] for row in rows for column in row[0].split(", ")]
+
+
 @pytest.mark.parametrize(
     ("page", "function", "declared", "shared"),
     [
@@ -261,9 +315,8 @@ def test_table_of_options(
 
 
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
-    found: Any = operator.attrgetter(f"io.sparkpgoutput.{declared}")(spark._jvm)
     # Outside of code, Markdown takes <name> for HTML.
-    lines = found().markdown().splitlines(True)
+    lines = jvm_object(spark, declared)().markdown().splitlines(True)
     outside = re.compile(r"(?<!`type\.|`mode\.|types\.|names\.|perty\.)<")
     return [outside.sub("&lt;", line) for line in lines]
 
@@ -293,6 +346,51 @@ def test_table_of_types(spark: SparkSession) -> None:
             nulls = NULLS.format(columns=len(types))
             oids = f"array_repeat({OID}L, {len(types)})"
             spark.sql(f"SELECT pgoutput_row({nulls}, '{fields}', {oids}, {options})")
+
+
+# Types that values can be read as. Other precisions, elements and fields change nothing.
+RANGE = (
+    "STRUCT<lower: STRING, upper: STRING, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, "
+    "empty: BOOLEAN>"
+)
+TARGETS = [
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(20,2)"),
+    *("STRING", "BINARY", "VARIANT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"),
+    *("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"),
+    *("ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: STRING, b: STRING>", RANGE),
+]
+
+
+def test_table_of_types_is_complete(spark: SparkSession) -> None:
+    """The table has each type of PostgreSQL, and each Spark type that takes its values."""
+    rows = cells(table(DOCS / "typed-rows.md", "types"))
+    described = {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    built_in = names_of(jvm_object(spark, "types.registry.BuiltInTypes").byName())
+    declarations = jvm_object(spark, "types.TypeLookup").Declarations().split(", ")[1:]
+    forms = {form.removeprefix("or ").partition(":")[0] for form in declarations}
+    # A name with an underscore before it is that of an array type.
+    bases = {name for name in built_in if not name.startswith("_")}
+    assert {name.partition(":")[0] for name in described} == bases | forms
+
+    registry = jvm_object(spark, "types.registry.TypeRegistry")
+    registry = registry(getattr(registry, "apply$default$1")())
+    options = jvm_object(spark, "options.RowOptions").row().defaults().conversion()
+    from_ddl = spark._jvm.org.apache.spark.sql.types.DataType.fromDDL  # type: ignore[union-attr]
+    targets = [(kind(target), from_ddl(target)) for target in TARGETS]
+    for name, types in described.items():
+        pg_type = registry.declared(name).get()
+        taken = {kind for kind, target in targets if pg_type.to(target, options).isDefined()}
+        listed = {kind(found) for found in re.findall(r"`([^`]+)`", "".join(types))}
+        assert taken == {*listed, "STRING"}, name
+
+
+def names_of(by_name: Any) -> set[str]:  # noqa: ANN401 - a map of the JVM
+    return set(by_name.keySet().mkString(" ").split())
+
+
+def kind(sql_type: str) -> str:
+    """Return a Spark type without its precision, elements or fields."""
+    return re.split(r"[<(]", sql_type)[0]
 
 
 def column_type(ddl: str) -> DataType:

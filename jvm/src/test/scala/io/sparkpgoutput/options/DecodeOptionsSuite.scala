@@ -41,7 +41,9 @@ class DecodeOptionsSuite extends AnyFunSuite {
       assert(DecodeOptions.tryDecode.parse(options) == permissive)
     }
     val refused = DecodeOptions.tryDecode.parse(Seq("mode" -> "FAILFAST"))
-    assert(refused == Left("'FAILFAST' is not valid for the option 'mode'. The valid values are: PERMISSIVE " +
-      "(for FAILFAST, use pgoutput_decode)."))
+    assert(refused == Left(
+      "'FAILFAST' is not valid for the option 'mode'. The valid values are: PERMISSIVE " +
+        "(for FAILFAST, use pgoutput_decode)."
+    ))
   }
 }

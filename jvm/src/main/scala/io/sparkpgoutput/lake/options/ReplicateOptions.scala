@@ -88,15 +88,22 @@ object ReplicateOptions {
       text("url", "a URL of PostgreSQL's JDBC driver", Required, "The address of the server.")(
         (options, url) => options.copy(url = url)
       ),
-      text("user", "a role", "the role in the URL", "The role that connects to the server.")((options, user) =>
-        options.copy(user = Some(user))
+      text("user", "a role", "the role in the URL", "The role that connects to the server.")(
+        (options, user) =>
+          options.copy(user = Some(user))
       ),
-      text("password", "a text", "the password in the URL or in a pgpass file", "The password of the role.")(
-        (options, password) => options.copy(password = Some(password))
-      ),
-      text("slot", "the name of a slot", Required, "The replication slot. The job makes it at its first start.")(
-        (options, slot) => options.copy(slot = slot)
-      ),
+      text(
+        "password",
+        "a text",
+        "the password in the URL or in a pgpass file",
+        "The password of the role."
+      )((options, password) => options.copy(password = Some(password))),
+      text(
+        "slot",
+        "the name of a slot",
+        Required,
+        "The replication slot. The job makes it at its first start."
+      )((options, slot) => options.copy(slot = slot)),
       OptionSpec.parsed[ReplicateOptions, Seq[String]](
         "publication",
         PublicationNames.Values,
@@ -111,12 +118,16 @@ object ReplicateOptions {
         Required,
         "The job makes the tables in this namespace or folder."
       )((options, target) => options.copy(target = target)),
-      text("checkpoint", "a folder", Required, "Spark keeps the position of the stream in this folder.")(
-        (options, checkpoint) => options.copy(checkpoint = checkpoint)
-      ),
-      flag("once", "If true, the job ends when it has applied all changes that existed at its start.")(
-        (options, once) => options.copy(once = once)
-      ),
+      text(
+        "checkpoint",
+        "a folder",
+        Required,
+        "Spark keeps the position of the stream in this folder."
+      )((options, checkpoint) => options.copy(checkpoint = checkpoint)),
+      flag(
+        "once",
+        "If true, the job ends when it has applied all changes that existed at its start."
+      )((options, once) => options.copy(once = once)),
       OptionSpec.choice[ReplicateOptions, String](
         "format",
         "what the catalog writes; delta for a folder",
@@ -177,15 +188,20 @@ object ReplicateOptions {
       )((options, name, value) =>
         options.copy(tableProperties = options.tableProperties + (name -> value))
       ),
-      flag("failover", "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17.")(
-        (options, failover) => options.copy(failover = failover)
-      ),
-      number("parallelCopies", 2, "The number of tables that the first copy reads at the same time.")(
-        (options, copies) => options.copy(copies = copies)
-      ),
-      number("parallelTables", 4, "The number of tables to which the job applies a micro-batch at the same time.")(
-        (options, applies) => options.copy(applies = applies)
-      ),
+      flag(
+        "failover",
+        "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17."
+      )((options, failover) => options.copy(failover = failover)),
+      number(
+        "parallelCopies",
+        2,
+        "The number of tables that the first copy reads at the same time."
+      )((options, copies) => options.copy(copies = copies)),
+      number(
+        "parallelTables",
+        4,
+        "The number of tables to which the job applies a micro-batch at the same time."
+      )((options, applies) => options.copy(applies = applies)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",

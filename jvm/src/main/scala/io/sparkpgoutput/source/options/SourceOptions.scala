@@ -54,12 +54,16 @@ object SourceOptions {
   val list: OptionList[SourceOptions] = new OptionList(
     SourceOptions(),
     Seq(
-      required("url", "a URL of PostgreSQL's JDBC driver", "The address of the server.")((options, url) =>
-        options.copy(url = url)
+      required("url", "a URL of PostgreSQL's JDBC driver", "The address of the server.")(
+        (options, url) =>
+          options.copy(url = url)
       ),
-      OptionSpec.text[SourceOptions]("user", "a role", "the role in the URL", "The role that connects to the server.")(
-        (options, user) => options.copy(user = Some(user))
-      ),
+      OptionSpec.text[SourceOptions](
+        "user",
+        "a role",
+        "the role in the URL",
+        "The role that connects to the server."
+      )((options, user) => options.copy(user = Some(user))),
       OptionSpec.text[SourceOptions](
         "password",
         "a text",

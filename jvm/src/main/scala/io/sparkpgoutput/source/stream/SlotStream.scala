@@ -18,7 +18,14 @@ import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
 import io.sparkpgoutput.source.session.{BatchRead, SessionEnd, SessionSettings}
-import io.sparkpgoutput.source.slot.{SlotChecks, SlotHealth, SlotMetrics, SlotState, SlotWarnings, WalEnd}
+import io.sparkpgoutput.source.slot.{
+  SlotChecks,
+  SlotHealth,
+  SlotMetrics,
+  SlotState,
+  SlotWarnings,
+  WalEnd
+}
 
 /**
  * A slot as a stream. A batch has the transactions whose commit LSN is at or above one LSN and below
