@@ -1,4 +1,4 @@
-"""What a job tells while it runs, with the progress of its copies: on a terminal, or in a log."""
+"""The report of a running job, with the progress of its copies, on a terminal or in a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Display(AbstractContextManager["Display"], ABC):
         Parameters
         ----------
         lines : iterable of str
-            What the job has told since the last call.
+            The report of the job since the last call.
         copies : sequence of CopyProgress
             The copies that run.
         """

@@ -23,7 +23,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     job = parser.add_argument_group("the job")
     add_target(job)
     job.add_argument(
-        "--once", action="store_true", help="end when all is applied that was there at the start"
+        "--once",
+        action="store_true",
+        help="end when the job has applied all changes that existed at its start",
     )
     add_job_arguments(job, required=True)
     spark_submit.add_arguments(parser)

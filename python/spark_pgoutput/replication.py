@@ -56,9 +56,9 @@ def replicate(
     password : str, optional
         By default, the environment variable PGPASSWORD, or the password of a pgpass file.
     once : bool
-        End when everything is applied that was there at the start.
+        If true, the job ends when it has applied all changes that existed at its start.
     mode : str or mapping of str to str
-        What the target has of the tables: ``"mirror"`` for their rows, ``"history"`` for all of
+        With ``"mirror"``, the target has the rows of the tables. With ``"history"``, it has all of
         their changes. A mapping gives the modes of single tables, such as
         ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
@@ -120,7 +120,7 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
 
 
 class CopyProgress(NamedTuple):
-    """How far the copy of a table is.
+    """The progress of the copy of a table.
 
     Executors tell what their tasks have read every 10 seconds, and at the end of each task.
     """
@@ -129,10 +129,10 @@ class CopyProgress(NamedTuple):
     """The name of the table at the server."""
 
     rows: int
-    """How many rows were read."""
+    """The number of rows that were read."""
 
     bytes: int
-    """How many bytes of COPY's output were read."""
+    """The number of bytes that were read from COPY."""
 
     share: float
     """How much of the table's size that is, from 0 to 1."""
@@ -157,12 +157,12 @@ class Replication:
         Parameters
         ----------
         timeout : float, optional
-            How many seconds to wait; by default, for ever.
+            The seconds to wait; by default, there is no limit.
 
         Returns
         -------
         bool
-            Whether the job has ended.
+            True if the job has ended.
         """
         left = timeout
         while left is None or left > 0:

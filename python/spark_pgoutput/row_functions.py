@@ -41,15 +41,16 @@ def pgoutput_row(
         type in the schema.
     options : mapping of str to str, number, bool or None, optional
         ``mode``: if a value does not fit its type, ``FAILFAST`` (the default) raises an error and
-        ``PERMISSIVE`` gives NULL. ``infinity``: what infinite dates, timestamps and intervals
-        become: ``error`` (the default), ``null``, or ``clamp`` for the first or last value of the
-        Spark type. ``timeZone``: the time zone for timestamptz text without an offset and for
-        timestamps that you read as TIMESTAMP (by default the session's), and for a binary
-        timestamptz that you read as STRING (by default UTC). ``dateStyle``: the server's DateStyle,
-        which must be ``ISO``. ``moneyScale``: how many digits money has after the point, by default
-        ``2``. ``encoding``: the server's client_encoding, for the text in binary cells, by default
-        ``UTF8``. ``type.<oid>``: the type behind an oid that PostgreSQL does not fix, for example
-        ``enum`` or ``array:int4``. An option whose value is None counts as not given.
+        ``PERMISSIVE`` gives NULL. ``infinity``: with ``error`` (the default), an infinite date,
+        timestamp or interval is an error. With ``null``, it becomes NULL. With ``clamp``, it
+        becomes the first or last value of the Spark type. ``timeZone``: the time zone for
+        timestamptz text without an offset and for timestamps that you read as TIMESTAMP (by default
+        the session's), and for a binary timestamptz that you read as STRING (by default UTC).
+        ``dateStyle``: the server's DateStyle, which must be ``ISO``. ``moneyScale``: how many
+        digits money has after the point, by default ``2``. ``encoding``: the server's
+        client_encoding, for the text in binary cells, by default ``UTF8``. ``type.<oid>``: the type
+        behind an oid that PostgreSQL does not fix, for example ``enum`` or ``array:int4``. An
+        option whose value is None counts as not given.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the scripts have in common that spark-submit runs: the session, and how an error is told."""
+"""Code of all scripts that spark-submit runs: the session, and the report of an error."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def verify(
     once : bool
         Run the job up to now, in place of asking one that runs.
     timeout : float, optional
-        How many seconds to wait for the job that runs; by default, for ever.
+        The seconds to wait for the job that runs; by default, there is no limit.
     tell : callable, optional
         Takes a text for each thing that happens meanwhile.
     **options

@@ -51,7 +51,8 @@ object RowOptions {
       "infinity",
       "error",
       "With error, an infinite date, timestamp or interval is an error. With null, it becomes NULL. " +
-        "With clamp, it becomes the first or last value of the years 1 to 9999."
+        "With clamp, it becomes the nearest value that Spark has: for dates and timestamps, the first or " +
+        "last one of the years 1 to 9999."
     )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
       options.converting(_.copy(infinity = infinity))
     ),

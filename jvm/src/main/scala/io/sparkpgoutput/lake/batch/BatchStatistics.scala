@@ -11,7 +11,7 @@ import java.io.{
 import io.sparkpgoutput.changes.TableName
 
 /**
- * What the router saw in a batch.
+ * The statistics of the router about a batch.
  *
  * @param tables the tables of the job that have changes, by their oids
  * @param others the tables that are not the job's, by their oids
@@ -50,7 +50,7 @@ object BatchStatistics {
 }
 
 /**
- * The changes of a table of the job in a batch. What is below the table's mark does not count.
+ * The changes of a table of the job in a batch. Changes below the mark of the table do not count.
  *
  * @param name the name by the last Relation message
  * @param definitions how the batch describes the table, one definition after the other

@@ -35,7 +35,7 @@ object ChangeFields extends StructSchema {
   val order: Seq[String] = Seq(HASH, OID, KEY, LSN, ORDINAL).map(schema(_).name)
 }
 
-/** What a change does to the row with its key. */
+/** The effect of a change on the row with its key. */
 object ChangeKind {
   final val Insert = 1
   final val Update = 2

@@ -7,7 +7,7 @@ import org.apache.spark.{SparkContext, TaskContext}
 import io.sparkpgoutput.changes.TableName
 
 /**
- * What the tasks of a copy have read.
+ * The numbers of rows and bytes that the tasks of a copy have read.
  *
  * @param rows the rows
  * @param bytes the bytes that COPY has written

@@ -8,7 +8,7 @@ import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.source.connection.ServerAddress
 
 /**
- * What the tasks of a copy need to know. The password is in here and nowhere else.
+ * The data that the tasks of a copy need. The password is only here.
  *
  * @param snapshot the name of the snapshot that all tasks read
  */

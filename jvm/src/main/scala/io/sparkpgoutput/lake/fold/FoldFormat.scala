@@ -13,7 +13,7 @@ import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
- * What a fold needs to know of a table.
+ * The properties of a table that a fold needs.
  *
  * @param schema the columns of the target that come from the server
  * @param key the ordinals of the columns by which rows are found; empty if there are none

@@ -58,7 +58,7 @@ object FoldedColumns {
     StructType(columns(target) ++ TableMode.History.fields)
 }
 
-/** What is to be done with a row. */
+/** The operation that changes a row of the target. */
 object RowOp {
 
   /** The row was not there before, and is there now. */

@@ -38,10 +38,10 @@ final class SourceCatalog(
    * Reads all tables.
    *
    * @param known
-   *   tables that keep the names that they have in the target, and their modes. The others get those that
-   *   the options say.
+   *   the tables that keep their names and modes in the target. The options give the names and
+   *   modes of the other tables.
    * @param kept
-   *   the modes of other tables, by their oids, that do not get those that the options say
+   *   the modes of other tables, by their oids, in place of the modes that the options give
    */
   def read(
       known: Seq[MirroredTable],
@@ -67,8 +67,8 @@ final class SourceCatalog(
    * Reads the tables again, for a job that has begun.
    *
    * @param known
-   *   tables that keep the names that they have in the target, and their modes. The others get those that
-   *   the options say.
+   *   the tables that keep their names and modes in the target. The options give the names and modes
+   *   of the other tables.
    * @return each table, and how it is in the target or why it cannot be there
    */
   def again(

@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.state
 
-/** What a user asks of a job. */
+/** A request of a user to a job. */
 sealed trait JobRequest {
 
   /** A negative number, which the tables of one command share. */
@@ -25,7 +25,7 @@ final case class ResyncAllRequest(id: Long) extends JobRequest
 final case class VerifyRequest(id: Long, table: String) extends JobRequest
 
 /**
- * What the job says to a request.
+ * An answer of the job to a request.
  *
  * @param text a sentence, or the result if it was asked for one
  */

@@ -8,7 +8,7 @@ import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.MarkName
 
 /**
- * What a job keeps of itself in its target.
+ * The state of a job, which its target keeps.
  *
  * @param id a UUID
  * @param firstLsn the confirmed LSN of the slot when the job took it
@@ -16,8 +16,8 @@ import io.sparkpgoutput.lake.target.MarkName
  *   all transactions with a lower commit LSN are in the tables; None before the first micro-batch
  * @param generation counts the checkpoints of the job. A copy of all tables begins a new one.
  * @param needsSlot
- *   whether the slot is to be made in place of one that is there, if any, because nothing that it has
- *   passed is in the tables
+ *   whether the slot is to be made in place of one that is there, if any, because nothing that it
+ *   has passed is in the tables
  * @param timeline the timeline that the server was on at the last look; None if there was none
  * @param appliedUpTo
  *   the time of the last commit below `end`, or of the last look at a server that had none
@@ -40,11 +40,11 @@ final case class JobState(
 }
 
 /**
- * What a job keeps of a table.
+ * The state of a table, which the job keeps.
  *
  * @param formerNames
- *   the names that columns had since the copy, with those of now. Changes from before a rename have them.
- *   The name of a dropped column stands for itself: the target keeps that column.
+ *   the names that columns had since the copy, with those of now. Changes from before a rename have
+ *   them. The name of a dropped column stands for itself: the target keeps that column.
  * @param generation counts the copies of the table
  * @param mark the mark as it was read from the table; None before the first copy has ended
  * @param lastChange the time of the last commit that changed the table

@@ -33,7 +33,7 @@ object MirroredTables {
     each(connection, sources, targets, types).map(_.fold(error => throw error, identity))
   }
 
-  /** Returns the same, or for each table why it cannot have such types. */
+  /** Returns the same tables. For a table that cannot have such types, returns the reason. */
   def each(
       connection: ServerConnection,
       sources: Seq[SourceTable],

@@ -92,7 +92,7 @@ final case class Leaf(
     isLogged: Boolean = true
 )
 
-/** What the server sends of an old row (`pg_class.relreplident`). */
+/** The part of an old row that the server sends (`pg_class.relreplident`). */
 sealed abstract class ReplicaIdentity(val code: Char)
 
 object ReplicaIdentity {

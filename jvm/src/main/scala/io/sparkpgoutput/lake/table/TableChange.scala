@@ -20,10 +20,13 @@ object TableChange {
    */
   final case class Widened(from: SourceColumn, to: SourceColumn) extends TableChange
 
-  /** A new partition. It can have rows from before it became one only as [[TableEvidence]] tells. */
+  /** A new partition. [[TableEvidence]] tells if it has rows from before it became a partition. */
   final case class PartitionAdded(leaf: Leaf) extends TableChange
 
-  /** The table, or a partition, was rewritten by VACUUM FULL or CLUSTER, unless [[TableEvidence]] says else. */
+  /**
+   * VACUUM FULL or CLUSTER has rewritten the table or a partition, unless [[TableEvidence]] finds
+   * otherwise.
+   */
   final case class Vacuumed(file: Leaf) extends TableChange
 
   /** A partition that was rewritten or truncated, as [[TableEvidence]] tells. */

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.{ArrayType, StringType, StructField, StructTyp
 
 import io.sparkpgoutput.changes.rows.ChangeSchema
 
-/** What the target has of a table. */
+/** The mode of a table: it says what the table of the target contains. */
 sealed abstract class TableMode(val name: String) extends Serializable {
 
   /** The columns of the target that follow those of the table. */

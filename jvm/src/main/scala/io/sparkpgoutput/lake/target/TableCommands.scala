@@ -40,7 +40,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
   /** The properties that each table gets if the user gives no other values. */
   protected def defaults(schema: StructType): Map[String, String]
 
-  /** What follows ALTER TABLE to arrange an empty table by its key. */
+  /** The clause of ALTER TABLE that arranges an empty table by its key. */
   protected def layout(schema: StructType, key: Seq[String]): Option[String]
 
   final def create(

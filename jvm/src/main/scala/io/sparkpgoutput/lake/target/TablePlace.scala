@@ -18,7 +18,7 @@ sealed trait TablePlace {
 
   def tables(): Seq[String]
 
-  /** Makes what tables are made in. */
+  /** Makes the namespace or the folder of the tables. */
   def make(): Unit
 
   /** Removes what was made for a table when its CREATE TABLE was interrupted. */

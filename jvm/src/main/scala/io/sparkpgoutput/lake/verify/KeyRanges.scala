@@ -1,9 +1,9 @@
 package io.sparkpgoutput.lake.verify
 
 /**
- * What a side has in each range of keys: how many rows, and the sum of their hashes. The ranges are those
- * of the hashes of keys, so that all have about the same size. The order of the rows does not count, and
- * each copy of a row does.
+ * The number of rows of one side in each range of keys, and the sum of their hashes. The ranges are
+ * ranges of the hashes of keys, so all of them have about the same size. The order of the rows does
+ * not matter. Each copy of a row counts.
  */
 final private class KeyRanges(counts: Array[Long], sums: Array[Long]) extends Serializable {
 

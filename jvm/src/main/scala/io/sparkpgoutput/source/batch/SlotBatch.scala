@@ -18,7 +18,7 @@ import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, WalEnd}
 
-/** What a slot holds up to now. The slot stays as it is. */
+/** A batch with everything that a slot holds now. The slot stays as it is. */
 final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch {
   override def planInputPartitions(): Array[InputPartition] =
     Using.resource(new ServerClient(options.address, options.applicationName)) { server =>

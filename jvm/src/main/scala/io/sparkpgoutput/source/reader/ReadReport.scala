@@ -6,7 +6,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.util.CollectionAccumulator
 
 /**
- * What a task tells the driver of a batch.
+ * The report of a task to the driver about a batch.
  *
  * @param end the end of the batch; 0 if there is no report yet
  * @param lastCommit the time of the last commit in microseconds since 1970; 0 if the batch has none

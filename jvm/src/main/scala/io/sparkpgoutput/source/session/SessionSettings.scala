@@ -4,7 +4,7 @@ import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 
 /**
- * What a session reads.
+ * The settings of a session: what it reads, and for whom.
  *
  * @param id the UUID of the source, which its checkpoint keeps
  * @param run the UUID of this start of the query

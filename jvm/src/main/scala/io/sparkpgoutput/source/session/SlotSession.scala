@@ -55,7 +55,7 @@ final class SlotSession(
   /** An LSN below which the server has sent all commits. */
   private var reached = 0L
 
-  /** What the task was told of `reached`. */
+  /** The value of `reached` that the task was told last. */
   private var told = 0L
   private var lastStatus = System.nanoTime()
   private var lastQuestion = 0L
@@ -251,7 +251,7 @@ object SlotSession {
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 
-  /** What a message takes in memory besides its bytes. */
+  /** The memory that a message takes besides its bytes. */
   final private val MessageOverhead = 24
   private val ParkedPause = TimeUnit.MILLISECONDS.toNanos(10)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)

@@ -7,7 +7,7 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
- * What the server says of a slot, at one moment.
+ * The state of a slot at one moment, as the server reports it.
  *
  * @param plugin None for a physical slot, as is the database
  * @param synced whether a standby copied the slot from its primary server, from PostgreSQL 17 on
@@ -21,8 +21,8 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * @param flushLsn the end of the server's WAL, as in [[Server.flushLsn]]
  * @param maxSlotWalKeepSize the bytes that a slot can hold back; None without a limit
  * @param oldestTransaction
- *   the process and the age of the oldest open transaction that writes. The server tells it only to a
- *   role with the rights of `pg_read_all_stats`, except for the role's own transactions.
+ *   the process and the age of the oldest open transaction that writes. The server tells it only to
+ *   a role with the rights of `pg_read_all_stats`, except for the role's own transactions.
  * @param standbySlots `synchronized_standby_slots`, from PostgreSQL 17 on
  */
 final case class SlotState(

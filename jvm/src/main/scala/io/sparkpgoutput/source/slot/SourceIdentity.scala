@@ -3,7 +3,8 @@ package io.sparkpgoutput.source.slot
 import org.apache.spark.sql.types.StructType
 
 /**
- * What a checkpoint keeps of its source, so that a later start reads the same history.
+ * The identity of a source, which its checkpoint keeps. A later start checks that it reads the same
+ * history.
  *
  * @param id a UUID, by which the sessions of the source know each other
  * @param timelines the timelines that were accepted, in order; the last is the one that was read

@@ -59,7 +59,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   /** The end of the stream for the trigger availableNow. */
   private var target: Option[Long] = None
 
-  /** What the server said last. */
+  /** The last state of the slot that the server reported. */
   private var state: Option[SlotState] = None
 
   override def initialOffset(): Offset = SlotOffset(start.firstLsn())
