@@ -302,7 +302,7 @@ def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) ->
             changes(stream.messages)
     finally:
         spark.conf.set(PROVIDER, ROCKS_DB)
-    assert f"set {PROVIDER} to {ROCKS_DB}" in str(caught.value)
+    assert f"Set {PROVIDER} to {ROCKS_DB}" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["STRING", pytest.param("BIGINT", marks=pytest.mark.exhaustive)])
