@@ -22,6 +22,11 @@ KINDS = {
     "with_default": "ALTER TABLE with_default ADD COLUMN fresh int DEFAULT 7",
     "rewritten": "ALTER TABLE rewritten ALTER n TYPE int USING n * 2",
     "retyped": "ALTER TABLE retyped ALTER n TYPE text USING 'n' || n",
+    "widened": "ALTER TABLE widened ALTER n TYPE bigint USING n * 2",
+    "widened_later": (
+        "ALTER TABLE widened_later ALTER n TYPE int USING n * 2;"
+        "ALTER TABLE widened_later ALTER n TYPE bigint"
+    ),
     "name_again": "ALTER TABLE name_again DROP n; ALTER TABLE name_again ADD n text",
     "rekeyed": (
         "ALTER TABLE rekeyed DROP CONSTRAINT rekeyed_pkey; ALTER TABLE rekeyed ADD PRIMARY KEY (n)"

@@ -1,6 +1,15 @@
 package io.sparkpgoutput.lake.follow
 
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{
+  DataType,
+  DecimalType,
+  DoubleType,
+  FloatType,
+  IntegerType,
+  LongType,
+  ShortType,
+  StructType
+}
 
 import io.sparkpgoutput.lake.state.TableState
 import io.sparkpgoutput.lake.table.{MirroredTable, TableChange}
@@ -10,8 +19,8 @@ import io.sparkpgoutput.lake.target.ColumnChange
 object TableEvolution {
 
   /**
-   * Makes a history ready for the columns of a new copy. A column whose type changes stays under another
-   * name, with the values that it has.
+   * Makes a history ready for the columns of a new copy. A column whose new type takes all values that it
+   * has gets this type. Another column whose type changes stays under another name, with its values.
    *
    * @param has the columns of the target
    * @param wanted the columns of the copy
@@ -23,10 +32,21 @@ object TableEvolution {
       has.find(_.name.equalsIgnoreCase(field.name)) match {
         case None                                            => Seq(added)
         case Some(known) if known.dataType == field.dataType => Nil
+        case Some(known) if isWider(known.dataType, field.dataType) =>
+          Seq(ColumnChange.Widen(known.name, field.dataType))
         case Some(known) =>
           Seq(ColumnChange.Rename(known.name, s"${known.name}_before_$generation"), added)
       }
     }
+
+  /** Tells if both formats can give a column the type without writing its values anew. */
+  private def isWider(from: DataType, to: DataType) = (from, to) match {
+    case (ShortType, IntegerType | LongType) | (IntegerType, LongType) | (FloatType, DoubleType) =>
+      true
+    case (from: DecimalType, to: DecimalType) =>
+      from.scale == to.scale && from.precision < to.precision
+    case _ => false
+  }
 
   /**
    * Follows changes that lose nothing. Returns the table as it is then, and what changes in the target.

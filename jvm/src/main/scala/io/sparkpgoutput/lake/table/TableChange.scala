@@ -14,10 +14,7 @@ object TableChange {
   /** A column with another name. */
   final case class Renamed(from: SourceColumn, to: SourceColumn) extends TableChange
 
-  /**
-   * A column with a type that takes all values of the old one. The catalog does not tell an ALTER
-   * COLUMN … TYPE from one with USING, which can change the values of all rows.
-   */
+  /** A column with a type that takes all values of the old one, for which no row was written anew. */
   final case class Widened(from: SourceColumn, to: SourceColumn) extends TableChange
 
   /** A new partition. [[TableEvidence]] tells if it has rows from before it became a partition. */

@@ -128,8 +128,7 @@ object TableComparison {
     /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */
     private def vacuumed = {
       val isCleared = both.exists { case (from, to) => from.hasMissing && !to.hasMissing }
-      val isWidened = both.exists { case (from, to) => Widening.rewrites(from, to) }
-      if (isCleared && !isWidened) rewritten.map(Vacuumed(_)) else Nil
+      if (isCleared) rewritten.map(Vacuumed(_)) else Nil
     }
 
     def reason: Option[String] = Iterator[() => Option[String]](
@@ -168,7 +167,7 @@ object TableComparison {
     private def otherType(from: SourceColumn, to: SourceColumn) =
       Option.when(!isSameType(from, to) && !Widening.isLossless(from, to))(
         s"The column '${to.name}' has another type."
-      ).orElse(Option.when(!isSameType(from, to) && isRewritten && !Widening.rewrites(from, to))(
+      ).orElse(Option.when(!isSameType(from, to) && isRewritten)(
         s"The column '${to.name}' has another type and the table was rewritten, so its values can " +
           "have changed."
       ))
@@ -180,8 +179,7 @@ object TableComparison {
     def rewrite: Option[String] =
       both.filter(_ => isRewritten).collectFirst {
         case (from, to)
-            if from.version != to.version && !(from.hasMissing && !to.hasMissing) &&
-              !Widening.rewrites(from, to) =>
+            if from.version != to.version && !(from.hasMissing && !to.hasMissing) =>
           s"ALTER TABLE has rewritten it, and the values of the column '${to.name}' can have changed."
       }
   }

@@ -2,37 +2,25 @@ package io.sparkpgoutput.lake.table
 
 import org.apache.spark.sql.types.DecimalType
 
-import io.sparkpgoutput.types.PgType
-import io.sparkpgoutput.types.numbers.{PgFloat, PgInteger}
 import io.sparkpgoutput.types.registry.BuiltInTypes
 
-/** Changes of a column's type after which each value is what it was. */
+/**
+ * Changes of a column's type after which each value is what it was. A change that rewrites the table, such
+ * as `int` to `bigint`, is none of them: the catalog does not tell `TYPE bigint` from
+ * `TYPE bigint USING n * 2`.
+ */
 private object Widening {
-  private val numbers: Seq[Seq[PgType]] = Seq(
-    Seq(PgInteger.Int2, PgInteger.Int4, PgInteger.Int8),
-    Seq(PgFloat.Float4, PgFloat.Float8)
-  )
 
   /** The modifier of a varchar or a numeric is 4 more than what it says (VARHDRSZ). */
   private val ModifierOffset = 4
 
-  def isLossless(from: SourceColumn, to: SourceColumn): Boolean =
-    rewrites(from, to) || ((typeOf(from), typeOf(to)) match {
-      case ("varchar", "varchar") =>
-        to.modifier < 0 || (from.modifier >= 0 && from.modifier <= to.modifier)
-      case ("varchar", "text")    => true
-      case ("numeric", "numeric") => widerNumeric(from.modifier, to.modifier)
-      case _                      => false
-    })
-
-  /** Widens a number, for which the server rewrites the table. */
-  def rewrites(from: SourceColumn, to: SourceColumn): Boolean = numbers.exists { types =>
-    val (before, after) = (place(types, from), place(types, to))
-    before >= 0 && after > before
+  def isLossless(from: SourceColumn, to: SourceColumn): Boolean = (typeOf(from), typeOf(to)) match {
+    case ("varchar", "varchar") =>
+      to.modifier < 0 || (from.modifier >= 0 && from.modifier <= to.modifier)
+    case ("varchar", "text")    => true
+    case ("numeric", "numeric") => widerNumeric(from.modifier, to.modifier)
+    case _                      => false
   }
-
-  private def place(types: Seq[PgType], column: SourceColumn) =
-    types.indexWhere(pgType => BuiltInTypes.byOid.get(column.typeId).contains(pgType))
 
   private def typeOf(column: SourceColumn) =
     BuiltInTypes.byOid.get(column.typeId).fold("")(_.name)

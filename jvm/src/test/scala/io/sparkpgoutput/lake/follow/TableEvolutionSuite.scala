@@ -101,6 +101,24 @@ class TableEvolutionSuite extends AnyFunSuite {
     assert(TableEvolution.keep(renamed, wanted, 2) == expected.tail)
   }
 
+  test("a history widens a column whose new type takes all values that it has") {
+    def single(dataType: DataType) = new StructType().add("n", dataType)
+    for (
+      (narrow, wide) <- Seq(
+        ShortType -> IntegerType,
+        ShortType -> LongType,
+        IntegerType -> LongType,
+        FloatType -> DoubleType,
+        DecimalType(8, 2) -> DecimalType(9, 2)
+      )
+    ) {
+      val widened = TableEvolution.keep(single(narrow), single(wide), 2)
+      assert(widened == Seq(ColumnChange.Widen("n", wide)))
+      val narrowed = TableEvolution.keep(single(wide), single(narrow), 2)
+      assert(narrowed == Seq(ColumnChange.Rename("n", "n_before_2"), ColumnChange.Add("n", narrow)))
+    }
+  }
+
   test("the table is copied again if a new column has the name of one that was dropped long ago") {
     val without = table(id -> IntegerType, price -> StringType)
     val (followed, _) = TableEvolution.follow(state, without, Seq(TableChange.Dropped(remark)))
