@@ -110,7 +110,7 @@ final private class JobSetup(
     )
     if (start.job.end.isEmpty && !isStarted) checkFree()
     val rebuilt =
-      start.lostState.map(JobStart.rebuilt(_, tables, WaitingTables.found(target)))
+      start.lostState.map(JobStart.rebuilt(start.job, _, tables, WaitingTables.found(target)))
     val state = new KeptState(store, start.job, start.tables ++ rebuilt)
     catalog.checkModes(state.tables)
     ready(state, start.needsSlot, None)

@@ -168,23 +168,27 @@ object JobStart {
    * @param waiting the tables of the target in which changes wait
    */
   def rebuilt(
+      job: JobState,
       marked: MarkedTable,
       tables: Seq[MirroredTable],
       waiting: Seq[FoundWaiting]
   ): TableState = {
     val table = tables.find(_.source.oid == marked.oid)
       .getOrElse(throw LakeError.stateLost(marked.target, "It is not published any more."))
-    // The stream has passed changes that are not in the table yet.
-    val generation = waiting.filter(_.oid == marked.oid).map(_.generation).maxOption
+    val waits = waiting.filter(_.oid == marked.oid).map(_.generation).maxOption
       .filter(_ >= marked.generation)
+    val status = (waits, marked.stopped, marked.mark) match {
+      case (None, Some(reason), _)               => TableStatus.Stopped(reason)
+      case (None, None, Some(_))                 => TableStatus.Live
+      case (None, None, None) if job.end.isEmpty => TableStatus.Copying
+      // The stream has passed changes that are not in the table.
+      case _ => TableStatus.Waiting("The state of the job was lost.")
+    }
     TableState(
       table.copy(target = marked.target, mode = marked.mode),
       Map.empty,
-      generation.getOrElse(marked.generation),
-      if (generation.nonEmpty) TableStatus.Waiting("The state of the job was lost.")
-      else marked.stopped.map(TableStatus.Stopped(_)).getOrElse(
-        if (marked.mark.isDefined) TableStatus.Live else TableStatus.Copying
-      ),
+      waits.getOrElse(marked.generation),
+      status,
       marked.mark,
       None
     )

@@ -185,13 +185,22 @@ class JobStartSuite extends AnyFunSuite {
     val table = state(300).table
     def status(generations: Int*) = {
       val waiting = generations.map(FoundWaiting("waiting", 16400, _))
-      val rebuilt = JobStart.rebuilt(marked(Some(300)), Seq(table), waiting)
+      val rebuilt = JobStart.rebuilt(job(Some(end)), marked(Some(300)), Seq(table), waiting)
       (rebuilt.status.name, rebuilt.isWaiting, rebuilt.generation)
     }
     assert(status() == (("live", false, 1)))
     assert(status(2) == (("copying", true, 2)))
     assert(status(1, 2) == (("copying", true, 2)))
     assert(status(1) == (("copying", true, 1)))
+  }
+
+  test("a table without a mark is copied if its state was lost, also when the stream runs") {
+    val tables = Seq(state(300).table)
+    def status(end: Option[Long], stopped: Option[String]) =
+      JobStart.rebuilt(job(end), marked(None).copy(stopped = stopped), tables, Nil).status
+    assert(status(None, None) == TableStatus.Copying)
+    assert(status(Some(end), None) == TableStatus.Waiting("The state of the job was lost."))
+    assert(status(Some(end), Some("It differs.")) == TableStatus.Stopped("It differs."))
   }
 
   test("a job that was killed before the first mark begins again with the same UUID") {
