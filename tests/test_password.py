@@ -72,8 +72,6 @@ def test_the_first_place_that_has_a_password_wins(
     assert variables("--password-file", str(file)) == {"PGPASSWORD": "of the file"}
     assert variables() == {}  # spark-submit inherits PGPASSWORD
     monkeypatch.delenv("PGPASSWORD")
-    assert variables(url=f"{URL}?sslpassword=other&password=secret") == {}
-    assert variables(url=f"{URL}?sslpassword=other") == {"PGPASSFILE": str(named)}
     assert variables() == {"PGPASSFILE": str(named)}
     monkeypatch.delenv("PGPASSFILE")
     assert variables() == {"PGPASSFILE": str(default)}
@@ -115,7 +113,7 @@ def test_a_password_file_that_cannot_be_read_ends_the_command(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_no_option_takes_the_password_itself(
+def test_no_argument_takes_the_password_itself(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each user of the machine sees the arguments of a process."""
@@ -125,6 +123,14 @@ def test_no_option_takes_the_password_itself(
             cli.parse([*command, option, "secret"])
         assert ended.value.code == 2
         assert f"unrecognized arguments: {option}" in capsys.readouterr().err
+    url = command.index(URL)
+    for parameters in ("password=secret", "sslmode=require&password=secret"):
+        with pytest.raises(SystemExit) as ended:
+            cli.parse([*command[:url], f"{URL}?{parameters}", *command[url + 1 :]])
+        assert ended.value.code == 2
+        shown = capsys.readouterr().err
+        assert "argument --url: the URL has a password" in shown
+        assert "secret" not in shown
 
 
 def test_only_commands_that_connect_ask_for_a_password(

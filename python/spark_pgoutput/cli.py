@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import spark_pgoutput
 from spark_pgoutput import replicate_command, target_commands
+from spark_pgoutput.password import url_without_password
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +81,11 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "Without --url, the demo starts a temporary PostgreSQL server and stops it at the end. "
         "With --url, it reads a slot of your own server, in a batch that leaves the slot as it is.",
     )
-    demo.add_argument("--url", help="your server: jdbc:postgresql://host:port/database")
+    demo.add_argument(
+        "--url",
+        type=url_without_password,
+        help="your server: jdbc:postgresql://host:port/database",
+    )
     demo.add_argument(
         "--user",
         help="a role with REPLICATION; the demo takes its password from PGPASSWORD or asks for it",

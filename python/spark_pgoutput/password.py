@@ -9,9 +9,17 @@ import sys
 from pathlib import Path
 from urllib.parse import parse_qs
 
+SEEN_BY_ALL = "each user of the machine sees the arguments of a command"
 
-def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of the role and its password."""
+
+def add_arguments(group: argparse._ArgumentGroup, *, url_is_required: bool) -> None:
+    """Add the arguments of the server, the role and its password."""
+    group.add_argument(
+        "--url",
+        required=url_is_required,
+        type=url_without_password,
+        help="jdbc:postgresql://host:port/database",
+    )
     group.add_argument("--user", help="the role that connects; by default, the one of the URL")
     group.add_argument("--password-file", type=Path, help="a file whose first line is the password")
 
@@ -20,7 +28,7 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the variables of the environment that tell another process the password."""
     if arguments.password_file is not None:
         return {"PGPASSWORD": _first_line(arguments.password_file)}
-    if "PGPASSWORD" in os.environ or has_password(arguments.url):
+    if "PGPASSWORD" in os.environ:
         return {}
     pgpass = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
     if pgpass.is_file():
@@ -30,9 +38,13 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     return {} if password is None else {"PGPASSWORD": password}
 
 
-def has_password(url: str) -> bool:
-    """Tell whether a URL has a password among its parameters."""
-    return "password" in parse_qs(url.partition("?")[2], keep_blank_values=True)
+def url_without_password(url: str) -> str:
+    """Return the argument `--url` as it is, and refuse one that shows a password."""
+    if "password" in parse_qs(url.partition("?")[2], keep_blank_values=True):
+        raise argparse.ArgumentTypeError(
+            f"the URL has a password, but {SEEN_BY_ALL}. Give it in the variable PGPASSWORD"
+        )
+    return url
 
 
 def ask(user: str | None) -> str | None:

@@ -47,8 +47,7 @@ def add_target(group: argparse._ArgumentGroup) -> None:
 
 def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     """Add the arguments that only a job has, to a group."""
-    job.add_argument("--url", required=required, help="jdbc:postgresql://host:port/database")
-    password.add_arguments(job)
+    password.add_arguments(job, url_is_required=required)
     job.add_argument("--slot", required=required, help="the slot, which the job makes at its start")
     job.add_argument(
         "--publication", required=required, help="the publications, with commas between them"
@@ -128,8 +127,8 @@ class _Options(_Pairs):
     def _problem(self, name: str) -> str | None:
         if name.lower() == "password":
             return (
-                "each user of the machine sees the arguments of a command: give the password in "
-                "PGPASSWORD, a pgpass file, --password-file or at the prompt"
+                f"{password.SEEN_BY_ALL}: give the password in PGPASSWORD, a pgpass file, "
+                "--password-file or at the prompt"
             )
         argument = _ARGUMENTS.get(name.lower())
         return argument and f"'{name}' has its own argument: --{argument}"

@@ -84,8 +84,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "it changes nothing. Use resync --all then.",
     )
     server = parser.add_argument_group("the new server")
-    server.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
-    password.add_arguments(server)
+    password.add_arguments(server, url_is_required=True)
     server.add_argument("--slot", required=True, help="the slot of the job")
     server.add_argument("--publication", required=True, help="the publications of the job")
     job = parser.add_argument_group("the job")
@@ -108,9 +107,8 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     replicate_command.add_target(status)
     status.add_argument("--json", action="store_true", help="print JSON")
     server = parser.add_argument_group("the server, for the health and the lag of the slot")
-    server.add_argument("--url", help="jdbc:postgresql://host:port/database")
+    password.add_arguments(server, url_is_required=False)
     server.add_argument("--slot", help="the slot of the job")
-    password.add_arguments(server)
     spark_submit.add_arguments(parser)
 
 

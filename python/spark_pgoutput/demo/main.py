@@ -21,7 +21,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
 from spark_pgoutput.demo.settings import delta_package
 from spark_pgoutput.demo.slot import Slot, source_errors
-from spark_pgoutput.password import ask, has_password
+from spark_pgoutput.password import ask
 
 _MESSAGES = """\
 # Read the messages that the slot holds now, at most {limit}. A batch read
@@ -94,7 +94,7 @@ def demonstrate_server(
     """Show what a slot of the user's server has."""
     if password is None:
         password = os.environ.get("PGPASSWORD")
-    if password is None and not has_password(url):
+    if password is None:
         password = ask(user)
     console = _console()
     with ExitStack() as stack:
