@@ -94,3 +94,79 @@ def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
 
 def _commits(job: LakeJob) -> set[str]:
     return {str(path) for path in job.tables.rglob("*.json")} if job.tables.exists() else set()
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_copy_does_not_add_to_rows_of_somebody_else(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A copy that fails leaves its table empty, and a user can write into it."""
+    server.execute(
+        f"CREATE TABLE n_{target} (id int PRIMARY KEY, n numeric(8, 2));"
+        f"INSERT INTO n_{target} VALUES (1, 'NaN'); CREATE PUBLICATION n_{target}"
+        f" FOR TABLE n_{target}"
+    )
+    table = f"n_{target}"
+    job = LakeJob(tmp_path, server, target, slot=table, publication=table)
+    with job.session(spark) as replicate:
+        with pytest.raises(PySparkException, match=rf"types\.public\.{table}\.n=STRING") as error:
+            replicate(once=True)
+        assert error.value.getCondition() == "PGOUTPUT_INVALID_VALUE"
+        server.execute(f"UPDATE {table} SET n = 2")
+        spark.sql(f"INSERT INTO {job.sql_name(table)} VALUES (9, 9.00)")
+        with pytest.raises(PySparkException, match="rows that the job has not written") as error:
+            replicate(once=True)
+        assert error.value.getCondition() == "PGOUTPUT_TARGET_EXISTS"
+        assert [row.id for row in spark.table(job.sql_name(table)).collect()] == [9]
+        spark.sql(f"DELETE FROM {job.sql_name(table)}")
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, {table: table})
+
+
+def test_one_error_names_what_is_missing_at_the_server_and_in_the_lake(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with Server(settings={"wal_level": "replica"}) as server:
+        server.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text);"
+            "CREATE PUBLICATION p FOR TABLE t WITH (publish = 'insert');"
+            "CREATE ROLE reader LOGIN PASSWORD 'x'"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="p")
+        reader = {"user": "reader", "password": "x"}
+        of_server = [
+            "(1) The server's wal_level is replica: ALTER SYSTEM SET wal_level = logical;",
+            "ALTER ROLE reader REPLICATION;",
+            "GRANT SELECT ON public.t TO reader;",
+            "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate');",
+        ]
+        unwritable = f"{blocked}/lake"
+        attempts: list[tuple[dict[str, str], list[str]]] = [
+            ({}, []),
+            ({"target": unwritable}, ["The job cannot make the table"]),
+            ({"target": "none.shop", "format": "iceberg"}, ["does not write iceberg"]),
+            ({"format": "iceberg"}, ["is a folder, which only Delta takes"]),
+        ]
+        with job.session(spark) as replicate:
+            for options, of_target in attempts:
+                with pytest.raises(PySparkException) as error:
+                    replicate(once=True, **reader, **options)
+                assert error.value.getCondition() == "PGOUTPUT_SOURCE_NOT_READY"
+                text = str(error.value)
+                assert f"for {len(of_server) + len(of_target)} reasons" in text
+                assert all(part in text for part in [*of_server, *of_target]), text
+            assert not list(job.tables.glob("*")), "the attempt to write has left something"
+            server.execute("ALTER SYSTEM SET wal_level = logical")
+            server.execute(
+                "ALTER ROLE reader REPLICATION; GRANT SELECT ON t TO reader;"
+                "ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')"
+            )
+            server.stop_fast()
+            server.start_again()
+            with pytest.raises(PySparkException) as error:
+                replicate(once=True, **reader, target=unwritable)
+            assert error.value.getCondition() == "PGOUTPUT_TARGET_NOT_WRITABLE"
+            assert server.execute("SELECT 1 FROM pg_replication_slots") == []
+            assert replicate(once=True, **reader).exit_code == 0

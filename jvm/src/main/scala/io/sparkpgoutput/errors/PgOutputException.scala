@@ -19,6 +19,9 @@ abstract class PgOutputException(condition: String, sqlState: String, text: Stri
   override def getCondition: String = condition
   override def getSqlState: String = sqlState
   override def isInternalError: Boolean = false
+
+  /** The text without the condition and the SQLSTATE, for another text that quotes it. */
+  def sentences: String = ErrorText.sentence(text)
 }
 
 /** pgoutput cannot have written the message. 08P01 is PostgreSQL's protocol_violation. */

@@ -129,8 +129,8 @@ object LakeError {
   def unfinishedCopy(table: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_EXISTS",
     "42P07",
-    s"A copy that did not end has left the table $table without rows and with other columns than the " +
-      s"server's table has now. Remove the table $table, and start the job again."
+    s"A copy that did not end has left the table $table, which now has rows that the job has not written, " +
+      s"or other columns than the table of the server. Remove the table $table, and start the job again."
   )
 
   def noTable(option: String): LakeException = this.option(

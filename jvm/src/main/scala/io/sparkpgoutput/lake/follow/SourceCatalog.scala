@@ -7,7 +7,7 @@ import io.sparkpgoutput.lake.table.{
   MirroredTables,
   PublishedTables,
   ReplicaIdentity,
-  ServerPermissions,
+  ServerReadiness,
   SourceTable,
   TableChange,
   TableEvidence,
@@ -145,7 +145,7 @@ final class SourceCatalog(
    * @throws LakeException that names everything that is missing
    */
   def checkReady(table: SourceTable): Unit =
-    client.query(ServerPermissions.check(_, Seq(table), options.publications))
+    client.query(ServerReadiness.check(_, Seq(table), options.publications))
 
   /** Checks that tables of the target have the modes that the options give them. */
   def checkModes(tables: Seq[TableState]): Unit =

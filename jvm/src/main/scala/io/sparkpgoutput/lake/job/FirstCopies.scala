@@ -74,11 +74,11 @@ final class FirstCopies(
       throw LakeError.foreignTable(target.sqlName(table.target))
     else if (table.generation > 1) copier.fit(table)
     else {
-      val columns =
-        target.read(session, table.target).schema.map(field => field.name -> field.dataType)
+      val left = target.read(session, table.target)
+      val columns = left.schema.map(field => field.name -> field.dataType)
       val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
       val mode = TargetMarks.mode(target.properties(table.target))
-      if (mode != table.table.mode || !wanted.forall(columns.contains))
+      if (mode != table.table.mode || !wanted.forall(columns.contains) || !left.isEmpty)
         throw LakeError.unfinishedCopy(target.sqlName(table.target))
     }
 }

@@ -18,8 +18,8 @@ import io.sparkpgoutput.lake.state.{
   TargetMarks
 }
 import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.{MirroredTable, ServerPermissions}
-import io.sparkpgoutput.lake.target.{Target, Targets}
+import io.sparkpgoutput.lake.table.{MirroredTable, ServerReadiness}
+import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
@@ -42,7 +42,7 @@ object JobSetup {
     val own = ClonedSession.of(session)
     val client = new ServerClient(options.address, options.applicationName)
     try {
-      val target = Targets.of(own, options.target, options.format)
+      val target = FirstStart.target(own, options, client)
       new JobSetup(own, options, target, client, log, verified).job()
     } catch {
       case error: Throwable =>
@@ -141,7 +141,8 @@ final private class JobSetup(
     ready(new KeptState(store, job, begun), needsSlot = true, Some(start))
   }
 
-  private def ready(state: KeptState, needsSlot: Boolean, startOver: Option[StartOver]) =
+  private def ready(state: KeptState, needsSlot: Boolean, startOver: Option[StartOver]) = {
+    FirstStart.write(target, store)
     new ReplicationJob(
       session,
       options,
@@ -155,9 +156,10 @@ final private class JobSetup(
       startOver,
       log
     )
+  }
 
   private def checkPermissions(tables: Seq[MirroredTable]): Unit =
-    client.query(ServerPermissions.check(_, tables.map(_.source), options.publications))
+    client.query(ServerReadiness.check(_, tables.map(_.source), options.publications))
 
   /** Fails if somebody reads the slot. */
   private def checkFree(): Unit = slot.flatMap(_.holder).foreach { holder =>

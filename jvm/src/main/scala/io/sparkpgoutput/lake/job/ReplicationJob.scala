@@ -86,7 +86,7 @@ final class ReplicationJob(
 
   def run(): Unit = {
     startOver.foreach(_.run(state, log))
-    state.save() // which fails before the slot is made if the target cannot be written
+    state.save()
     // A slot that another one replaces can be made again. The first is not, because its user waits.
     if (state.job.needsSlot) retrying(makeSlot()) else if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)

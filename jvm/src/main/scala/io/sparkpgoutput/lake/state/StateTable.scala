@@ -98,7 +98,8 @@ final class StateTable(ofJob: SparkSession, target: Target) {
     rows(requests).writeTo(target.sqlName(Name)).append()
   }
 
-  private def make(): Unit =
+  /** Makes the table, without rows, if it is not there. */
+  def make(): Unit =
     if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
 
   /**

@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.target
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
+import io.sparkpgoutput.errors.PgOutputException
+
 /** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
     extends Target {
@@ -154,7 +156,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       error.addSuppressed(problem)
       error
     } else if (causes(problem).exists(isConflict)) new CommitConflict(sqlName(table), problem)
-    else problem
+    else
+      // A value that does not fit, for example, which Spark wraps into words about its tasks.
+      causes(problem).collectFirst { case known: PgOutputException => known }.getOrElse(problem)
 }
 
 object TableCommands {

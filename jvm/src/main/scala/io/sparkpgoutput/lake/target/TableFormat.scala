@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.target
 
+import java.lang.module.ModuleDescriptor.Version
+
 import scala.util.Try
 
 import org.apache.spark.SPARK_VERSION
@@ -23,13 +25,22 @@ sealed abstract class TableFormat(
   /** The settings that a session needs. */
   def settings: String
 
+  /** The oldest version of the format that works; None if nothing is known of it. */
+  def oldest: Option[String] = None
+
+  /** The version of the JAR on the class path. */
+  protected def found: String = ""
+
   /**
-   * Checks that the format runs on this Spark, and that its JAR is there.
+   * Checks that the format runs on this Spark, and that its JAR is there and new enough.
    *
    * @throws LakeException if not, with what helps
    */
-  def check(spark: String = SPARK_VERSION, isLoadable: String => Boolean = TableFormat.isLoadable)
-      : Unit = {
+  def check(
+      spark: String = SPARK_VERSION,
+      isLoadable: String => Boolean = TableFormat.isLoadable,
+      version: => String = found
+  ): Unit = {
     val minor = spark.split('.').take(2).mkString(".")
     if (!sparks.contains(minor)) throw TargetError.format(
       s"The format $name runs on Spark ${sparks.mkString(" and ")}, and this is Spark $spark. Use " +
@@ -41,6 +52,12 @@ sealed abstract class TableFormat(
       s"The JAR of $name is not on Spark's class path. Start Spark with --packages " +
         s"${packages(minor)} $settings"
     )
+    oldest.filter(TableFormat.isBelow(version, _)).foreach { least =>
+      throw TargetError.format(
+        s"The JAR of $name has the version $version, and the job needs $least or a later one. Start Spark " +
+          s"with --packages ${packages(minor)}"
+      )
+    }
   }
 }
 
@@ -68,6 +85,10 @@ object TableFormat {
     def packages(spark: String): String =
       s"org.apache.iceberg:iceberg-spark-runtime-${spark}_2.13:1.11.0"
 
+    override def oldest: Option[String] = Some("1.11")
+
+    override protected def found: String = org.apache.iceberg.IcebergBuild.version()
+
     def settings: String =
       "--conf spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog and the settings of " +
         "the catalog"
@@ -76,6 +97,12 @@ object TableFormat {
   val all: Seq[TableFormat] = Seq(Delta, Iceberg)
 
   def named(name: String): Option[TableFormat] = all.find(_.name == name)
+
+  /** A vendor's version ends in words of its own, as in 1.11.0-amzn-0. */
+  private def isBelow(version: String, least: String) = {
+    val numbers = version.takeWhile(char => char.isDigit || char == '.').stripSuffix(".")
+    numbers.nonEmpty && Version.parse(numbers).compareTo(Version.parse(least)) < 0
+  }
 
   private def other(format: TableFormat, spark: String) =
     all.find(other => other != format && other.sparks.contains(spark)).map(_.name)

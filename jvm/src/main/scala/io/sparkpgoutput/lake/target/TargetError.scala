@@ -48,6 +48,17 @@ object TargetError {
   def format(problem: String): LakeException =
     new LakeException(Format, "0A000", problem)
 
+  def notWritable(table: String, problem: Throwable): LakeException = {
+    val error = new LakeException(
+      "PGOUTPUT_TARGET_NOT_WRITABLE",
+      "42501",
+      s"The job cannot make the table $table. Give it the right to write in the target, or name another " +
+        s"target. The reason is: ${problem.getMessage}"
+    )
+    error.initCause(problem)
+    error
+  }
+
   def name(problem: String): LakeException =
     new LakeException("PGOUTPUT_TARGET_NAME", "42602", problem)
 

@@ -44,14 +44,14 @@ object TargetNames {
       reserved.orElse(problem(name)).foreach { problem =>
         throw TargetError.name(
           s"The table $table cannot be '$name' in the target. $problem Set " +
-            s"${entry(table, name, tables)}, which works, or give it another name."
+            s"${entry(table, name, named)}, which works, or give it another name."
         )
       }
     }
     collision(named).foreach { case (one, other, name) =>
       throw TargetError.name(
         s"The tables $one and $other would both be '$name' in the target. Set " +
-          s"${entry(other, s"${other.namespace}_${other.name}", tables)}, or give one of them another name."
+          s"${entry(other, s"${other.namespace}_${other.name}", named)}, or give one of them another name."
       )
     }
     named.toMap
@@ -106,13 +106,14 @@ object TargetNames {
       }
 
   /** The option that gives a table a name that every catalog takes, and that no other table has. */
-  private def entry(table: TableName, name: String, tables: Seq[TableName]) = {
+  private def entry(table: TableName, name: String, named: Seq[(TableName, String)]) = {
     val plain = name.replaceAll("[^A-Za-z0-9_]+", "_").replaceAll("^_+|_+$", "") match {
       case ""   => "table"
       case some => some
     }
-    val taken = tables.map(table => folded(table.name)).toSet + Reserved
-    val free = Iterator.from(2).map(number => s"${plain}_$number").find(!taken(_)).get
+    val taken = named.map { case (_, name) => folded(name) }.toSet + Reserved
+    val free =
+      Iterator.from(2).map(number => s"${plain}_$number").find(name => !taken(folded(name))).get
     s"names.$table=${if (taken(folded(plain))) free else plain}"
   }
 

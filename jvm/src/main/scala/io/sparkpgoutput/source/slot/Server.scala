@@ -30,7 +30,7 @@ final case class Server(
 }
 
 object Server extends Logging {
-  private val OldestVersion = 14
+  val OldestVersion = 14
   private val NewestVersion = 18
   private val hasWarned = new AtomicBoolean
 
@@ -65,6 +65,10 @@ object Server extends Logging {
       )
     server
   }
+
+  /** Returns the major version of a server, such as 18. */
+  def majorVersion(connection: ServerConnection): Int =
+    connection.query("SELECT current_setting('server_version_num')::int / 10000")(_.getInt(1)).head
 
   /** The server's expression for the end of the WAL that a slot can be read to. */
   private[slot] val FlushLsn =

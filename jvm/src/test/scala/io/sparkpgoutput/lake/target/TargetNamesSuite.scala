@@ -67,6 +67,15 @@ class TargetNamesSuite extends AnyFunSuite {
     )).contains("names.public.a b😀=a_b"))
   }
 
+  test("the entry names no other table of the target") {
+    val odd = TableName("public", "Sales orders")
+    val problem = (name: String) => Option.when(!name.matches("\\w+"))("Only letters.")
+    // The names in the target count, not those at the server.
+    val tables = Seq(odd, sales, TableName("public", "SALES_ORDERS_2"))
+    val text = error(TargetNames.of(tables, None, Map.empty, problem))
+    assert(text.contains("names.public.Sales orders=Sales_orders_3"))
+  }
+
   test("columns that differ only in case are an error") {
     assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
     TargetNames.checkColumns(orders, Seq("id", "v"))

@@ -59,4 +59,16 @@ class TargetTypesSuite extends AnyFunSuite {
     )
     TableFormat.Delta.check("4.2.1", _ => true)
   }
+
+  test("a JAR of Iceberg that is too old is an error that helps") {
+    Seq("1.9.2", "1.10.1", "1.10.0-amzn-0").foreach { version =>
+      val error =
+        intercept[LakeException](TableFormat.Iceberg.check("4.1.2", _ => true, version))
+      assert(error.getMessage.contains(s"has the version $version, and the job needs 1.11"))
+    }
+    Seq("1.11.0", "1.11.0-amzn-0", "1.12", "2.0", "unspecified").foreach(
+      TableFormat.Iceberg.check("4.1.2", _ => true, _)
+    )
+    TableFormat.Iceberg.check("4.0.0", _ => true)
+  }
 }

@@ -5,10 +5,11 @@ import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
- * Checks that the role of a connection can copy tables and follow their changes, and that the
- * publications send all changes. The connection itself shows that the role may connect.
+ * Checks that the server writes what the stream needs, that the role of a connection can copy tables and
+ * follow their changes, and that the publications send all changes. The connection itself shows that the
+ * role may connect.
  */
-object ServerPermissions {
+object ServerReadiness {
 
   /** Fails with one error that names everything that is missing. */
   def check(
@@ -21,14 +22,15 @@ object ServerPermissions {
   }
 
   /** Returns what is missing, each a text with the statement that mends it. */
-  private def missing(
+  def missing(
       connection: ServerConnection,
       tables: Seq[SourceTable],
       publications: Seq[String]
   ): Seq[String] = {
     val role = connection.query("SELECT current_user")(_.getString(1)).head
     val files = tables.flatMap(_.files)
-    replication(connection, role) ++
+    walLevel(connection) ++
+      replication(connection, role) ++
       schemas(connection, role, files) ++
       columns(connection, role, tables, publications) ++
       policies(connection, role, files) ++
@@ -39,6 +41,13 @@ object ServerPermissions {
         s"The table ${shown(table.name)} has no column that is sent. Leave it out of the publications."
       ) ++
       tables.flatMap(operations(_, publications))
+  }
+
+  private def walLevel(connection: ServerConnection): Seq[String] = {
+    val level = connection.query("SELECT current_setting('wal_level')")(_.getString(1)).head
+    Option.when(level != "logical")(
+      s"The server's wal_level is $level: ALTER SYSTEM SET wal_level = logical; and start the server again."
+    ).toSeq
   }
 
   private def replication(connection: ServerConnection, role: String): Seq[String] = {
