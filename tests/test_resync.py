@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,36 @@ def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(
         server.execute("DROP TABLE low; UPDATE parts SET v = 'w' WHERE id > 15")
         assert job.run_once() == 0
         assert_equal(spark, job, {"parts": "parts"})
+
+
+def test_a_table_without_changes_is_copied_again_while_others_have_many(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """It is copied each time, however often its columns change."""
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE lookup (id int PRIMARY KEY); INSERT INTO lookup VALUES (1);"
+            "CREATE TABLE busy (id serial PRIMARY KEY); INSERT INTO busy DEFAULT VALUES;"
+            "CREATE PUBLICATION shop FOR TABLE lookup, busy"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        told: list[str] = []
+        with job.session(spark) as replicate:
+            process = replicate()
+
+            def tells(line: str, times: int) -> bool:
+                assert process.exception() is None
+                server.execute("INSERT INTO busy DEFAULT VALUES")
+                told.extend(process.report())
+                return sum(line in other for other in told) == times
+
+            wait_until(partial(tells, "Batch 1: ", 1), TIMEOUT, 1)
+            for number in range(1, 6):
+                server.execute(f"ALTER TABLE lookup ADD COLUMN c{number} int DEFAULT {number}")
+                wait_until(partial(tells, "The table public.lookup is live.", number), TIMEOUT, 1)
+            process.stop()
+            assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, {"lookup": "lookup", "busy": "busy"})
 
 
 def wait_for(holds: Callable[[], object]) -> None:

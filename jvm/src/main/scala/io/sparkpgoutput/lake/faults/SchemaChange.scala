@@ -7,8 +7,9 @@ import io.sparkpgoutput.lake.table.TableError
 object SchemaChange {
   private val Conditions = Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION")
 
-  /** Returns what happened to the table, without the condition and the SQLSTATE. */
-  def unapply(error: Throwable): Option[String] = TransientError.causes(error).collectFirst {
-    case known: PgOutputException if Conditions(known.getCondition) => known.sentences
-  }
+  /** Returns the error that says what happened to the table. */
+  def unapply(error: Throwable): Option[PgOutputException] =
+    TransientError.causes(error).collectFirst {
+      case known: PgOutputException if Conditions(known.getCondition) => known
+    }
 }

@@ -80,9 +80,13 @@ final class MicroBatches(
     val tables = state.tables.filter(_.isLive).map(ofBatch) ++
       state.tables.filter(_.isWaiting).map(resyncs.waiting.applied)
     val result = applied.run(batch, tables, end)(prepare(errors, _))
-    if (result.tables.nonEmpty) errors.get
+    // A table that has no changes in this micro-batch can be altered, too.
+    val altered = if (result.tables.isEmpty) Map.empty[Long, Throwable] else errors.get
     result.tables.foreach { case (oid, outcome) => outcome.foreach(commit(oid, end, _)) }
-    failed(result.tables.collect { case (oid, Left(error)) => oid -> error })
+    failed(
+      altered.filter { case (oid, _) => state.table(oid).exists(_.isLive) } ++
+        result.tables.collect { case (oid, Left(error)) => oid -> error }
+    )
     // The changes of a new table are in its copy.
     if (result.statistics.others.keys.exists(state.table(_).isEmpty)) errors.get: Unit
     val last = result.statistics.lastCommit

@@ -62,8 +62,11 @@ final class Resyncs(
   /** Where the changes wait. */
   val waiting: WaitingTables = new WaitingTables(target, state, log)
 
-  /** The number of automatic copies of each table since changes were last applied to it. */
-  private val repeated = new ConcurrentHashMap[Long, Int]
+  /**
+   * The number of times that the job copied a table again by itself for the same error, by the oid of the
+   * table and the error. It counts from the last sign that the copy was right.
+   */
+  private val repeated = new ConcurrentHashMap[(Long, String), Int]
   private val failure = new AtomicReference[Option[Throwable]](None)
   private val resync = new TableResync(session, options, target, catalog, state, log)
   private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
@@ -134,11 +137,11 @@ final class Resyncs(
    * @return false if it is another error, or if the table cannot be copied
    */
   def mends(oid: Long, error: Throwable): Boolean =
-    options.copiesChanged && SchemaChange.unapply(error).exists { reason =>
-      repeated.merge(oid, 1, _ + _) <= Resyncs.MostRepeated && catalog
+    options.copiesChanged && SchemaChange.unapply(error).exists { change =>
+      repeated.merge((oid, change.sentences), 1, _ + _) <= Resyncs.MostRepeated && catalog
         .again(oid, state.table(oid).map(_.table)).filter(_.source.unpublished.isEmpty)
         .exists { table =>
-          begin(table, reason)
+          begin(table, change.sentences)
           true
         }
     }
@@ -198,7 +201,7 @@ final class Resyncs(
     state.table(oid).exists(table => table.isWaiting && resync.isCopied(table))
 
   /** Tells that changes were applied to a table, so the copy of it was right. */
-  def settled(oid: Long): Unit = repeated.remove(oid): Unit
+  def settled(oid: Long): Unit = repeated.keySet.removeIf(_._1 == oid): Unit
 
   private def submit(oid: Long): Unit =
     if (underWay.add(oid)) pool.execute(() => run(oid))
