@@ -204,8 +204,8 @@ REASONS: list[tuple[str, list[str] | str]] = [
 # What is found of tables and partitions that VACUUM FULL, CLUSTER or TRUNCATE has rewritten.
 REWRITES = ("PartitionRewritten", "Vacuumed")
 
-# A partitioned table cannot have or, before 15, be what these do.
-NOT_OF_ROOTS = ("CLUSTER", "fillfactor")
+# A partitioned table cannot have or, before 15, be what these do, or is copied again.
+NOT_OF_ROOTS = ("CLUSTER", "fillfactor", "RESTART IDENTITY; VACUUM FULL")
 
 
 def run(server: Server, statements: str, name: str) -> None:
@@ -260,7 +260,14 @@ def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
         (f"CREATE TABLE {{0}}_3 PARTITION OF {{0}} {third}", ["PartitionAdded public.{0}_3"]),
         ("VACUUM FULL {0}_1", ["PartitionRewritten public.{0}_1"]),
         ("TRUNCATE {0}", ["PartitionRewritten public.{0}_1", "PartitionRewritten public.{0}_2"]),
+        (
+            "TRUNCATE {0}; ANALYZE {0}; INSERT INTO {0} VALUES (1); VACUUM {0}",
+            ["PartitionRewritten public.{0}_1", "PartitionRewritten public.{0}_2"],
+        ),
         ("TRUNCATE {0}_1", "{0}_1 was truncated"),
+        ("TRUNCATE {0}_1; TRUNCATE {0}_2", "{0}_1 was truncated"),
+        # VACUUM FULL hides that one statement has emptied both.
+        ("TRUNCATE {0}; VACUUM FULL {0}_1", "{0}_1 was truncated, or has none of its rows"),
         ("TRUNCATE {0}_1; INSERT INTO {0} VALUES (1); ANALYZE {0}", "{0}_1 was truncated"),
         ("DROP TABLE {0}_1", "{0}_1 was detached or dropped"),
         ("ALTER TABLE {0} DETACH PARTITION {0}_2", "{0}_2 was detached or dropped"),
@@ -316,6 +323,22 @@ def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
             assert expected.format(name) in found, statements
         else:
             assert found == [change.format(name) for change in expected], statements
+
+
+def test_a_truncate_of_the_only_partition_is_not_one_of_the_table(
+    server: Server, catalog: LakeCatalog
+) -> None:
+    """The server sends only a TRUNCATE of the root, and both give the partition a new file."""
+    server.execute(
+        "CREATE TABLE alone (k int) PARTITION BY RANGE (k);"
+        "CREATE TABLE alone_1 PARTITION OF alone FOR VALUES FROM (1) TO (9);"
+        "INSERT INTO alone VALUES (1);"
+        "CREATE PUBLICATION alone FOR TABLE alone WITH (publish_via_partition_root)"
+    )
+    (kept,) = catalog.tables("alone").values()
+    server.execute("TRUNCATE alone_1")
+    (now,) = catalog.tables("alone").values()
+    assert "public.alone_1 was truncated" in catalog.compare(kept, now)
 
 
 def test_a_new_partition_needs_the_replica_identity_full_of_its_root(

@@ -7,7 +7,8 @@ import io.sparkpgoutput.source.connection.ServerConnection
 /**
  * Looks at the rows of partitions for what the catalog does not tell. The server sends no message of a
  * TRUNCATE of one partition if changes come under the name of the root, and no rows that a table had
- * before it became a partition. A TRUNCATE of all partitions, one by one, looks like one of the root.
+ * before it became a partition. A statement that truncates all of several partitions by their names looks
+ * like a TRUNCATE of the root.
  */
 object TableEvidence {
 
@@ -24,7 +25,9 @@ object TableEvidence {
     // TRUNCATE of the root truncates all partitions, and is sent.
     val emptied =
       rewritten.filterNot(leaf => hasRowFrom(connection, leaf.name, kept.horizon))
-    val ofSome = emptied.headOption.filter(_ => emptied.length < kept.leaves.length)
+    val ofSome = emptied.headOption.filter(_ =>
+      emptied.length < kept.leaves.length || !isOneStatement(connection, emptied)
+    )
     ofSome.map { leaf =>
       s"The partition ${leaf.name} was truncated, or has none of its rows from before, and no message " +
         "tells it."
@@ -35,6 +38,18 @@ object TableEvidence {
         s"The partition ${leaf.name} had rows before it became one, and no message tells them."
     })
   }
+
+  /**
+   * Tells whether one transaction has truncated several partitions. TRUNCATE writes their rows of
+   * `pg_class` anew, and VACUUM and ANALYZE do not.
+   */
+  private def isOneStatement(connection: ServerConnection, leaves: Seq[Leaf]) =
+    leaves.length > 1 && connection
+      .query(
+        "SELECT count(DISTINCT xmin::text) FROM pg_class WHERE oid = ANY (?::oid[])",
+        PublishedTables.array(leaves.map(_.oid))
+      )(_.getInt(1))
+      .head == 1
 
   /** Tells whether a table has a row that an older transaction wrote, as VACUUM FULL leaves it. */
   private def hasRowFrom(connection: ServerConnection, table: TableName, horizon: Long) =
