@@ -124,7 +124,11 @@ final class Verifications(
     finally session.sparkContext.removeJobTag(tag)
   }
 
-  /** Compares tables in another snapshot if they could not be compared for a reason that passes. */
+  /**
+   * Compares tables in one snapshot, and then each of those that could not be compared, for a reason that
+   * passes, in a snapshot of its own. A snapshot of many tables gets old, and no table may be truncated in
+   * the meantime.
+   */
   @tailrec
   private def rounds(
       tables: Seq[String],
@@ -132,7 +136,8 @@ final class Verifications(
       left: Int,
       tell: String => Unit
   )(stream: () => Unit): Seq[VerifiedTable] = {
-    val found = round(tables, tell)(stream)
+    val snapshots = if (left == MostRounds) Seq(tables) else tables.map(Seq(_))
+    val found = snapshots.flatMap(round(_, tell)(stream))
     val (again, ended) = found.partition(_.canPass)
     if (again.isEmpty || left == 1) done ++ found.map(_.table)
     else {
