@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -142,7 +144,13 @@ class LakeJob:
             line += ["--mode", f"{name}={value}"]
         given = {"PGPASSWORD": self.server.password} if environment is None else environment
         with started([*line, *arguments], self.folder, **given) as process:
-            yield process
+            try:
+                yield process
+            except BaseException:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    print(self.ending(process))
+                raise
 
     def ask(self, command: str, *arguments: str) -> tuple[int, str]:
         """Run a command that needs only the target. Return its exit status and what it prints."""
@@ -169,7 +177,7 @@ class LakeJob:
         return line
 
     def ending(self, process: subprocess.Popen[str]) -> str:
-        """Tell why a job that has ended did so: what it printed, and Spark's log."""
+        """Tell what a job did that has ended: what it printed, and Spark's log."""
         output, _ = process.communicate(timeout=TIMEOUT)
         return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
 
