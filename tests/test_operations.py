@@ -15,6 +15,7 @@ import spark_pgoutput
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
+from support.documentation import DOCS, blocks
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
@@ -29,15 +30,20 @@ server = server_fixture(SETUP)
 
 # The versions that synchronize slots, and the two ways to a slot that standbys keep a copy of.
 @pytest.mark.parametrize(
-    ("version", "slot"), [(17, "made for standbys"), (18, "made for standbys"), (18, "altered")]
+    ("version", "slot", "target"),
+    [
+        (17, "made for standbys", "delta"),
+        (18, "made for standbys", "iceberg"),
+        (18, "altered", "delta"),
+    ],
 )
 def test_a_promoted_standby_with_the_slot_goes_on(
-    version: int, slot: str, tmp_path: Path, spark: SparkSession
+    version: int, slot: str, target: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     with Server(version) as server, server.standby() as standby:
         server.execute(SETUP)
         server.configure(synchronized_standby_slots="standby")
-        job = LakeJob(tmp_path, server, "delta")
+        job = LakeJob(tmp_path, server, target)
         hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
         url = f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
         with job.session(spark) as replicate:
@@ -46,6 +52,7 @@ def test_a_promoted_standby_with_the_slot_goes_on(
                 let_fail_over(job)
             write(server, "before")
             synchronize(job, standby, replicate(url=url))
+            assert readiness(standby) == [(job.slot, True)]
             assert copied(replicate(once=True, url=url)) == 0
             standby.catch_up()
             server.kill()
@@ -83,6 +90,44 @@ def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
             assert refused(replicate) == "PGOUTPUT_TIMELINE"  # each time
 
 
+@pytest.mark.parametrize(
+    ("slot", "target"), [("not made for standbys", "delta"), ("not ready", "iceberg")]
+)
+def test_a_promoted_standby_without_the_slot_is_refused(
+    slot: str, target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server, server.standby() as standby:
+        server.execute(SETUP)
+        job = LakeJob(tmp_path, server, target)
+        with job.session(spark) as replicate:
+            replicate(once=True, failover=slot == "not ready")
+            write(server, "before")
+            assert copied(replicate(once=True)) == 0
+            if slot == "not ready":
+                # The job does not move the slot any more, so the copy stays temporary.
+                wait_until(lambda: readiness(standby), TIMEOUT)
+            standby.catch_up()
+            expected = [(job.slot, False)] if slot == "not ready" else []
+            assert readiness(standby) == expected
+            server.kill()
+            standby.promote()
+            job.server = standby
+            write(standby, "promoted")
+            assert refused(replicate) == "PGOUTPUT_SLOT_NOT_FOUND"
+            spark_pgoutput.resync(spark, target=job.target, all=True)
+            assert copied(replicate(once=True)) == 3
+            write(standby, "later")
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+def readiness(standby: Standby) -> list[tuple[object, ...]]:
+    """Run the query of the page that tells whether a standby has the slot."""
+    page = blocks(DOCS / "operations.md")
+    (query,) = [block.text for block in page if "AS is_ready" in block.text]
+    return standby.execute(query)
+
+
 def let_fail_over(job: LakeJob) -> None:
     """Let standbys keep a copy of a slot that exists."""
     command = f"ALTER_REPLICATION_SLOT {job.slot} (FAILOVER true)"
@@ -104,18 +149,22 @@ def synchronize(job: LakeJob, standby: Standby, process: Replication) -> None:
     process.stop()
 
 
-@pytest.mark.parametrize("version", [17, 18])  # whose slots pg_upgrade keeps
+# The versions whose slots pg_upgrade keeps.
+@pytest.mark.parametrize(("version", "target"), [(17, "delta"), (18, "iceberg")])
 def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
-    version: int, tmp_path: Path, spark: SparkSession
+    version: int, target: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     with Server(version) as server:
         server.execute(SETUP)
-        job = LakeJob(tmp_path, server, "delta")
+        job = LakeJob(tmp_path, server, target)
         with job.session(spark) as replicate:
             assert replicate(once=True).exit_code == 0
             server.configure(autovacuum="off")  # whose transactions pg_upgrade counts as unread
             write(server, "last")
             last = str(server.value("SELECT pg_current_wal_lsn()"))
+            with pytest.raises(AssertionError, match="consume the pending WAL"), upgraded(server):
+                pass
+            server.start_again()
             assert replicate(once=True).exit_code == 0
             with upgraded(server) as new:
                 job.server = new
@@ -138,7 +187,11 @@ def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
                 new.execute("ALTER TABLE seats DROP COLUMN added")
                 assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
                 begin = new.value("SELECT confirmed_flush_lsn FROM pg_replication_slots LIMIT 1")
-                assert adopt(spark, job, last) == begin
+                assert job.ask(
+                    "adopt",
+                    *("--url", new.jdbc_url, "--user", new.user, "--slot", job.slot),
+                    *("--publication", job.publication, "--last-lsn", last),
+                ) == (0, f"The job goes on with the server at {begin}. Start it.\n")
                 assert copied(replicate(once=True)) == 0
                 assert_equal(spark, job, TABLES)
                 write(new, "later")
@@ -196,10 +249,11 @@ def test_a_server_of_pg_upgrade_without_the_slot_is_copied(
                 assert_equal(spark, job, TABLES)
 
 
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_server_that_was_restored_is_copied(
-    server: Server, tmp_path: Path, spark: SparkSession
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    job = LakeJob(tmp_path, server, "delta")
+    job = LakeJob(tmp_path, server, target)
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         back_up(server)
@@ -214,10 +268,11 @@ def test_a_server_that_was_restored_is_copied(
         assert_equal(spark, job, TABLES)
 
 
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_job_moves_to_another_cluster(
-    server: Server, tmp_path: Path, spark: SparkSession
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    job = LakeJob(tmp_path, server, "delta")
+    job = LakeJob(tmp_path, server, target)
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         write(server, "moved")

@@ -29,7 +29,7 @@ OUTPUT = "text"
 
 # A block that cannot run in a test has a comment before it, which says why.
 _FENCE = re.compile(
-    r"(?P<not_run>^ *<!-- not run: .+ -->\n)?^ *```(?P<language>\w*)\n(?P<text>.*?)^ *```$",
+    r"(?P<not_run>^ *<!-- not run: [^\n]+ -->\n)?^ *```(?P<language>\w*)\n(?P<text>.*?)^ *```$",
     re.M | re.S,
 )
 _EXPRESSION_ID = re.compile(r"#\d+L?")

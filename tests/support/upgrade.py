@@ -65,6 +65,8 @@ def _programs(old: Server) -> Path:
     if (old.bin / "pg_controldata").exists():
         return old.bin
     folder = old.folder / "bin"
+    if folder.exists():
+        return folder
     folder.mkdir()
     for name in ("postgres", "pg_ctl", "initdb"):
         (folder / name).symlink_to(old.bin / name)
