@@ -7,12 +7,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-import io.sparkpgoutput.changes.sql.{ChangesOptions, ChangesStrategy, TableFunctions}
+import io.sparkpgoutput.changes.sql.{ChangesStrategy, TableFunctions}
 import io.sparkpgoutput.decode.sql.{DecodeFunctions, LsnFunctions}
 import io.sparkpgoutput.optimizer.{OptimizeDecode, PruneChanges}
-import io.sparkpgoutput.options.{DecodeOptions, OptionList, RowOptions}
 import io.sparkpgoutput.rows.sql.{RowFunctions, SchemaFunction}
-import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.sql.{OneReadOfSlot, PruneSlotStream}
 
 /**
@@ -42,16 +40,4 @@ object PgOutputExtensions {
     Seq(OptimizeDecode, PruneChanges, OneReadOfSlot, PruneSlotStream)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
-
-  private val optionLists: Map[String, OptionList[_]] = Map(
-    "pgoutput_decode" -> DecodeOptions.decode,
-    "try_pgoutput_decode" -> DecodeOptions.tryDecode,
-    "pgoutput_row" -> RowOptions.row,
-    "try_pgoutput_row" -> RowOptions.tryRow,
-    "pgoutput_changes" -> ChangesOptions.list,
-    "pgoutput" -> SourceOptions.list
-  )
-
-  /** Returns a table in Markdown with the options of a function or of the source `pgoutput`. */
-  def optionsTable(name: String): String = optionLists(name).markdown
 }
