@@ -1,7 +1,6 @@
 package io.sparkpgoutput.lake.status
 
 import java.sql.Timestamp
-import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
 
@@ -14,7 +13,7 @@ import io.sparkpgoutput.lake.target.{Target, Targets}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
-import io.sparkpgoutput.source.slot.{SlotHealth, SlotState}
+import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
 
 /**
  * Finds out which changes the tables of a target have. It asks only the target: the job can run
@@ -87,23 +86,17 @@ object AppliedTables {
           job.firstLsn
         )
       val warnings = SlotHealth.warnings(found).map(_.text)
-      val metrics = SlotHealth.metrics(found, position)
+      // The job writes its state every 30 seconds if anything changes, so it can have newer data.
       val newest = (job.appliedUpTo ++ tables.flatMap(_.lastChange)).maxOption
+      val seconds =
+        SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest).toString
+      val metrics = SlotHealth.metrics(found, position) ++
+        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> Some(seconds))
       (metrics ++ Map(
-        "secondsBehindLatest" -> secondsBehind(metrics("bytesBehindLatest"), newest).toString,
         "lsn" -> Lsn.format(position),
         "active" -> found.holder.nonEmpty.toString,
         "warnings" -> warnings.mkString("\n")
       )).asJava
     } finally client.close()
   }
-
-  /**
-   * Returns the age of the newest data that is known to be applied; 0 if all changes are applied.
-   * The job writes its state every 30 seconds if anything changes, so a job that runs can have
-   * newer data.
-   */
-  private def secondsBehind(bytes: String, newest: Option[Instant]): Double =
-    newest.filter(_ => bytes != "0")
-      .fold(0.0)(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
 }

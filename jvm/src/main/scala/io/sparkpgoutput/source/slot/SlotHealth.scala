@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source.slot
 
+import java.time.{Duration, Instant}
+
 import io.sparkpgoutput.protocol.Lsn
 
 /** The metrics of a slot, and the warnings about it for the log of a query. */
@@ -33,6 +35,15 @@ object SlotHealth {
       SAFE_WAL_SIZE -> state.safeWalSize.map(_.toString)
     )
   }
+
+  /**
+   * Returns the age of the newest commit that was read, in seconds; 0 if nothing is left to read.
+   *
+   * @param newest the time of the commit; None if it is not known
+   */
+  def secondsBehind(isBehind: Boolean, newest: Option[Instant]): Double =
+    newest.filter(_ => isBehind)
+      .fold(0.0)(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
 
   /** Returns what is wrong with a slot. */
   def warnings(state: SlotState): Seq[Warning] =

@@ -1,13 +1,12 @@
 package io.sparkpgoutput.source.stream
 
-import java.time.Instant
-import java.time.temporal.ChronoUnit
 import java.util
 import java.util.{Optional, UUID}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.{SparkSession, classic}
@@ -137,14 +136,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
         SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> Some(secondsBehind(found, position)))
     }.asJava
 
-  /** The age of the last commit that was read, if there is more to read. */
   private def secondsBehind(state: SlotState, position: Long): String = {
-    val lastCommit = reports.last.lastCommit
-    val end = target.getOrElse(state.flushLsn)
-    val isBehind = Lsn.isBelow(position, end) && lastCommit != 0
-    val micros =
-      if (isBehind) ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - lastCommit else 0L
-    f"${math.max(0, micros) / 1e6}%.3f"
+    val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
+    val isBehind = Lsn.isBelow(position, target.getOrElse(state.flushLsn))
+    f"${SlotHealth.secondsBehind(isBehind, newest)}%.3f"
   }
 
   /** Ends the session wherever it is, and tells the server what is committed. */
