@@ -52,8 +52,8 @@ object TargetError {
     val error = new LakeException(
       "PGOUTPUT_TARGET_NOT_WRITABLE",
       "42501",
-      s"The job cannot make the table $table. Give it the right to write in the target, or name another " +
-        s"target. The reason is: ${problem.getMessage}"
+      s"The job cannot make the table $table. Give the job the right to write in the target, or name " +
+        s"another target. The reason is: ${problem.getMessage}"
     )
     error.initCause(problem)
     error
