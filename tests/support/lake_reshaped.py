@@ -108,7 +108,7 @@ class Reshapes:
     def _partition(self) -> str:
         """Truncate, detach or attach a partition.
 
-        One always stays as it is, because a TRUNCATE of all partitions looks like one of the table.
+        One always stays as it is, so that the table has one.
         """
         number = self._dice.choice(_PARTITIONS[1:])
         name, low = f"parts_{number}", 100 * number
