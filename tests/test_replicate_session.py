@@ -6,7 +6,6 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.background import background
-from support.lake_job import LakeJob
+from support.lake_job import LakeJob, Replicate, job_fixtures
 from support.lake_judge import assert_equal
 from support.lake_points import commits
 from support.lsn import parsed_lsn
@@ -24,8 +23,6 @@ from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
-
-Replicate = Callable[..., Replication]
 
 TABLES = {"a": "a", "b": "b"}
 MINUTE = 90.0  # and what a micro-batch takes on a busy machine
@@ -35,17 +32,7 @@ server = server_fixture(
     "CREATE TABLE b (id int PRIMARY KEY, v text); INSERT INTO b VALUES (1, 'a'), (2, 'b');"
     "CREATE PUBLICATION ab FOR TABLE a, b"
 )
-
-
-@pytest.fixture(params=lake.TARGETS)
-def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
-    return LakeJob(tmp_path, server, request.param, publication="ab")
-
-
-@pytest.fixture
-def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Replicate]:
-    with job.session(spark) as replicate:
-        yield replicate
+job, replicate = job_fixtures("ab")
 
 
 def states(done: Replication) -> dict[str, str]:

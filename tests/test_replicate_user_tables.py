@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from spark_pgoutput.replication import Replication
 from support import lake
-from support.lake_job import LakeJob
+from support.lake_job import LakeJob, Replicate, job_fixtures
 from support.lake_judge import assert_equal
 from support.servers import Server, server_fixture
 
@@ -28,21 +24,11 @@ server = server_fixture(
     "INSERT INTO appended VALUES (1, 'a'), (2, 'b');"
     "CREATE PUBLICATION p FOR TABLE keyed, counted, appended"
 )
-
-
-@pytest.fixture(params=lake.TARGETS)
-def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
-    return LakeJob(tmp_path, server, request.param, publication="p")
-
-
-@pytest.fixture
-def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Callable[..., Replication]]:
-    with job.session(spark) as replicate:
-        yield replicate
+job, replicate = job_fixtures("p")
 
 
 def test_columns_and_properties_that_users_add_stay(
-    job: LakeJob, server: Server, spark: SparkSession, replicate: Callable[..., Replication]
+    job: LakeJob, server: Server, spark: SparkSession, replicate: Replicate
 ) -> None:
     def assert_rows(expected: dict[str, list[Row]]) -> None:
         """Check the columns of the server and the user's one, and that the property is there."""

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
@@ -26,6 +28,8 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.session.timeZone": "UTC",
 }
+
+Replicate = Callable[..., Replication]
 
 
 class LakeJob:
@@ -202,7 +206,7 @@ class LakeJob:
         )
 
     @contextmanager
-    def session(self, spark: SparkSession) -> Iterator[Callable[..., Replication]]:
+    def session(self, spark: SparkSession) -> Iterator[Replicate]:
         """Give a function that runs the job in a session of a test, with more options.
 
         With ``once=True`` it returns when the job has ended, and raises the error if there is one,
@@ -233,3 +237,26 @@ class LakeJob:
             if process.returncode != 0:
                 print(output[-3000:], errors_of(self.folder)[-3000:])
             return process.returncode
+
+
+def job_fixtures(publication: str) -> tuple[Any, Any]:
+    """Return the fixtures `job` and `replicate` of a module that has the fixture `server`.
+
+    The first one gives a job for each format, and the second one runs it in the session of tests.
+
+    Parameters
+    ----------
+    publication : str
+        The publication of the job.
+    """
+
+    @pytest.fixture(params=lake.TARGETS)
+    def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
+        return LakeJob(tmp_path, server, request.param, publication=publication)
+
+    @pytest.fixture
+    def replicate(job: LakeJob, spark: SparkSession) -> Iterator[Replicate]:
+        with job.session(spark) as replicate:
+            yield replicate
+
+    return job, replicate
