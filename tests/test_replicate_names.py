@@ -1,8 +1,9 @@
-"""Columns whose names need quotes, or that the job uses itself, through the whole of a job."""
+"""Names that need quotes, or that the job uses itself, through the whole of a job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
-from support.lake_judge import assert_equal
+from support.lake_judge import assert_equal, properties
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -26,13 +27,15 @@ QUOTED = [
     "back\\slash",
     "MixedCase",
     "order",
+    "${spark.app.name}",  # which Spark replaces in SQL text
+    "${x}",
 ]
 # The names of columns in the plans of the job, and of the two sides of its MERGE.
 OWN = ["c0", "c1", "op", "n", "u1", "k0", "t0", "is_there", "t", "s"]
 
 # Half of the names are a key in one table, and the other half in another one. The rows of the third
 # table are told apart by all of their values.
-TABLES = {"one": "one", "two": "two", "three": "three"}
+TABLES = {"one": "one ${x}", "two": "two", "three": "three"}
 KEYS = {"one": [*QUOTED[::2], *OWN[::2]], "two": [*QUOTED[1::2], *OWN[1::2]]}
 
 
@@ -108,29 +111,48 @@ def change(table: str, first: int) -> str:
 server = server_fixture(setup())
 
 
+@contextmanager
+def literal_sql(spark: SparkSession) -> Iterator[None]:
+    """Let Spark take the name of a table as it is written."""
+    spark.conf.set("spark.sql.variable.substitute", "false")
+    yield
+    spark.conf.unset("spark.sql.variable.substitute")
+
+
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_columns_have_any_names(
+def test_columns_and_tables_have_any_names(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p")
+    job.names = TABLES
+    given = {"team": "${spark.app.name} and ${x}"}
+
+    def assert_tables() -> None:
+        with literal_sql(spark):
+            assert_equal(spark, job, TABLES)
+
     with job.session(spark) as replicate:
-        assert replicate(once=True).exit_code == 0
-        assert_equal(spark, job, TABLES)
+        assert replicate(once=True, properties=given).exit_code == 0
+        assert_tables()
+        with literal_sql(spark):
+            for name in TABLES.values():
+                assert properties(spark, job, name)["team"] == given["team"]
         server.execute(";".join(change(table, 1) for table in TABLES))
         assert replicate(once=True).exit_code == 0
-        assert_equal(spark, job, TABLES)
-        for table in TABLES:
-            spark.sql(f"DELETE FROM {job.sql_name(table)} WHERE `a.b` LIKE '6 %'")
+        assert_tables()
+        with literal_sql(spark):
+            for name in TABLES.values():
+                spark.sql(f"DELETE FROM {job.sql_name(name)} WHERE `a.b` LIKE '6 %'")
         found = spark_pgoutput.verify(spark, once=True, **job.options).collect()  # type: ignore[arg-type]
         assert {(row.table, row.only_at_server) for row in found} == {
             (f"public.{table}", 1) for table in TABLES
         }
         spark_pgoutput.resync(spark, target=job.target, tables=list(TABLES))
         assert replicate(once=True).exit_code == 0
-        assert_equal(spark, job, TABLES)
+        assert_tables()
         for table in TABLES:
             server.execute(f'ALTER TABLE {table} ADD "new `x`.""y"" 😀" text')
             server.execute(f'ALTER TABLE {table} RENAME "a b" TO "A, b.c"')
             server.execute(f'UPDATE {table} SET "new `x`.""y"" 😀" = "A, b.c" WHERE "a.b" > \'5\'')
         assert replicate(once=True).exit_code == 0
-        assert_equal(spark, job, TABLES)
+        assert_tables()

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob, Replicate, job_fixtures
-from support.lake_judge import assert_equal
+from support.lake_judge import assert_equal, properties
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -92,8 +92,3 @@ def test_properties_that_users_give_win(job: LakeJob, server: Server, spark: Spa
     for table in tables:
         found = properties(spark, job, table)
         assert {name: found.get(name) for name in (*given, *kept)} == {**given, **kept}, table
-
-
-def properties(spark: SparkSession, job: LakeJob, table: str) -> dict[str, str]:
-    rows = spark.sql(f"SHOW TBLPROPERTIES {job.sql_name(table)}").collect()
-    return {row.key: row.value for row in rows}

@@ -84,9 +84,15 @@ def server_rows(
 
 def lake_rows(spark: SparkSession, table: str, columns: list[str]) -> Counter[tuple[object, ...]]:
     """Count the rows of a table in the lake."""
-    quoted = ", ".join(f"`{column.replace('`', '``')}`" for column in columns)
-    rows = spark.sql(f"SELECT {quoted} FROM {table}").collect()
+    quoted = [f"`{column.replace('`', '``')}`" for column in columns]
+    rows = spark.sql(f"SELECT * FROM {table}").select(*quoted).collect()
     return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def properties(spark: SparkSession, job: LakeJob, table: str) -> dict[str, str]:
+    """Return the properties of a table in the lake."""
+    rows = spark.sql(f"SHOW TBLPROPERTIES {job.sql_name(table)}").collect()
+    return {row.key: row.value for row in rows}
 
 
 def plain(value: Any) -> object:  # noqa: ANN401

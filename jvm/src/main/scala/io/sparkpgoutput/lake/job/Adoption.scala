@@ -40,11 +40,10 @@ object Adoption {
       session: SparkSession,
       options: java.util.Map[String, String],
       lastLsn: String
-  ): String = {
+  ): String = ClonedSession.run(session) { own =>
     val last = Lsn.parse(lastLsn)
       .getOrElse(throw LakeError.option(s"'$lastLsn' is no LSN such as 16/B374D848."))
     val parsed = ReplicateOptions.ofServer(options)
-    val own = ClonedSession.of(session)
     val target = Targets.of(own, parsed.target, parsed.format)
     val store = new StateTable(own, target)
     val (job, tables) = store.read().getOrElse(throw LakeError.noJob(parsed.target))

@@ -38,8 +38,7 @@ object JobSetup {
       options: ReplicateOptions,
       log: JobLog,
       verified: Seq[String]
-  ): ReplicationJob = {
-    val own = ClonedSession.of(session)
+  ): ReplicationJob = ClonedSession.run(session) { own =>
     val client = new ServerClient(options.address, options.applicationName)
     try {
       val target = FirstStart.target(own, options, client)

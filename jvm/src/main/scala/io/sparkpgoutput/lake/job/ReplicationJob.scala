@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.atomic.AtomicReference
 
+import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
@@ -84,7 +85,7 @@ final class ReplicationJob(
   def isCutShort: Boolean = options.once && !hasEverything
   def hasStoppedTable: Boolean = state.tables.exists(isStopped)
 
-  def run(): Unit = {
+  def run(): Unit = ClonedSession.within(session) {
     startOver.foreach(_.run(state, log))
     state.save()
     // A slot that another one replaces can be made again. The first is not, because its user waits.

@@ -26,8 +26,7 @@ object ResyncCommand {
       target: String,
       format: String,
       tables: java.util.List[String]
-  ): java.util.List[String] = {
-    val own = ClonedSession.of(session)
+  ): java.util.List[String] = ClonedSession.run(session) { own =>
     val store = new StateTable(own, Targets.of(own, target, Option(format)))
     val (_, known) = store.read().getOrElse(throw LakeError.noJob(target))
     val names = known.map(_.table.source.name)
@@ -51,11 +50,11 @@ object ResyncCommand {
    * @param format null if the catalog decides
    * @throws LakeException if the target has no job
    */
-  def askForAll(session: SparkSession, target: String, format: String): Unit = {
-    val own = ClonedSession.of(session)
-    val place = Targets.of(own, target, Option(format))
-    val store = new StateTable(own, place)
-    if (store.read().isEmpty && TargetMarks.jobs(place).isEmpty) throw LakeError.noJob(target)
-    store.requestAll()
-  }
+  def askForAll(session: SparkSession, target: String, format: String): Unit =
+    ClonedSession.run(session) { own =>
+      val place = Targets.of(own, target, Option(format))
+      val store = new StateTable(own, place)
+      if (store.read().isEmpty && TargetMarks.jobs(place).isEmpty) throw LakeError.noJob(target)
+      store.requestAll()
+    }
 }

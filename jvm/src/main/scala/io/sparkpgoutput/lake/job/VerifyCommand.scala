@@ -26,8 +26,7 @@ object VerifyCommand {
       target: String,
       format: String,
       tables: java.util.List[String]
-  ): AskedVerification = {
-    val own = ClonedSession.of(session)
+  ): AskedVerification = ClonedSession.run(session) { own =>
     val found = Targets.of(own, target, Option(format))
     val store = new StateTable(own, found)
     val wanted = known(store, target, tables.asScala.toSeq)
@@ -46,9 +45,10 @@ object VerifyCommand {
       tables: java.util.List[String]
   ): Replication = {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
-    val own = ClonedSession.of(session)
-    val store = new StateTable(own, Targets.of(own, parsed.target, parsed.format))
-    val wanted = known(store, parsed.target, tables.asScala.toSeq)
+    val wanted = ClonedSession.run(session) { own =>
+      val store = new StateTable(own, Targets.of(own, parsed.target, parsed.format))
+      known(store, parsed.target, tables.asScala.toSeq)
+    }
     Replication.start(session, parsed, wanted)
   }
 
@@ -72,7 +72,7 @@ final class AskedVerification(session: SparkSession, answers: AnswerTable, id: L
    * @return what delays the verification, since the last call
    * @throws LakeException if the job cannot verify the tables
    */
-  def poll(): java.util.List[String] = {
+  def poll(): java.util.List[String] = ClonedSession.within(session) {
     val version = answers.version
     val added = if (version == lastVersion) Nil else answers.of(id).drop(read)
     lastVersion = version

@@ -9,7 +9,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.table.TableMode
-import io.sparkpgoutput.lake.target.TargetNames
+import io.sparkpgoutput.lake.target.{TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
@@ -180,13 +180,18 @@ object ReplicateOptions {
       )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
         options.copy(historyPrefix = prefix)
       ),
-      prefixed(
+      OptionSpec[ReplicateOptions](
         "property.<name>",
         "a text",
         "a value that makes MERGE cheap",
         "The value of this property in all tables that the job makes."
-      )((options, name, value) =>
-        options.copy(tableProperties = options.tableProperties + (name -> value))
+      )((options, entry) =>
+        suffix(entry).filterOrElse(
+          !TableProperties.isReserved(_),
+          s"The option '${entry.name}' is a property that Spark sets itself. Leave it out."
+        ).map(name =>
+          options.copy(tableProperties = options.tableProperties + (name -> entry.value))
+        )
       ),
       flag(
         "failover",
@@ -282,7 +287,7 @@ object ReplicateOptions {
     _.toIntOption.filter(number => number >= 1 && number <= 100)
   )(set)
 
-  /** An option for each table, column or property, whose name follows a point. */
+  /** An option for each table or column, whose name follows a point. */
   private def prefixed(name: String, values: String, default: String, description: String)(
       set: (ReplicateOptions, String, String) => ReplicateOptions
   ) = OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>

@@ -31,12 +31,13 @@ object AppliedTables {
    * @param format null if the catalog decides
    */
   def of(session: SparkSession, name: String, format: String): DataFrame = {
-    val own = ClonedSession.of(session)
-    val target = Targets.of(own, name, Option(format))
-    val store = new StateTable(own, target)
-    val (job, tables) = read(store, name)
-    val written = store.written()
-    val rows = tables.map(row(own, target, job, _, written))
+    val rows = ClonedSession.run(session) { own =>
+      val target = Targets.of(own, name, Option(format))
+      val store = new StateTable(own, target)
+      val (job, tables) = read(store, name)
+      val written = store.written()
+      tables.map(row(own, target, job, _, written))
+    }
     session.createDataFrame(rows.asJava, schema)
   }
 
@@ -74,8 +75,9 @@ object AppliedTables {
       password: String,
       slot: String
   ): java.util.Map[String, String] = {
-    val own = ClonedSession.of(session)
-    val (job, tables) = read(new StateTable(own, Targets.of(own, name, Option(format))), name)
+    val (job, tables) = ClonedSession.run(session) { own =>
+      read(new StateTable(own, Targets.of(own, name, Option(format))), name)
+    }
     val address = ServerAddress(url, Option(user), Option(password))
     address.check()
     val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")

@@ -56,14 +56,14 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
     place.removeUnfinished(table)
     session.sql(
       s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
-        s"TBLPROPERTIES (${assignments(defaults(columns) ++ properties)})"
+        s"TBLPROPERTIES (${TableProperties.sql(defaults(columns) ++ properties)})"
     )
     arrange(table, columns, key)
   }
 
   final def setProperties(table: String, properties: Map[String, String]): Unit =
     session.sql(
-      s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${assignments(properties)})"
+      s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${TableProperties.sql(properties)})"
     ): Unit
 
   final def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
@@ -183,10 +183,4 @@ object TableCommands {
 
   private def column(field: org.apache.spark.sql.types.StructField) =
     s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"
-
-  private def assignments(properties: Map[String, String]) = properties.toSeq.sorted
-    .map { case (name, value) => s"${text(name)} = ${text(value)}" }.mkString(", ")
-
-  private def text(value: String) =
-    s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
 }
