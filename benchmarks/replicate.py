@@ -25,7 +25,7 @@ from benchmarks.lake import Lake, session
 from spark_pgoutput.demo.server import PostgresServer
 
 _SETTINGS = {"max_wal_size": "8GB", "shared_buffers": "512MB", "max_connections": "50"}
-_WARM_COPIES, _WARM_APPLIES = 2, 10
+_WARM_COPIES, _WARM_APPLIES, _WARM_SECONDS = 2, 10, 120
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +128,10 @@ def applies(lake: Lake, rounds: int, changes: int) -> Iterator[str]:
 
 
 def lag(lake: Lake, seconds: int, rate: int) -> Iterator[str]:
-    """Measure the time from a commit to the lake's commit, for three tables."""
+    """Measure the time from a commit to the lake's commit, for three tables.
+
+    The first commits do not count.
+    """
     tables = ("one", "two", "three")
     lake.fill(*tables)
     start = lake.job("delta")
@@ -138,8 +141,9 @@ def lag(lake: Lake, seconds: int, rate: int) -> Iterator[str]:
         time.sleep(0.1)
     committed: list[float] = []
     applied: list[tuple[float, float]] = []  # the last commit of a micro-batch, and its end
+    commits = (_WARM_SECONDS + seconds) * rate
     writer = threading.Thread(
-        target=_write, args=(lake.server.conninfo, tables, seconds, rate, committed)
+        target=_write, args=(lake.server.conninfo, tables, commits, rate, committed)
     )
     writer.start()
     while writer.is_alive() or not applied or applied[-1][0] < committed[-1] - 0.1:
@@ -148,7 +152,9 @@ def lag(lake: Lake, seconds: int, rate: int) -> Iterator[str]:
         told = [line.split("lag ")[1].split(" ")[0] for line in job.report() if "lag " in line]
         applied += [(now - float(lag), now) for lag in told]
     job.stop()
-    lags = sorted(_lags(committed, applied))
+    counted = committed[_WARM_SECONDS * rate :]
+    applied = [batch for batch in applied if batch[0] >= counted[0]]
+    lags = sorted(_lags(counted, applied))
     yield (
         f"lag at {rate} transactions a second: {len(applied)} micro-batches, median "
         f"{statistics.median(lags):.1f} s, p95 {lags[int(len(lags) * 0.95)]:.1f} s"
@@ -169,13 +175,13 @@ def _lags(committed: list[float], applied: list[tuple[float, float]]) -> Iterato
 
 
 def _write(
-    conninfo: str, tables: tuple[str, ...], seconds: int, rate: int, committed: list[float]
+    conninfo: str, tables: tuple[str, ...], commits: int, rate: int, committed: list[float]
 ) -> None:
     """Change a row in each transaction, so many a second."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         begin = time.monotonic()
-        for number in range(seconds * rate):
+        for number in range(commits):
             ahead = begin + number / rate - time.monotonic()
             if ahead > 0.01:
                 time.sleep(ahead)
