@@ -69,8 +69,7 @@ final class BatchApply(
   ): AppliedTable = {
     // The mark is a setting of the session, so each commit has a session of its own.
     val session = clone(sorted.session)
-    SparkSession.setActiveSession(session)
-    try {
+    ClonedSession.within(session) {
       val changes = sorted.of(statistics.oid)
       val (into, mark, planned) = table.waiting match {
         case Some(waiting) =>
@@ -83,7 +82,7 @@ final class BatchApply(
       }
       target.commit(session, into, table.name, mark, end)(planned.write)
       AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
-    } finally SparkSession.clearActiveSession()
+    }
   }
 
   /**
