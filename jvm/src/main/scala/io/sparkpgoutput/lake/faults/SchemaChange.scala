@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.faults
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 import io.sparkpgoutput.lake.table.TableError
 
 /** Tells errors of tables that were altered in a way that a new copy mends. */
@@ -9,7 +9,7 @@ object SchemaChange {
 
   /** Returns the error that says what happened to the table. */
   def unapply(error: Throwable): Option[PgOutputException] =
-    TransientError.causes(error).collectFirst {
+    ErrorCauses.of(error).collectFirst {
       case known: PgOutputException if Conditions(known.getCondition) => known
     }
 }

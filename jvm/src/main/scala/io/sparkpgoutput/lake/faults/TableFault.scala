@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.faults
 
 import org.apache.spark.sql.AnalysisException
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.source.SourceException
 
@@ -14,7 +14,7 @@ import io.sparkpgoutput.source.SourceException
 object TableFault {
   def is(error: Throwable): Boolean =
     TransientError.unapply(error).isEmpty &&
-      TransientError.causes(error).map(concernsTable).collectFirst { case Some(found) => found }
+      ErrorCauses.of(error).map(concernsTable).collectFirst { case Some(found) => found }
         .contains(true)
 
   /** None if an error by itself does not tell. */

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.faults
 
 import org.apache.spark.SparkThrowable
 
+import io.sparkpgoutput.errors.ErrorCauses
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.target.CommitConflict
 
@@ -13,7 +14,7 @@ object TransientError {
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
-  def unapply(error: Throwable): Option[Throwable] = causes(error).find {
+  def unapply(error: Throwable): Option[Throwable] = ErrorCauses.of(error).find {
     case _: CommitConflict => true
     case known: SparkThrowable if known.getCondition == "PGOUTPUT_CONNECTION" =>
       States.exists(known.getSqlState.startsWith)
@@ -21,10 +22,4 @@ object TransientError {
     case known: SparkThrowable if known.getCondition == CopyError.Interrupted => true
     case other => LostTasks.exists(text => Option(other.getMessage).exists(_.contains(text)))
   }
-
-  /** An error and its causes, the outermost first. */
-  def causes(error: Throwable): Iterator[Throwable] =
-    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(MostCauses)
-
-  final private val MostCauses = 20
 }

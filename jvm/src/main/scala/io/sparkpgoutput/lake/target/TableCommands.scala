@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.target
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 
 /** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
@@ -155,10 +155,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       val error = TargetError.copiedAgain(sqlName(table))
       error.addSuppressed(problem)
       error
-    } else if (causes(problem).exists(isConflict)) new CommitConflict(sqlName(table), problem)
+    } else if (ErrorCauses.of(problem).exists(isConflict))
+      new CommitConflict(sqlName(table), problem)
     else
       // A value that does not fit, for example, which Spark wraps into words about its tasks.
-      causes(problem).collectFirst { case known: PgOutputException => known }.getOrElse(problem)
+      ErrorCauses.of(
+        problem
+      ).collectFirst { case known: PgOutputException => known }.getOrElse(problem)
 }
 
 object TableCommands {
@@ -177,9 +180,6 @@ object TableCommands {
   private def isConflict(problem: Throwable) =
     Iterator.iterate[Class[_]](problem.getClass)(_.getSuperclass).takeWhile(_ != null)
       .exists(of => Conflicts(of.getName))
-
-  private def causes(problem: Throwable) =
-    Iterator.iterate(problem)(_.getCause).takeWhile(_ != null).take(20).toSeq
 
   private def column(field: org.apache.spark.sql.types.StructField) =
     s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"

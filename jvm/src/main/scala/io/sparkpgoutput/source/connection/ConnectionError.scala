@@ -4,6 +4,7 @@ import java.sql.SQLException
 
 import org.postgresql.util.{PSQLException, ServerErrorMessage}
 
+import io.sparkpgoutput.errors.ErrorCauses
 import io.sparkpgoutput.source.{SourceError, SourceException, SqlIdentifier}
 
 /**
@@ -133,7 +134,7 @@ private[sparkpgoutput] object ConnectionError {
 
   /** The driver's text, and that of the cause if it says more, such as the name of an unknown host. */
   private def chain(error: Throwable): String =
-    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).flatMap { error =>
+    ErrorCauses.of(error).flatMap { error =>
       Option(error.getMessage).map(text => error -> text)
     }.foldLeft("") { case (text, (error, more)) =>
       if (text.contains(more)) text
