@@ -50,7 +50,7 @@ def register(spark: SparkSession) -> None:
     # ADD JAR makes a wrong URL for the driver if the path has a space or a percent sign.
     url = jvm.java.io.File(jar_path()).toURI().toURL()
     session.sharedState().jarClassLoader().addURL(url)
-    jvm.org.apache.spark.sql.pgoutput.SessionRegistration.register(session)
+    jvm.io.sparkpgoutput.PgOutputExtensions.register(session)
     has_functions(spark)
 
 

@@ -5,7 +5,13 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkStrategy
-import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.pgoutput.SessionRegistration
+import org.apache.spark.sql.{
+  SparkSession,
+  SparkSessionExtensions,
+  SparkSessionExtensionsProvider,
+  classic
+}
 
 import io.sparkpgoutput.changes.sql.{ChangesStrategy, TableFunctions}
 import io.sparkpgoutput.decode.sql.{DecodeFunctions, LsnFunctions}
@@ -40,4 +46,17 @@ object PgOutputExtensions {
     Seq(OptimizeDecode, PruneChanges, OneReadOfSlot, PruneSlotStream)
 
   val strategies: Seq[SparkStrategy] = Seq(ChangesStrategy)
+
+  /** Adds everything to a session that is running already, unless the session has the functions. */
+  def register(session: SparkSession): Unit = {
+    val names = functions.map { case (name, _, _) => name.funcName }
+    if (!names.forall(name => session.catalog.functionExists(name))) {
+      val extensions = new SparkSessionExtensions
+      new PgOutputExtensions().apply(extensions)
+      SessionRegistration.registerFunctions(session, extensions)
+      val methods = session.asInstanceOf[classic.SparkSession].experimental
+      methods.extraOptimizations ++= optimizerRules
+      methods.extraStrategies ++= strategies
+    }
+  }
 }

@@ -1,7 +1,9 @@
 package io.sparkpgoutput
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.{AnalysisException, classic}
+
+import io.sparkpgoutput.errors.ErrorCauses
 
 /** The functions as SQL has them. */
 class PgOutputExtensionsSuite extends SparkSessionTests {
@@ -25,6 +27,19 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
 
   test("a session has the functions by the JAR alone") {
     names.foreach(name => assert(spark.catalog.functionExists(name)))
+  }
+
+  test("a running session gets the functions that it lacks, and is otherwise left as it is") {
+    val registry = spark.asInstanceOf[classic.SparkSession].sessionState.functionRegistry
+    val functions = PgOutputExtensions.functions.map { case (name, _, _) => name }
+    Seq(functions, functions.takeRight(1), Nil).foreach { lacking =>
+      lacking.foreach(registry.dropFunction)
+      val before = functions.map(registry.lookupFunctionBuilder)
+      PgOutputExtensions.register(spark)
+      assert(functions.forall(registry.functionExists))
+      if (lacking.isEmpty) assert(functions.map(registry.lookupFunctionBuilder) == before)
+      assert(value("pgoutput_decode(X'45').type") == "STREAM_STOP")
+    }
   }
 
   test("each function is described under its own name") {
@@ -81,12 +96,9 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
   test("a malformed message reaches the user with condition and SQLSTATE") {
     // From a column, for a constant is evaluated before there are tasks.
     val decode = spark.range(1).selectExpr("pgoutput_decode(unhex(concat('450', id))) AS d")
-    val error = causes(intercept[Throwable](decode.collect())).collectFirst {
+    val error = ErrorCauses.of(intercept[Throwable](decode.collect())).collectFirst {
       case error: SparkThrowable if error.getCondition == "PGOUTPUT_MALFORMED_MESSAGE" => error
     }
     assert(error.exists(_.getSqlState == "08P01"))
   }
-
-  private def causes(error: Throwable): Seq[Throwable] =
-    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toSeq
 }
