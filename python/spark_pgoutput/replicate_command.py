@@ -17,8 +17,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "replicate",
         help="keep tables of Delta or Iceberg equal to those of a server",
         description="Copy the tables of publications into Delta or Iceberg, and apply each "
-        "transaction. If you end the command at any point and start it again, it goes on. "
-        "The password comes from PGPASSWORD, a pgpass file, --password-file or a prompt.",
+        "transaction. You can end the command at any point. If you start it again with the same "
+        "arguments, it goes on. The password comes from --password-file, PGPASSWORD, a pgpass file "
+        "or a prompt. With --once, the exit status is 0 if everything is applied, and 3 if a table "
+        "is stopped. It is 1 if the job failed, and 2 if an argument is wrong.",
     )
     job = parser.add_argument_group("the job")
     add_target(job)
@@ -48,7 +50,9 @@ def add_target(group: argparse._ArgumentGroup) -> None:
 def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     """Add the arguments that only a job has, to a group."""
     password.add_arguments(job, url_is_required=required)
-    job.add_argument("--slot", required=required, help="the slot, which the job makes at its start")
+    job.add_argument(
+        "--slot", required=required, help="the slot, which the job makes at its first start"
+    )
     job.add_argument(
         "--publication", required=required, help="the publications, with commas between them"
     )
@@ -69,8 +73,9 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "--mode",
         action=_Modes,
         metavar="[TABLE=]MODE",
-        help="what the target has of all tables or of one, as in public.orders=history: mirror for "
-        "its rows (the default), history for all of its changes; can be repeated",
+        help="mirror (the default) if the target is to have the rows of a table, history if it is "
+        "to have all changes; for all tables, or for one, as in public.orders=history; can be "
+        "repeated",
     )
     job.add_argument(
         "--property",
@@ -153,7 +158,7 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     """Replace this process by spark-submit, which runs the job.
 
-    The exit status is 0 if the job has done all it should, 3 if a table is stopped, and else 1.
+    The exit status is 0 if everything is applied, 3 if a table is stopped, and 1 if the job failed.
 
     Parameters
     ----------

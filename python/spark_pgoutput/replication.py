@@ -33,8 +33,8 @@ def replicate(
 ) -> Replication:
     """Keep the tables of publications equal in Delta or Iceberg.
 
-    The job makes the slot, copies the tables, and then applies each transaction. If it is ended at
-    any point and called again with the same arguments, it goes on. The call checks everything and
+    The job makes the slot, copies the tables, and then applies each transaction. It can end at any
+    point: the next call with the same arguments continues it. The call checks everything and
     returns; the job runs in the background.
 
     Parameters
@@ -195,7 +195,7 @@ class Replication:
 
     @property
     def exit_code(self) -> int:
-        """0 if the job has done all it should, 3 if a table is stopped, and 1 otherwise."""
+        """0 if the job has applied everything, 3 if a table is stopped, and 1 if the job failed."""
         return int(self._job.exitCode())
 
     def progress(self) -> list[CopyProgress]:

@@ -43,9 +43,10 @@ def pgoutput_row(
         ``mode``: if a value does not fit its type, ``FAILFAST`` (the default) raises an error and
         ``PERMISSIVE`` gives NULL. ``infinity``: with ``error`` (the default), an infinite date,
         timestamp or interval is an error. With ``null``, it becomes NULL. With ``clamp``, it
-        becomes the first or last value of the Spark type. ``timeZone``: the time zone for
-        timestamptz text without an offset and for timestamps that you read as TIMESTAMP (by default
-        the session's), and for a binary timestamptz that you read as STRING (by default UTC).
+        becomes the nearest value: for dates and timestamps, the first or last one of the years 1 to
+        9999. ``timeZone``: the time zone for timestamptz text without an offset and for timestamps
+        that you read as TIMESTAMP (by default the session's), and for a binary timestamptz that you
+        read as STRING (by default UTC).
         ``dateStyle``: the server's DateStyle, which must be ``ISO``. ``moneyScale``: how many
         digits money has after the point, by default ``2``. ``encoding``: the server's
         client_encoding, for the text in binary cells, by default ``UTF8``. ``type.<oid>``: the type

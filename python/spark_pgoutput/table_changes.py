@@ -72,9 +72,9 @@ def changes(
         the value that you gave to it. ``relations``: the name of a view with earlier messages,
         whose Relation and Type messages count. ``incomplete``: if the beginning of a committed
         transaction is not in the messages, ``error`` (the default) raises an error and ``skip``
-        leaves the transaction out. ``abandon``: the xids of streamed transactions that will not
-        end, separated by commas. Also the options of `spark_pgoutput.functions.pgoutput_row`. An
-        option whose value is None counts as not given.
+        leaves the transaction out, so its changes are lost. ``abandon``: the xids of streamed
+        transactions that will not end, separated by commas. Also the options of
+        `spark_pgoutput.functions.pgoutput_row`. An option whose value is None counts as not given.
 
     Returns
     -------

@@ -84,8 +84,8 @@ def adopt(
 ) -> str:
     """Let the job of a target go on with the server that `pg_upgrade` has made, with its slot.
 
-    The job must not run. Nothing changes if it is not proved that the new server has everything
-    that the tables lack.
+    The job must not run. If the function cannot prove that the new server has everything that the
+    tables lack, it changes nothing and raises an error.
 
     Parameters
     ----------

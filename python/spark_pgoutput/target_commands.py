@@ -81,7 +81,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="let a job go on with a server after pg_upgrade",
         description="Let the job of a target continue with a server that pg_upgrade has made, "
         "and with the slot of the job. If the command cannot prove that no change is missing, "
-        "it changes nothing. Use resync --all then.",
+        "it changes nothing, and its exit status is 1. Use resync --all then.",
     )
     server = parser.add_argument_group("the new server")
     password.add_arguments(server, url_is_required=True)
@@ -118,7 +118,8 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="compare the tables of a job with those of the server",
         description="Ask the job that writes a target to compare its tables with those of the "
         "server, both as of one LSN, while its stream goes on. The exit status is 0 if all "
-        "tables are equal, 4 if a table differs, and else 3 if a table was skipped.",
+        "tables are equal, 4 if a table differs, and 3 if no table differs but a table was "
+        "skipped. It is 1 if the verification failed, and 2 if an argument is wrong.",
     )
     request = parser.add_argument_group("the request")
     replicate_command.add_target(request)
@@ -130,11 +131,11 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     request.add_argument("--json", action="store_true", help="print JSON")
     request.add_argument(
-        "--timeout", type=float, help="how many seconds to wait for a job; by default, for ever"
+        "--timeout", type=float, help="the seconds to wait for a job; by default, no limit"
     )
     job = parser.add_argument_group("the job, if none runs")
     job.add_argument(
-        "--once", action="store_true", help="run the job up to now, with its other arguments"
+        "--once", action="store_true", help="run the job until everything up to now is applied"
     )
     replicate_command.add_job_arguments(job, required=False)
     spark_submit.add_arguments(parser)

@@ -119,7 +119,7 @@ def _answer(
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(
                 f"No job has answered in {timeout:g} s. The job that writes the target answers "
-                "while its stream runs, or at its next start. If no job is to run, use --once (in "
-                "Python, once=True)."
+                "while its stream runs, or at its next start. To run a job for the verification "
+                "only, use --once (in Python, once=True)."
             )
         time.sleep(_POLL_SECONDS)
