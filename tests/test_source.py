@@ -18,7 +18,7 @@ from support.optimizer import without_rule
 from support.secrets import MARKER, texts_of_files
 from support.servers import Server, wait_until
 
-SLOT, PUBLICATION = "lake", "shop"
+SLOT, PUBLICATION = "2_lakes", "shop"
 IGNORE = {"schemaEvolution": "ignore"}
 CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
 
@@ -141,6 +141,33 @@ def test_batch_stream_and_archive_give_the_same(
     *_, end = (tmp_path / "checkpoint" / "offsets" / str(done)).read_text().splitlines()
     assert confirmed(server) == server.value(f"SELECT '{json.loads(end)['lsn']}'::pg_lsn - '0/0'")
     assert walsender(server) is None
+
+
+def test_each_action_reads_what_the_slot_has_then(
+    spark: SparkSession, server: Server, slot: str
+) -> None:
+    """Spark plans a DataFrame once, for all actions on it."""
+    insert(server, 1)
+    found = batch(spark, server, table="orders")
+    assert [row.id for row in found.collect()] == [1]
+    insert(server, 2)
+    assert sorted(row.id for row in found.collect()) == [1, 2]
+    server.execute(f"SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_lsn())")
+    insert(server, 3)
+    assert [row.id for row in found.collect()] == [3]
+
+
+def test_a_column_with_the_name_of_one_that_all_changes_have_is_an_error(
+    spark: SparkSession, server: Server, slot: str
+) -> None:
+    server.execute('ALTER TABLE orders ADD "_XID" bigint')
+    try:
+        for read in (batch, stream):
+            with pytest.raises(PySparkException, match=r"public\.orders has a column '_XID'"):
+                read(spark, server, table="orders")
+        assert "row" in batch(spark, server, tables="orders").columns
+    finally:
+        server.execute('ALTER TABLE orders DROP "_XID"')
 
 
 def test_the_session_stays_open_from_batch_to_batch(

@@ -27,6 +27,8 @@ SETTINGS = {
     "TimeZone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
+    "search_path": "",
+    "quote_all_identifiers": "off",
 }
 OTHERS = {
     "client_encoding": "latin1",
@@ -35,6 +37,8 @@ OTHERS = {
     "TimeZone": "Asia/Kathmandu",
     "extra_float_digits": "-2",
     "bytea_output": "escape",
+    "search_path": "information_schema",
+    "quote_all_identifiers": "on",
 }
 
 OTHER_DRIVER = "org.postgresql:postgresql:42.7.13"

@@ -21,7 +21,8 @@ def as_json(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     if slot is not None:
         numbers = ("bytesBehindLatest", "retainedWalBytes", "safeWalSize")
         values: dict[str, object] = {name: int(slot[name]) for name in numbers if name in slot}
-        values["secondsBehindLatest"] = float(slot["secondsBehindLatest"])
+        if "secondsBehindLatest" in slot:
+            values["secondsBehindLatest"] = float(slot["secondsBehindLatest"])
         values["active"] = slot["active"] == "true"
         values["warnings"] = slot["warnings"].splitlines()
         found["slot"] = {**slot, **values}
@@ -51,12 +52,13 @@ def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
 
 def _slot_lines(slot: Mapping[str, str]) -> list[str]:
     used = "in use" if slot["active"] == "true" else "not in use"
-    seconds = float(slot["secondsBehindLatest"])
+    seconds = slot.get("secondsBehindLatest")
+    age = "an unknown time" if seconds is None else f"{float(seconds):,.0f} s"
     lines = [
         f"The slot is {slot.get('walStatus', 'lost')} and {used}. It holds back "
         f"{int(slot.get('retainedWalBytes', 0)):,} bytes of WAL.",
         f"Everything below {slot['lsn']} is applied, "
-        f"{int(slot['bytesBehindLatest']):,} bytes and {seconds:,.0f} s behind.",
+        f"{int(slot['bytesBehindLatest']):,} bytes and {age} behind.",
     ]
     return [*lines, *_wrapped(slot["warnings"]), ""]
 

@@ -33,8 +33,8 @@ final class SourceBatch(
       .map(sent => sent.position -> sent.message)
   )
 
-  /** The positions of the Relation messages in the buffer, by transaction and oid. */
-  private val bufferedRelations = mutable.HashMap.empty[(Long, Long), Long]
+  /** The positions of the Relation messages in the buffer, by the transaction's first position and oid. */
+  private val bufferedRelations = mutable.LongMap.empty[mutable.LongMap[Long]]
   private var output: Iterator[Row] = Iterator.empty
 
   /**
@@ -104,10 +104,11 @@ final class SourceBatch(
 
   /** Adds the Relation message that holds here, unless the buffer has it already. */
   private def bufferRelation(transaction: Transaction, oid: Long): Unit = {
-    val key = (transaction.firstPosition, oid)
+    val buffered =
+      bufferedRelations.getOrElseUpdate(transaction.firstPosition, mutable.LongMap.empty)
     val sent = assembler.known.relation(transaction, oid)
-    if (sent != null && !bufferedRelations.get(key).contains(sent.position)) {
-      bufferedRelations.update(key, sent.position)
+    if (sent != null && !buffered.get(oid).contains(sent.position)) {
+      buffered.update(oid, sent.position)
       buffer.add(
         transaction.firstPosition,
         BufferedChange(sent.position, sent.message, sent.inStream, 0, transaction.xid)
@@ -122,5 +123,8 @@ final class SourceBatch(
       .map(CommittedMessage.of(_, transaction, commit, source)) ++
       Iterator.single(()).flatMap { _ => drop(transaction); Iterator.empty }
 
-  override def drop(transaction: Transaction): Unit = buffer.remove(transaction.firstPosition)
+  override def drop(transaction: Transaction): Unit = {
+    bufferedRelations.remove(transaction.firstPosition)
+    buffer.remove(transaction.firstPosition)
+  }
 }

@@ -91,9 +91,9 @@ object AppliedTables {
       // The job writes its state every 30 seconds if anything changes, so it can have newer data.
       val newest = (job.appliedUpTo ++ tables.flatMap(_.lastChange)).maxOption
       val seconds =
-        SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest).toString
+        SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest).map(_.toString)
       val metrics = SlotHealth.metrics(found, position) ++
-        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> Some(seconds))
+        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> seconds)
       (metrics ++ Map(
         "lsn" -> Lsn.format(position),
         "active" -> found.holder.nonEmpty.toString,

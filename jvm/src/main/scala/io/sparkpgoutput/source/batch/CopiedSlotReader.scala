@@ -7,11 +7,11 @@ import org.apache.spark.sql.connector.read.PartitionReader
 import io.sparkpgoutput.source.reader.{ReadMetrics, TransactionRows}
 import io.sparkpgoutput.source.session.CopiedSlotSession
 
-/** Reads a temporary copy of a slot to an LSN. The copy goes with the connection. */
+/** Reads a temporary copy of a slot to the end of the WAL. The copy goes with the connection. */
 final class CopiedSlotReader(partition: CopiedSlotPartition) extends PartitionReader[InternalRow] {
   import partition._
 
-  private val session = CopiedSlotSession.start(settings)
+  private val (session, end) = CopiedSlotSession.start(settings)
   private val rows = new TransactionRows(output.rows(), () => session.next(end))
   session.startBatch(end)
 

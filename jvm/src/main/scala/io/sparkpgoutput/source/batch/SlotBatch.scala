@@ -16,7 +16,7 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, WalEnd}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 
 /** A batch with everything that a slot holds now. The slot stays as it is. */
 final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch {
@@ -28,7 +28,7 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
         SlotState.read(sql, options.slot)
       }
       SlotChecks.readable(state, identity, options.slot)
-      Array(CopiedSlotPartition(settings, WalEnd.next(server), output))
+      Array(CopiedSlotPartition(settings, output))
     }
 
   private def settings = SessionSettings(
@@ -43,8 +43,11 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
   override def createReaderFactory(): PartitionReaderFactory = CopiedSlotReaderFactory
 }
 
-/** All of a slot up to an LSN. */
-final case class CopiedSlotPartition(settings: SessionSettings, end: Long, output: SlotOutput)
+/**
+ * All of a slot. The reader finds the end, because Spark plans a DataFrame once and can read it again
+ * much later.
+ */
+final case class CopiedSlotPartition(settings: SessionSettings, output: SlotOutput)
     extends InputPartition
 
 /** Makes the reader on an executor. */

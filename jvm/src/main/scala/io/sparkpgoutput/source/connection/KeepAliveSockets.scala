@@ -6,9 +6,10 @@ import javax.net.SocketFactory
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
 
 /**
- * Sockets that notice within two minutes that the other side is gone. By default, Linux needs more than
- * two hours, and until then a read that has begun waits: the driver's `socketTimeout` would also end a
- * session in which nothing happens.
+ * Sockets that notice within two minutes that the other side is gone, if they have sent nothing since
+ * then. By default, Linux needs more than two hours, and until then a read that has begun waits: the
+ * driver's `socketTimeout` would also end a session in which nothing happens. If they have sent
+ * something, Linux sends it again for about 15 minutes (`net.ipv4.tcp_retries2`).
  */
 final class KeepAliveSockets extends SocketFactory {
   private val default = SocketFactory.getDefault

@@ -33,8 +33,9 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
    */
   def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
     val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }
+    // In quotes, because the name of a slot can begin with a digit.
     connection.unwrap(classOf[PGConnection]).getCopyAPI.copyDual(
-      s"START_REPLICATION SLOT $slot LOGICAL ${Lsn.format(lsn)} (${written.mkString(", ")})"
+      s"""START_REPLICATION SLOT "$slot" LOGICAL ${Lsn.format(lsn)} (${written.mkString(", ")})"""
     )
   }
 }

@@ -12,7 +12,10 @@ private[connection] object TextSettings {
     "IntervalStyle" -> "postgres",
     "TimeZone" -> "UTC",
     "extra_float_digits" -> "3",
-    "bytea_output" -> "hex"
+    "bytea_output" -> "hex",
+    // The names in values of types such as regclass then have their schemas.
+    "search_path" -> "",
+    "quote_all_identifiers" -> "off"
   )
 
   /** `set_config` returns the value that the setting has then, as SHOW does. */

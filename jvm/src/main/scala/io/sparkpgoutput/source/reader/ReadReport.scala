@@ -9,7 +9,9 @@ import org.apache.spark.util.CollectionAccumulator
  * The report of a task to the driver about a batch.
  *
  * @param end the end of the batch; 0 if there is no report yet
- * @param lastCommit the time of the last commit in microseconds since 1970; 0 if the batch has none
+ * @param lastCommit
+ *   the time of the last commit in microseconds since 1970. In the report of a task, 0 if the batch has
+ *   none; then [[ReadReports]] keeps that of an earlier batch.
  * @param location the executor that keeps the session, as a preferred location of Spark
  */
 final case class ReadReport(end: Long, rows: Long, lastCommit: Long, location: Option[String]) {
@@ -43,7 +45,9 @@ final class ReadReports(context: SparkContext) {
   /** The last report. */
   def last: ReadReport = {
     accumulator.value.asScala.lastOption.foreach { text =>
-      report = ReadReport.of(text)
+      val newest = ReadReport.of(text)
+      report =
+        if (newest.lastCommit == 0) newest.copy(lastCommit = report.lastCommit) else newest
       accumulator.reset()
     }
     report

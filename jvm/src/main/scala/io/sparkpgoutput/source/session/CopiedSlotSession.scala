@@ -4,13 +4,14 @@ import java.util.UUID
 import java.util.concurrent.TimeUnit
 
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections}
-import io.sparkpgoutput.source.slot.SlotState
+import io.sparkpgoutput.source.slot.{SlotState, WalEnd}
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
 object CopiedSlotSession {
   private val StatusInterval = TimeUnit.MILLISECONDS.toNanos(500)
 
-  def start(settings: SessionSettings): SlotSession = {
+  /** Returns the session, and the LSN below which there is all that was committed before. */
+  def start(settings: SessionSettings): (SlotSession, Long) = {
     val connection = Connections.openReplication(settings.address, settings.applicationName)
     try ConnectionError.explaining(settings.address) {
         val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
@@ -20,6 +21,7 @@ object CopiedSlotSession {
           copied
         )(_ => ())
         val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
+        val end = WalEnd.next(connection)
         val session = new SlotSession(
           settings.address,
           connection,
@@ -29,7 +31,7 @@ object CopiedSlotSession {
           StatusInterval
         )
         session.start()
-        session
+        session -> end
       }
     catch {
       case error: Throwable =>

@@ -37,13 +37,14 @@ object SlotHealth {
   }
 
   /**
-   * Returns the age of the newest commit that was read, in seconds; 0 if nothing is left to read.
+   * Returns the age of the newest commit that was read, in seconds; 0 if nothing is left to read; None
+   * if it is not known.
    *
    * @param newest the time of the commit; None if it is not known
    */
-  def secondsBehind(isBehind: Boolean, newest: Option[Instant]): Double =
-    newest.filter(_ => isBehind)
-      .fold(0.0)(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
+  def secondsBehind(isBehind: Boolean, newest: Option[Instant]): Option[Double] =
+    if (!isBehind) Some(0.0)
+    else newest.map(time => math.max(0.0, Duration.between(time, Instant.now).toMillis / 1e3))
 
   /** Returns what is wrong with a slot. */
   def warnings(state: SlotState): Seq[Warning] =

@@ -12,7 +12,8 @@ object SlotMetrics extends StructSchema {
   )
   val SECONDS_BEHIND: Int = metric(
     "secondsBehindLatest",
-    "The age of the last transaction that was read, or 0 if the stream has reached the end of the WAL"
+    "The age of the last transaction that was read, or 0 if the stream has reached the end of the WAL. " +
+      "It is absent if the stream is behind and has not read a transaction yet"
   )
   val CONFIRMED_FLUSH: Int =
     metric("confirmedFlushLsn", "The position up to which the slot is confirmed")

@@ -5,7 +5,7 @@ import java.time.Duration
 import scala.annotation.tailrec
 
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
+import io.sparkpgoutput.source.connection.ServerConnection
 
 /** The end of the WAL, for a reader that ends there. */
 object WalEnd {
@@ -20,7 +20,7 @@ object WalEnd {
    *
    * A standby cannot write. There, it is the end of the replay, and the primary's next record passes it.
    */
-  def next(client: ServerClient): Long = client.query { connection =>
+  def next(connection: ServerConnection): Long = {
     val isStandby = connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
     if (isStandby) Server.flushLsn(connection)
     else {

@@ -10,8 +10,9 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-import io.sparkpgoutput.changes.TablePattern
 import io.sparkpgoutput.changes.rows.ChangeSchema
+import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
@@ -40,7 +41,20 @@ object SlotTable {
 
   private def format(options: SourceOptions) = {
     val all = withColumns(options).changes.format(SQLConf.get)
-    all.copy(requiredFields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION))
+    val fields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION)
+    for (name <- options.table) checkNames(name, all.table.columns.fieldNames.toSeq, fields)
+    all.copy(requiredFields = fields)
+  }
+
+  /** Spark cannot tell two columns of one name apart. */
+  private def checkNames(table: TableName, columns: Seq[String], fields: Seq[Int]): Unit = {
+    val own = fields.map(ChangeSchema.schema(_).name)
+    columns.find(name => own.exists(SQLConf.get.resolver(_, name))).foreach(name =>
+      throw SourceError.option(
+        s"The table $table has a column '$name', which is the name of a column that all changes have. " +
+          "Rename it in PostgreSQL, or use the options 'tables' and 'row' in place of 'table'."
+      )
+    )
   }
 
   private def withColumns(options: SourceOptions): SourceOptions = options.table match {

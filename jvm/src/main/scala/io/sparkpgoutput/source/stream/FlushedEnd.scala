@@ -21,7 +21,8 @@ final class FlushedEnd {
    */
   def of(begin: Long, flushed: Long, pageSize: Int): Long =
     if (flushed % pageSize != 0) flushed
-    else if (start == begin && Lsn.isBelow(boundary, flushed)) boundary
+    else if (start == begin && Lsn.isBelow(begin, boundary) && Lsn.isBelow(boundary, flushed))
+      boundary
     else {
       boundary = flushed
       start = begin

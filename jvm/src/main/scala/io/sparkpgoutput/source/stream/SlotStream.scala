@@ -65,7 +65,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   override def deserializeOffset(json: String): Offset = SlotOffset.of(json)
   override def getDefaultReadLimit: ReadLimit = ReadLimit.maxBytes(options.maxBytesPerTrigger)
 
-  override def prepareForTriggerAvailableNow(): Unit = target = Some(WalEnd.next(server))
+  override def prepareForTriggerAvailableNow(): Unit = target = Some(server.query(WalEnd.next))
 
   override def latestOffset(): Offset =
     throw new UnsupportedOperationException("latestOffset(start, limit) is called instead.")
@@ -133,13 +133,13 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     state.fold(Map.empty[String, String]) { found =>
       val position = if (consumed.isPresent) lsn(consumed.get) else committed
       SlotHealth.metrics(found, position) ++
-        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> Some(secondsBehind(found, position)))
+        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> secondsBehind(found, position))
     }.asJava
 
-  private def secondsBehind(state: SlotState, position: Long): String = {
+  private def secondsBehind(state: SlotState, position: Long): Option[String] = {
     val newest = Option(reports.last.lastCommit).filter(_ != 0).map(microsToInstant)
     val isBehind = Lsn.isBelow(position, target.getOrElse(state.flushLsn))
-    f"${SlotHealth.secondsBehind(isBehind, newest)}%.3f"
+    SlotHealth.secondsBehind(isBehind, newest).map(seconds => f"$seconds%.3f")
   }
 
   /** Ends the session wherever it is, and tells the server what is committed. */

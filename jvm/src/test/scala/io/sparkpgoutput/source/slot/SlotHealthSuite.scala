@@ -1,6 +1,6 @@
 package io.sparkpgoutput.source.slot
 
-import java.time.Duration
+import java.time.{Duration, Instant}
 
 import scala.collection.mutable
 
@@ -36,6 +36,15 @@ class SlotHealthSuite extends AnyFunSuite {
       SlotHealth.metrics(lost, slot.flushLsn + 1) ==
         Map("bytesBehindLatest" -> "0", "confirmedFlushLsn" -> "16/B1000000")
     )
+  }
+
+  test("the age of the newest commit is 0 at the end of the WAL, and absent if it is not known") {
+    val before = Instant.now.minusSeconds(100)
+    assert(SlotHealth.secondsBehind(isBehind = false, Some(before)).contains(0.0))
+    assert(SlotHealth.secondsBehind(isBehind = false, None).contains(0.0))
+    assert(SlotHealth.secondsBehind(isBehind = true, None).isEmpty)
+    assert(SlotHealth.secondsBehind(isBehind = true, Some(before)).exists(_ >= 100))
+    assert(SlotHealth.secondsBehind(isBehind = true, Some(before.plusSeconds(900))).contains(0.0))
   }
 
   test("a healthy slot gives no warning") {

@@ -19,4 +19,9 @@ class FlushedEndSuite extends AnyFunSuite {
     assert(end.of(2L * Page, 10L * Page, Page) == 9 * Page)
     assert(end.of(9L * Page, 10L * Page + 8, Page) == 10 * Page + 8)
   }
+
+  test("a batch that begins on a page boundary gets the next one") {
+    val end = new FlushedEnd
+    assert((1L to 4).map(page => end.of(Page, page * Page, Page) / Page) == Seq(1, 1, 2, 2))
+  }
 }
