@@ -13,12 +13,22 @@ object ClonedSession {
    * Returns a new session with the settings, views and catalogs of another one. Later changes of
    * one session do not affect the other.
    *
-   * Spark replaces `${name}` in SQL text by the value of a setting or a variable of the environment,
-   * also inside quotes. The new session does not, because names of PostgreSQL can contain it.
+   * The new session does not have the settings that change what is written:
+   *
+   *   - Spark replaces `${name}` in SQL text by the value of a setting or a variable of the environment,
+   *     also inside quotes. Names of PostgreSQL can contain it.
+   *   - TIMESTAMP in SQL text can mean TIMESTAMP_NTZ, which has no zone.
+   *   - Timestamps in Parquet files can be cut to milliseconds.
+   *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
   def of(session: SparkSession): SparkSession = {
     val clone = session.asInstanceOf[classic.SparkSession].cloneSession()
     clone.conf.set(SQLConf.VARIABLE_SUBSTITUTE_ENABLED.key, false)
+    clone.conf.set(SQLConf.TIMESTAMP_TYPE.key, "TIMESTAMP_LTZ")
+    val timestamps = SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key
+    if (clone.conf.get(timestamps).equalsIgnoreCase("TIMESTAMP_MILLIS"))
+      clone.conf.set(timestamps, "TIMESTAMP_MICROS")
+    Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone
   }
 
