@@ -2,11 +2,18 @@ package io.sparkpgoutput.lake.target
 
 import java.util.{Map => JMap}
 
+import scala.util.control.NonFatal
+
 import org.apache.iceberg.encryption.EncryptionManager
-import org.apache.iceberg.exceptions.ValidationException
+import org.apache.iceberg.exceptions.{
+  CommitFailedException,
+  CommitStateUnknownException,
+  ValidationException
+}
 import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.{Snapshot, TableMetadata, TableOperations}
 
+import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -92,15 +99,36 @@ final private class MarkingOperations(
   def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
     if (base.properties.containsKey(name.next.toString))
-      throw new ValidationException(TargetError.copiedAgain(table).getMessage)
-    // Iceberg removes the files of a commit that fails in this way, and does not try it again.
-    if (found != expected)
-      throw new ValidationException(TargetError.otherJob(table, expected, found).getMessage)
-    val property = IcebergMark.property(lsn, metadata.currentSnapshot)
+      throw refused(TargetError.copiedAgain(table))
+    if (found != expected) throw refused(TargetError.otherJob(table, expected, found))
+    val snapshot = metadata.currentSnapshot
+    if (snapshot == null || snapshot == base.currentSnapshot)
+      throw refused(TargetError.notCurrent(table))
+    val property = IcebergMark.property(lsn, snapshot)
     val marked = TableMetadata.buildFrom(metadata).setProperties(JMap.of(name.toString, property))
-    operations.commit(base, marked.build())
+    try operations.commit(base, marked.build())
+    catch {
+      case failed: CommitFailedException if isThere(snapshot, failed) => ()
+    }
     committed = true
   }
+
+  /** Iceberg removes the files of a commit that fails in this way, and does not try it again. */
+  private def refused(error: LakeException) =
+    new ValidationException(error, "%s", error.getMessage)
+
+  /**
+   * Returns whether a commit is in the table although it has failed. A file system that renames a file
+   * by copying it can fail after that, which Iceberg's Hadoop catalog takes for a conflict. Iceberg
+   * would remove the files of the commit, or try it again and find another mark than the one expected.
+   */
+  private def isThere(snapshot: Snapshot, failed: CommitFailedException) =
+    try operations.refresh().snapshot(snapshot.snapshotId) != null
+    catch {
+      case NonFatal(problem) =>
+        failed.addSuppressed(problem)
+        throw new CommitStateUnknownException(failed) // which keeps the files
+    }
 
   override def current(): TableMetadata = operations.current
   override def refresh(): TableMetadata = operations.refresh

@@ -155,13 +155,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       val error = TargetError.copiedAgain(sqlName(table))
       error.addSuppressed(problem)
       error
-    } else if (ErrorCauses.of(problem).exists(isConflict))
-      new CommitConflict(sqlName(table), problem)
-    else
+    } else {
+      val causes = ErrorCauses.of(problem).toSeq
       // A value that does not fit, for example, which Spark wraps into words about its tasks.
-      ErrorCauses.of(
-        problem
-      ).collectFirst { case known: PgOutputException => known }.getOrElse(problem)
+      causes.collectFirst { case known: PgOutputException => known }.getOrElse(
+        if (causes.exists(isConflict)) new CommitConflict(sqlName(table), problem) else problem
+      )
+    }
 }
 
 object TableCommands {

@@ -39,6 +39,13 @@ object TargetError {
       "changed nothing since then. Stop one of the two."
   )
 
+  def notCurrent(table: String): LakeException = new LakeException(
+    Format,
+    "0A000",
+    s"The rows for the table $table would not be in its current snapshot, because of spark.wap.id or " +
+      "spark.wap.branch. Nothing was written. Unset these settings in the session of the job."
+  )
+
   def restored(table: String, how: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",

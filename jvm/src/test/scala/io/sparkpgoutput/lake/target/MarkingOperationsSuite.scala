@@ -1,0 +1,105 @@
+package io.sparkpgoutput.lake.target
+
+import java.nio.file.Files
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.iceberg.exceptions.{
+  CommitFailedException,
+  CommitStateUnknownException,
+  ValidationException
+}
+import org.apache.iceberg.hadoop.HadoopTables
+import org.apache.iceberg.io.{FileIO, LocationProvider}
+import org.apache.iceberg.types.Types
+import org.apache.iceberg.{
+  BaseTable,
+  HasTableOperations,
+  Schema,
+  Table,
+  TableMetadata,
+  TableOperations
+}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Commits to a table in a folder, whose file system can fail. */
+class MarkingOperationsSuite extends AnyFunSuite {
+  private val name = MarkName("job", 1, 1)
+
+  /** A file system that renames the file of the metadata, if `renames`, and then fails once. */
+  final private class Failing(operations: TableOperations, renames: Boolean, isLost: Boolean)
+      extends TableOperations {
+    private var left = 1
+
+    def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
+      if (left == 0 || renames) operations.commit(base, metadata)
+      if (left > 0) {
+        left -= 1
+        throw new CommitFailedException("The old file cannot be deleted.")
+      }
+    }
+    override def refresh(): TableMetadata =
+      if (isLost && left == 0) throw new IllegalStateException("gone") else operations.refresh
+    override def current(): TableMetadata = operations.current
+    override def io(): FileIO = operations.io
+    override def metadataFileLocation(file: String): String = operations.metadataFileLocation(file)
+    override def locationProvider(): LocationProvider = operations.locationProvider
+  }
+
+  private def operations(table: Table) = table.asInstanceOf[HasTableOperations].operations
+
+  private def table(): Table = new HadoopTables(new Configuration).create(
+    new Schema(Types.NestedField.optional(1, "id", Types.IntegerType.get)),
+    Files.createTempDirectory("iceberg").resolve("t").toString
+  )
+
+  private def appends(on: TableOperations, lsn: Long, expected: Option[Long]) =
+    new BaseTable(new MarkingOperations(on, "t", name, expected, lsn), "t").newFastAppend()
+      .set(name.toString, lsn.toString).commit()
+
+  private def mark(table: Table) = IcebergMark.read(operations(table).refresh(), "t", name)
+
+  test("a commit that is in the table although it failed is taken as done") {
+    val made = table()
+    appends(new Failing(operations(made), renames = true, isLost = false), 5, None)
+    assert(mark(made).contains(5L))
+    made.refresh()
+    // Iceberg removes the manifests of a commit that it takes for failed.
+    assert(made.io.newInputFile(made.currentSnapshot.manifestListLocation).exists)
+    assert(made.history.size == 1)
+  }
+
+  test("a commit that is not in the table is tried again") {
+    val made = table()
+    appends(new Failing(operations(made), renames = false, isLost = false), 5, None)
+    assert(mark(made).contains(5L))
+    made.refresh()
+    assert(made.history.size == 1)
+  }
+
+  test("the files of a commit stay if nobody knows whether it is in the table") {
+    val made = table()
+    val lost = new Failing(operations(made), renames = true, isLost = true)
+    intercept[CommitStateUnknownException](appends(lost, 5, None))
+    assert(mark(made).contains(5L))
+    made.refresh()
+    assert(made.io.newInputFile(made.currentSnapshot.manifestListLocation).exists)
+  }
+
+  test("a commit beside the current snapshot is refused") {
+    val made = table()
+    val error = intercept[ValidationException](
+      new BaseTable(new MarkingOperations(operations(made), "t", name, None, 5), "t")
+        .newFastAppend().stageOnly().commit()
+    )
+    assert(error.getMessage.contains("spark.wap.id"))
+    assert(mark(made).isEmpty)
+  }
+
+  test("a commit of a process that another one has overtaken is refused") {
+    val made = table()
+    appends(operations(made), 5, None)
+    val error = intercept[ValidationException](appends(operations(made), 6, None))
+    assert(error.getMessage.contains("another process"))
+    assert(mark(made).contains(5L))
+  }
+}
