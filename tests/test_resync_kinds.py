@@ -43,6 +43,10 @@ KINDS = {
         "ALTER TABLE reattached ATTACH PARTITION reattached_high FOR VALUES FROM (50) TO (100)"
     ),
     "multiplied": "ALTER TABLE multiplied ALTER m TYPE int USING m * 2",
+    "renamed_back": (
+        "ALTER TABLE renamed_back RENAME n TO o; UPDATE renamed_back SET o = 7 WHERE id = 32;"
+        "INSERT INTO renamed_back VALUES (100, 8, 'x'); ALTER TABLE renamed_back RENAME o TO n"
+    ),
 }
 PUBLICATIONS = "shop,filtered,listed"
 PARTITIONED = ("attached", "detached", "emptied", "reattached")

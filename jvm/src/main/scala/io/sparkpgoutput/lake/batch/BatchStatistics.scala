@@ -79,7 +79,10 @@ final case class TableStatistics(
  *
  * @param relation the Relation message
  * @param types the Type messages of its columns
- * @param updates the updates under this definition
+ * @param changes
+ *   the inserts, updates and deletes under this definition. It does not matter if there are none: the
+ *   table can have been altered since, and copied.
+ * @param updates the updates among them
  * @param unsent tells for each column if an update did not send its value
  * @param missingKey
  *   the columns of the table's key that the message does not have. Then the changes are left out.
@@ -87,6 +90,7 @@ final case class TableStatistics(
 final case class Definition(
     relation: Array[Byte],
     types: IndexedSeq[Array[Byte]],
+    changes: Long,
     updates: Long,
     unsent: IndexedSeq[Boolean],
     missingKey: Seq[String]

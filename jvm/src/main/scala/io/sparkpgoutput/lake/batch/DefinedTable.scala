@@ -36,11 +36,13 @@ final private class DefinedTable(
   val missingKey: Seq[String] = if (isFull) (table.key -- names).toSeq else Nil
 
   val unsent: Array[Boolean] = new Array[Boolean](names.length)
+  var changes = 0L
   var updates = 0L
 
   def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
     Arrays.equals(message, otherMessage) && types.length == otherTypes.length &&
       types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
 
-  def report: Definition = Definition(message, types, updates, unsent.toIndexedSeq, missingKey)
+  def report: Definition =
+    Definition(message, types, changes, updates, unsent.toIndexedSeq, missingKey)
 }

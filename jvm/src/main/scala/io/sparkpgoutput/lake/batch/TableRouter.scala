@@ -76,6 +76,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   ): Unit = {
     this.message = message
     lastCommit = time
+    current.changes += 1
     first = 0
     second = 0
     isWhole = true

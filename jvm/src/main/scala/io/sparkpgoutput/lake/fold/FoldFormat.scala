@@ -71,11 +71,16 @@ object FoldFormat {
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
-      checkIdentity(table, relation, target, definition)
+      if (definition.changes > 0) {
+        checkIdentity(table, relation, target, definition)
+        checkNames(table, names.keySet, relation, target)
+      }
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, target.map(table.schema.fieldNames.indexOf(_)))
     }
-    definitions.foreach(checkTypes(_, table, options))
+    definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
+      if (definition.changes > 0) checkTypes(bound, table, options)
+    }
     FoldFormat(
       statistics.name,
       table.schema,
@@ -129,6 +134,29 @@ object FoldFormat {
         s"Its rows were told apart by $before, and now by ${describe(isFull, marked)}."
       )
     }
+  }
+
+  /**
+   * A column can be renamed, written and renamed back between two looks at the catalog. The catalog
+   * then knows nothing of the name in between.
+   *
+   * @param known the names that columns of the table had before
+   * @param target what the columns of the relation are called in the target
+   */
+  private def checkNames(
+      table: MirroredTable,
+      known: Set[String],
+      relation: Relation,
+      target: Seq[String]
+  ): Unit = {
+    val columns = table.schema.fieldNames
+    val unknown = relation.columns.map(_.name).filterNot(known ++ columns)
+    val lacking = columns.diff(target)
+    for (name <- unknown.headOption; column <- lacking.headOption)
+      throw TableError.changed(
+        table.source.name,
+        s"It had a column '$name' for a while, which can be '$column' under another name."
+      )
   }
 
   private def describe(isFull: Boolean, columns: Seq[String]) =
