@@ -104,7 +104,7 @@ private object TableSnapshot {
       }
       val source =
         sameTable(kept, PublishedTables.read(watcher, from.publications, watcher.majorVersion))
-      if (definition(connection, kept) == definition(watcher, kept)) {
+      if (definition(connection, from, kept) == definition(watcher, from, kept)) {
         val id = CopySession.exportSnapshot(connection)
         Some(new TableSnapshot(lsn, time, id, source, connection))
       } else {
@@ -142,8 +142,15 @@ private object TableSnapshot {
     table.files.map(file => (file.oid, file.name))
   )
 
-  /** The table, its partitions and their columns and files, as the snapshot of a connection sees them. */
-  private def definition(connection: ServerConnection, table: SourceTable): Seq[String] =
+  /**
+   * The table, its partitions, their columns and files, and what the publications say of them, as the
+   * snapshot of a connection sees them.
+   */
+  private def definition(
+      connection: ServerConnection,
+      from: CopySource,
+      table: SourceTable
+  ): Seq[String] =
     connection.query(
       """WITH RECURSIVE tree (oid) AS (
         |  SELECT ?::oid
@@ -154,7 +161,15 @@ private object TableSnapshot {
         |UNION ALL
         |SELECT format('%s %s %s', a.attrelid, a.attnum, a.xmin)
         |FROM tree JOIN pg_attribute a ON a.attrelid = tree.oid AND a.attnum > 0
+        |UNION ALL
+        |SELECT format('%s %s %s %s', p.oid, p.xmin, r.oid, r.xmin)
+        |FROM pg_publication p LEFT JOIN pg_publication_rel r ON prpubid = p.oid AND prrelid IN (
+        |  SELECT oid FROM tree UNION SELECT relid FROM pg_partition_ancestors(?::oid)
+        |)
+        |WHERE pubname = ANY (?)
         |ORDER BY 1""".stripMargin,
-      table.oid
+      table.oid,
+      table.oid,
+      from.publications.toArray
     )(_.getString(1))
 }
