@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from benchmarks.cost import Meter
 from spark_pgoutput.demo.server import PostgresServer
-from spark_pgoutput.submitted import KEPT_CODE
+from spark_pgoutput.submitted import JOB_SETTINGS
 
 _JARS = Path(__file__).parents[1] / ".lake"
 _PUBLICATION = "measured"
@@ -92,7 +92,7 @@ def session(folder: Path) -> SparkSession:
         "spark.sql.catalog.ice.type": "hadoop",
         "spark.sql.catalog.ice.warehouse": str(folder / "ice"),
         "spark.driver.memory": "4g",
-        **KEPT_CODE,
+        **JOB_SETTINGS,
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

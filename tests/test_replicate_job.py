@@ -81,12 +81,14 @@ def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
         def getOrCreate(self) -> SparkSession:  # noqa: N802
             return spark
 
-    ((name, value),) = submitted.KEPT_CODE.items()
     monkeypatch.setattr(SparkSession, "builder", Builder())
-    submitted.session("replicate", "lakehouse.shop")
-    assert int(set_here.pop(name)) > 100
-    monkeypatch.setattr(submitted, "_submitted", lambda: {name})
-    submitted.session("replicate", "lakehouse.shop")
-    assert name not in set_here
     page = Path(__file__).parents[1] / "docs" / "replicate.md"
-    assert f'builder.config("{name}", "{value}")' in page.read_text(encoding="utf-8")
+    assert len(submitted.JOB_SETTINGS) == 2
+    for name, value in submitted.JOB_SETTINGS.items():
+        monkeypatch.setattr(submitted, "_submitted", lambda: set())
+        submitted.session("replicate", "lakehouse.shop")
+        assert set_here.pop(name) == value
+        monkeypatch.setattr(submitted, "_submitted", lambda name=name: {name})
+        submitted.session("replicate", "lakehouse.shop")
+        assert name not in set_here
+        assert f'builder.config("{name}", "{value}")' in page.read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -145,6 +146,26 @@ def test_job_is_killed_at_each_step_of_a_resync(
             assert replicate(once=True).exit_code == 0
             assert Resync(job).waiting == [], STEPS[step]
             assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_whose_waiting_changes_somebody_has_removed_is_copied_again(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The copy is committed, and the stream has passed the changes that waited."""
+    server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
+    server.execute("ALTER PUBLICATION shop ADD TABLE added")
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        with job.running() as process, writing(server):
+            kill_in_resync(spark, job, process, STEPS.index("table is replaced"))
+        (waiting,) = Resync(job).waiting
+        shutil.rmtree(job.tables / waiting)
+        again = replicate(once=True)
+        assert again.exit_code == 0
+        assert any(f"Somebody has removed the table {waiting}" in line for line in again.report())
+        assert_equal(spark, job, TABLES)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

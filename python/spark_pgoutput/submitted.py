@@ -25,9 +25,13 @@ _EXPECTED = (
     "org.apache.spark.util.SparkStringUtils",
 )
 
-# The queries of a micro-batch have more code than the 100 classes that Spark keeps by default, so
-# it would compile all of them again in each micro-batch.
-KEPT_CODE = {"spark.sql.codegen.cache.maxEntries": "1000"}
+JOB_SETTINGS = {
+    # The queries of a micro-batch have more code than the 100 classes that Spark keeps by default,
+    # so it would compile all of them again in each micro-batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Micro-batches and copies share the cores. Otherwise, micro-batches wait for a copy.
+    "spark.scheduler.mode": "FAIR",
+}
 
 # For a folder.
 _DELTA = {
@@ -40,7 +44,7 @@ def session(name: str, target: str) -> SparkSession:
     """Start a session with the settings of a command, unless the user gives others."""
     builder = SparkSession.builder.appName(name)
     given = _submitted()
-    for setting, value in {**_QUIET, **KEPT_CODE, **(_DELTA if "/" in target else {})}.items():
+    for setting, value in {**_QUIET, **JOB_SETTINGS, **(_DELTA if "/" in target else {})}.items():
         if setting not in given:
             builder = builder.config(setting, value)
     spark = builder.getOrCreate()

@@ -13,7 +13,7 @@ import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.faults.{SchemaChange, TransientError}
 import io.sparkpgoutput.lake.follow.FollowedTables
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.Resyncs
+import io.sparkpgoutput.lake.resync.{CopyPool, Resyncs}
 import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, KeptState, TableState, VerifyRequest}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.Target
@@ -120,7 +120,10 @@ final class Verifications(
       stream: => Unit
   ): Seq[VerifiedTable] = {
     session.sparkContext.addJobTag(tag)
-    try rounds(tables, Nil, MostRounds, tell)(() => stream).sortBy(_.table)
+    try
+      CopyPool.within(session.sparkContext) {
+        rounds(tables, Nil, MostRounds, tell)(() => stream).sortBy(_.table)
+      }
     finally session.sparkContext.removeJobTag(tag)
   }
 
@@ -163,7 +166,8 @@ final class Verifications(
   private def pin(name: String, lsn: Long): Either[Attempt, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
       Left(Attempt(VerifiedTable(name, target, lsn, Left(reason)), canPass))
-    state.tables.find(_.table.source.name.toString == name) match {
+    // The job also knows tables of this name that the server has dropped.
+    state.tables.filter(_.table.source.name.toString == name).sortBy(!_.isLive).headOption match {
       case None => skipped(name, "The job has no such table any more.", canPass = false)
       case Some(table) if !table.isLive =>
         val reason = table.status.why.fold("")(why => s" $why")

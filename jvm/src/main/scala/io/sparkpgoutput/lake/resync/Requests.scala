@@ -35,7 +35,7 @@ final private[lake] class Requests(
     // A request can name several tables. It is taken as a whole, with its last table.
     val asked = all.collect { case request: ResyncRequest => request }
       .groupBy(_.id).values.toSeq
-      .filterNot(_.exists(oid(_).exists(isBeingApplied)))
+      .filterNot(_.exists(oids(_).exists(isBeingApplied)))
     if (asked.nonEmpty) {
       val known = state.tables.filter(_.generation > 0).map(_.table)
       val published = catalog.again(known).map { case (source, table) =>
@@ -44,7 +44,7 @@ final private[lake] class Requests(
       for (tables <- asked; request <- tables) {
         // The commit that begins the last copy takes the request away.
         if (request == tables.last) state.take(request.id)
-        oid(request).flatMap(published.get) match {
+        oids(request).flatMap(published.get).headOption match {
           case Some(Right(table)) =>
             try resync(table, "A resync was requested.")
             catch { case problem: Throwable => state.leave(request.id); throw problem }
@@ -57,6 +57,7 @@ final private[lake] class Requests(
     }
   }
 
-  private def oid(request: ResyncRequest) =
-    state.tables.find(_.table.source.name.toString == request.table).map(_.oid)
+  /** The tables of this name: the job also knows those that the server has dropped. */
+  private def oids(request: ResyncRequest) =
+    state.tables.filter(_.table.source.name.toString == request.table).map(_.oid)
 }

@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 
+import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.faults.{
   Retries,
   SchemaChange,
@@ -19,7 +20,7 @@ import io.sparkpgoutput.lake.follow.SourceCatalog
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, TargetMarks, VerifyRequest}
 import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.table.{MirroredTable, TableError}
 import io.sparkpgoutput.lake.target.Target
 
 /**
@@ -88,12 +89,29 @@ final class Resyncs(
 
   /** Goes on with the copies that the last process has left, and looks for requests from then on. */
   def start(): Unit = {
+    exclusively {
+      state.tables.filter(table => table.isWaiting && lacksChanges(table)).foreach(copyAnew)
+    }
     waiting.start()
     state.tables.filter(_.isWaiting).foreach(table => submit(table.oid))
     exclusively(requests.take())
     val seconds = Resyncs.SecondsBetweenRequests
     polls.scheduleWithFixedDelay(() => poll(), seconds, seconds, TimeUnit.SECONDS): Unit
   }
+
+  /**
+   * Returns whether changes of a table are lost because somebody has removed its waiting table. It is
+   * made before the copy, and dropped when the table is live.
+   */
+  private def lacksChanges(table: TableState) =
+    resync.isCopied(table) && !target.exists(WaitingTables.name(table))
+
+  private def copyAnew(table: TableState): Unit =
+    try {
+      val now = catalog.again(table.oid, Some(table.table))
+        .getOrElse(throw TableError.notPublished(table.table.source.name))
+      begin(now, s"Somebody has removed the table ${WaitingTables.name(table)}.")
+    } catch { case error: LakeException if options.skips => handle(table.oid, error) }
 
   /** Ends the copies under way. The next start begins them again. */
   def stop(): Unit = {
@@ -211,7 +229,9 @@ final class Resyncs(
     val problem =
       try {
         new Retries().repeat(() => pool.isShutdown, log.warn) {
-          resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
+          CopyPool.within(session.sparkContext) {
+            resync.copy(oid)(lsn => waiting.copiedAsOf(oid, lsn))
+          }
           exclusively(join(oid))
         }
         None
@@ -239,7 +259,8 @@ final class Resyncs(
 
   private def handle(oid: Long, problem: Throwable): Unit =
     try exclusively {
-        if (!mends(oid, problem)) {
+        // Another copy can have begun since this one failed.
+        if (!underWay.contains(oid) && !mends(oid, problem)) {
           if (!options.skips || !TableFault.is(problem)) throw problem
           val table = state.table(oid).get
           // The generation of a copy that was not made can be used again.
