@@ -140,7 +140,7 @@ class SoakedJob:
         """Let the job catch up, and compare everything, by its own means and by psycopg."""
         self.kill()
         assert not self.results or self.results["equal"] > 0, self.results
-        assert self.job.run_once() == 0
+        assert self.job.run_once(timeout=4 * TIMEOUT) == 0
         found = self.verified(once=True, **self.job.options)
         assert {(row.target, row.result) for row in found} == {
             (table, "skipped" if table == HISTORY else "equal") for table in tables.values()
@@ -220,9 +220,9 @@ class Soak:
         job.stop()
 
     def run_once(self, job: SoakedJob) -> None:
-        """Let the job catch up while the clients write."""
+        """Let the job catch up, and copy what waits for a copy, while the clients write."""
         job.kill()
-        assert job.job.run_once() == 0
+        assert job.job.run_once(timeout=4 * TIMEOUT) == 0
 
     def end_server(self, _: SoakedJob) -> str:
         """Let the server end, in one way or another, and start again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -137,9 +138,17 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
 ) -> None:
     job = LakeJob(tmp_path, server, "delta")
     texts: list[str] = []
-    with job.session(spark) as replicate:
+
+    def seconds_held() -> float:
+        wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
+        begun = time.monotonic()
+        wait_until(lambda: not server.execute(TEMPORARY_SLOT), TIMEOUT)
+        return time.monotonic() - begun
+
+    with job.session(spark) as replicate, ThreadPoolExecutor(1) as pool:
         process = replicate()
         wait_until(lambda: process.query, TIMEOUT)
+        held = pool.submit(seconds_held)
         with server.open_transaction() as blocking:
             pid = blocking.execute("SELECT pg_backend_pid()").fetchone()
 
@@ -152,6 +161,7 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
                     blocking.execute("ROLLBACK")
 
             found = asked(spark, job, tell=tell)
+    assert 25 < held.result() < 40  # the stream waits for 30 s at most
     assert len(texts) == 1
     assert pid
     assert f"processes: {pid[0]} (see pg_stat_activity)" in texts[0]

@@ -230,10 +230,10 @@ class LakeJob:
                 job.stop()
                 print(*job.report(), sep="\n")
 
-    def run_once(self, *arguments: str) -> int:
+    def run_once(self, *arguments: str, timeout: float = TIMEOUT) -> int:
         """Run the command until it has everything, and return its exit status."""
         with self.running("--once", *arguments) as process:
-            output, _ = process.communicate(timeout=TIMEOUT)
+            output, _ = process.communicate(timeout=timeout)
             if process.returncode != 0:
                 print(output[-3000:], errors_of(self.folder)[-3000:])
             return process.returncode

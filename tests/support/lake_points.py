@@ -26,10 +26,11 @@ class Progress:
     def __init__(self, job: LakeJob) -> None:
         self.begun = time.time()
         # The last step first: what comes meanwhile cannot seem to come out of order.
-        self.committed = max(numbers(job.checkpoint / "commits"), default=-1)
+        checkpoint = _checkpoint(job)
+        self.committed = max(numbers(checkpoint / "commits"), default=-1)
         self.state = commits(job, STATE)
         self.tables = {table: commits(job, table) for table in TABLES.values()}
-        self.planned = max(numbers(job.checkpoint / "offsets"), default=-1)
+        self.planned = max(numbers(checkpoint / "offsets"), default=-1)
 
     @property
     def is_applying(self) -> bool:
@@ -39,6 +40,12 @@ class Progress:
     def changed(self, before: Progress) -> set[str]:
         """Return the tables that have commits since then."""
         return {table for table, number in self.tables.items() if number > before.tables[table]}
+
+
+def _checkpoint(job: LakeJob) -> Path:
+    """Return the newest checkpoint: a job that begins anew makes another one in the same folder."""
+    later = job.checkpoint.glob("generation-*")
+    return max(later, key=lambda path: int(path.name.split("-")[1]), default=job.checkpoint)
 
 
 def commits(job: LakeJob, table: str) -> int:
