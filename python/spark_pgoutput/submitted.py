@@ -17,9 +17,10 @@ FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutErr
 # From the first line on.
 _QUIET = {"spark.log.level": "WARN"}
 
-# Who warns of what each micro-batch does on purpose: it gives up rows that were kept on disk, and
-# has large plans.
+# Who warns of what the job does on purpose: it gives up rows that were kept on disk, has large
+# plans, and has a scheduler pool that no file describes.
 _EXPECTED = (
+    "org.apache.spark.scheduler.FairSchedulableBuilder",
     "org.apache.spark.rdd.MapPartitionsRDD",
     "org.apache.spark.sql.catalyst.util.SparkStringUtils",  # of Spark 4.0
     "org.apache.spark.util.SparkStringUtils",
