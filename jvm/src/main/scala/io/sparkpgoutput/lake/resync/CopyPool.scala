@@ -9,8 +9,8 @@ import org.apache.spark.SparkContext
  *
  * @see Spark's documentation, "Job Scheduling", "Fair Scheduler Pools"
  */
-object CopyPool {
-  final val Name = "spark-pgoutput-copies"
+private[lake] object CopyPool {
+  final private val Name = "spark-pgoutput-copies"
   final private val Property = "spark.scheduler.pool"
 
   /** Runs something whose jobs, also those of threads that it starts, are in the pool. */
