@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
 import io.sparkpgoutput.lake.batch.{
   BatchRouter,
@@ -19,7 +20,7 @@ import io.sparkpgoutput.lake.batch.{
   ChangeFields,
   RoutedTable
 }
-import io.sparkpgoutput.lake.table.ReplicaIdentity
+import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableError}
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows that router and folds make of random histories, applied one by one to a list of rows. */
@@ -145,6 +146,14 @@ class ChangeFoldSuite extends AnyFunSuite {
     statistics
   }
 
+  /** A transaction that describes a table and changes it. */
+  private def batch(server: ServerTable, lsn: Long)(changes: => Seq[Array[Byte]]) = {
+    val described = server.relation +: changes
+    (StreamMessages.begin(lsn, lsn) +: described :+ StreamMessages.commit(lsn)).zipWithIndex.map {
+      case (message, ordinal) => (lsn, ordinal.toLong, message)
+    }
+  }
+
   private def run(seed: Int): mutable.Map[String, Long] = {
     val history = new ServerHistory(new Random(seed))
     val copies = history.tables.map(table => new Copy(table))
@@ -180,16 +189,13 @@ class ChangeFoldSuite extends AnyFunSuite {
       Seq("id" -> IntegerType, "v" -> StringType, "gone" -> StringType)
     )
     val copy = new Copy(server)
-    def batch(lsn: Long)(changes: => Seq[Array[Byte]]) = {
-      val described = server.relation +: changes
-      (StreamMessages.begin(lsn, lsn) +: described :+ StreamMessages.commit(lsn)).zipWithIndex.map {
-        case (message, ordinal) => (lsn, ordinal.toLong, message)
-      }
-    }
-    write(batch(10)(Seq("1", "2").map(id => server.insert(Seq(id, "a", s"g$id")))), Seq(copy))
+    write(
+      batch(server, 10)(Seq("1", "2").map(id => server.insert(Seq(id, "a", s"g$id")))),
+      Seq(copy)
+    )
     server.drop("gone")
     write(
-      batch(20)(
+      batch(server, 20)(
         Seq(
           server.update(Seq("1", "a"), Seq("1", "b")),
           server.update(Seq("2", "a"), Seq("3", "a")),
@@ -201,10 +207,36 @@ class ChangeFoldSuite extends AnyFunSuite {
     assert(ServerTable.sorted(copy.rows) == Seq("1|b|g1", "3|a|g2", "4|c|null"))
     server.columns = Seq("id" -> ServerHistory.Int4, "renamed" -> ServerHistory.Text)
     write(
-      batch(30)(Seq(server.update(Seq("4", "c"), Seq("4", "d")))),
+      batch(server, 30)(Seq(server.update(Seq("4", "c"), Seq("4", "d")))),
       Seq(copy),
       Map("renamed" -> "v")
     )
     assert(ServerTable.sorted(copy.rows).contains("4|d|null"))
+  }
+
+  test("a value under a name that nobody knows is not dropped: the table must be copied again") {
+    val server = new ServerTable(
+      52,
+      "renamed",
+      ReplicaIdentity.Default,
+      Seq("id"),
+      Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+      Seq("id" -> IntegerType, "v" -> StringType)
+    )
+    val copy = new Copy(server)
+    val columns = server.columns
+    server.columns = Seq("id" -> ServerHistory.Int4, "between" -> ServerHistory.Text)
+    val described = server.relation
+    val error = intercept[LakeException] {
+      write(batch(server, 10)(Seq(server.insert(Seq("1", "a")))), Seq(copy))
+    }
+    assert(error.getCondition == TableError.Changed)
+    assert(error.getMessage.contains("It had a column 'between' for a while, which can be 'v'"))
+    // Nothing was written under this name.
+    server.rows.clear()
+    server.columns = columns
+    val again = batch(server, 20)(Seq(server.insert(Seq("2", "b"))))
+    write(again.take(1) ++ Seq((20L, 0L, described)) ++ again.drop(1), Seq(copy))
+    assert(ServerTable.sorted(copy.rows) == Seq("2|b"))
   }
 }
