@@ -22,6 +22,11 @@ final class SourceBatch(
   private val start = store.get()
   private val buffer = new TransactionBuffer(store.chunks, mutable.LongMap.from(start.chunks))
   private val commits = new StoredCommits(options.after, store.xids, store.lsns, start.commits)
+
+  /** The positions of the Relation messages in the buffer, by the transaction's first position and oid. */
+  private val bufferedRelations = mutable.LongMap.empty[mutable.LongMap[Long]]
+
+  // It drops the abandoned transactions, so it comes behind what they are dropped from.
   private val assembler = options.assembler(withoutAbandoned, commits, this)
   private val decoder = new ChangeMessageDecoder(options.encoding)
   private var last = start.lastPosition
@@ -33,8 +38,6 @@ final class SourceBatch(
       .map(sent => sent.position -> sent.message)
   )
 
-  /** The positions of the Relation messages in the buffer, by the transaction's first position and oid. */
-  private val bufferedRelations = mutable.LongMap.empty[mutable.LongMap[Long]]
   private var output: Iterator[Row] = Iterator.empty
 
   /**
