@@ -1,10 +1,11 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.pgoutput.Signals
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -36,9 +37,7 @@ final class Replication private (
   private val thread = new Thread(() => run(), s"spark-pgoutput replicates $options")
   thread.setDaemon(true)
 
-  // A signal to end the driver ends the job before the session.
-  private val hook: Runnable = () => stop()
-  ShutdownHookManager.get.addShutdownHook(hook, Replication.BeforeSpark)
+  Replication.add(this)
   thread.start()
 
   private def run(): Unit =
@@ -54,12 +53,12 @@ final class Replication private (
       case error: Throwable if !stopping =>
         logError(s"The job that replicates $options has ended", error)
         failure = Some(error)
-      case _: Throwable => ()
+      case error: Throwable =>
+        logInfo(s"The job that replicates $options was stopped before it had written all", error)
     } finally {
       current.close()
+      Replication.remove(this)
       ended.countDown()
-      if (!ShutdownHookManager.get.isShutdownInProgress)
-        ShutdownHookManager.get.removeShutdownHook(hook): Unit
     }
 
   /** Returns whether the job is to begin anew. */
@@ -123,6 +122,26 @@ object Replication {
 
   /** Spark's hooks have the priority 40. */
   private val BeforeSpark = 50
+
+  private val running = ConcurrentHashMap.newKeySet[Replication]
+
+  /**
+   * The driver's end stops the jobs before the session. A signal stops them before the JVM begins to
+   * shut down, because Iceberg ends the threads that write its commits at once then.
+   */
+  private lazy val stopAtEnd: Unit = {
+    Signals.beforeExit(stopAll())
+    ShutdownHookManager.get.addShutdownHook(() => stopAll(), BeforeSpark)
+  }
+
+  private def add(job: Replication): Unit = {
+    stopAtEnd
+    running.add(job): Unit
+  }
+
+  private def remove(job: Replication): Unit = running.remove(job): Unit
+
+  private def stopAll(): Unit = running.forEach(_.stop())
 
   /** Checks everything, and starts a job. */
   def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {
