@@ -1,5 +1,6 @@
 package io.sparkpgoutput.errors
 
+/** The causes of an error, of which one can be what the caller looks for. */
 object ErrorCauses {
 
   // Causes can form a circle.
