@@ -22,9 +22,10 @@ def test_log_has_a_line_of_a_copy_now_and_then(
     shown = LogDisplay(30.0)
     for second in range(100):
         monkeypatch.setattr("time.monotonic", lambda second=second: float(second))
-        shown.show([f"line {second}"] if second == 50 else [], COPIES[:1] if second < 70 else [])
-    line = "Copying public.orders: 1,234,567 rows, 987.7 MB, 46% of the table."
-    assert capsys.readouterr().out.splitlines() == [line, "line 50", line]
+        copy = COPIES[0]._replace(table="public.\x07orders")
+        shown.show([f"line\x1b {second}"] if second == 50 else [], [copy] if second < 70 else [])
+    line = r"Copying public.\x07orders: 1,234,567 rows, 987.7 MB, 46% of the table."
+    assert capsys.readouterr().out.splitlines() == [line, r"line\x1b 50", line]
 
 
 def test_terminal_has_a_bar_of_80_columns_for_each_copy(
@@ -33,12 +34,12 @@ def test_terminal_has_a_bar_of_80_columns_for_each_copy(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
     with TerminalDisplay() as shown:
-        shown.show(["Copying [public.orders]."], COPIES)
+        shown.show(["Copying [public.orders] and :star:\x1b[2J."], COPIES)
         shown.show(["Copied."], [])
         shown.show([], COPIES[:1])
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", capsys.readouterr().out).splitlines()
     assert max(map(len, lines)) <= 80, lines
-    assert lines[0] == "Copying [public.orders]."
+    assert lines[0] == r"Copying [public.orders] and :star:\x1b[2J."
     for part in ("public.orders", "46%", "1,234,567 rows", "987.7 MB", "a_sch", "1,234,567.9 MB"):
         assert any(part in line for line in lines), (part, lines)
 

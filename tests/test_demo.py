@@ -18,6 +18,7 @@ import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
 
+from spark_pgoutput import cli
 from spark_pgoutput.demo import main
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
@@ -97,7 +98,12 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
     own_session = spark.newSession()  # its views are its own
     for name, value in FEW_ROWS.items():
         own_session.conf.set(name, value)
-    monkeypatch.setattr(main, "spark_session", lambda log: contextlib.nullcontext(own_session))
+
+    def session(log: Path, *, writes_delta: bool) -> contextlib.nullcontext[SparkSession]:
+        assert not writes_delta  # which would be a download for nothing
+        return contextlib.nullcontext(own_session)
+
+    monkeypatch.setattr(main, "spark_session", session)
     with PostgresServer() as server:
         for _ in run(CHANGES, server.conninfo):
             pass
@@ -126,6 +132,13 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
             left = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
             left += "'proto_version', '4', 'publication_names', %s)"
             assert connection.execute(left, ("reader", PUBLICATION)).fetchone() == (4,)
+
+
+def test_a_slot_goes_with_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    for argument in ("--slot", "--publication", "--user"):
+        with pytest.raises(SystemExit):
+            cli.parse(["demo", argument, "mine"])
+        assert f"{argument} goes with --url" in capsys.readouterr().err
 
 
 def _slots(connection: psycopg.Connection[tuple[object, ...]]) -> list[tuple[object, ...]]:

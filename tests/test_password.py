@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_pgoutput import cli, password, spark_submit
+from spark_pgoutput.replication import java_options
 
 URL = "jdbc:postgresql://localhost:5432/shop"
 ACCOUNT = ["--url", URL, "--user", "lake"]
@@ -124,13 +125,26 @@ def test_no_argument_takes_the_password_itself(
         assert ended.value.code == 2
         assert f"unrecognized arguments: {option}" in capsys.readouterr().err
     url = command.index(URL)
-    for parameters in ("password=secret", "sslmode=require&password=secret"):
+    for parameters, what in (
+        ("password=secret", "a password"),
+        ("sslmode=require&password=secret", "a password"),
+        ("sslpassword=secret", "the parameter sslpassword"),
+    ):
         with pytest.raises(SystemExit) as ended:
             cli.parse([*command[:url], f"{URL}?{parameters}", *command[url + 1 :]])
         assert ended.value.code == 2
         shown = capsys.readouterr().err
-        assert "argument --url: the URL has a password" in shown
+        assert f"argument --url: the URL has {what}" in shown
         assert "secret" not in shown
+
+
+def test_a_function_takes_the_password_that_is_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libpq does: an argument, the URL, and then the variable of the environment."""
+    monkeypatch.setenv("PGPASSWORD", "of the environment")
+    given = {"url": URL, "password": "of the argument"}
+    assert java_options(given)["password"] == "of the argument"
+    assert "password" not in java_options({"url": f"{URL}?password=of+the+URL"})
+    assert java_options({"url": URL, "password": None})["password"] == "of the environment"
 
 
 def test_only_commands_that_connect_ask_for_a_password(

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_pgoutput import changes, open_transactions, resync, schema_of
+from spark_pgoutput import changes, open_transactions, resync, schema_of, verify
 from spark_pgoutput import functions as PF
 from spark_pgoutput.arguments import option_texts, table_names
 
@@ -117,6 +117,11 @@ def test_names_of_tables_are_a_str_or_a_list(spark: SparkSession) -> None:
     for wrong in (7, ["public.orders", None]):
         with pytest.raises(TypeError, match="'tables' must be the name of a table or a list"):
             resync(spark, target="/data/lake", tables=wrong)
+
+
+def test_timeout_is_not_for_a_verification_that_runs_the_job(spark: SparkSession) -> None:
+    with pytest.raises(TypeError, match="not with once=True"):
+        verify(spark, target="/data/lake", once=True, timeout=60)
 
 
 def test_schema_of_refuses_what_is_no_relation(messages: DataFrame) -> None:

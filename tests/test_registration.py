@@ -80,9 +80,16 @@ def test_configure_keeps_the_jars_of_spark_defaults(tmp_path: Path) -> None:
     folder = tmp_path / "defaults"
     folder.mkdir()
     (folder / "spark-defaults.conf").write_text(f"spark.jars  {','.join(jars)}\n")
-    script = 'print(spark_pgoutput.configure(SparkSession.builder)._options["spark.jars"])'
-    (configured,) = run_python(PRELUDE + script, tmp_path, SPARK_CONF_DIR=str(folder))
-    assert configured.split(",") == [*jars, spark_pgoutput.jar_path()]
+    file = tmp_path / "my.conf"  # which replaces it
+    file.write_text(f"spark.jars={jars[0]}\n")
+    configured = 'print(spark_pgoutput.configure(SparkSession.builder)._options["spark.jars"])\n'
+    script = f"""{configured}
+import os
+os.environ["PYSPARK_SUBMIT_ARGS"] = "--properties-file {file} pyspark-shell"
+{configured}"""
+    of_defaults, of_file = run_python(PRELUDE + script, tmp_path, SPARK_CONF_DIR=str(folder))
+    assert of_defaults.split(",") == [*jars, spark_pgoutput.jar_path()]
+    assert of_file.split(",") == [jars[0], spark_pgoutput.jar_path()]
 
 
 @pytest.mark.usefixtures("spark")

@@ -41,6 +41,10 @@ class FakeJob:
         return []
 
 
+EXTENSIONS = "spark.sql.extensions"
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+
 @pytest.mark.parametrize("jvm_ends", [False, True])
 def test_a_signal_ends_the_job_in_order(jvm_ends: bool, capsys: pytest.CaptureFixture[str]) -> None:
     stopping = threading.Event()
@@ -64,31 +68,56 @@ def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
     assert len(printed.splitlines()) == 1
 
 
-def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A setting of the user wins. The page has the same one for sessions in Python."""
-    set_here: dict[str, str] = {}
+@pytest.fixture
+def set_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the settings that a command gives to its session."""
+    found: dict[str, str] = {}
 
     class Builder:
         def appName(self, _: str) -> Builder:  # noqa: N802
             return self
 
         def config(self, name: str, value: str) -> Builder:
-            set_here[name] = value
+            found[name] = value
             return self
 
         def getOrCreate(self) -> SparkSession:  # noqa: N802
             return spark
 
     monkeypatch.setattr(SparkSession, "builder", Builder())
+    return found
+
+
+def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
+    set_here: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting of the user wins. The page has the same one for sessions in Python."""
     page = Path(__file__).parents[1] / "docs" / "replicate.md"
     assert len(submitted.JOB_SETTINGS) == 2
     for name, value in submitted.JOB_SETTINGS.items():
-        monkeypatch.setattr(submitted, "_submitted", lambda: set())
+        monkeypatch.setattr(submitted, "_submitted", lambda: {})
         submitted.session("replicate", "lakehouse.shop")
         assert set_here.pop(name) == value
-        monkeypatch.setattr(submitted, "_submitted", lambda name=name: {name})
+        monkeypatch.setattr(submitted, "_submitted", lambda name=name: {name: "x"})
         submitted.session("replicate", "lakehouse.shop")
         assert name not in set_here
         assert f'builder.config("{name}", "{value}")' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, DELTA),
+        ({EXTENSIONS: "org.example.Other"}, f"org.example.Other,{DELTA}"),
+        ({EXTENSIONS: f"{DELTA},org.example.Other"}, f"{DELTA},org.example.Other"),
+    ],
+)
+def test_the_session_of_a_folder_has_the_extension_of_delta(
+    given: dict[str, str],
+    expected: str,
+    set_here: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submitted, "_submitted", lambda: dict(given))
+    submitted.session("replicate", "/data/lake")
+    assert set_here[EXTENSIONS] == expected

@@ -36,7 +36,9 @@ job, replicate = job_fixtures("ab")
 
 
 def states(done: Replication) -> dict[str, str]:
-    return {row["target"]: row["state"] for row in done.status().collect()}
+    status = done.status()
+    status.createOrReplaceTempView("status")  # of the session that started the job
+    return {row["target"]: row["state"] for row in status.sparkSession.table("status").collect()}
 
 
 def confirmed(server: Server) -> int:

@@ -79,9 +79,15 @@ def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
     end = line.index(str(Path(cli.__file__).with_name(script)))
     assert line[0] == str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     options = list(zip(line[1:end:2], line[2:end:2], strict=True))
-    for name, values in FOR_SPARK.items():
+    ours = {
+        "--conf": [f"spark.pyspark.driver.python={sys.executable}"],
+        "--deploy-mode": ["client"],
+        "--jars": [spark_pgoutput.jar_path()],
+    }
+    for name in {**FOR_SPARK, **ours}:
+        values = FOR_SPARK.get(name, []) + ours.get(name, [])
         assert [value for option, value in options if option == name] == values
-    assert {name for name, _ in options} == {*FOR_SPARK, "--jars"}
+    assert {name for name, _ in options} == {*FOR_SPARK, *ours}
     assert line[end + 1 :] == given  # which the script reads again
     assert Path(line[end]).exists()
     assert environment["PYSPARK_PYTHON"] == sys.executable
@@ -116,6 +122,13 @@ def test_the_script_runs_in_the_python_of_the_command(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "jupyter")
     _, environment = submitted("status", *TARGET)
     assert environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    monkeypatch.setenv("SPARK_API_MODE", "connect")
+    _, environment = submitted("status", *TARGET)
+    assert not {"SPARK_REMOTE", "SPARK_API_MODE"} & environment.keys()
 
 
 @pytest.mark.parametrize("name", ["url", "Checkpoint", "mode", "names", "password"])

@@ -203,6 +203,6 @@ def test_threads_of_python_have_the_catalogs_of_the_session(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(spark_pgoutput.applied, spark, str(tmp_path))
+        asked = threads.submit(spark_pgoutput.applied, spark, tmp_path)
         with pytest.raises(IllegalArgumentException, match="has no job of replicate"):
             asked.result()

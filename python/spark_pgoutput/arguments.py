@@ -131,9 +131,7 @@ def _text(name: str, value: object) -> str:
             return value
         case bool():
             return str(value).lower()
-        case Real() | Decimal():
-            return str(value)
-        case os.PathLike():
+        case Real() | Decimal() | os.PathLike():
             return str(value)
         case _:
             raise TypeError(

@@ -49,6 +49,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
     target_commands.check(parser, options)
+    if options.command == "demo" and options.url is None:
+        given = [name for name in ("user", "slot", "publication") if getattr(options, name)]
+        if given:
+            parser.error(f"--{given[0]} goes with --url")
     return options
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -24,7 +25,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Give the functions to the sessions of a builder.
 
     Call it before Spark's JVM starts. It adds the JAR to the ``spark.jars`` of the builder, and
-    keeps the JARs that the builder, PYSPARK_SUBMIT_ARGS and spark-defaults.conf name. If
+    keeps the JARs that the builder, PYSPARK_SUBMIT_ARGS and spark-defaults.conf (or the file of
+    ``--properties-file``) name. If
     PYSPARK_SUBMIT_ARGS names JARs, it adds the JAR there too. It does not change the builder of a
     Connect client, because there the server needs the JAR; `register` checks that the server has
     it.
@@ -56,12 +58,20 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     arguments = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
     named = _jars_by_position(arguments)
     jars = [options.get(_JARS), *named.values()]
-    all_jars = _with_jar(*(jars if any(jars) else [spark_default(_JARS)]))
+    defaults = [spark_default(_JARS, _properties_file(arguments))]
+    all_jars = _with_jar(*(jars if any(jars) else defaults))
     if named:  # The driver uses only these JARs, and the executors use only the builder's.
         for i, named_here in named.items():
             arguments[i] = arguments[i].removesuffix(named_here) + all_jars
         os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
     return builder.config(_JARS, all_jars)
+
+
+def _properties_file(arguments: list[str]) -> Path | None:
+    """Return the file that spark-submit reads in place of spark-defaults.conf."""
+    if "--properties-file" not in arguments[:-1]:
+        return None
+    return Path(arguments[arguments.index("--properties-file") + 1])
 
 
 def _is_client_only() -> bool:

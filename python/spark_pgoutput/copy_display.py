@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
+from spark_pgoutput.printable import printable
 from spark_pgoutput.replication import CopyProgress
 from spark_pgoutput.spark_submit import TERMINAL
 
@@ -30,8 +31,8 @@ class Display(AbstractContextManager["Display"], ABC):
             The copies that run.
         """
         for line in lines:
-            self._tell(line)
-        self._show(copies)
+            self._tell(printable(line))
+        self._show([copy._replace(table=printable(copy.table)) for copy in copies])
 
     @abstractmethod
     def _tell(self, line: str) -> None:
@@ -89,7 +90,7 @@ class TerminalDisplay(Display):
         from rich.table import Column
 
         name = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-        self._console = Console(force_terminal=True, highlight=False)
+        self._console = Console(force_terminal=True, highlight=False, emoji=False)
         self._bars = Progress(
             TextColumn("{task.description}", table_column=name, markup=False),
             BarColumn(bar_width=10),

@@ -40,11 +40,21 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
 
 def url_without_password(url: str) -> str:
     """Return the argument `--url` as it is, and refuse one that shows a password."""
-    if "password" in parse_qs(url.partition("?")[2], keep_blank_values=True):
+    if has_password(url):
         raise argparse.ArgumentTypeError(
             f"the URL has a password, but {SEEN_BY_ALL}. Give it in the variable PGPASSWORD"
         )
+    if has_password(url, "sslpassword"):
+        raise argparse.ArgumentTypeError(
+            f"the URL has the parameter sslpassword, but {SEEN_BY_ALL}. Use a key without a "
+            "password, in a file that only you can read"
+        )
     return url
+
+
+def has_password(url: str, parameter: str = "password") -> bool:
+    """Tell whether a JDBC URL has a parameter with a password."""
+    return parameter in parse_qs(url.partition("?")[2], keep_blank_values=True)
 
 
 def ask(user: str | None) -> str | None:

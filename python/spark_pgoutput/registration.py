@@ -51,7 +51,7 @@ def register(spark: SparkSession) -> None:
     url = jvm.java.io.File(jar_path()).toURI().toURL()
     session.sharedState().jarClassLoader().addURL(url)
     jvm.io.sparkpgoutput.PgOutputExtensions.register(session)
-    has_functions(spark)
+    has_functions(spark)  # This notes that a session has them.
 
 
 def classic_jvm(spark: SparkSession, function: str, command: str | None = None) -> Any:  # noqa: ANN401

@@ -29,8 +29,7 @@ def main() -> int:
 
     def stop(number: int, frame: FrameType | None) -> None:
         stopping.set()
-        # Py4J logs that the JVM has ended.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.disable()  # Py4J logs that the JVM has ended.
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

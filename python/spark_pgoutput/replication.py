@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput.arguments import option_texts
+from spark_pgoutput.password import has_password
 from spark_pgoutput.registration import classic_jvm
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
@@ -23,8 +24,8 @@ def replicate(
     url: str,
     slot: str,
     publication: str,
-    target: str,
-    checkpoint: str,
+    target: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
     user: str | None = None,
     password: str | None = None,
     once: bool = False,
@@ -54,7 +55,8 @@ def replicate(
     user : str, optional
         The role that connects; by default, the one of the URL.
     password : str, optional
-        By default, the environment variable PGPASSWORD, or the password of a pgpass file.
+        By default, the password of the URL, the environment variable PGPASSWORD, or the
+        password of a pgpass file, whichever comes first.
     once : bool
         If true, the job ends when it has applied all changes that existed at its start.
     mode : str or mapping of str to str
@@ -99,7 +101,7 @@ def replicate(
 def java_options(options: Mapping[str, object]) -> dict[str, str]:
     """Write all options as texts, and each entry of a mapping as an option of its own.
 
-    The password can come from PGPASSWORD.
+    As with libpq, the password comes from PGPASSWORD if neither an option nor the URL has it.
     """
     found: dict[str, str] = {}
     for name, value in options.items():
@@ -114,7 +116,8 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
         else:
             entries = {name: value}
         found.update(option_texts(entries))
-    if "password" not in found and "PGPASSWORD" in os.environ:
+    is_given = "password" in found or has_password(found.get("url", ""))
+    if not is_given and "PGPASSWORD" in os.environ:
         found["password"] = os.environ["PGPASSWORD"]
     return found
 

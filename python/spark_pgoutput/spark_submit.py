@@ -19,6 +19,9 @@ TERMINAL = "SPARK_PGOUTPUT_TERMINAL"
 
 _PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
 
+# They make PySpark's sessions clients of Spark Connect, and a command works in Spark's driver.
+_CONNECT = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that go to spark-submit unchanged."""
@@ -52,6 +55,8 @@ def submit(
     # Another Python, or Jupyter, which runs the user's own drivers, may not have this package.
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environment["SPARK_HOME"] = spark_home()
+    for name in _CONNECT:
+        environment.pop(name, None)
     if sys.stdout.isatty():
         environment[TERMINAL] = "1"
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
@@ -60,6 +65,10 @@ def submit(
     for name in _PASSED_ON:
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
+    # The driver is this machine's, which has the password and takes the exit status.
+    command += ["--deploy-mode", "client"]
+    # The setting spark.pyspark.python would come before the variable of the environment.
+    command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
     command += [str(Path(__file__).with_name(script)), *given]
     try:
         os.execve(command[0], command, environment)  # so that signals reach Spark

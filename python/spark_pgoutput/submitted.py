@@ -34,18 +34,24 @@ JOB_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
 }
 
-# For a folder.
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
+_EXTENSIONS = "spark.sql.extensions"
+_DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
 
 
 def session(name: str, target: str) -> SparkSession:
-    """Start a session with the settings of a command, unless the user gives others."""
+    """Start a session with the settings of a command, unless the user gives others.
+
+    If the target is a folder, the session has the extension of Delta beside those of the user.
+    """
     builder = SparkSession.builder.appName(name)
     given = _submitted()
-    for setting, value in {**_QUIET, **JOB_SETTINGS, **(_DELTA if "/" in target else {})}.items():
+    settings = {**_QUIET, **JOB_SETTINGS}
+    if "/" in target:
+        settings |= _CATALOG
+        extensions = [*filter(None, given.pop(_EXTENSIONS, "").split(",")), _DELTA]
+        settings[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
+    for setting, value in settings.items():
         if setting not in given:
             builder = builder.config(setting, value)
     spark = builder.getOrCreate()
@@ -64,9 +70,9 @@ def failed(command: str, error: Exception) -> int:
     return 1
 
 
-def _submitted() -> set[str]:
-    """Return the names of the settings that spark-submit was given."""
+def _submitted() -> dict[str, str]:
+    """Return the settings that spark-submit was given."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    return {name for name, _ in SparkConf().getAll()}
+    return dict(SparkConf().getAll())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ _APPLIED = "io.sparkpgoutput.lake.status.AppliedTables"
 def resync(
     spark: SparkSession,
     *,
-    target: str,
+    target: str | os.PathLike[str],
     tables: str | Sequence[str] | None = None,
     all: bool = False,
     format: str | None = None,
@@ -65,9 +66,9 @@ def resync(
     wanted = table_names(tables or ())
     jvm = classic_jvm(spark, "resync")
     if all:
-        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, target, format)
+        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, os.fspath(target), format)
         return []
-    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, target, format, wanted))
+    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, os.fspath(target), format, wanted))
 
 
 def adopt(
@@ -76,7 +77,7 @@ def adopt(
     url: str,
     slot: str,
     publication: str,
-    target: str,
+    target: str | os.PathLike[str],
     last_lsn: str,
     user: str | None = None,
     password: str | None = None,
@@ -122,7 +123,9 @@ def adopt(
     return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 
-def applied(spark: SparkSession, target: str, *, format: str | None = None) -> DataFrame:
+def applied(
+    spark: SparkSession, target: str | os.PathLike[str], *, format: str | None = None
+) -> DataFrame:
     """Return what the tables of a target have. It needs no server and no running job.
 
     Parameters
@@ -151,12 +154,14 @@ def applied(spark: SparkSession, target: str, *, format: str | None = None) -> D
         If the target has no job.
     """
     jvm = classic_jvm(spark, "applied", "status")
-    return DataFrame(getattr(jvm, _APPLIED).of(spark._jsparkSession, target, format), spark)
+    return DataFrame(
+        getattr(jvm, _APPLIED).of(spark._jsparkSession, os.fspath(target), format), spark
+    )
 
 
 def slot_status(
     spark: SparkSession,
-    target: str,
+    target: str | os.PathLike[str],
     *,
     url: str,
     slot: str,
@@ -167,5 +172,7 @@ def slot_status(
     """Return what the server says of the slot of a target."""
     jvm = classic_jvm(spark, "slot_status", "status")
     return dict(
-        getattr(jvm, _APPLIED).slot(spark._jsparkSession, target, format, url, user, password, slot)
+        getattr(jvm, _APPLIED).slot(
+            spark._jsparkSession, os.fspath(target), format, url, user, password, slot
+        )
     )

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput import status_report
 from spark_pgoutput.cli import parse
+from spark_pgoutput.printable import printable
 from spark_pgoutput.submitted import FAILURES, failed, session
 from spark_pgoutput.target import adopt, applied, resync, slot_status
 
@@ -37,7 +38,8 @@ def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
     if arguments.all:
         print("The job copies all tables again, at its next micro-batch or its next start.")
     for table in asked:
-        print(f"The job copies {table} again, at its next micro-batch or its next start.")
+        name = printable(table)
+        print(f"The job copies {name} again, at its next micro-batch or its next start.")
 
 
 def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:

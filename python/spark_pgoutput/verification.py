@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ _POLL_SECONDS = 1.0
 def verify(
     spark: SparkSession,
     *,
-    target: str,
+    target: str | os.PathLike[str],
     tables: str | Sequence[str] = (),
     format: str | None = None,
     once: bool = False,
@@ -75,12 +76,15 @@ def verify(
     wanted = table_names(tables)
     say = tell or (lambda text: None)
     if once:
+        if timeout is not None:
+            raise TypeError("The timeout goes with a job that runs, and not with once=True.")
         given = java_options({**options, "target": target, "format": format, "once": True})
         with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
             return _verified(job, say)
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
-    return _answer(spark, command.ask(spark._jsparkSession, target, format, wanted), timeout, say)
+    asked = command.ask(spark._jsparkSession, os.fspath(target), format, wanted)
+    return _answer(spark, asked, timeout, say)
 
 
 @contextmanager

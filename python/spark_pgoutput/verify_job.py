@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
 from types import FrameType
 
 from py4j.protocol import Py4JError
 
 from spark_pgoutput import verify_report
 from spark_pgoutput.cli import parse
+from spark_pgoutput.printable import printable
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.submitted import FAILURES, failed, session
 from spark_pgoutput.verification import verify
@@ -22,34 +24,34 @@ def main() -> int:
     options = job_options(arguments) if arguments.once else {}
     given = {**options, "target": arguments.target, "format": arguments.format}
     spark = session("spark-pgoutput verify", arguments.target)
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself. An
+        # exception would leave the answer to a call for the next one to read.
+        stopping.set()
+        logging.disable()  # Py4J logs that the JVM has ended.
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
+        signal.signal(number, stop)
     try:
         found = verify(
             spark,
             tables=arguments.table,
             timeout=arguments.timeout,
             # spark-submit adds what a script writes to its standard error to the output.
-            tell=None if arguments.json else lambda text: print(text, flush=True),
+            tell=None if arguments.json else lambda text: print(printable(text), flush=True),
             **given,
         ).collect()
     except FAILURES as error:
         return failed("verify", error)
-    except Py4JError as error:
-        # Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself.
-        if isinstance(error.__context__, SystemExit):
-            return 1
-        raise
+    except Py4JError:
+        if not stopping.is_set():
+            raise
+        return 1
     shown = verify_report.as_json if arguments.json else verify_report.as_text
     print(shown(found))
     return verify_report.exit_code(found)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """End the job in order."""
-    # Py4J logs that the JVM has ended.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def demonstrate_own_server(limit: int) -> None:
             server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(console, stack, folder)
+        spark = _start_spark(console, stack, folder, writes_delta=True)
         _show_messages(console, spark, slot, limit, folder)
         _show_stream(console, spark, slot, server, folder)
         _show_lake(console, spark, server, folder)
@@ -99,7 +99,7 @@ def demonstrate_server(
     console = _console()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(console, stack, folder)
+        spark = _start_spark(console, stack, folder, writes_delta=False)
         if _show_messages(
             console, spark, Slot(url, slot, publications, user, password), limit, folder
         ):
@@ -110,9 +110,12 @@ def demonstrate_server(
     console.print("The slot is as it was.")
 
 
-def _start_spark(console: Console, stack: ExitStack, folder: Path) -> SparkSession:
+def _start_spark(
+    console: Console, stack: ExitStack, folder: Path, *, writes_delta: bool
+) -> SparkSession:
     with _step(console, "Starting Spark", "Spark is running"):
-        return stack.enter_context(spark_session(folder / "spark.log"))
+        session = spark_session(folder / "spark.log", writes_delta=writes_delta)
+        return stack.enter_context(session)
 
 
 def _show_messages(

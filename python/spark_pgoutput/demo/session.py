@@ -13,17 +13,19 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
-from spark_pgoutput.demo.settings import SETTINGS, delta_package
+from spark_pgoutput.demo.settings import SETTINGS, delta_settings
 
 
 @contextmanager
-def spark_session(log: Path) -> Iterator[SparkSession]:
+def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
     Parameters
     ----------
     log : Path
         A file for the standard error of Spark's JVM and for the log of its Python side.
+    writes_delta : bool
+        Whether the session needs Delta, which Spark downloads.
     """
     # Py4J frees Java objects in a thread of its own. If the JVM ends meanwhile, that thread logs an
     # error, by default on the terminal.
@@ -31,16 +33,10 @@ def spark_session(log: Path) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
-        # For the tables that `replicate` makes.
-        .config("spark.jars.packages", delta_package())
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config(
-            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-        )
         .config("spark.driver.host", "localhost")
         .config("spark.driver.bindAddress", "127.0.0.1")
     )
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **(delta_settings() if writes_delta else {})}.items():
         builder = builder.config(name, value)
     with _processes_ended():
         try:

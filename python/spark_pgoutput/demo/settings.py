@@ -21,6 +21,15 @@ SETTINGS = {
 }
 
 
+def delta_settings() -> dict[str, str]:
+    """Return the settings of a session that reads and writes Delta, which Spark downloads."""
+    return {
+        "spark.jars.packages": delta_package(),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
 def delta_package() -> str:
     """Return the coordinates of Delta for this Spark."""
     minor = ".".join(pyspark.__version__.split(".")[:2])

@@ -101,7 +101,7 @@ final class Replication private (
   def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
 
   /** The tables, with their state and lag. */
-  def status: DataFrame = current.status
+  def status: DataFrame = current.status(session)
 
   /** What the verification has found, if the job was started for one; null before its end. */
   def verified: DataFrame =

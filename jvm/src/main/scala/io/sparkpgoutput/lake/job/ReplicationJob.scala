@@ -199,7 +199,8 @@ final class ReplicationJob(
     active.nonEmpty
   }
 
-  def status: DataFrame = JobStatus.of(session, state, batches.appliedUpTo)
+  /** The tables, as a DataFrame of a session, which is the user's and not the job's own. */
+  def status(of: SparkSession): DataFrame = JobStatus.of(of, state, batches.appliedUpTo)
 
   def close(): Unit = client.close()
 

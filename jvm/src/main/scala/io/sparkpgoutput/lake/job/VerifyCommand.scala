@@ -31,7 +31,7 @@ object VerifyCommand {
     val store = new StateTable(own, found)
     val wanted = known(store, target, tables.asScala.toSeq)
     val answers = new AnswerTable(own, found)
-    new AskedVerification(own, answers, store.request(wanted, StateTable.Verify))
+    new AskedVerification(session, own, answers, store.request(wanted, StateTable.Verify))
   }
 
   /**
@@ -60,8 +60,18 @@ object VerifyCommand {
   }
 }
 
-/** A request for a verification, which a job answers. */
-final class AskedVerification(session: SparkSession, answers: AnswerTable, id: Long) {
+/**
+ * A request for a verification, which a job answers.
+ *
+ * @param session the user's session, which gets the result
+ * @param own the session that reads the answers
+ */
+final class AskedVerification(
+    session: SparkSession,
+    own: SparkSession,
+    answers: AnswerTable,
+    id: Long
+) {
   private var lastVersion = ""
   private var read = 0
   private var found = Option.empty[String]
@@ -72,7 +82,7 @@ final class AskedVerification(session: SparkSession, answers: AnswerTable, id: L
    * @return what delays the verification, since the last call
    * @throws LakeException if the job cannot verify the tables
    */
-  def poll(): java.util.List[String] = ClonedSession.within(session) {
+  def poll(): java.util.List[String] = ClonedSession.within(own) {
     val version = answers.version
     val added = if (version == lastVersion) Nil else answers.of(id).drop(read)
     lastVersion = version
