@@ -125,6 +125,106 @@ def test_generated_columns(server: Server, catalog: LakeCatalog) -> None:
         assert names(table.columns()) == ["k", "g"]
 
 
+SHAPES = """
+CREATE SCHEMA s;
+CREATE TABLE s.a (k int PRIMARY KEY, gone int, g int GENERATED ALWAYS AS (k * 2) STORED);
+ALTER TABLE s.a DROP COLUMN gone;
+CREATE UNLOGGED TABLE s.unlogged (k int PRIMARY KEY);
+CREATE TABLE s.tree (k int, v text) PARTITION BY RANGE (k);
+CREATE TABLE below PARTITION OF s.tree FOR VALUES FROM (0) TO (10);
+CREATE TABLE s.under PARTITION OF s.tree FOR VALUES FROM (10) TO (30) PARTITION BY RANGE (k);
+CREATE TABLE deep PARTITION OF s.under FOR VALUES FROM (10) TO (20);
+CREATE TABLE trees (k int, v text) PARTITION BY LIST (k);
+CREATE TABLE s.leaf PARTITION OF trees DEFAULT;
+"""
+
+# What a publication can name. The second list is new in 15.
+NAMED = ["ALL TABLES", "TABLE s.a, s.tree", "TABLE deep, s.leaf", "TABLE s.tree, s.under, below"]
+NAMED_SINCE_15 = [
+    "TABLES IN SCHEMA s",
+    "TABLES IN SCHEMA s, TABLE s.tree, trees",
+    "TABLES IN SCHEMA s, TABLE s.a WHERE (k > 3), deep WHERE (k > 12)",
+    "TABLE s.a (k) WHERE (k > 3), s.tree, below (v, k) WHERE (v = 'x'), s.leaf WHERE (k <> 1)",
+]
+
+# Only the names of roots can go with a list or a filter of a root.
+NAMED_WITH_ROOTS = ["TABLE s.tree (k) WHERE (k = 1), below (k), trees WHERE (k = 2), s.leaf"]
+
+# The partitions of each table of SHAPES.
+BELOW = {
+    "s.tree": {"public.below", "s.under", "public.deep"},
+    "s.under": {"public.deep"},
+    "public.trees": {"s.leaf"},
+}
+
+
+def test_tables_are_those_of_the_view(server: Server, catalog: LakeCatalog) -> None:
+    """The view opens each table from version 16 on, and then waits for locks."""
+    server.execute(SHAPES)
+    named = NAMED + (NAMED_SINCE_15 if server.version >= 15 else [])
+    roots = ["false", "true"]
+    generated = ["none", "stored"] if server.version >= 18 else [None]
+    publications: dict[str, str] = {}
+    for what, root, computed in itertools.product([*named, *NAMED_WITH_ROOTS], roots, generated):
+        if what in NAMED_WITH_ROOTS and (root == "false" or server.version < 15):
+            continue
+        name = f"shape{len(publications)}"
+        options = f"publish_via_partition_root = {root}"
+        if computed is not None:
+            options += f", publish_generated_columns = {computed}"
+        server.execute(f"CREATE PUBLICATION {name} FOR {what} WITH ({options})")
+        publications[name] = f"{what} {options}"
+    lists = "t.rowfilter, t.attnames" if server.version >= 15 else "NULL, NULL"
+    with server.connect() as connection:
+        seen = connection.execute(
+            f"SELECT pubname, schemaname, tablename, {lists} FROM pg_publication_tables t "
+            "WHERE pubname = ANY (%s)".encode(),
+            [list(publications)],
+        ).fetchall()
+        found = connection.execute(
+            catalog.published_sql().encode(), [list(publications)]
+        ).fetchall()
+    tables = {(name, f"{schema}.{table}") for name, schema, table, *_ in found}
+    below = {(name, partition) for name, table in tables for partition in BELOW.get(table, set())}
+    of_view = {
+        (name, f"{schema}.{table}"): (row_filter, columns)
+        for name, schema, table, row_filter, columns in seen
+        if (name, f"{schema}.{table}") not in below
+    }
+    assert len(of_view) > 3 * len(publications)
+    ours = {
+        (name, f"{schema}.{table}"): (row_filter, columns)
+        for name, schema, table, row_filter, columns in found
+        if (name, f"{schema}.{table}") not in below
+    }
+    for place, (row_filter, columns) in of_view.items():
+        own_filter, own_columns = ours.pop(place)
+        about = (publications[place[0]], place[1])
+        assert own_filter == row_filter, about
+        if server.version >= 15:
+            # Before 18, the view also names generated columns, which are not sent.
+            sent = [c for c in columns if c != "g" or server.version >= 18]
+            assert own_columns == sent, about
+    assert ours == {}
+    server.execute(
+        "DROP SCHEMA s CASCADE; DROP TABLE trees; "
+        + "".join(f"DROP PUBLICATION {name};" for name in publications)
+    )
+
+
+def test_no_lock_holds_up_the_catalog(
+    server: Server, client: SourceClient, catalog: LakeCatalog
+) -> None:
+    """An ALTER TABLE can wait for the end of a copy, and the stream goes on meanwhile."""
+    client.sql.execute("SET lock_timeout = '1s'")
+    with server.open_transaction() as other:
+        other.execute("LOCK TABLE keyed, deferred, complete, by_index, silent, root")
+        found = catalog.tables("plain", "roots")
+        assert catalog.mirrored(found["public.keyed"]).targetKey().size() == 2
+        assert catalog.compare(found["public.root"], found["public.root"]) == []
+    client.sql.execute("RESET lock_timeout")
+
+
 def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
     server.execute(
         "CREATE DOMAIN price AS numeric(8, 2); CREATE TYPE mood AS ENUM ('sad');"

@@ -13,7 +13,8 @@ import spark_pgoutput
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, lake_rows, plain
-from support.servers import Server
+from support.postgres_binaries import VERSIONS
+from support.servers import Server, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -160,3 +161,48 @@ def assert_equal(spark: SparkSession, job: LakeJob, table: str) -> None:
     there = Counter(tuple(map(plain, row)) for row in rows)
     here = lake_rows(spark, job.sql_name(table), columns)
     assert there == here, (table, there - here, here - there)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_changes_of_a_partition_follow_its_attaching_and_detaching(
+    version: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A server before version 15 keeps how it publishes a partition as long as a session lasts."""
+    with Server(version) as server:
+        server.execute(
+            "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);"
+            "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (100);"
+            "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (100) TO (200);"
+            "CREATE TABLE brought (id int PRIMARY KEY, v text);"
+            "INSERT INTO parts VALUES (0, 'a'), (150, 'b'); INSERT INTO brought VALUES (250, 'c');"
+            "CREATE PUBLICATION shop FOR TABLE parts WITH (publish_via_partition_root)"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        told: list[str] = []
+
+        def tells(text: str) -> bool:
+            told.extend(running.report())
+            return any(text in line for line in told)
+
+        def has(row: int) -> bool:
+            return not spark.table(job.sql_name("parts")).where(f"id = {row}").isEmpty()
+
+        with job.session(spark) as replicate:
+            running = replicate()
+            wait_until(lambda: running.query)
+            server.execute("UPDATE parts SET v = 'published'; INSERT INTO parts VALUES (1, 'd')")
+            wait_until(lambda: has(1))
+            server.execute(
+                "UPDATE brought SET v = 'not published';"
+                "ALTER TABLE parts ATTACH PARTITION brought FOR VALUES FROM (200) TO (300);"
+                "ALTER TABLE parts DETACH PARTITION high; INSERT INTO parts VALUES (2, 'e')"
+            )
+            wait_until(lambda: tells("The table public.parts is live."))
+            server.execute("UPDATE parts SET v = 'published' WHERE id = 250")
+            server.execute(
+                "UPDATE high SET v = 'not published'; INSERT INTO high VALUES (151, 'f')"
+            )
+            server.execute("INSERT INTO parts VALUES (251, 'g'), (3, 'h')")
+            wait_until(lambda: has(3))
+            running.stop()
+        assert_equal(spark, job, "parts")

@@ -31,6 +31,19 @@ class LakeCatalog:
         )
         return {table.name().toString(): table for table in elements(found)}
 
+    def published_sql(self) -> str:
+        """Return a query of the tables, which has the names of publications as its parameter."""
+        version = self._client.server.majorVersion()
+        relations = self._package.PublishedRelations
+        return f"""{relations.of(version)}
+            SELECT p.pubname, n.nspname, c.relname, t.row_filter,
+              array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE {relations.isSent(version, "a")})
+            FROM published t
+            JOIN pg_publication p ON p.oid = t.publication JOIN pg_class c ON c.oid = t.relation
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            GROUP BY 1, 2, 3, 4""".replace("?", "%s")
+
     def compare(self, kept: JavaObject, now: JavaObject) -> str | list[str]:
         """Return the changes of a table as texts, or the reason to copy it again."""
         taken = getattr(self._client.jvm.scala.collection.immutable.Set, "from")(

@@ -212,6 +212,7 @@ class FoldersSuite extends AnyFunSuite {
     ),
     "lake.resync" -> Set(
       "protocol",
+      "changes",
       "lake",
       "lake.table",
       "lake.target",

@@ -27,6 +27,10 @@ object CopyError {
         "caught up, or connect to the primary server."
     )
 
+  /** The stream must end a micro-batch at the snapshot, and has planned one that ends behind it. */
+  def passed(table: TableName): LakeException =
+    interrupted(table, "the stream has passed the LSN of its snapshot.")
+
   /** @param what the column, the value and what is wrong with it */
   def invalid(what: String, table: TableName, column: String): InvalidValueException =
     new InvalidValueException(

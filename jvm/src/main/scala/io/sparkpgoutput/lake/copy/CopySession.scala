@@ -50,7 +50,7 @@ private object CopySession {
    * @throws LakeException if the other transaction has ended
    */
   def join(connection: ServerConnection, snapshot: String, table: TableName, seconds: Int): Unit = {
-    connection.execute(s"SET lock_timeout = '$seconds s'")
+    limitWaits(connection, seconds)
     begin(connection)
     try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
     catch {
@@ -58,6 +58,10 @@ private object CopySession {
         throw CopyError.interrupted(table, "the connection that holds its snapshot has ended.")
     }
   }
+
+  /** Lets a connection wait for a lock for some seconds. */
+  def limitWaits(connection: ServerConnection, seconds: Int): Unit =
+    connection.execute(s"SET lock_timeout = '$seconds s'")
 
   /** Returns what [[join]] takes. */
   def exportSnapshot(connection: ServerConnection): String =
@@ -72,7 +76,15 @@ private object CopySession {
    *   renamed
    */
   def lock(connection: ServerConnection, from: String, table: TableName): Unit =
-    try connection.query(s"SELECT FROM $from LIMIT 0")(_ => ()): Unit
+    try givingWay(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
+    catch {
+      case error: SQLException if isMissing(error.getSQLState) =>
+        throw TableError.changed(table, s"The server has no $from any more.")
+    }
+
+  /** @throws LakeException if the wait for a lock takes longer than its limit */
+  def givingWay[T](table: TableName)(body: => T): T =
+    try body
     catch {
       case error: SQLException if error.getSQLState == LockNotAvailable =>
         throw CopyError.interrupted(
@@ -80,8 +92,6 @@ private object CopySession {
           "another session waits for a lock of the table, for example to truncate it, and the copy " +
             "gives way to it."
         )
-      case error: SQLException if isMissing(error.getSQLState) =>
-        throw TableError.changed(table, s"The server has no $from any more.")
     }
 
   private val LockNotAvailable = "55P03"

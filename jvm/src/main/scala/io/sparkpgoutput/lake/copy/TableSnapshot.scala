@@ -102,8 +102,11 @@ private object TableSnapshot {
         }
         made
       }
-      val source =
+      // The reading of a row filter waits for who waits for the lock of the table, and so for this.
+      CopySession.limitWaits(watcher, SecondsToLock)
+      val source = CopySession.givingWay(kept.name) {
         sameTable(kept, PublishedTables.read(watcher, from.publications, watcher.majorVersion))
+      }
       if (definition(connection, from, kept) == definition(watcher, from, kept)) {
         val id = CopySession.exportSnapshot(connection)
         Some(new TableSnapshot(lsn, time, id, source, connection))

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.follow
 
-import io.sparkpgoutput.lake.state.KeptState
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
+import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
@@ -10,7 +11,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks}
  * that the stream has committed, and still lack changes that are in the tables: a copy is newer than the
  * stream, and a micro-batch is in the tables before Spark commits it.
  */
-final private[follow] class ServerTimeline(client: ServerClient) {
+final private[follow] class ServerTimeline(client: ServerClient, target: Target) {
   private var checked = 0
 
   /** Checks that the server has all that the tables have, if the connection to it is a new one. */
@@ -19,7 +20,9 @@ final private[follow] class ServerTimeline(client: ServerClient) {
     if (client.connections != checked) {
       val now = client.replication { connection =>
         val server = Server.of(connection)
-        val has = (state.tables.flatMap(_.mark) ++ state.job.end).reduceOption(Lsn.max(_, _))
+        val has =
+          (state.tables.flatMap(table => table.mark ++ waiting(table, state)) ++ state.job.end)
+            .reduceOption(Lsn.max(_, _))
         for (kept <- state.job.timeline; lsn <- has)
           SlotChecks.timeline(connection, server, Seq(kept), lsn)
         server.timeline
@@ -31,4 +34,9 @@ final private[follow] class ServerTimeline(client: ServerClient) {
       checked = client.connections
     }
   }
+
+  /** Returns what the stream has appended to the changes that wait for a copy of the table. */
+  private def waiting(table: TableState, state: KeptState): Option[Long] =
+    if (!table.isWaiting || !target.exists(table.waitingName)) None
+    else target.mark(table.waitingName, table.markName(state.job))
 }

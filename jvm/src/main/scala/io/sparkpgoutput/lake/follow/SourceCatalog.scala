@@ -25,7 +25,7 @@ final class SourceCatalog(
     options: ReplicateOptions,
     target: Target
 ) {
-  private val timeline = new ServerTimeline(client)
+  private val timeline = new ServerTimeline(client, target)
 
   /**
    * Checks that the server has all that the tables have. After a failover it can lack changes.

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.job
 import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.pgoutput.Signals
@@ -97,6 +98,14 @@ final class Replication private (
     ended.await()
   }
 
+  /** Ends the job. An error does not keep the others, or the process, from their ends. */
+  private def stopQuietly(): Unit =
+    try stop()
+    catch {
+      case NonFatal(error) =>
+        logWarning(s"The job that replicates $options cannot be stopped in order", error)
+    }
+
   /** The text of the error that ended the job; null if there is none. */
   def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
 
@@ -123,6 +132,9 @@ object Replication {
   /** Spark's hooks have the priority 40. */
   private val BeforeSpark = 50
 
+  /** Hadoop ends a hook after this time, too. */
+  final private val MillisToStop = 30000L
+
   private val running = ConcurrentHashMap.newKeySet[Replication]
 
   /**
@@ -141,7 +153,14 @@ object Replication {
 
   private def remove(job: Replication): Unit = running.remove(job): Unit
 
-  private def stopAll(): Unit = running.forEach(_.stop())
+  /** Stops the jobs, and waits for their ends for some time. */
+  private def stopAll(): Unit = {
+    val stopping =
+      new Thread(() => running.forEach(_.stopQuietly()), "spark-pgoutput stops its jobs")
+    stopping.setDaemon(true)
+    stopping.start()
+    stopping.join(MillisToStop)
+  }
 
   /** Checks everything, and starts a job. */
   def start(session: SparkSession, options: java.util.Map[String, String]): Replication = {

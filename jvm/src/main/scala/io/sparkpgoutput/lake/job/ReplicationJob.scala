@@ -36,14 +36,17 @@ final class ReplicationJob(
 ) {
   private val running = new AtomicReference[Option[StreamingQuery]](None)
   @volatile private var stopping = false
+  private var isStarting = false
   @volatile private var hasEverything = false
   private val retries = new Retries
+  private val renewals = new SessionRenewals(options, server)
   private val resyncs: Resyncs = new Resyncs(
     session,
     options,
     target,
     catalog,
     state,
+    renewals.copiedAsOf,
     log,
     _ => query.foreach(_.stop()),
     requests => verifications.take(requests),
@@ -102,7 +105,9 @@ final class ReplicationJob(
       retrying(stream())
       if (options.once) {
         resyncs.await(() => stopping)
-        if (!stopping && resyncs.error.isEmpty) verify()
+        if (!stopping && resyncs.error.isEmpty)
+          try verify()
+          catch { case _: InterruptedException if resyncs.error.nonEmpty => () }
       }
       resyncs.error.foreach(throw _)
     } finally
@@ -141,24 +146,9 @@ final class ReplicationJob(
 
   private def stream(): Unit = {
     catalog.checkTimeline(state)
+    renewals.begin(state.tables)
     batches.error = None
-    val changes = session.readStream
-      .format("pgoutput")
-      .options(ofSource)
-      .load()
-    val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
-    val query = changes.writeStream
-      .option(
-        "checkpointLocation",
-        CheckpointFolder.of(options.checkpoint, state.job.generation)
-      )
-      .trigger(trigger)
-      .foreachBatch { (batch: Dataset[Row], id: Long) =>
-        batches.apply(batch, id)
-        retries.succeeded()
-      }
-      .start()
-    running.set(Some(query))
+    val query = start()
     if (stopping || resyncs.error.nonEmpty) query.stop()
     try {
       query.awaitTermination()
@@ -171,6 +161,38 @@ final class ReplicationJob(
         catch { case another: Exception => cause.addSuppressed(another) }
         throw cause
     } finally query.stop()
+  }
+
+  /** Starts the query. If Spark is interrupted meanwhile, it leaves a query that nobody can stop. */
+  private def start(): StreamingQuery = {
+    synchronized {
+      endIfStopping()
+      isStarting = true
+    }
+    try {
+      val started = startQuery()
+      running.set(Some(started))
+      started
+    } finally synchronized { isStarting = false }
+  }
+
+  private def startQuery(): StreamingQuery = {
+    val changes = session.readStream
+      .format("pgoutput")
+      .options(ofSource)
+      .load()
+    val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
+    changes.writeStream
+      .option(
+        "checkpointLocation",
+        CheckpointFolder.of(options.checkpoint, state.job.generation)
+      )
+      .trigger(trigger)
+      .foreachBatch { (batch: Dataset[Row], id: Long) =>
+        batches.apply(batch, id)
+        retries.succeeded()
+      }
+      .start()
   }
 
   /** The error of the source or of Spark that ended the stream, whose condition users look for. */
@@ -193,10 +215,12 @@ final class ReplicationJob(
    * @return false if there is no stream to end, so the thread of [[run]] must be interrupted
    */
   def stop(): Boolean = {
-    stopping = true
-    val active = query.filter(_.isActive)
+    val (starts, active) = synchronized {
+      stopping = true
+      (isStarting, query.filter(_.isActive))
+    }
     active.foreach(_.stop())
-    active.nonEmpty
+    starts || active.nonEmpty
   }
 
   /** The tables, as a DataFrame of a session, which is the user's and not the job's own. */

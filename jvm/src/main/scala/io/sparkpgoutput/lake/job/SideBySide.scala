@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.util.UUID
-import java.util.concurrent.{Callable, ExecutionException, Executors}
+import java.util.concurrent.{Callable, ExecutionException, Executors, ThreadFactory}
 
 import scala.jdk.CollectionConverters._
 
@@ -10,6 +10,13 @@ import org.apache.spark.sql.SparkSession
 /** Runs tasks of the driver side by side. */
 private[job] object SideBySide {
 
+  /** Its threads do not keep a process alive whose session is stopped. */
+  private val daemon: ThreadFactory = { task =>
+    val thread = new Thread(task, "spark-pgoutput copies tables")
+    thread.setDaemon(true)
+    thread
+  }
+
   /**
    * Runs a task for each element, some at a time, and waits for all. An interrupt of the caller cancels
    * the tasks and their Spark jobs. If tasks fail, it throws the first error when all have ended.
@@ -17,7 +24,8 @@ private[job] object SideBySide {
   def run[T](session: SparkSession, elements: Seq[T], atOnce: Int)(task: T => Unit): Unit = {
     val tag = s"spark-pgoutput-${UUID.randomUUID()}"
     val context = session.sparkContext
-    val pool = Executors.newFixedThreadPool(math.max(1, math.min(atOnce, elements.length)))
+    val threads = math.max(1, math.min(atOnce, elements.length))
+    val pool = Executors.newFixedThreadPool(threads, daemon)
     val tasks = elements.map { element =>
       new Callable[Unit] {
         override def call(): Unit = {
@@ -35,10 +43,8 @@ private[job] object SideBySide {
         } catch { case failed: ExecutionException => Some(failed.getCause) }
       }
       errors.headOption.foreach(throw _)
-    } finally {
-      context.cancelJobsWithTag(tag)
-      pool.shutdownNow()
-      ()
-    }
+    } finally
+      try context.cancelJobsWithTag(tag)
+      finally pool.shutdownNow(): Unit
   }
 }

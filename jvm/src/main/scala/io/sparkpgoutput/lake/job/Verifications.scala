@@ -70,8 +70,9 @@ final class Verifications(
   def stop(): Unit = {
     ended = true
     thread.interrupt()
-    session.sparkContext.cancelJobsWithTag(tag)
-    try if (thread.isAlive) thread.join(MillisToStop)
+    try
+      try session.sparkContext.cancelJobsWithTag(tag)
+      finally if (thread.isAlive) thread.join(MillisToStop)
     finally held.release()
   }
 
@@ -156,7 +157,9 @@ final class Verifications(
     try Using.resource(held.make(tell)(followed.expire())) { snapshot =>
         stream()
         val pinned =
-          held.reached(snapshot.lsn, () => isEnding)(tables.map(pin(_, snapshot.lsn)))
+          held.reached(snapshot.lsn, () => isEnding || resyncs.error.nonEmpty)(
+            tables.map(pin(_, snapshot.lsn))
+          )
         held.release()
         log.tell(s"Verifying ${tables.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))

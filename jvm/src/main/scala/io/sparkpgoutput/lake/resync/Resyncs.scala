@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.faults.{
   Retries,
@@ -42,6 +43,7 @@ import io.sparkpgoutput.lake.target.Target
  * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
  * are left to apply.
  *
+ * @param renew takes the LSN of each copy, from which on a new session may have to read the slot
  * @param failed takes the error of a table that ends the job
  * @param verify takes the requests to verify tables
  * @param look looks at the server's catalog if that is due
@@ -52,6 +54,7 @@ final class Resyncs(
     target: Target,
     catalog: SourceCatalog,
     state: KeptState,
+    renew: (TableName, Long) => Unit,
     log: JobLog,
     failed: Throwable => Unit,
     verify: Seq[VerifyRequest] => Unit,
@@ -69,7 +72,7 @@ final class Resyncs(
    */
   private val repeated = new ConcurrentHashMap[(Long, String), Int]
   private val failure = new AtomicReference[Option[Throwable]](None)
-  private val resync = new TableResync(session, options, target, catalog, state, log)
+  private val resync = new TableResync(session, options, target, catalog, state, renew, log)
   private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
 
   /** What users ask. Who takes the requests has the lock, as in [[exclusively]]. */
@@ -104,21 +107,21 @@ final class Resyncs(
    * made before the copy, and dropped when the table is live.
    */
   private def lacksChanges(table: TableState) =
-    resync.isCopied(table) && !target.exists(WaitingTables.name(table))
+    resync.isCopied(table) && !target.exists(table.waitingName)
 
   private def copyAnew(table: TableState): Unit =
     try {
       val now = catalog.again(table.oid, Some(table.table))
         .getOrElse(throw TableError.notPublished(table.table.source.name))
-      begin(now, s"Somebody has removed the table ${WaitingTables.name(table)}.")
+      begin(now, s"Somebody has removed the table ${table.waitingName}.")
     } catch { case error: LakeException if options.skips => handle(table.oid, error) }
 
   /** Ends the copies under way. The next start begins them again. */
   def stop(): Unit = {
     polls.shutdownNow()
     pool.shutdownNow()
-    session.sparkContext.cancelJobsWithTag(tag)
-    pool.awaitTermination(Resyncs.SecondsToStop, TimeUnit.SECONDS): Unit
+    try session.sparkContext.cancelJobsWithTag(tag)
+    finally pool.awaitTermination(Resyncs.SecondsToStop, TimeUnit.SECONDS): Unit
   }
 
   /** Waits until no table waits any more, one has failed, or the job stops. */

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.resync
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.apply.{ApplyTable, BatchApply, PreparedTable, WaitingChanges}
 import io.sparkpgoutput.lake.batch.RoutedTable
@@ -14,13 +15,18 @@ import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
-/** Copies one table while the stream runs, and applies the changes that waited meanwhile. */
+/**
+ * Copies one table while the stream runs, and applies the changes that waited meanwhile.
+ *
+ * @param renew takes the LSN of each copy, before the copy begins
+ */
 final class TableResync(
     session: SparkSession,
     options: ReplicateOptions,
     target: Target,
     catalog: SourceCatalog,
     state: KeptState,
+    renew: (TableName, Long) => Unit,
     log: JobLog
 ) {
   private val copier = new TableCopier(session, options, target, catalog, state, log)
@@ -42,6 +48,7 @@ final class TableResync(
       val planned = state.job.end
       val copied = copier.copy(table.table) { (found, lsn) =>
         if (planned.exists(Lsn.isBelow(lsn, _))) throw CopyError.olderSnapshot(found.source.name)
+        renew(found.source.name, lsn)
         val copying = state.table(oid).get.copy(table = found, copied = Some(lsn))
         // After the commit, only the state tells what the rows are a copy of.
         state.put(copying)

@@ -27,14 +27,14 @@ final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
   /** Makes waiting tables that are missing, and drops waiting tables that nobody needs. */
   def start(): Unit = {
     val needed = state.tables.filter(_.isWaiting)
-    val names = needed.map(WaitingTables.name).toSet
+    val names = needed.map(_.waitingName).toSet
     WaitingTables.found(target).map(_.name).filterNot(names).foreach(target.drop)
     needed.foreach(make)
   }
 
   /** Makes the table, unless it is there. All changes that it can have are older than the copy. */
   def make(table: TableState): Unit = {
-    val name = WaitingTables.name(table)
+    val name = table.waitingName
     if (!target.exists(name)) target.create(name, WaitingChanges.schema, Nil, Map.empty)
   }
 
@@ -63,7 +63,7 @@ final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
   /** Drops a waiting table that nobody needs. If that fails, the next start does it. */
   def drop(table: TableState): Unit = {
     forget(table.oid)
-    val name = WaitingTables.name(table)
+    val name = table.waitingName
     try target.drop(name)
     catch {
       case NonFatal(problem) => log.warn(s"The table $name stays. ${problem.getMessage}")
@@ -72,14 +72,11 @@ final class WaitingTables(target: Target, state: KeptState, log: JobLog) {
 }
 
 object WaitingTables {
-  private val Prefix = s"${TargetNames.Reserved}_waiting_"
-  private val Name = s"$Prefix(\\d+)_(\\d+)".r
-
-  def name(table: TableState): String = s"$Prefix${table.oid}_${table.generation}"
+  private val Name = s"${TargetNames.Waiting}(\\d+)_(\\d+)".r
 
   /** Reads the mark: all changes with a lower LSN that the stream has passed are in the table. */
   def read(target: Target, job: JobState, table: TableState): WaitingTable =
-    WaitingTable(name(table), target.mark(name(table), table.markName(job)))
+    WaitingTable(table.waitingName, target.mark(table.waitingName, table.markName(job)))
 
   /** Returns the oid and the generation of each such table. */
   def found(target: Target): Seq[FoundWaiting] = target.tables().collect {

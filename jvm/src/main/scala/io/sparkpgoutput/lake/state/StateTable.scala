@@ -4,6 +4,7 @@ import java.sql.Timestamp
 import java.time.Instant
 import java.util.concurrent.ThreadLocalRandom
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.functions.col
@@ -41,20 +42,28 @@ final class StateTable(ofJob: SparkSession, target: Target) {
   private var writes = Option.empty[Long]
 
   /** Reads the state; None if the target has none. */
+  @tailrec
   def read(): Option[(JobState, Seq[TableState])] =
     if (!target.exists(Name)) None
     else {
-      val rows =
-        target.read(session, Name).select(schema.fieldNames.toSeq.map(col): _*).collect().toSeq
-      rows.map(_.getAs[Int]("version")).find(_ > Version).foreach { version =>
-        throw LakeError.stateVersion(target.sqlName(Name), version, Version)
-      }
-      rows.find(is(JobKind)).map { row =>
-        val found = job(row)
-        writes = target.mark(Name, markName(found))
-        (found, rows.filter(is(TableKind)).map(table))
-      }
+      val before = version
+      val found = readOnce()
+      // Otherwise, this process could write over what another one has written between rows and mark.
+      if (version == before) found else read()
     }
+
+  private def readOnce(): Option[(JobState, Seq[TableState])] = {
+    val rows =
+      target.read(session, Name).select(schema.fieldNames.toSeq.map(col): _*).collect().toSeq
+    rows.map(_.getAs[Int]("version")).find(_ > Version).foreach { version =>
+      throw LakeError.stateVersion(target.sqlName(Name), version, Version)
+    }
+    rows.find(is(JobKind)).map { row =>
+      val found = job(row)
+      writes = target.mark(Name, markName(found))
+      (found, rows.filter(is(TableKind)).map(table))
+    }
+  }
 
   /** Returns when the job wrote its state last. */
   def written(): Timestamp = target.read(session, Name)

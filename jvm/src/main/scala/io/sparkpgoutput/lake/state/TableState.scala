@@ -5,7 +5,7 @@ import java.time.Instant
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.MarkName
+import io.sparkpgoutput.lake.target.{MarkName, TargetNames}
 
 /**
  * The state of a job, which its target keeps.
@@ -74,6 +74,9 @@ final case class TableState(
   }
 
   def markName(job: JobState): MarkName = MarkName(job.id, oid, generation)
+
+  /** The table of the target in which changes wait for the copy. */
+  def waitingName: String = s"${TargetNames.Waiting}${oid}_$generation"
 
   /**
    * Returns the state after a commit of all changes below an LSN.

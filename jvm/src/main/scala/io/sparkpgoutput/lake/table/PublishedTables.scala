@@ -5,7 +5,6 @@ import java.sql.ResultSet
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
-import io.sparkpgoutput.source.table.SentColumns
 
 /**
  * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in
@@ -14,12 +13,11 @@ import io.sparkpgoutput.source.table.SentColumns
  * publications have a table, a row is sent that passes one of their filters, and one without a
  * filter sends all rows.
  *
- * It takes no locks, so no ALTER TABLE holds it up. It runs several queries. If their results must
- * agree, the caller holds a lock on the tables.
+ * Only tables with row filters are locked, so no ALTER TABLE of another table holds it up, nor one that
+ * waits for the end of a copy. It runs several queries. If their results must agree, the caller holds a
+ * lock on the tables.
  */
 object PublishedTables {
-  private val FirstWithFilters = 15
-  private val FirstWithSchemas = 15
 
   /**
    * Reads all tables of publications. Fails if a publication does not exist.
@@ -97,15 +95,15 @@ object PublishedTables {
       publications: Seq[String],
       version: Int
   ): Seq[Published] = {
-    val rowFilter = if (version < FirstWithFilters) "NULL" else "t.rowfilter"
     val ofSchemas =
-      if (version < FirstWithSchemas) ""
+      if (version < PublishedRelations.FirstWithSchemas) ""
       else
         """    UNION SELECT s.oid FROM pg_publication_namespace s
           |    JOIN pg_class parent ON parent.oid = ANY (up.oids || c.oid)
           |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
-      s"""SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
+      s"""${PublishedRelations.of(version)}
+         |SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
          |  c.relreplident, c.relfilenode::bigint AS file,
          |  array_to_string(up.oids, ' ') AS ancestors,
          |  array_to_string(ARRAY(
@@ -113,11 +111,11 @@ object PublishedTables {
          |    WHERE prpubid = p.oid AND prrelid = ANY (up.oids || c.oid)
          |$ofSchemas
          |  ), ' ') AS memberships,
-         |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, $rowFilter AS row_filter
-         |FROM pg_publication_tables t
-         |JOIN pg_publication p ON p.pubname = t.pubname AND t.pubname = ANY (?)
-         |JOIN pg_namespace n ON n.nspname = t.schemaname
-         |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+         |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, t.row_filter
+         |FROM published t
+         |JOIN pg_publication p ON p.oid = t.publication
+         |JOIN pg_class c ON c.oid = t.relation
+         |JOIN pg_namespace n ON n.oid = c.relnamespace
          |CROSS JOIN LATERAL (
          |  SELECT ARRAY(
          |    WITH RECURSIVE up (oid) AS (
@@ -216,15 +214,13 @@ object PublishedTables {
   ): Map[Long, Seq[Column]] =
     connection
       .query(
-        // The view is slow, so it is read once.
-        s"""WITH t AS MATERIALIZED (SELECT * FROM pg_publication_tables WHERE pubname = ANY (?))
+        s"""${PublishedRelations.of(version)}
            |SELECT a.attrelid::bigint AS oid, a.attnum, a.attname, a.atttypid::bigint AS type,
            |  a.atttypmod, a.xmin::text AS version, a.atthasmissing,
-           |  bool_or(${SentColumns.condition(version, "a", "t")}) AS is_sent
-           |FROM t JOIN pg_namespace n ON n.nspname = t.schemaname
-           |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-           |JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-           |WHERE c.oid = ANY (?::oid[])
+           |  bool_or(${PublishedRelations.isSent(version, "a")}) AS is_sent
+           |FROM published t
+           |JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum > 0 AND NOT a.attisdropped
+           |WHERE a.attrelid = ANY (?::oid[])
            |GROUP BY 1, 2, 3, 4, 5, 6, 7
            |ORDER BY a.attnum""".stripMargin,
         publications.toArray,

@@ -10,6 +10,9 @@ object TargetNames {
   /** The table of the job's own state. */
   val Reserved = "_spark_pgoutput"
 
+  /** How the name of a table begins in which changes wait for a copy. */
+  val Waiting: String = s"${Reserved}_waiting_"
+
   /** Returns whether a name is one of the job's own tables: the state, or one whose name begins so. */
   def isReserved(name: String): Boolean =
     folded(name) == Reserved || folded(name).startsWith(s"${Reserved}_")

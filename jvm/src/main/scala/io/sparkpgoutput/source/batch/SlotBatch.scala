@@ -35,6 +35,7 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
     options.address.forTasks,
     options.slot,
     UUID.randomUUID().toString,
+    renewedAt = 0,
     options.slot,
     options.publications,
     options.binary

@@ -8,12 +8,14 @@ import io.sparkpgoutput.source.connection.ServerAddress
  *
  * @param id the UUID of the source, which its checkpoint keeps
  * @param run the UUID of this start of the query
+ * @param renewedAt the session began at or above this LSN
  * @param binary true asks the server for binary values
  */
 final case class SessionSettings(
     address: ServerAddress,
     id: String,
     run: String,
+    renewedAt: Long,
     slot: String,
     publications: Seq[String],
     binary: Boolean

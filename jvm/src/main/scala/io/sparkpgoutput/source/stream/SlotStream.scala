@@ -111,14 +111,15 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private[stream] def plan(from: Offset, to: Offset, output: SlotOutput): Array[InputPartition] = {
     start.check(lsn(from), isPlanned = true)
-    val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
+    val read = BatchRead(settings(lsn(from)), start.source, lsn(from), lsn(to), committed, output)
     Array(SlotPartition(read, reports.last.location))
   }
 
-  private def settings = SessionSettings(
+  private def settings(begin: Long) = SessionSettings(
     options.address.forTasks,
     start.source.id,
     run,
+    streamLimit.renewedAt(begin),
     options.slot,
     options.publications,
     options.binary
@@ -144,7 +145,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** Ends the session wherever it is, and tells the server what is committed. */
   override def stop(): Unit = {
-    if (start.isChecked) SessionEnd.end(settings, start.source, committed)
+    if (start.isChecked) SessionEnd.end(settings(committed), start.source, committed)
     server.close()
   }
 

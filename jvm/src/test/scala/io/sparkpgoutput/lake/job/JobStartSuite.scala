@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.apply.WaitingChanges
-import io.sparkpgoutput.lake.resync.{FoundWaiting, WaitingTables}
+import io.sparkpgoutput.lake.resync.FoundWaiting
 import io.sparkpgoutput.lake.state.{
   JobState,
   MarkedTable,
@@ -254,7 +254,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(TargetMarks.properties(job(None), table) == expected)
     assert(TargetMarks.mode(expected) == table.table.mode)
     assert(table.markName(job(None)).toString == s"spark-pgoutput-$id-16400-1")
-    assert(WaitingTables.name(table) == "_spark_pgoutput_waiting_16400_1")
+    assert(table.waitingName == "_spark_pgoutput_waiting_16400_1")
     assert(
       WaitingChanges.schema.toDDL == "batch_end BIGINT,definition INT,lsn BIGINT,ordinal BIGINT," +
         "transaction BINARY,message BINARY,types ARRAY<BINARY>"

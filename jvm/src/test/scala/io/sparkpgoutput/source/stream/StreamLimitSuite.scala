@@ -21,6 +21,18 @@ class StreamLimitSuite extends AnyFunSuite {
     assert(limit.endOf(15, 20) == 20)
   }
 
+  test("a batch ends where a session begins anew, and the LSN must not be passed already") {
+    val limit = new StreamLimit
+    limit.renewAt(Seq(30L, 12L))
+    assert(Seq(5L, 11L, 12L, 29L).map(limit.renewedAt) == Seq(0, 0, 12, 12))
+    assert(limit.endOf(5, 40) == 12 && limit.endOf(12, 25) == 25)
+    assert(!limit.renewAt(24) && limit.renewAt(25) && limit.renewAt(28))
+    assert(limit.endOf(25, 40) == 28 && limit.endOf(28, 40) == 30 && limit.endOf(30, 40) == 40)
+    assert(limit.renewedAt(40) == 30)
+    limit.renewAt(Nil)
+    assert(limit.endOf(5, 40) == 40 && limit.renewedAt(40) == 0)
+  }
+
   test("a slot has one limit, whoever asks for it") {
     val limit = StreamLimit.of(address, "a")
     assert(StreamLimit.of(address.copy(user = Some("lake")), "a") eq limit)

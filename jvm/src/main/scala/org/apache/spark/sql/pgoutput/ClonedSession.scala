@@ -13,11 +13,12 @@ object ClonedSession {
    * Returns a new session with the settings, views and catalogs of another one. Later changes of
    * one session do not affect the other.
    *
-   * The new session does not have the settings that change what is written:
+   * The new session does not have the settings that change what is written or read:
    *
    *   - Spark replaces `${name}` in SQL text by the value of a setting or a variable of the environment,
    *     also inside quotes. Names of PostgreSQL can contain it.
    *   - TIMESTAMP in SQL text can mean TIMESTAMP_NTZ, which has no zone.
+   *   - Rows can have java.time.Instant in place of java.sql.Timestamp.
    *   - Timestamps in Parquet files can be cut to milliseconds.
    *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
@@ -25,6 +26,7 @@ object ClonedSession {
     val clone = session.asInstanceOf[classic.SparkSession].cloneSession()
     clone.conf.set(SQLConf.VARIABLE_SUBSTITUTE_ENABLED.key, false)
     clone.conf.set(SQLConf.TIMESTAMP_TYPE.key, "TIMESTAMP_LTZ")
+    clone.conf.set(SQLConf.DATETIME_JAVA8API_ENABLED.key, false)
     val timestamps = SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key
     if (clone.conf.get(timestamps).equalsIgnoreCase("TIMESTAMP_MILLIS"))
       clone.conf.set(timestamps, "TIMESTAMP_MICROS")

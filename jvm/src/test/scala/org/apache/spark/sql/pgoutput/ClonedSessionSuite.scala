@@ -9,6 +9,7 @@ class ClonedSessionSuite extends SparkSessionTests {
   private val changed = Map(
     SQLConf.TIMESTAMP_TYPE.key -> "TIMESTAMP_NTZ",
     SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key -> "timestamp_millis",
+    SQLConf.DATETIME_JAVA8API_ENABLED.key -> "true",
     "spark.wap.id" -> "audit"
   )
 
@@ -18,6 +19,7 @@ class ClonedSessionSuite extends SparkSessionTests {
       ClonedSession.run(spark) { clone =>
         val text = Seq("spark.app.name", "x").map(name => s"$${$name}").mkString(" ")
         assert(clone.sql(s"SELECT '$text'").collect().head.getString(0) == text)
+        clone.sql("SELECT now()").head().getTimestamp(0): Unit
         assert(
           clone.sql("SELECT CAST(NULL AS TIMESTAMP) AS t").schema("t").dataType == TimestampType
         )

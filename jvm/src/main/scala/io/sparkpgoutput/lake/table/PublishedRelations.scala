@@ -1,0 +1,84 @@
+package io.sparkpgoutput.lake.table
+
+/**
+ * The tables of publications, as the view `pg_publication_tables` has them, in SQL that takes no locks.
+ *
+ * From version 16 on, the view opens each table, and so waits for an ALTER TABLE that waits for a copy,
+ * for example. Only the text of a row filter cannot be had without opening its table (`pg_get_expr`).
+ */
+private[table] object PublishedRelations {
+  final val FirstWithSchemas = 15
+
+  /** Column lists and row filters */
+  final private val FirstWithLists = 15
+
+  /** From 18 on, publications can send generated columns too. */
+  final private val FirstWithGeneratedColumns = 18
+
+  /**
+   * Returns the beginning of a query, which has a table expression `published`: a row for each table of
+   * the publications whose names the query has as its first parameter, with the oid of its
+   * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and whether the publication
+   * sends generated columns. If a publication names the roots of partitioned tables, the rows also have those
+   * partitions that it has by themselves, which the view leaves out.
+   *
+   * @param version the major version of the server
+   */
+  def of(version: Int): String = {
+    val ofSchemas =
+      if (version < FirstWithSchemas) ""
+      else
+        s"""  UNION SELECT w.oid, w.pubviaroot, c.oid, c.relkind
+           |  FROM wanted w JOIN pg_publication_namespace ON pnpubid = w.oid
+           |  JOIN pg_class c ON c.relnamespace = pnnspid AND $isPublishable
+           |""".stripMargin
+    val isOfSchema =
+      if (version < FirstWithSchemas) "false"
+      else
+        "EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = l.publication AND pnnspid = c.relnamespace)"
+    val (columns, rowFilter) =
+      if (version < FirstWithLists) ("NULL::int2vector", "NULL::text")
+      else ("r.prattrs", "pg_get_expr(r.prqual, r.prrelid)")
+    val generated =
+      if (version < FirstWithGeneratedColumns) "false" else "w.pubgencols = 's'"
+    s"""WITH RECURSIVE wanted AS (SELECT * FROM pg_publication WHERE pubname = ANY (?)),
+       |member (publication, via_root, relation, kind) AS (
+       |  SELECT w.oid, w.pubviaroot, c.oid, c.relkind FROM wanted w JOIN pg_class c
+       |  ON w.puballtables AND $isPublishable
+       |  AND CASE WHEN w.pubviaroot THEN NOT c.relispartition ELSE c.relkind = 'r' END
+       |  UNION SELECT w.oid, w.pubviaroot, c.oid, c.relkind
+       |  FROM wanted w JOIN pg_publication_rel ON prpubid = w.oid JOIN pg_class c ON c.oid = prrelid
+       |$ofSchemas),
+       |listed (publication, via_root, relation, kind) AS (
+       |  SELECT * FROM member
+       |  UNION SELECT publication, via_root, c.oid, c.relkind
+       |  FROM listed l JOIN pg_inherits ON inhparent = l.relation AND NOT inhdetachpending
+       |  JOIN pg_class c ON c.oid = inhrelid WHERE l.kind = 'p' AND NOT l.via_root
+       |),
+       |published AS (
+       |  SELECT l.publication, l.relation, $columns AS columns, $rowFilter AS row_filter,
+       |    $generated AS sends_generated
+       |  FROM listed l JOIN pg_class c ON c.oid = l.relation JOIN wanted w ON w.oid = l.publication
+       |  LEFT JOIN pg_publication_rel r ON r.prpubid = l.publication AND r.prrelid = l.relation
+       |    AND NOT w.puballtables AND NOT $isOfSchema
+       |  WHERE l.via_root OR l.kind <> 'p'
+       |)""".stripMargin
+  }
+
+  /**
+   * Returns the condition that a publication sends a column.
+   *
+   * @param column the name of a row of `pg_attribute`, which is no system column and not dropped
+   */
+  def isSent(version: Int, column: String): String = {
+    val unlisted =
+      s"($column.attgenerated = '' OR t.sends_generated AND $column.attgenerated = 's')"
+    val listed = s"$column.attnum = ANY (t.columns)" +
+      (if (version < FirstWithGeneratedColumns) s" AND $column.attgenerated = ''" else "")
+    s"CASE WHEN t.columns IS NULL THEN $unlisted ELSE $listed END"
+  }
+
+  /** `is_publishable_class` in `pg_publication.c` */
+  private val isPublishable =
+    "c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384"
+}
