@@ -132,6 +132,7 @@ def test_a_spark_that_is_too_old_is_refused(
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     monkeypatch.setattr(type(spark), "version", "3.5.9")
+    monkeypatch.setitem(vars(spark), "version", "3.5.9")  # where PySpark keeps it
     for action in (
         lambda: spark_pgoutput.configure(SparkSession.builder),
         lambda: spark_pgoutput.register(spark),
