@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 def _properties_file(arguments: list[str]) -> Path | None:
     """Return the file that spark-submit reads in place of spark-defaults.conf."""
-    if "--properties-file" not in arguments[:-1]:
-        return None
-    return Path(arguments[arguments.index("--properties-file") + 1])
+    name = "--properties-file"
+    files = [file for before, file in pairwise(arguments) if before == name]
+    files += [given.partition("=")[2] for given in arguments if given.startswith(f"{name}=")]
+    return Path(files[-1]) if files else None
 
 
 def _is_client_only() -> bool:

@@ -22,20 +22,20 @@ class LakeCatalog:
     def __init__(self, client: SourceClient) -> None:
         self._client = client
         self._package = client.jvm.io.sparkpgoutput.lake.table
+        self._no_filter = client.jvm.scala.Option.empty()
 
     def tables(self, *publications: str) -> dict[str, JavaObject]:
         """Return the tables by their names."""
         names = self._client.seq(publications)
         found = self._package.PublishedTables.read(
-            self._client.sql, names, self._client.server.majorVersion()
+            self._client.sql, names, self._client.server.majorVersion(), self._no_filter
         )
         return {table.name().toString(): table for table in elements(found)}
 
-    def published_sql(self) -> str:
+    def published_sql(self, version: int) -> str:
         """Return a query of the tables, which has the names of publications as its parameter."""
-        version = self._client.server.majorVersion()
         relations = self._package.PublishedRelations
-        return f"""{relations.of(version)}
+        return f"""{relations.of(version, self._no_filter)}
             SELECT p.pubname, n.nspname, c.relname, t.row_filter,
               array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE {relations.isSent(version, "a")})
             FROM published t

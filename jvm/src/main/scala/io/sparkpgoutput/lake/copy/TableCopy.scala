@@ -71,8 +71,12 @@ object TableCopy {
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
    */
-  def open(source: CopySource, table: MirroredTable): TableCopy =
-    new TableCopy(source, table, TableSnapshot.make(source, table.source))
+  def open(
+      source: CopySource,
+      table: MirroredTable,
+      made: Long => Unit = _ => ()
+  ): TableCopy =
+    new TableCopy(source, table, TableSnapshot.make(source, table.source, made))
 
   /** Reads a table in a snapshot that is there, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =

@@ -41,12 +41,19 @@ private object TableSnapshot {
    * @param kept
    *   the table as it was found. If it has other columns, another key or other partitions now, this
    *   fails with PGOUTPUT_TABLE_CHANGED.
+   * @param made takes the LSN of each snapshot that it makes, before it waits for locks
    */
-  def make(from: CopySource, kept: SourceTable): TableSnapshot = explaining(from) {
+  def make(from: CopySource, kept: SourceTable, made: Long => Unit): TableSnapshot = explaining(
+    from
+  ) {
     def start() = {
       val connection =
         CopySession.unlimited(Connections.openReplication(from.address, from.applicationName))
-      connection -> (() => SlotSnapshot.begin(from.address, connection))
+      connection -> { () =>
+        val lsn = SlotSnapshot.begin(from.address, connection)
+        made(lsn)
+        lsn
+      }
     }
     Iterator
       .continually(attempt(from, kept)(start _))
@@ -102,10 +109,14 @@ private object TableSnapshot {
         }
         made
       }
-      // The reading of a row filter waits for who waits for the lock of the table, and so for this.
+      // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this.
       CopySession.limitWaits(watcher, SecondsToLock)
       val source = CopySession.givingWay(kept.name) {
-        sameTable(kept, PublishedTables.read(watcher, from.publications, watcher.majorVersion))
+        val version = watcher.majorVersion
+        sameTable(
+          kept,
+          PublishedTables.read(watcher, from.publications, version, Some(kept.oid))
+        )
       }
       if (definition(connection, from, kept) == definition(watcher, from, kept)) {
         val id = CopySession.exportSnapshot(connection)

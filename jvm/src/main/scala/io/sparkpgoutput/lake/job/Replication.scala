@@ -153,13 +153,20 @@ object Replication {
 
   private def remove(job: Replication): Unit = running.remove(job): Unit
 
-  /** Stops the jobs, and waits for their ends for some time. */
+  /** When the process ends although a job has not. */
+  private lazy val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(MillisToStop)
+
+  /** Stops the jobs, and waits for their ends. */
   private def stopAll(): Unit = {
-    val stopping =
-      new Thread(() => running.forEach(_.stopQuietly()), "spark-pgoutput stops its jobs")
-    stopping.setDaemon(true)
-    stopping.start()
-    stopping.join(MillisToStop)
+    val stopping = running.asScala.toSeq.map { job =>
+      val thread = new Thread(() => job.stopQuietly(), "spark-pgoutput stops a job")
+      thread.setDaemon(true)
+      thread.start()
+      thread
+    }
+    stopping.foreach { thread =>
+      thread.join(math.max(1, TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime())))
+    }
   }
 
   /** Checks everything, and starts a job. */

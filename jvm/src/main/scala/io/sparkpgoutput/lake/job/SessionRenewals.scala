@@ -19,13 +19,14 @@ final private[job] class SessionRenewals(options: ReplicateOptions, server: Serv
 
   private val limit = StreamLimit.of(options.address, options.slot)
   private val isNeeded = server.majorVersion < FirstThatLooksAgain
+  limit.forget()
 
   /** Lets the stream that begins next renew its session at the copies of tables. */
   def begin(tables: Seq[TableState]): Unit = {
     val copies = tables.flatMap { table =>
       table.copied ++ (if (table.table.source.isPartitioned) table.mark else None)
     }
-    limit.renewAt(if (isNeeded) copies else Nil)
+    if (isNeeded) limit.renewAt(copies)
   }
 
   /**

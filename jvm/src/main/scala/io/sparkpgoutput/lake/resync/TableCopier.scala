@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.follow.{SourceCatalog, TableEvolution}
@@ -18,14 +19,19 @@ import io.sparkpgoutput.lake.table.{MirroredTable, TableError}
 import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
-/** Copies a table of the server into the target, in one commit. */
+/**
+ * Copies a table of the server into the target, in one commit.
+ *
+ * @param renew takes the LSN of each snapshot as soon as it is made
+ */
 final class TableCopier(
     session: SparkSession,
     options: ReplicateOptions,
     target: Target,
     catalog: SourceCatalog,
     state: KeptState,
-    log: JobLog
+    log: JobLog,
+    renew: (TableName, Long) => Unit = (_, _) => ()
 ) {
 
   /**
@@ -96,7 +102,7 @@ final class TableCopier(
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
   private def open(table: MirroredTable, attempts: Int = 3): TableCopy =
-    try TableCopy.open(options.source, table)
+    try TableCopy.open(options.source, table, renew(table.source.name, _))
     catch {
       case changed: LakeException
           if changed.getCondition == TableError.Changed && attempts > 1 =>

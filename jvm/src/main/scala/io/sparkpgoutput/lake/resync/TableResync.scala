@@ -18,7 +18,7 @@ import io.sparkpgoutput.protocol.Lsn
 /**
  * Copies one table while the stream runs, and applies the changes that waited meanwhile.
  *
- * @param renew takes the LSN of each copy, before the copy begins
+ * @param renew takes the LSN of each snapshot as soon as it is made
  */
 final class TableResync(
     session: SparkSession,
@@ -29,7 +29,7 @@ final class TableResync(
     renew: (TableName, Long) => Unit,
     log: JobLog
 ) {
-  private val copier = new TableCopier(session, options, target, catalog, state, log)
+  private val copier = new TableCopier(session, options, target, catalog, state, log, renew)
   private val followed = new FollowedColumns(catalog, target, state, log)
   private val applied = new BatchApply(target, options.repairs, parallelism = 1)
 
@@ -48,7 +48,6 @@ final class TableResync(
       val planned = state.job.end
       val copied = copier.copy(table.table) { (found, lsn) =>
         if (planned.exists(Lsn.isBelow(lsn, _))) throw CopyError.olderSnapshot(found.source.name)
-        renew(found.source.name, lsn)
         val copying = state.table(oid).get.copy(table = found, copied = Some(lsn))
         // After the commit, only the state tells what the rows are a copy of.
         state.put(copying)

@@ -8,6 +8,7 @@ package io.sparkpgoutput.lake.table
  */
 private[table] object PublishedRelations {
   final val FirstWithSchemas = 15
+  final private val NewestKnown = 18
 
   /** Column lists and row filters */
   final private val FirstWithLists = 15
@@ -23,8 +24,25 @@ private[table] object PublishedRelations {
    * partitions that it has by themselves, which the view leaves out.
    *
    * @param version the major version of the server
+   * @param filterOf the only table whose row filter is wanted; None if all are
    */
-  def of(version: Int): String = {
+  def of(version: Int, filterOf: Option[Long] = None): String =
+    if (version > NewestKnown) ofView else ofCatalog(version, filterOf)
+
+  /** A later server can have publications that the SQL below does not know. */
+  private val ofView =
+    """WITH published AS (
+      |  SELECT p.oid AS publication, c.oid AS relation, t.rowfilter AS row_filter,
+      |    ARRAY(
+      |      SELECT attnum FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY (t.attnames)
+      |    ) AS columns, false AS sends_generated
+      |  FROM pg_publication_tables t JOIN pg_publication p ON p.pubname = t.pubname
+      |  JOIN pg_namespace n ON n.nspname = t.schemaname
+      |  JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+      |  WHERE t.pubname = ANY (?)
+      |)""".stripMargin
+
+  private def ofCatalog(version: Int, filterOf: Option[Long]) = {
     val ofSchemas =
       if (version < FirstWithSchemas) ""
       else
@@ -38,7 +56,10 @@ private[table] object PublishedRelations {
         "EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = l.publication AND pnnspid = c.relnamespace)"
     val (columns, rowFilter) =
       if (version < FirstWithLists) ("NULL::int2vector", "NULL::text")
-      else ("r.prattrs", "pg_get_expr(r.prqual, r.prrelid)")
+      else {
+        val text = "pg_get_expr(r.prqual, r.prrelid)"
+        ("r.prattrs", filterOf.fold(text)(oid => s"CASE WHEN r.prrelid = $oid THEN $text END"))
+      }
     val generated =
       if (version < FirstWithGeneratedColumns) "false" else "w.pubgencols = 's'"
     s"""WITH RECURSIVE wanted AS (SELECT * FROM pg_publication WHERE pubname = ANY (?)),

@@ -13,9 +13,8 @@ import io.sparkpgoutput.source.slot.SlotChecks
  * publications have a table, a row is sent that passes one of their filters, and one without a
  * filter sends all rows.
  *
- * Only tables with row filters are locked, so no ALTER TABLE of another table holds it up, nor one that
- * waits for the end of a copy. It runs several queries. If their results must agree, the caller holds a
- * lock on the tables.
+ * It locks only tables with row filters. So an ALTER TABLE of a table without one never holds it up. It
+ * runs several queries. If their results must agree, the caller holds a lock on the tables.
  */
 object PublishedTables {
 
@@ -23,11 +22,13 @@ object PublishedTables {
    * Reads all tables of publications. Fails if a publication does not exist.
    *
    * @param version the major version of the server
+   * @param filterOf the only table whose row filter is wanted; None if all are
    */
   def read(
       connection: ServerConnection,
       publications: Seq[String],
-      version: Int
+      version: Int,
+      filterOf: Option[Long] = None
   ): Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
     // First: what commits while the rest is read is not from before.
@@ -38,7 +39,7 @@ object PublishedTables {
         _.getLong(1)
       )
       .head
-    val published = roots(publishedTables(connection, publications, version))
+    val published = roots(publishedTables(connection, publications, version, filterOf))
     val oids = published.map(_.oid).distinct
     val leaves =
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
@@ -93,7 +94,8 @@ object PublishedTables {
   private def publishedTables(
       connection: ServerConnection,
       publications: Seq[String],
-      version: Int
+      version: Int,
+      filterOf: Option[Long]
   ): Seq[Published] = {
     val ofSchemas =
       if (version < PublishedRelations.FirstWithSchemas) ""
@@ -102,7 +104,7 @@ object PublishedTables {
           |    JOIN pg_class parent ON parent.oid = ANY (up.oids || c.oid)
           |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
-      s"""${PublishedRelations.of(version)}
+      s"""${PublishedRelations.of(version, filterOf)}
          |SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
          |  c.relreplident, c.relfilenode::bigint AS file,
          |  array_to_string(up.oids, ' ') AS ancestors,

@@ -31,11 +31,14 @@ final class StreamLimit {
   /** Lets the stream go on. */
   def release(): Unit = set(open = true, None)
 
-  /** Lets the stream that begins next read with a new session from each of these LSNs on, and no others. */
-  def renewAt(lsns: Iterable[Long]): Unit = synchronized {
-    renewals = lsns.toSet
+  /** Forgets where sessions begin anew, and the batches of the stream of before. */
+  def forget(): Unit = synchronized {
+    renewals = Set.empty
     planned = None
   }
+
+  /** Lets the stream that begins next read with a new session from each of these LSNs on. */
+  def renewAt(lsns: Iterable[Long]): Unit = synchronized(renewals ++= lsns)
 
   /**
    * Lets a batch end at an LSN, and a new session read from there on.

@@ -29,7 +29,7 @@ class StreamLimitSuite extends AnyFunSuite {
     assert(!limit.renewAt(24) && limit.renewAt(25) && limit.renewAt(28))
     assert(limit.endOf(25, 40) == 28 && limit.endOf(28, 40) == 30 && limit.endOf(30, 40) == 40)
     assert(limit.renewedAt(40) == 30)
-    limit.renewAt(Nil)
+    limit.forget()
     assert(limit.endOf(5, 40) == 40 && limit.renewedAt(40) == 0)
   }
 
