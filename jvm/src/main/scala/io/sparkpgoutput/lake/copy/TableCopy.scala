@@ -71,11 +71,10 @@ object TableCopy {
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
    */
-  def open(
-      source: CopySource,
-      table: MirroredTable,
-      made: Long => Unit = _ => ()
-  ): TableCopy =
+  def open(source: CopySource, table: MirroredTable): TableCopy = open(source, table, _ => ())
+
+  /** @param made takes the LSN of each snapshot as soon as it is made */
+  def open(source: CopySource, table: MirroredTable, made: Long => Unit): TableCopy =
     new TableCopy(source, table, TableSnapshot.make(source, table.source, made))
 
   /** Reads a table in a snapshot that is there, and must stay open. */
