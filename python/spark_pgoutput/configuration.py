@@ -27,10 +27,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
     Call it before Spark's JVM starts. It adds the JAR to the ``spark.jars`` of the builder, and
     keeps the JARs that the builder, PYSPARK_SUBMIT_ARGS and spark-defaults.conf (or the file of
-    ``--properties-file``) name. If
-    PYSPARK_SUBMIT_ARGS names JARs, it adds the JAR there too. It does not change the builder of a
-    Connect client, because there the server needs the JAR; `register` checks that the server has
-    it.
+    ``--properties-file``) name. If PYSPARK_SUBMIT_ARGS names JARs, it adds the JAR there too. It
+    does not change the builder of a Connect client, because there the server needs the JAR;
+    `register` checks that the server has it.
 
     Parameters
     ----------

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 import sys
 import threading
-from types import FrameType
 
 from py4j.protocol import Py4JError
 
@@ -14,7 +11,7 @@ from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.replication import Replication, replicate
-from spark_pgoutput.submitted import FAILURES, failed, session
+from spark_pgoutput.submitted import FAILURES, failed, session, signalled
 
 
 def main() -> int:
@@ -25,15 +22,7 @@ def main() -> int:
         job = replicate(spark, **options)  # type: ignore[arg-type]
     except FAILURES as error:
         return failed("replicate", error)
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-        logging.disable()  # Py4J logs that the JVM has ended.
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return _follow(job, stopping)
+    return _follow(job, signalled())
 
 
 def _follow(job: Replication, stopping: threading.Event) -> int:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import signal
 import sys
+import threading
+from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -35,8 +39,12 @@ JOB_SETTINGS = {
 }
 
 _EXTENSIONS = "spark.sql.extensions"
-_DELTA = "io.delta.sql.DeltaSparkSessionExtension"
-_CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+
+# For a folder.
+DELTA_SETTINGS = {
+    _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
 def session(name: str, target: str) -> SparkSession:
@@ -48,9 +56,9 @@ def session(name: str, target: str) -> SparkSession:
     given = _submitted()
     settings = {**_QUIET, **JOB_SETTINGS}
     if "/" in target:
-        settings |= _CATALOG
-        extensions = [*filter(None, given.pop(_EXTENSIONS, "").split(",")), _DELTA]
-        settings[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
+        settings |= DELTA_SETTINGS
+        extensions = [*given.pop(_EXTENSIONS, "").split(","), settings[_EXTENSIONS]]
+        settings[_EXTENSIONS] = ",".join(dict.fromkeys(filter(None, extensions)))
     for setting, value in settings.items():
         if setting not in given:
             builder = builder.config(setting, value)
@@ -60,6 +68,23 @@ def session(name: str, target: str) -> SparkSession:
     for logger in _EXPECTED:
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
     return spark
+
+
+def signalled() -> threading.Event:
+    """Return what is set when a signal is to end this process.
+
+    Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself. An exception in
+    Python would leave the answer to a call for the next one to read.
+    """
+    found = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        found.set()
+        logging.disable()  # Py4J logs that the JVM has ended.
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, note)
+    return found
 
 
 def failed(command: str, error: Exception) -> int:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 import sys
-import threading
-from types import FrameType
 
 from py4j.protocol import Py4JError
 
@@ -14,7 +10,7 @@ from spark_pgoutput import verify_report
 from spark_pgoutput.cli import parse
 from spark_pgoutput.printable import printable
 from spark_pgoutput.replicate_command import job_options
-from spark_pgoutput.submitted import FAILURES, failed, session
+from spark_pgoutput.submitted import FAILURES, failed, session, signalled
 from spark_pgoutput.verification import verify
 
 
@@ -24,16 +20,7 @@ def main() -> int:
     options = job_options(arguments) if arguments.once else {}
     given = {**options, "target": arguments.target, "format": arguments.format}
     spark = session("spark-pgoutput verify", arguments.target)
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself. An
-        # exception would leave the answer to a call for the next one to read.
-        stopping.set()
-        logging.disable()  # Py4J logs that the JVM has ended.
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    stopping = signalled()
     try:
         found = verify(
             spark,

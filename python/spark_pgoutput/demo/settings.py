@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyspark
 
+from spark_pgoutput.submitted import DELTA_SETTINGS
+
 SETTINGS = {
     # A session is too short for the optimizing compiler: half the time without it.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -23,11 +25,7 @@ SETTINGS = {
 
 def delta_settings() -> dict[str, str]:
     """Return the settings of a session that reads and writes Delta, which Spark downloads."""
-    return {
-        "spark.jars.packages": delta_package(),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
+    return {"spark.jars.packages": delta_package(), **DELTA_SETTINGS}
 
 
 def delta_package() -> str:

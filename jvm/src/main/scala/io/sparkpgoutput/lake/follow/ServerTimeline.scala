@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.follow
 
-import io.sparkpgoutput.lake.state.{KeptState, TableState}
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TargetMarks}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
@@ -38,5 +38,5 @@ final private[follow] class ServerTimeline(client: ServerClient, target: Target)
   /** Returns what the stream has appended to the changes that wait for a copy of the table. */
   private def waiting(table: TableState, state: KeptState): Option[Long] =
     if (!table.isWaiting || !target.exists(table.waitingName)) None
-    else target.mark(table.waitingName, table.markName(state.job))
+    else TargetMarks.waiting(target, state.job, table)
 }

@@ -1,21 +1,18 @@
 package io.sparkpgoutput.lake.job
 
 import java.util.UUID
-import java.util.concurrent.{Callable, ExecutionException, Executors, ThreadFactory}
+import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 
+import io.sparkpgoutput.lake.resync.DaemonThreads
+
 /** Runs tasks of the driver side by side. */
 private[job] object SideBySide {
 
-  /** Its threads do not keep a process alive whose session is stopped. */
-  private val daemon: ThreadFactory = { task =>
-    val thread = new Thread(task, "spark-pgoutput copies tables")
-    thread.setDaemon(true)
-    thread
-  }
+  private val threads = new DaemonThreads("spark-pgoutput copies tables")
 
   /**
    * Runs a task for each element, some at a time, and waits for all. An interrupt of the caller cancels
@@ -24,8 +21,8 @@ private[job] object SideBySide {
   def run[T](session: SparkSession, elements: Seq[T], atOnce: Int)(task: T => Unit): Unit = {
     val tag = s"spark-pgoutput-${UUID.randomUUID()}"
     val context = session.sparkContext
-    val threads = math.max(1, math.min(atOnce, elements.length))
-    val pool = Executors.newFixedThreadPool(threads, daemon)
+    val most = math.max(1, math.min(atOnce, elements.length))
+    val pool = Executors.newFixedThreadPool(most, threads)
     val tasks = elements.map { element =>
       new Callable[Unit] {
         override def call(): Unit = {

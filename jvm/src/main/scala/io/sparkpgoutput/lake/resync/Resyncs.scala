@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.resync
 
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
-import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.util.control.NonFatal
 
@@ -287,9 +287,5 @@ private object Resyncs {
   final private val PauseMillis = 100L
   final private val MostRepeated = 3
 
-  private val threads: ThreadFactory = { task =>
-    val thread = new Thread(task, "spark-pgoutput copies tables while the stream runs")
-    thread.setDaemon(true)
-    thread
-  }
+  private val threads = new DaemonThreads("spark-pgoutput copies tables while the stream runs")
 }

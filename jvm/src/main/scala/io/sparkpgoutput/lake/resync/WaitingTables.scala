@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 
 import io.sparkpgoutput.lake.apply.{ApplyTable, WaitingChanges, WaitingTable}
 import io.sparkpgoutput.lake.batch.RoutedTable
-import io.sparkpgoutput.lake.state.{JobState, KeptState, TableState}
+import io.sparkpgoutput.lake.state.{JobState, KeptState, TableState, TargetMarks}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.{Target, TargetNames}
 import io.sparkpgoutput.protocol.Lsn
@@ -76,7 +76,7 @@ object WaitingTables {
 
   /** Reads the mark: all changes with a lower LSN that the stream has passed are in the table. */
   def read(target: Target, job: JobState, table: TableState): WaitingTable =
-    WaitingTable(table.waitingName, target.mark(table.waitingName, table.markName(job)))
+    WaitingTable(table.waitingName, TargetMarks.waiting(target, job, table))
 
   /** Returns the oid and the generation of each such table. */
   def found(target: Target): Seq[FoundWaiting] = target.tables().collect {

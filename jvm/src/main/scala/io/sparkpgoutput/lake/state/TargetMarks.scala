@@ -25,6 +25,10 @@ object TargetMarks {
   private val Mode = s"${Prefix}mode"
   private val HistoryPrefix = s"${Prefix}history-prefix"
 
+  /** The mark of the table in which changes wait for a copy, which must be there. */
+  def waiting(target: Target, job: JobState, table: TableState): Option[Long] =
+    target.mark(table.waitingName, table.markName(job))
+
   /** The properties of a new table. */
   def properties(job: JobState, table: TableState): Map[String, String] = Map(
     VersionKey -> Version,

@@ -19,9 +19,9 @@ private[table] object PublishedRelations {
   /**
    * Returns the beginning of a query, which has a table expression `published`: a row for each table of
    * the publications whose names the query has as its first parameter, with the oid of its
-   * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and whether the publication
-   * sends generated columns. If a publication names the roots of partitioned tables, the rows also have those
-   * partitions that it has by themselves, which the view leaves out.
+   * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and
+   * whether the publication sends generated columns. If a publication names the roots of partitioned
+   * tables, the rows also have those partitions that it has by themselves, which the view leaves out.
    *
    * @param version the major version of the server
    * @param filterOf the only table whose row filter is wanted; None if all are
