@@ -96,6 +96,20 @@ def _commits(job: LakeJob) -> set[str]:
     return {str(path) for path in job.tables.rglob("*.json")} if job.tables.exists() else set()
 
 
+def test_a_job_that_was_killed_while_spark_wrote_its_first_offset_goes_on(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Spark 4.1 and later start no query beside what such a kill leaves."""
+    job = LakeJob(tmp_path, server, "delta", slot="offset", publication="p")
+    left = job.checkpoint / "offsets" / ".0.6c6b6a1e-8c8e-4ad4-9a4b-2f1d3c9d3a11.tmp"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_copy_does_not_add_to_rows_of_somebody_else(
     target: str, server: Server, tmp_path: Path, spark: SparkSession

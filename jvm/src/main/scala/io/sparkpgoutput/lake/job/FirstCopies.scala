@@ -35,6 +35,7 @@ final class FirstCopies(
     )
     // If the job ends behind a copy, the mark says that the copy is done, and this what it has.
     tables.foreach(table => state.put(begun(table)))
+    catalog.checkTimeline(state)
     state.save()
     SideBySide.run(session, tables, options.copies)(copy)
     state.save()

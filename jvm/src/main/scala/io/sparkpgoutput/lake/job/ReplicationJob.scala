@@ -95,7 +95,6 @@ final class ReplicationJob(
     if (state.job.needsSlot) retrying(makeSlot()) else if (needsSlot) makeSlot()
     if (state.job.end.isEmpty)
       retrying {
-        catalog.checkTimeline(state)
         new FirstCopies(session, options, target, catalog, state, log, () => retries.succeeded())
           .run()
       }
@@ -132,8 +131,8 @@ final class ReplicationJob(
     SlotCreation.create(options.address, options.slot, options.failover)
     val slot = client.query(SlotState.read(_, options.slot))
     val made = SlotChecks.readable(slot, server, options.slot)
+    // The copies write it. If the job ends before, the next start takes this slot, or makes it again.
     state.updateJob(_.copy(firstLsn = made.confirmedFlush.get, needsSlot = false))
-    state.save()
   }
 
   /** The thread is interrupted when the job is to stop, but code that it calls can catch that. */
@@ -182,11 +181,14 @@ final class ReplicationJob(
       .options(ofSource)
       .load()
     val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
+    val generation = state.job.generation
+    CheckpointFolder.removeUnfinished(
+      options.checkpoint,
+      generation,
+      session.sparkContext.hadoopConfiguration
+    )
     changes.writeStream
-      .option(
-        "checkpointLocation",
-        CheckpointFolder.of(options.checkpoint, state.job.generation)
-      )
+      .option("checkpointLocation", CheckpointFolder.of(options.checkpoint, generation))
       .trigger(trigger)
       .foreachBatch { (batch: Dataset[Row], id: Long) =>
         batches.apply(batch, id)

@@ -10,6 +10,9 @@ import org.apache.hadoop.fs.Path
 object CheckpointFolder {
   private val Name = """generation-(\d{1,9})""".r
 
+  /** The name that Spark's CheckpointFileManager gives a file until it is complete. */
+  private val Unfinished = """\.\d+\..+\.tmp""".r
+
   def of(checkpoint: String, generation: Int): String =
     if (generation == 1) checkpoint else new Path(checkpoint, s"generation-$generation").toString
 
@@ -24,9 +27,25 @@ object CheckpointFolder {
   }
 
   /** Tells if a micro-batch was planned. Spark makes the folder before. */
-  def isStarted(checkpoint: String, generation: Int, configuration: Configuration): Boolean = {
-    val offsets = new Path(of(checkpoint, generation), "offsets")
-    val files = offsets.getFileSystem(configuration)
-    files.exists(offsets) && files.listStatus(offsets).exists(_.getPath.getName.forall(_.isDigit))
+  def isStarted(checkpoint: String, generation: Int, configuration: Configuration): Boolean =
+    offsets(checkpoint, generation, configuration).exists(_.getName.forall(_.isDigit))
+
+  /**
+   * Removes what Spark leaves if it is stopped or killed while it writes the offset of the first
+   * micro-batch. From Spark 4.1 on, no query starts if the folder of the offsets has another file
+   * than offsets (SPARK-53103).
+   */
+  def removeUnfinished(checkpoint: String, generation: Int, configuration: Configuration): Unit =
+    if (!isStarted(checkpoint, generation, configuration))
+      offsets(checkpoint, generation, configuration).foreach {
+        case path if Unfinished.matches(path.getName) =>
+          path.getFileSystem(configuration).delete(path, false)
+        case _ => ()
+      }
+
+  private def offsets(checkpoint: String, generation: Int, configuration: Configuration) = {
+    val folder = new Path(of(checkpoint, generation), "offsets")
+    val files = folder.getFileSystem(configuration)
+    if (files.exists(folder)) files.listStatus(folder).toSeq.map(_.getPath) else Nil
   }
 }
