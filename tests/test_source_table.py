@@ -215,6 +215,20 @@ def test_generated_columns(server: Server, client: SourceClient) -> None:
     assert types_of(find(client, ["generated"], "Types", "My")) == {**TYPES, "double_k": "bigint"}
 
 
+def test_no_lock_holds_up_the_columns(server: Server, client: SourceClient) -> None:
+    """From version 16 on, pg_publication_tables opens each table, and waits for an ALTER TABLE."""
+    of_plain = "plain (k, v) WHERE (v > 1)" if server.version >= 15 else "plain"
+    server.execute(f'CREATE PUBLICATION locked FOR TABLE "My"."Types", root, {of_plain}')
+    client.sql.execute("SET lock_timeout = '1s'")
+    with server.open_transaction() as other:
+        other.execute('LOCK TABLE "My"."Types", root, plain')
+        assert "v" in types_of(find(client, ["locked"], "plain"))
+        assert types_of(find(client, ["locked"], "Types", "My")) == TYPES
+        with fails("PGOUTPUT_TABLE_NOT_PUBLISHED", "public.root is partitioned"):
+            find(client, ["locked"], "root")
+    client.sql.execute("RESET lock_timeout")
+
+
 def test_partitions(client: SourceClient) -> None:
     condition = "PGOUTPUT_TABLE_NOT_PUBLISHED"
     assert list(types_of(find(client, ["roots"], "root"))) == ["k", "v"]

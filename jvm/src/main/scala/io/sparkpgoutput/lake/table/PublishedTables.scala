@@ -5,6 +5,7 @@ import java.sql.ResultSet
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
+import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
  * Reads the tables of publications from the server's catalog, as `get_rel_sync_entry` in

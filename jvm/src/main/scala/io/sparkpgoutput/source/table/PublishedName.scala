@@ -12,8 +12,17 @@ import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 private object PublishedName {
   private val MostNames = 20
 
-  /** Checks that publications send a table under its name, and returns the oid of the table. */
-  def check(connection: ServerConnection, publications: Seq[String], table: TableName): Long = {
+  /**
+   * Checks that publications send a table under its name, and returns the oid of the table.
+   *
+   * @param version the major version of the server
+   */
+  def check(
+      connection: ServerConnection,
+      publications: Seq[String],
+      table: TableName,
+      version: Int
+  ): Long = {
     val oid = connection
       .query(
         "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
@@ -22,12 +31,12 @@ private object PublishedName {
         table.name
       )(_.getLong(1))
       .headOption
-      .getOrElse(throw noTable(table, published(connection, publications, None)))
-    val related = published(connection, publications, Some(oid))
+      .getOrElse(throw noTable(table, published(connection, publications, version, None)))
+    val related = published(connection, publications, version, Some(oid))
     related.find(_.isAncestor).foreach(root => throw ofRoot(table, root.name))
     if (!related.exists(_.oid == oid)) {
       if (related.nonEmpty) throw ofPartitions(table, related.map(_.name))
-      throw notPublished(table, publications, published(connection, publications, None))
+      throw notPublished(table, publications, published(connection, publications, version, None))
     }
     oid
   }
@@ -38,20 +47,33 @@ private object PublishedName {
   private def published(
       connection: ServerConnection,
       publications: Seq[String],
+      version: Int,
       relatedTo: Option[Long]
   ): Seq[Published] = {
     val oid = relatedTo.getOrElse(0L)
-    val related = if (relatedTo.isEmpty) ""
-    else
-      s"""WHERE c.oid = $oid OR c.oid IN (SELECT pg_partition_ancestors($oid))
-         |  OR c.oid IN (SELECT relid FROM pg_partition_tree($oid))""".stripMargin
+    val related =
+      if (relatedTo.isEmpty) ""
+      else s"WHERE c.oid = $oid OR c.oid IN (TABLE ancestor) OR c.oid IN (TABLE partition)"
     connection.query(
-      s"""SELECT DISTINCT c.oid::bigint AS oid, n.nspname, c.relname,
-         |  c.oid <> $oid AND c.oid IN (SELECT pg_partition_ancestors($oid)) AS is_ancestor
-         |FROM pg_publication_tables t
-         |JOIN pg_namespace n ON n.nspname = t.schemaname
-         |JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-         |  AND t.pubname = ANY (?)
+      // pg_partition_ancestors and pg_partition_tree would wait for locks.
+      s"""${PublishedRelations.of(version)},
+         |link AS (
+         |  SELECT inhrelid, inhparent FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+         |  WHERE c.relispartition
+         |),
+         |ancestor (oid) AS (
+         |  SELECT inhparent FROM link WHERE inhrelid = $oid
+         |  UNION SELECT inhparent FROM link JOIN ancestor ON inhrelid = ancestor.oid
+         |),
+         |partition (oid) AS (
+         |  SELECT inhrelid FROM link WHERE inhparent = $oid
+         |  UNION SELECT inhrelid FROM link JOIN partition ON inhparent = partition.oid
+         |)
+         |SELECT DISTINCT c.oid::bigint AS oid, n.nspname, c.relname,
+         |  c.oid IN (TABLE ancestor) AS is_ancestor
+         |FROM published t
+         |JOIN pg_class c ON c.oid = t.relation
+         |JOIN pg_namespace n ON n.oid = c.relnamespace
          |$related
          |ORDER BY n.nspname, c.relname""".stripMargin,
       publications.toArray

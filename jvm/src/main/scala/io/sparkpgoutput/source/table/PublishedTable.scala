@@ -34,8 +34,8 @@ object PublishedTable {
       types: TypeRegistry
   ): PublishedTable = {
     SlotChecks.publications(connection, publications)
-    val oid = PublishedName.check(connection, publications, table)
-    val columns = connection.query(columnsQuery(version), oid, publications.toArray) { row =>
+    val oid = PublishedName.check(connection, publications, table, version)
+    val columns = connection.query(columnsQuery(version), publications.toArray, oid) { row =>
       (row.getString("attname"), row.getLong("type"), row.getInt("atttypmod"))
     }
     val found = CatalogTypes.read(connection, columns.map(_._2).distinct, types)
@@ -48,13 +48,12 @@ object PublishedTable {
   }
 
   private def columnsQuery(version: Int): String =
-    s"""SELECT a.attname, a.atttypid::bigint AS type, a.atttypmod
-       |FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-       |JOIN pg_namespace n ON n.oid = c.relnamespace
+    s"""${PublishedRelations.of(version)}
+       |SELECT a.attname, a.atttypid::bigint AS type, a.atttypmod
+       |FROM pg_attribute a
        |WHERE a.attrelid = ?::oid AND a.attnum > 0 AND NOT a.attisdropped AND EXISTS (
-       |  SELECT FROM pg_publication_tables t
-       |  WHERE t.pubname = ANY (?) AND t.schemaname = n.nspname AND t.tablename = c.relname
-       |  AND ${SentColumns.condition(version, "a", "t")}
+       |  SELECT FROM published t
+       |  WHERE t.relation = a.attrelid AND ${PublishedRelations.isSent(version, "a")}
        |)
        |ORDER BY a.attnum""".stripMargin
 }

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.lake.table
+package io.sparkpgoutput.source.table
 
 /**
  * The tables of publications, as the view `pg_publication_tables` has them, in SQL that takes no locks.
@@ -6,7 +6,7 @@ package io.sparkpgoutput.lake.table
  * From version 16 on, the view opens each table, and so waits for an ALTER TABLE that waits for a copy,
  * for example. Only the text of a row filter cannot be had without opening its table (`pg_get_expr`).
  */
-private[table] object PublishedRelations {
+object PublishedRelations {
   final val FirstWithSchemas = 15
   final private val NewestKnown = 18
 
@@ -22,6 +22,7 @@ private[table] object PublishedRelations {
    * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and
    * whether the publication sends generated columns. If a publication names the roots of partitioned
    * tables, the rows also have those partitions that it has by themselves, which the view leaves out.
+   * The server reads a row filter only if the query uses it.
    *
    * @param version the major version of the server
    * @param filterOf the only table whose row filter is wanted; None if all are
@@ -31,7 +32,7 @@ private[table] object PublishedRelations {
 
   /** A later server can have publications that the SQL below does not know. */
   private val ofView =
-    """WITH published AS (
+    """WITH RECURSIVE published AS (
       |  SELECT p.oid AS publication, c.oid AS relation, t.rowfilter AS row_filter,
       |    ARRAY(
       |      SELECT attnum FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY (t.attnames)
