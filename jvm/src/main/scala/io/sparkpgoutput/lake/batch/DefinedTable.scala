@@ -39,10 +39,13 @@ final private class DefinedTable(
   var changes = 0L
   var updates = 0L
 
+  /** True if an insert did not send all values. */
+  var hasPartialInsert = false
+
   def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
     Arrays.equals(message, otherMessage) && types.length == otherTypes.length &&
       types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
 
   def report: Definition =
-    Definition(message, types, changes, updates, unsent.toIndexedSeq, missingKey)
+    Definition(message, types, changes, updates, unsent.toIndexedSeq, hasPartialInsert, missingKey)
 }

@@ -101,6 +101,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
       case Tag.Insert =>
         inserts += 1
         readKey(newKey, cells(decoder, ChangeMessageDecoder.New, position), false, null, false)
+        if (!isWhole) current.hasPartialInsert = true
         first = ChangeKind.Insert
       case Tag.Delete =>
         deletes += 1

@@ -51,6 +51,11 @@ final case class FoldDefinition(
 
 object FoldFormat {
 
+  /** The stream does not have the value (`pgoutput_row_filter` in `pgoutput.c`). */
+  private val PartialInsert =
+    "The row filter of the publication lets a row pass since an update of its key, and the server did not " +
+      "send a TOASTed value of the row. With REPLICA IDENTITY FULL, it does."
+
   /**
    * Finds the columns of the target for those of each definition.
    *
@@ -74,6 +79,8 @@ object FoldFormat {
       if (definition.changes > 0) {
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
+        if (definition.hasPartialInsert)
+          throw TableError.changed(table.source.name, PartialInsert)
       }
       val types = table.types.withDomains(domains)
       FoldDefinition(relation, types, target.map(table.schema.fieldNames.indexOf(_)))

@@ -151,6 +151,16 @@ class BatchApplySuite extends SparkSessionTests {
     }
   }
 
+  test("an insert without a value, which a row filter makes of an update, is the table's error") {
+    val filtered = table(54, "filtered", "id", "v")
+    create(filtered)
+    val insert = StreamMessages.insert(Seq("1", StreamMessages.Unchanged), oid = 54)
+    val found = run(batch(filtered, 100)(Seq(insert)), 110, Seq(filtered))
+    val error = found.tables(54).left.toOption.get.asInstanceOf[LakeException]
+    assert(error.getCondition == "PGOUTPUT_TABLE_CHANGED")
+    assert(content(filtered).isEmpty)
+  }
+
   test("a change that does not fit the target is the table's error, or is repaired and counted") {
     val drifted = table(31, "drift`ed ü", "i`d.1", "s t")
     val sound = table(32, "sound", "id", "s")
