@@ -236,3 +236,39 @@ def test_a_row_filter_makes_an_insert_that_lacks_a_value(
             assert replicate(once=True).exit_code == 0
             assert generations(spark, job) == copied
         assert_equal(spark, job, "filtered")
+
+
+def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """To read a row filter, the job waits for the end of an ALTER TABLE that rewrites the table."""
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE filtered (id int PRIMARY KEY, v int); CREATE TABLE other (id int);"
+            "INSERT INTO filtered VALUES (21, 1), (22, 2);"
+            "CREATE PUBLICATION shop FOR TABLE filtered WHERE (id > 20), other"
+        )
+        job = LakeJob(tmp_path, server, "delta")
+        told: list[str] = []
+
+        def tells(text: str) -> bool:
+            told.extend(running.report())
+            return any(text in line for line in told)
+
+        def waits() -> bool:
+            return bool(
+                server.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            )
+
+        with job.session(spark) as replicate:
+            running = replicate()
+            wait_until(lambda: running.query)
+            with server.open_transaction() as transaction:
+                transaction.execute("ALTER TABLE filtered ALTER v TYPE int USING v * 2")
+                server.execute("INSERT INTO other VALUES (1)")
+                wait_until(waits)
+                transaction.execute("COMMIT")
+            server.execute("INSERT INTO other VALUES (2)")
+            wait_until(lambda: tells("The table public.filtered is live."))
+            running.stop()
+        assert_equal(spark, job, "filtered")

@@ -60,8 +60,10 @@ final class SourceCatalog(
   /** Reads all tables as the server knows them. */
   def sources(): Seq[SourceTable] = client.query(published(_))
 
-  private def published(connection: ServerConnection) =
+  /** An ALTER TABLE that commits meanwhile is seen as a whole, or not at all. */
+  private def published(connection: ServerConnection) = connection.inSnapshot(
     PublishedTables.read(connection, options.publications, server.majorVersion)
+  )
 
   /**
    * Reads the tables again, for a job that has begun.

@@ -3,7 +3,7 @@ package io.sparkpgoutput.source.connection
 import java.sql.{Connection, ResultSet}
 
 import scala.collection.mutable
-import scala.util.Using
+import scala.util.{Try, Using}
 
 import org.postgresql.PGConnection
 import org.postgresql.copy.CopyOut
@@ -27,6 +27,13 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   /** Runs a statement. */
   def execute(sql: String): Unit =
     Using.resource(connection.createStatement())(statement => statement.execute(sql): Unit)
+
+  /** Runs queries that see the same snapshot of the server, also of its catalog. */
+  def inSnapshot[T](queries: => T): T = {
+    execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try queries
+    finally Try(execute("ROLLBACK")): Unit
+  }
 
   /** Starts to read the rows of a COPY … TO STDOUT. Until its end, the connection runs nothing else. */
   def copyOut(sql: String): CopyOut =
