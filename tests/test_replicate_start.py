@@ -137,6 +137,26 @@ def test_a_copy_does_not_add_to_rows_of_somebody_else(
         assert_equal(spark, job, {table: table})
 
 
+def test_a_table_that_leaves_the_publication_before_its_first_copy_can_come_back(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "CREATE TABLE back (id int PRIMARY KEY, n numeric(8, 2));"
+        "INSERT INTO back VALUES (1, 'NaN'); CREATE PUBLICATION back FOR TABLE t, back"
+    )
+    job = LakeJob(tmp_path, server, "delta", slot="back", publication="back")
+    with job.session(spark) as replicate:
+        with pytest.raises(PySparkException) as error:
+            replicate(once=True)
+        assert error.value.getCondition() == "PGOUTPUT_INVALID_VALUE"
+        server.execute("ALTER PUBLICATION back DROP TABLE back")
+        assert replicate(once=True).exit_code == 0
+        server.execute("UPDATE back SET n = 2; ALTER PUBLICATION back ADD TABLE back")
+        server.execute("INSERT INTO t VALUES (5, 'f'); INSERT INTO back VALUES (2, 3)")
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, {"t": "t", "back": "back"})
+
+
 def test_one_error_names_what_is_missing_at_the_server_and_in_the_lake(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -30,7 +30,12 @@ final class FirstCopies(
 
   def run(): Unit = {
     val known = state.tables.filter(_.generation > 0).map(_.table)
-    val tables = catalog.read(known).filter(table =>
+    val published = catalog.read(known)
+    // A table that is published again later is a new one, which is copied then.
+    state.tables.filter(table =>
+      table.status == TableStatus.Copying && !published.exists(_.source.oid == table.oid)
+    ).foreach(table => state.remove(table.oid))
+    val tables = published.filter(table =>
       state.table(table.source.oid).forall(_.status == TableStatus.Copying)
     )
     // If the job ends behind a copy, the mark says that the copy is done, and this what it has.
