@@ -13,6 +13,7 @@ import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
  * than before, a MERGE deletes all of them and inserts those that are left.
  */
 final class CountedWrite(batch: TableBatch) {
+  import CountedWrite._
   import FoldedColumns._
 
   private val schema = batch.table.schema
@@ -103,7 +104,7 @@ final class CountedWrite(batch: TableBatch) {
   private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
     case FloatType | DoubleType             => s"CAST($value AS STRING)"
     case dataType if isComparable(dataType) => value
-    case _                                  => s"to_json(struct($value AS v))"
+    case _                                  => s"to_json(struct($value AS v), map($Microseconds))"
   }
 
   private def isComparable(dataType: DataType): Boolean = dataType match {
@@ -112,4 +113,11 @@ final class CountedWrite(batch: TableBatch) {
     case struct: StructType       => struct.forall(field => isComparable(field.dataType))
     case _                        => true
   }
+}
+
+private object CountedWrite {
+
+  /** By default, to_json writes milliseconds. */
+  final private val Microseconds = "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', " +
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'"
 }

@@ -83,7 +83,9 @@ object FoldFormat {
           throw TableError.changed(table.source.name, PartialInsert)
       }
       val types = table.types.withDomains(domains)
-      FoldDefinition(relation, types, target.map(table.schema.fieldNames.indexOf(_)))
+      val ordinals = target.map(table.schema.fieldNames.indexOf(_))
+      if (definition.changes > 0) checkOrder(table, ordinals)
+      FoldDefinition(relation, types, ordinals)
     }
     definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
       if (definition.changes > 0) checkTypes(bound, table, options)
@@ -163,6 +165,19 @@ object FoldFormat {
       throw TableError.changed(
         table.source.name,
         s"It had a column '$name' for a while, which can be '$column' under another name."
+      )
+  }
+
+  /**
+   * Columns can have had each other's names between two looks at the catalog. Both the message and the
+   * target have the columns in the order of their numbers.
+   */
+  private def checkOrder(table: MirroredTable, ordinals: Seq[Int]): Unit = {
+    val known = ordinals.filter(_ >= 0)
+    if (known != known.sorted)
+      throw TableError.changed(
+        table.source.name,
+        "Some of its columns had the names of others for a while."
       )
   }
 

@@ -151,6 +151,18 @@ class BatchApplySuite extends SparkSessionTests {
     }
   }
 
+  test("columns that had each other's names for a while are the table's error") {
+    val swapped = table(55, "swapped", "id", "a", "b")
+    create(swapped)
+    val target = swapped.target
+    swapped.columns = swapped.columns.take(1) ++ swapped.columns.drop(1).reverse
+    val messages = batch(swapped, 100)(Seq(swapped.insert(Seq("1", "of b", "of a"))))
+    val found = run(messages, 110, Seq(swapped)).tables(55)
+    assert(target.schema == swapped.target.schema)
+    val error = found.left.toOption.get.asInstanceOf[LakeException]
+    assert(error.getMessage.contains("had the names of others for a while"))
+  }
+
   test("an insert without a value, which a row filter makes of an update, is the table's error") {
     val filtered = table(54, "filtered", "id", "v")
     create(filtered)
