@@ -267,6 +267,11 @@ FOLLOWED: list[tuple[str, list[str] | str]] = [
     ("ALTER TABLE {} ADD COLUMN x int", ["Added x"]),
     ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} ALTER x SET DEFAULT 5", ["Added x"]),
     ("ALTER TABLE {} DROP COLUMN gone", ["Dropped gone"]),
+    (
+        "ALTER TABLE {} ADD COLUMN x int, ADD y int; ALTER TABLE {} DROP gone",
+        ["Dropped gone", "Added x", "Added y"],
+    ),
+    ("ALTER TABLE {} ADD COLUMN x int; ALTER TABLE {} DROP x", []),
     ("ALTER TABLE {} RENAME gone TO x", ["Renamed gone x"]),
     ("ALTER TABLE {} ALTER c TYPE varchar(11)", ["Widened c c"]),
     ("ALTER TABLE {} ALTER c TYPE text", ["Widened c c"]),
@@ -300,6 +305,10 @@ REASONS: list[tuple[str, list[str] | str]] = [
     ("ALTER TABLE {} ALTER missing TYPE int USING missing * 2", "has rewritten public.{}"),
     ("ALTER TABLE {} ALTER n TYPE numeric(40, 2)", TYPE),
     ("ALTER TABLE {} DROP gone, ADD gone text", "'gone' is a new one with a name"),
+    (
+        "ALTER TABLE {} ADD x int; ALTER TABLE {} DROP x; ALTER TABLE {} ADD x int",
+        "dropped before the column 'x' was added",
+    ),
     ("ALTER TABLE {} RENAME gone TO x; ALTER TABLE {} ADD gone int", "'gone' is a new one with"),
     ("ALTER TABLE {} DROP s; ALTER TABLE {} RENAME gone TO s", "'gone' was renamed to 's'"),
     ("ALTER TABLE {} REPLICA IDENTITY FULL", "replica identity was Default and is Full"),
@@ -363,6 +372,11 @@ def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
     third = bounds.format(3, 4)
     cases: list[tuple[str, list[str] | str]] = [
         (f"CREATE TABLE {{0}}_3 PARTITION OF {{0}} {third}", ["PartitionAdded public.{0}_3"]),
+        (
+            f"CREATE TABLE {{0}}_3 PARTITION OF {{0}} {third}; INSERT INTO {{0}} VALUES (3); "
+            "TRUNCATE {0}_3",
+            "{0}_3 was truncated or rewritten",
+        ),
         ("VACUUM FULL {0}_1", ["PartitionRewritten public.{0}_1"]),
         ("TRUNCATE {0}", ["PartitionRewritten public.{0}_1", "PartitionRewritten public.{0}_2"]),
         (
@@ -476,10 +490,16 @@ def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
     assert "publishes was insert, update, delete, truncate and is insert." in catalog.compare(
         kept, now
     )
+    # What it has not sent is not known.
     server.execute("ALTER PUBLICATION c SET (publish = 'insert, update, delete, truncate')")
-    server.execute("ALTER PUBLICATION c SET TABLE pub")
     (now,) = catalog.tables("c").values()
-    assert catalog.compare(kept, now) == []
+    assert "publication was altered" in catalog.compare(kept, now)
+    kept = now
+    server.execute("CREATE TABLE beside (k int)")
+    server.execute("VACUUM (FULL, FREEZE) pg_publication")
+    server.execute("ALTER PUBLICATION c SET TABLE pub; ALTER PUBLICATION c ADD TABLE beside")
+    assert catalog.compare(kept, catalog.tables("c")["public.pub"]) == []
+    server.execute("ALTER PUBLICATION c DROP TABLE beside; DROP TABLE beside")
     server.execute("ALTER PUBLICATION c DROP TABLE pub; ALTER PUBLICATION c ADD TABLE pub")
     (now,) = catalog.tables("c").values()
     assert "taken out of the publication and put back" in catalog.compare(kept, now)
@@ -493,6 +513,32 @@ def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
         assert "row filter of the publication was none and is (k > 1)." in catalog.compare(
             kept, now
         )
+
+
+def test_each_publication_of_a_table_counts(server: Server, catalog: LakeCatalog) -> None:
+    """Publications of a table can send different rows, and different operations."""
+    server.execute(
+        "CREATE TABLE twice (k int PRIMARY KEY);"
+        "CREATE PUBLICATION inserted FOR TABLE twice WITH (publish = 'insert');"
+        "CREATE PUBLICATION others FOR TABLE twice WITH (publish = 'update, delete, truncate')"
+    )
+    (kept,) = catalog.tables("inserted", "others").values()
+    server.execute("ALTER PUBLICATION inserted DROP TABLE twice")
+    server.execute("ALTER PUBLICATION inserted ADD TABLE twice")
+    (now,) = catalog.tables("inserted", "others").values()
+    assert "taken out of the publication and put back" in catalog.compare(kept, now)
+
+
+def test_a_publication_of_all_tables_that_is_made_again_is_another_one(
+    server: Server, catalog: LakeCatalog
+) -> None:
+    server.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+    kept = catalog.tables("everything")["public.keyed"]
+    assert catalog.compare(kept, catalog.tables("everything")["public.keyed"]) == []
+    server.execute("DROP PUBLICATION everything; CREATE PUBLICATION everything FOR ALL TABLES")
+    now = catalog.tables("everything")["public.keyed"]
+    assert "taken out of the publication and put back" in catalog.compare(kept, now)
+    server.execute("DROP PUBLICATION everything")
 
 
 def test_one_check_names_everything_that_is_missing(spark: SparkSession, server: Server) -> None:

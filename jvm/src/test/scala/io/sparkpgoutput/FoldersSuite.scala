@@ -143,6 +143,7 @@ class FoldersSuite extends AnyFunSuite {
       "changes.rows",
       "source.connection",
       "source.slot",
+      "source.table",
       "lake",
       "lake.table"
     ),

@@ -5,6 +5,7 @@ import scala.util.Try
 import io.sparkpgoutput.lake.table.{PublishedTables, QuotedName, SourceTable, TableError}
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
 import io.sparkpgoutput.source.slot.ServerWait
+import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
  * A snapshot of a table as of an LSN, which sees the transactions with lower commit LSNs and no
@@ -185,5 +186,15 @@ private object TableSnapshot {
       table.oid,
       table.oid,
       from.publications.toArray
-    )(_.getString(1))
+    )(_.getString(1)) ++ schemas(connection, from)
+
+  /** The schemas that the publications have. */
+  private def schemas(connection: ServerConnection, from: CopySource): Seq[String] =
+    if (connection.majorVersion < PublishedRelations.FirstWithSchemas) Nil
+    else
+      connection.query(
+        "SELECT format('%s %s', n.oid, n.xmin) FROM pg_publication_namespace n " +
+          "JOIN pg_publication p ON p.oid = pnpubid WHERE pubname = ANY (?) ORDER BY 1",
+        from.publications.toArray
+      )(_.getString(1))
 }

@@ -117,11 +117,12 @@ object Adoption {
             s"The table ${kept.name} is not published under its oid ${table.oid}."
           )
         )
-        // pg_upgrade makes publications anew, so their rows have other oids.
-        // So have the rows of pg_inherits other transactions.
+        // pg_upgrade makes publications anew, so their rows have other oids and other transactions.
+        // So have the rows of pg_inherits.
         val links = now.leaves.map(leaf => leaf.oid -> leaf.links).toMap
         val same = kept.copy(
           memberships = now.memberships,
+          publications = now.publications,
           leaves = kept.leaves.map(leaf => leaf.copy(links = links.getOrElse(leaf.oid, leaf.links)))
         )
         TableComparison.compare(same, now, Set.empty) match {

@@ -68,6 +68,10 @@ private[state] object TableDefinition {
   private def optional(state: TableState): Seq[(String, Any)] = Seq(
     state.copied.map("copied" -> Lsn.format(_)),
     Some(state.table.source.memberships).filter(_.nonEmpty).map("memberships" -> _.asJava),
+    Some(state.table.source.publications).filter(_.nonEmpty).map("publications" -> _.map {
+      case (oid, version) => oid.toString -> version
+    }.asJava),
+    Some(state.table.source.attributes).filter(_ > 0).map("attributes" -> _),
     Option(state.table.mode).collect { case TableMode.History(prefix) => "historyPrefix" -> prefix }
   ).flatten
 
@@ -109,7 +113,13 @@ private[state] object TableDefinition {
       ),
       horizon = node.required("horizon").asLong,
       memberships =
-        if (node.has("memberships")) elements(node, "memberships").map(_.asLong) else Nil
+        if (node.has("memberships")) elements(node, "memberships").map(_.asLong) else Nil,
+      publications =
+        if (!node.has("publications")) Map.empty
+        else pairs(node, "publications").map { case (oid, version) =>
+          oid.toLong -> version.toLong
+        },
+      attributes = node.path("attributes").asInt
     )
     val schema = DataType.fromJson(node.required("sparkSchema").toString).asInstanceOf[StructType]
     val types = TypeRegistry(pairs(node, "types").map { case (oid, name) => oid.toLong -> name })

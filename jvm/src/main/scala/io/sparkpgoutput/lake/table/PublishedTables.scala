@@ -15,7 +15,8 @@ import io.sparkpgoutput.source.table.PublishedRelations
  * filter sends all rows.
  *
  * It locks only tables with row filters. So an ALTER TABLE of a table without one never holds it up. It
- * runs several queries. If their results must agree, the caller holds a lock on the tables.
+ * runs several queries. For results that agree, the caller runs it in a snapshot, or holds a lock on the
+ * tables.
  */
 object PublishedTables {
 
@@ -69,7 +70,9 @@ object PublishedTables {
         table.isPartitioned,
         ownLeaves,
         horizon,
-        sent.flatMap(_.memberships).distinct.sorted
+        sent.flatMap(_.memberships).distinct.sorted,
+        sent.map(_.publication).toMap,
+        table.attributes
       )
     }.sortBy(table => (table.name.namespace, table.name.name))
   }
@@ -79,6 +82,8 @@ object PublishedTables {
    *
    * @param ancestors the partitioned tables that the table is a partition of
    * @param memberships the oids of the rows of the catalog that put the table into the publication
+   * @param publication the oid and the xmin of the publication
+   * @param attributes `relnatts`
    */
   final private case class Published(
       oid: Long,
@@ -89,7 +94,9 @@ object PublishedTables {
       ancestors: Set[Long],
       publish: Seq[String],
       rowFilter: Option[String],
-      memberships: Seq[Long]
+      memberships: Seq[Long],
+      publication: (Long, Long),
+      attributes: Int
   )
 
   private def publishedTables(
@@ -107,11 +114,13 @@ object PublishedTables {
     connection.query(
       s"""${PublishedRelations.of(version, filterOf)}
          |SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
-         |  c.relreplident, c.relfilenode::bigint AS file,
+         |  c.relreplident, c.relfilenode::bigint AS file, c.relnatts,
+         |  p.oid::bigint AS publication, p.xmin::text AS publication_version,
          |  array_to_string(up.oids, ' ') AS ancestors,
          |  array_to_string(ARRAY(
          |    SELECT r.oid FROM pg_publication_rel r
          |    WHERE prpubid = p.oid AND prrelid = ANY (up.oids || c.oid)
+         |    UNION SELECT p.oid WHERE p.puballtables
          |$ofSchemas
          |  ), ' ') AS memberships,
          |  p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, t.row_filter
@@ -139,7 +148,9 @@ object PublishedTables {
         oids(row.getString("ancestors")).toSet,
         SourceTable.Operations.filter(operation => row.getBoolean(s"pub$operation")),
         Option(row.getString("row_filter")),
-        oids(row.getString("memberships"))
+        oids(row.getString("memberships")),
+        row.getLong("publication") -> row.getString("publication_version").toLong,
+        row.getInt("relnatts")
       )
     }
   }

@@ -19,8 +19,13 @@ import io.sparkpgoutput.changes.TableName
  * @param horizon all transactions whose xid is older had ended when the catalog was read
  * @param memberships
  *   the oids of the rows of `pg_publication_rel` and `pg_publication_namespace` that put the table into the
- *   publications. A table that is taken out and put back has other rows. Empty if all tables are published,
- *   or if it is not known.
+ *   publications, and the oids of publications of all tables. A table that is taken out and put back has
+ *   other rows. Empty if it is not known.
+ * @param publications
+ *   the xmin of the rows of `pg_publication`, by their oids. A publication that is altered and altered back
+ *   has another one. Empty if it is not known.
+ * @param attributes
+ *   `relnatts`: the greatest number that a column has had, also a column that is dropped; 0 if it is not known
  */
 final case class SourceTable(
     oid: Long,
@@ -35,7 +40,9 @@ final case class SourceTable(
     isPartitioned: Boolean,
     leaves: Seq[Leaf],
     horizon: Long,
-    memberships: Seq[Long] = Nil
+    memberships: Seq[Long] = Nil,
+    publications: Map[Long, Long] = Map.empty,
+    attributes: Int = 0
 ) {
 
   /** The tables that hold the rows: the partitions, or the table itself. */

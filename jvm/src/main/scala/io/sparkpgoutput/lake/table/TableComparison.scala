@@ -49,12 +49,20 @@ object TableComparison {
         ),
       () => partitionReason(kept, now),
       () => columns.rewrite,
-      () => putBack(kept, now)
+      () => putBack(kept, now),
+      () => altered(kept, now)
     ).flatMap(_())
 
+  /** Each publication can send other rows and other operations. */
   private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
-    kept.memberships.nonEmpty && !kept.memberships.exists(now.memberships.contains)
+    !kept.memberships.forall(now.memberships.contains)
   )("It was taken out of the publication and put back, and the changes in between were not sent.")
+
+  private def altered(kept: SourceTable, now: SourceTable) = Option.when(
+    kept.publications.exists { case (oid, version) =>
+      now.publications.get(oid).exists(_ != version)
+    }
+  )("The publication was altered, and no message tells what it has not sent meanwhile.")
 
   private def differs(kept: String, now: String)(what: String) =
     Option.when(kept != now)(s"$what was $kept and is $now.")
@@ -135,6 +143,7 @@ object TableComparison {
       () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
       () => added.find(column => kept.unsent.contains(column.number)).map(sent),
       () => added.find(column => isTaken(column.name)).map(nameAgain),
+      () => added.headOption.filter(_ => hasGap).map(addedAgain),
       () => both.collectFirst(Function.unlift((takesName _).tupled)),
       () => added.find(_.hasMissing).map(default),
       () => added.headOption.filter(_ => isRewritten).map(rewritingAdd),
@@ -146,6 +155,15 @@ object TableComparison {
 
     private def sent(column: SourceColumn) =
       s"The publication sends the column '${column.name}' now, which the table had before."
+
+    /** Tells if other columns were added since, and dropped again. */
+    private def hasGap = kept.attributes > 0 && {
+      val numbers = now.columns.map(_.number) ++ now.unsent
+      numbers.count(_ > kept.attributes) < now.attributes - kept.attributes
+    }
+
+    private def addedAgain(column: SourceColumn) =
+      s"A column was added and dropped before the column '${column.name}' was added, and can have had its name."
 
     /** A new column with the name of another one, which was dropped or has a new name. */
     private def nameAgain(column: SourceColumn) =

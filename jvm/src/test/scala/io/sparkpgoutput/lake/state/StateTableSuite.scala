@@ -87,11 +87,15 @@ class StateTableSuite extends SparkSessionTests {
     assert(new StateTable(spark, target).read().contains((applied, tables)))
   }
 
-  test("the rows of the catalog that put a table into its publications are kept") {
+  test("what the catalog tells of a table's publications and of its number of columns is kept") {
     val state = store()
     val (job, tables) = state.read().get
     val members = tables.map { table =>
-      val source = table.table.source.copy(memberships = Seq(16401L, 4294967295L))
+      val source = table.table.source.copy(
+        memberships = Seq(16401L, 4294967295L),
+        publications = Map(16400L -> 751L, 4294967295L -> 4294967294L),
+        attributes = 7
+      )
       table.copy(table = table.table.copy(source = source))
     }
     state.write(job, members)
