@@ -122,7 +122,7 @@ final class BatchRouter(
     decoder.read(position, message, OUTSIDE)
     val table = tableOf(decoder.relationId)
     if (table != null && !Lsn.isBelow(lsn, table.mark)) {
-      table.change(message, decoder, position, time)
+      table.change(message, decoder, position, lsn, time)
       pending = table
     }
   }

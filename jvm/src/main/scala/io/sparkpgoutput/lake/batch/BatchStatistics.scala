@@ -84,8 +84,9 @@ final case class TableStatistics(
  *   table can have been altered since, and copied.
  * @param updates the updates among them
  * @param unsent tells for each column if an update did not send its value
- * @param hasPartialInsert
- *   true if an insert did not send all values: the row filter of a publication has made it of an update
+ * @param partialInsert
+ *   the LSN of the first commit with an insert that did not send all values: the row filter of a publication
+ *   has made it of an update
  * @param missingKey
  *   the columns of the table's key that the message does not have. Then the changes are left out.
  */
@@ -95,7 +96,7 @@ final case class Definition(
     changes: Long,
     updates: Long,
     unsent: IndexedSeq[Boolean],
-    hasPartialInsert: Boolean,
+    partialInsert: Option[Long],
     missingKey: Seq[String]
 )
 

@@ -39,13 +39,13 @@ final private class DefinedTable(
   var changes = 0L
   var updates = 0L
 
-  /** True if an insert did not send all values. */
-  var hasPartialInsert = false
+  /** The LSN of the first commit with an insert that did not send all values. */
+  var partialInsert: Option[Long] = None
 
   def isSame(otherMessage: Array[Byte], otherTypes: IndexedSeq[Array[Byte]]): Boolean =
     Arrays.equals(message, otherMessage) && types.length == otherTypes.length &&
       types.zip(otherTypes).forall { case (one, other) => Arrays.equals(one, other) }
 
   def report: Definition =
-    Definition(message, types, changes, updates, unsent.toIndexedSeq, hasPartialInsert, missingKey)
+    Definition(message, types, changes, updates, unsent.toIndexedSeq, partialInsert, missingKey)
 }

@@ -67,11 +67,14 @@ final private class TableRouter(table: RoutedTable, number: Int) {
    * Takes an Insert, Update or Delete message.
    *
    * @param decoder has read the message
+   * @param lsn the LSN of the commit
+   * @param time the time of the commit
    */
   def change(
       message: Array[Byte],
       decoder: ChangeMessageDecoder,
       position: Long,
+      lsn: Long,
       time: Long
   ): Unit = {
     this.message = message
@@ -80,7 +83,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     first = 0
     second = 0
     isWhole = true
-    if (isKept) keep(decoder, position) else route(decoder, position)
+    if (isKept) keep(decoder, position) else route(decoder, position, lsn)
   }
 
   /** Takes the change as it is. */
@@ -94,14 +97,14 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   }
 
   /** Finds the row that changes. */
-  private def route(decoder: ChangeMessageDecoder, position: Long): Unit = {
+  private def route(decoder: ChangeMessageDecoder, position: Long, lsn: Long): Unit = {
     val oldIsKey = cells(decoder, ChangeMessageDecoder.Key, position) != null
     val field = if (oldIsKey) ChangeMessageDecoder.Key else ChangeMessageDecoder.Old
     message(0).toChar match {
       case Tag.Insert =>
         inserts += 1
         readKey(newKey, cells(decoder, ChangeMessageDecoder.New, position), false, null, false)
-        if (!isWhole) current.hasPartialInsert = true
+        if (!isWhole && current.partialInsert.isEmpty) current.partialInsert = Some(lsn)
         first = ChangeKind.Insert
       case Tag.Delete =>
         deletes += 1

@@ -8,7 +8,7 @@ import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.batch.{Definition, MessagePosition, TableStatistics}
 import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, TableError}
-import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
 
@@ -52,9 +52,10 @@ final case class FoldDefinition(
 object FoldFormat {
 
   /** The stream does not have the value (`pgoutput_row_filter` in `pgoutput.c`). */
-  private val PartialInsert =
-    "The row filter of the publication lets a row pass since an update of its key, and the server did not " +
-      "send a TOASTed value of the row. With REPLICA IDENTITY FULL, it does."
+  private def partialInsert(lsn: Long) =
+    s"An update of a key, which committed at ${Lsn.format(lsn)}, moved a row into the row filter of the " +
+      "publication, and the server did not send a TOASTed value of the row. With REPLICA IDENTITY FULL, " +
+      "it does."
 
   /**
    * Finds the columns of the target for those of each definition.
@@ -79,8 +80,9 @@ object FoldFormat {
       if (definition.changes > 0) {
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
-        if (definition.hasPartialInsert)
-          throw TableError.changed(table.source.name, PartialInsert)
+        definition.partialInsert.foreach { lsn =>
+          throw TableError.changed(table.source.name, partialInsert(lsn))
+        }
       }
       val types = table.types.withDomains(domains)
       val ordinals = target.map(table.schema.fieldNames.indexOf(_))
