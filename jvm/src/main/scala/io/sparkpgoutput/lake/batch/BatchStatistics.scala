@@ -85,8 +85,8 @@ final case class TableStatistics(
  * @param updates the updates among them
  * @param unsent tells for each column if an update did not send its value
  * @param partialInsert
- *   the LSN of the first commit with an insert that did not send all values: the row filter of a publication
- *   has made it of an update
+ *   the LSN of the first commit with an insert that did not send all values: the row filter of a
+ *   publication has made it of an update
  * @param missingKey
  *   the columns of the table's key that the message does not have. Then the changes are left out.
  */

@@ -53,9 +53,9 @@ object FoldFormat {
 
   /** The stream does not have the value (`pgoutput_row_filter` in `pgoutput.c`). */
   private def partialInsert(lsn: Long) =
-    s"An update of a key, which committed at ${Lsn.format(lsn)}, moved a row into the row filter of the " +
-      "publication, and the server did not send a TOASTed value of the row. With REPLICA IDENTITY FULL, " +
-      "it does."
+    s"An update of a key, which committed at ${Lsn.format(lsn)}, moved a row into the row filter of " +
+      "the publication, and the server did not send a TOASTed value of the row. With REPLICA IDENTITY " +
+      "FULL, it does."
 
   /**
    * Finds the columns of the target for those of each definition.

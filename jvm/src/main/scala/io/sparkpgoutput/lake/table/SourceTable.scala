@@ -22,10 +22,11 @@ import io.sparkpgoutput.changes.TableName
  *   publications, and the oids of publications of all tables. A table that is taken out and put back has
  *   other rows. Empty if it is not known.
  * @param publications
- *   the xmin of the rows of `pg_publication`, by their oids. A publication that is altered and altered back
- *   has another one. Empty if it is not known.
+ *   the xmin of the rows of `pg_publication`, by their oids. A publication that is altered and altered
+ *   back has another one. Empty if it is not known.
  * @param attributes
- *   `relnatts`: the greatest number that a column has had, also a column that is dropped; 0 if it is not known
+ *   `relnatts`: the greatest number that a column has had, also one that is dropped. 0 if it is not
+ *   known.
  */
 final case class SourceTable(
     oid: Long,

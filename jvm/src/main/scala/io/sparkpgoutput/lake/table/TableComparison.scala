@@ -163,7 +163,8 @@ object TableComparison {
     }
 
     private def addedAgain(column: SourceColumn) =
-      s"A column was added and dropped before the column '${column.name}' was added, and can have had its name."
+      s"A column was added and dropped before the column '${column.name}' was added, and can have " +
+        "had its name."
 
     /** A new column with the name of another one, which was dropped or has a new name. */
     private def nameAgain(column: SourceColumn) =

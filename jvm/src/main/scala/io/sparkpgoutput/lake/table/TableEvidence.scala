@@ -36,7 +36,8 @@ object TableEvidence {
         s"ALTER TABLE has rewritten ${file.name}, and the values of a column can have changed."
       // The file of a new table has the number of its oid, until TRUNCATE or VACUUM FULL.
       case PartitionAdded(leaf) if leaf.fileNode != leaf.oid =>
-        s"The new partition ${leaf.name} was truncated or rewritten, and no message tells which rows it lost."
+        s"The new partition ${leaf.name} was truncated or rewritten, and no message tells which rows " +
+          "it lost."
       case PartitionAdded(leaf) if hasRowFromBefore(connection, leaf) =>
         s"The partition ${leaf.name} had rows before it became one, and no message tells them."
     })
