@@ -15,6 +15,7 @@ import spark_pgoutput
 from spark_pgoutput import status_report
 from spark_pgoutput.target import slot_status
 from support import lake
+from support.job_report import JobReport
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, kill_in_resync, writing
@@ -221,15 +222,14 @@ def test_a_table_without_changes_is_copied_again_while_others_have_many(
             "CREATE PUBLICATION shop FOR TABLE lookup, busy"
         )
         job = LakeJob(tmp_path, server, "delta")
-        told: list[str] = []
         with job.session(spark) as replicate:
             process = replicate()
+            report = JobReport(process)
 
             def tells(line: str, times: int) -> bool:
                 assert process.exception() is None
                 server.execute("INSERT INTO busy DEFAULT VALUES")
-                told.extend(process.report())
-                return sum(line in other for other in told) == times
+                return len(report.lines(line)) == times
 
             wait_until(partial(tells, "Batch 1: ", 1), TIMEOUT, 1)
             for number in range(1, 6):

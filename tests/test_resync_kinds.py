@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support import lake
+from support.job_report import JobReport
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, lake_rows, plain
 from support.postgres_binaries import VERSIONS
@@ -179,17 +180,13 @@ def test_changes_of_a_partition_follow_its_attaching_and_detaching(
             "CREATE PUBLICATION shop FOR TABLE parts WITH (publish_via_partition_root)"
         )
         job = LakeJob(tmp_path, server, "delta")
-        told: list[str] = []
-
-        def tells(text: str) -> bool:
-            told.extend(running.report())
-            return any(text in line for line in told)
 
         def has(row: int) -> bool:
             return not spark.table(job.sql_name("parts")).where(f"id = {row}").isEmpty()
 
         with job.session(spark) as replicate:
             running = replicate()
+            report = JobReport(running)
             wait_until(lambda: running.query)
             server.execute("UPDATE parts SET v = 'published'; INSERT INTO parts VALUES (1, 'd')")
             wait_until(lambda: has(1))
@@ -198,7 +195,7 @@ def test_changes_of_a_partition_follow_its_attaching_and_detaching(
                 "ALTER TABLE parts ATTACH PARTITION brought FOR VALUES FROM (200) TO (300);"
                 "ALTER TABLE parts DETACH PARTITION high; INSERT INTO parts VALUES (2, 'e')"
             )
-            wait_until(lambda: tells("The table public.parts is live."))
+            wait_until(lambda: report.lines("The table public.parts is live."))
             server.execute("UPDATE parts SET v = 'published' WHERE id = 250")
             server.execute(
                 "UPDATE high SET v = 'not published'; INSERT INTO high VALUES (151, 'f')"
@@ -207,6 +204,10 @@ def test_changes_of_a_partition_follow_its_attaching_and_detaching(
             wait_until(lambda: has(3))
             running.stop()
         assert_equal(spark, job, "parts")
+
+
+def is_copied_again(report: JobReport, times: int) -> bool:
+    return len(report.lines("The table public.filtered is live.")) == times
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 15])
@@ -222,22 +223,16 @@ def test_a_row_filter_makes_an_insert_that_lacks_a_value(
             "CREATE PUBLICATION shop FOR TABLE filtered WHERE (id > 20)"
         )
         job = LakeJob(tmp_path, server, "delta")
-        told: list[str] = []
-
-        def is_copied_again(times: int) -> bool:
-            told.extend(running.report())
-            return sum("The table public.filtered is live." in line for line in told) == times
-
         with job.session(spark) as replicate:
             running = replicate()
+            report = JobReport(running)
             wait_until(lambda: running.query)
             # Each of them needs a copy of its own, however many there are.
             for copies in range(1, 6):
                 server.execute(f"UPDATE filtered SET id = id + 40 WHERE id = {copies}")
-                wait_until(partial(is_copied_again, copies))
+                wait_until(partial(is_copied_again, report, copies))
             running.stop()
-            warnings = {line for line in told if "moved a row into the row filter" in line}
-            assert len(warnings) == 5
+            assert len(set(report.lines("moved a row into the row filter"))) == 5
             # The server sends all values of the old row, and takes the new row's from there.
             server.execute("ALTER TABLE filtered REPLICA IDENTITY FULL")
             assert replicate(once=True).exit_code == 0
@@ -259,11 +254,6 @@ def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole
             "CREATE PUBLICATION shop FOR TABLE filtered WHERE (id > 20), other"
         )
         job = LakeJob(tmp_path, server, "delta")
-        told: list[str] = []
-
-        def tells(text: str) -> bool:
-            told.extend(running.report())
-            return any(text in line for line in told)
 
         def waits() -> bool:
             return bool(
@@ -272,6 +262,7 @@ def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole
 
         with job.session(spark) as replicate:
             running = replicate()
+            report = JobReport(running)
             wait_until(lambda: running.query)
             with server.open_transaction() as transaction:
                 transaction.execute("ALTER TABLE filtered ALTER v TYPE int USING v * 2")
@@ -279,6 +270,6 @@ def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole
                 wait_until(waits)
                 transaction.execute("COMMIT")
             server.execute("INSERT INTO other VALUES (2)")
-            wait_until(lambda: tells("The table public.filtered is live."))
+            wait_until(lambda: report.lines("The table public.filtered is live."))
             running.stop()
         assert_equal(spark, job, "filtered")

@@ -77,16 +77,16 @@ object FoldFormat {
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
+      val ordinals = target.map(table.schema.fieldNames.indexOf(_))
       if (definition.changes > 0) {
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
         definition.partialInsert.foreach { lsn =>
           throw TableError.changed(table.source.name, partialInsert(lsn))
         }
+        checkOrder(table, ordinals)
       }
       val types = table.types.withDomains(domains)
-      val ordinals = target.map(table.schema.fieldNames.indexOf(_))
-      if (definition.changes > 0) checkOrder(table, ordinals)
       FoldDefinition(relation, types, ordinals)
     }
     definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
