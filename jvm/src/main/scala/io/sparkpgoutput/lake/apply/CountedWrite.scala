@@ -108,10 +108,10 @@ final class CountedWrite(batch: TableBatch) {
   }
 
   private def isComparable(dataType: DataType): Boolean = dataType match {
-    case _: MapType | VariantType => false
-    case ArrayType(element, _)    => isComparable(element)
-    case struct: StructType       => struct.forall(field => isComparable(field.dataType))
-    case _                        => true
+    case FloatType | DoubleType | _: MapType | VariantType => false
+    case ArrayType(element, _)                             => isComparable(element)
+    case struct: StructType => struct.forall(field => isComparable(field.dataType))
+    case _                  => true
   }
 }
 

@@ -173,6 +173,33 @@ class BatchApplySuite extends SparkSessionTests {
     assert(content(filtered).isEmpty)
   }
 
+  test("rows without a key are told apart by each digit and sign of their values") {
+    val hstoreAndTime = StructType.fromDDL("m MAP<STRING, STRING>, t TIMESTAMP")
+    val nested = new ServerTable(
+      56,
+      "nested",
+      ReplicaIdentity.Full,
+      Nil,
+      Seq("f" -> ServerHistory.Float8Array, "c" -> ServerHistory.Composite),
+      Seq("f" -> ArrayType(DoubleType), "c" -> hstoreAndTime)
+    )
+    create(nested)
+    def composite(micros: Int) = {
+      val hstore = """""k""=>""v"""""
+      s"""("$hstore","2026-01-01 00:00:00.00000$micros+00")"""
+    }
+    val rows = for (f <- Seq("{0}", "{-0}"); micros <- 1 to 2) yield Seq(f, composite(micros))
+    val (deleted, left) = rows.splitAt(1)
+    val changes = Seq(rows.map(nested.insert), deleted.map(nested.delete)).zip(Seq(100L, 110L))
+    for ((messages, lsn) <- changes) {
+      val found = run(batch(nested, lsn)(messages), lsn + 10, Seq(nested))
+      found.tables(56).left.foreach(thrown => throw thrown)
+    }
+    val found = target.read(spark, nested.name).selectExpr("CAST(f AS STRING)", "c.t")
+    val texts = found.collect().map(row => s"${row.getString(0)} ${row.getTimestamp(1).getNanos}")
+    assert(texts.sorted.toSeq == Seq("[-0.0] 1000", "[-0.0] 2000", "[0.0] 2000"), left)
+  }
+
   test("a change that does not fit the target is the table's error, or is repaired and counted") {
     val drifted = table(31, "drift`ed ü", "i`d.1", "s t")
     val sound = table(32, "sound", "id", "s")

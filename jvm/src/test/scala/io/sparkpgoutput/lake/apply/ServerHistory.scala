@@ -228,5 +228,9 @@ object ServerHistory {
   final val Int4 = 23L
   final val Text = 25L
   final val Float8 = 701L
+  final val Float8Array = 1022L
   final val Numeric = 1700L
+
+  /** The oid of a type that a user made. */
+  final val Composite = 16400L
 }
