@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +19,7 @@ from support import lake, lake_history
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_points import commits, kill
-from support.processes import TIMEOUT
+from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
@@ -275,6 +277,27 @@ def test_command_tells_what_differs(
         output, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 4, output
     assert '  different: {"id":7}' in output.splitlines()
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_the_command_in_order(
+    number: signal.Signals, server: Server, tmp_path: Path
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    assert job.run_once() == 0
+    with server.open_transaction(), job.running("--once", command="verify") as process:
+        wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
+        # Ctrl+C goes to all processes of a terminal's job.
+        os.killpg(process.pid, number)
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 128 + number, output
+    assert "RESULT" not in output
+    assert "Traceback" not in errors_of(tmp_path)
+    wait_until(lambda: not server.execute(TEMPORARY_SLOT), TIMEOUT)
+    with job.running("--once", command="verify") as process:
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, output
 
 
 def asked(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
