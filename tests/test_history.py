@@ -185,7 +185,8 @@ def test_columns_follow_those_of_the_server(
         "UPDATE orders SET v = 'before' WHERE id = 1; ALTER TABLE orders RENAME note TO remark;"
         "UPDATE orders SET v = 'after' WHERE id = 1",
         "ALTER TABLE orders ADD added int; INSERT INTO orders VALUES (10, 'x', 'y', 'z', 7)",
-        "ALTER TABLE orders DROP gone; UPDATE orders SET v = 'dropped' WHERE id = 2",
+        "UPDATE orders SET gone = 'last' WHERE id = 2; ALTER TABLE orders DROP gone;"
+        "UPDATE orders SET v = 'dropped' WHERE id = 2",
         # These are new copies.
         "ALTER TABLE orders ALTER id TYPE bigint; INSERT INTO orders (id) VALUES (9000000000)",
         "ALTER TABLE orders ALTER added TYPE text USING 't' || added;"
@@ -209,6 +210,8 @@ def test_columns_follow_those_of_the_server(
     assert [row.added_before_3 for row in inserted][:3] == [7, 7, None]
     assert [row.added for row in inserted][:3] == [None, None, "t7"]
     assert {row.gone for row in changes[:9]} == {"g"}
+    updated = [row for row in changes if (row.id, row["_change_type"]) == (2, "update_postimage")]
+    assert [row.gone for row in updated] == ["last", None]
 
 
 def with_name_of_now(changes: list[Row], **names: str) -> list[Row]:

@@ -5,6 +5,7 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.batch.{BatchStatistics, RoutedTable, SortedChanges, TableStatistics}
@@ -76,13 +77,28 @@ final class BatchApply(
           val rows = WaitingChanges.rows(session, changes, statistics, end)
           (waiting.target, waiting.mark, PlannedWrite(TargetWrite.Append(rows), repaired = 0))
         case None =>
-          val format = FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs)
+          val dropped = droppedColumns(session, prepared)
+          val format =
+            FoldFormat.of(prepared.table, prepared.names, statistics, options, !repairs, dropped)
           val batch = TableBatch(session, target, prepared.table, statistics, format, repairs)
           (prepared.table.target, Some(table.routed.mark), batch.plan(changes))
       }
       target.commit(session, into, table.name, mark, end)(planned.write)
       AppliedTable(statistics.changes, planned.repaired, statistics.lastCommit)
     }
+  }
+
+  /**
+   * The columns that the server has dropped, and that a history still has. Changes of before have their
+   * values.
+   */
+  private def droppedColumns(session: SparkSession, prepared: PreparedTable): Seq[StructField] = {
+    val table = prepared.table
+    val dropped = prepared.names.values.toSet -- table.schema.fieldNames
+    if (table.isHistory && dropped.nonEmpty)
+      target.read(session, table.target).schema.filter(field => dropped(field.name))
+        .map(field => StructField(field.name, field.dataType))
+    else Nil
   }
 
   /**

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.apply
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.batch.TableStatistics
@@ -27,7 +28,8 @@ final case class TableBatch(
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */
   def plan(chunks: RDD[Array[Byte]]): PlannedWrite =
     if (format.isHistory) {
-      val rows = folded(chunks).toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
+      val columns = StructType(format.schema ++ table.mode.columns).fieldNames.toIndexedSeq
+      val rows = folded(chunks).toDF(columns: _*)
       PlannedWrite(TargetWrite.Append(rows), repaired = 0)
     } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded(chunks))
     else if (format.isFull) new CountedWrite(this).plan(folded(chunks))

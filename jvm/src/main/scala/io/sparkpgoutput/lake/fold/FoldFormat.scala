@@ -1,6 +1,6 @@
 package io.sparkpgoutput.lake.fold
 
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
@@ -15,7 +15,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * The properties of a table that a fold needs.
  *
- * @param schema the columns of the target that come from the server
+ * @param schema the columns of the target that come from the server, also those that it has dropped
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the batch
@@ -61,6 +61,7 @@ object FoldFormat {
    * Finds the columns of the target for those of each definition.
    *
    * @param names the column of the target for each name at the server that is not the target's
+   * @param dropped the columns that only older definitions have, and whose values are kept
    * @throws PgOutputException
    *   if the rows are told apart in another way than before, or a column cannot be read as the target's
    */
@@ -69,15 +70,17 @@ object FoldFormat {
       names: Map[String, String],
       statistics: TableStatistics,
       options: ConversionOptions,
-      isStrict: Boolean
+      isStrict: Boolean,
+      dropped: Seq[StructField] = Nil
   ): FoldFormat = {
+    val schema = StructType(table.schema ++ dropped)
     val decoder = new RelationDecoder(TextEncoding.Utf8)
     val definitions = statistics.definitions.map { definition =>
       val relation = decoder.relation(SchemaMessage.outsideStream(definition.relation))
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
-      val ordinals = target.map(table.schema.fieldNames.indexOf(_))
+      val ordinals = target.map(schema.fieldNames.indexOf(_))
       if (definition.changes > 0) {
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
@@ -90,15 +93,15 @@ object FoldFormat {
       FoldDefinition(relation, types, ordinals)
     }
     definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
-      if (definition.changes > 0) checkTypes(bound, table, options)
+      if (definition.changes > 0) checkTypes(bound, schema, options)
     }
     FoldFormat(
       statistics.name,
-      table.schema,
-      table.source.key.map(table.schema.fieldIndex),
+      schema,
+      table.source.key.map(schema.fieldIndex),
       table.source.identity == ReplicaIdentity.Full,
       definitions,
-      unsent(table, definitions.zip(statistics.definitions)),
+      if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions)),
       statistics.truncated,
       options,
       isStrict,
@@ -172,10 +175,10 @@ object FoldFormat {
 
   /**
    * Columns can have had each other's names between two looks at the catalog. Both the message and the
-   * target have the columns in the order of their numbers.
+   * target have the columns in the order of their numbers. Dropped columns have no order.
    */
   private def checkOrder(table: MirroredTable, ordinals: Seq[Int]): Unit = {
-    val known = ordinals.filter(_ >= 0)
+    val known = ordinals.filter(table.schema.indices.contains(_))
     if (known != known.sorted)
       throw TableError.changed(
         table.source.name,
@@ -190,11 +193,11 @@ object FoldFormat {
 
   private def checkTypes(
       definition: FoldDefinition,
-      table: MirroredTable,
+      schema: StructType,
       options: ConversionOptions
   ): Unit = definition.relation.columns.zip(definition.ordinals).foreach { case (column, ordinal) =>
     if (ordinal >= 0) {
-      val field = table.schema(ordinal)
+      val field = schema(ordinal)
       val pgType = definition.types.byOid(column.typeId)
       if (pgType.to(field.dataType, options).isEmpty) {
         throw ApplyError.unreadable(
