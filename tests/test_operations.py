@@ -19,8 +19,10 @@ from support.documentation import DOCS, blocks
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
+from support.lake_points import Progress, commits, kill
 from support.processes import TIMEOUT
 from support.servers import Server, Standby, server_fixture, wait_until
+from support.suspension import suspend_when
 from support.upgrade import Server16, upgraded
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -259,6 +261,32 @@ def test_a_server_that_was_restored_is_copied(
         write(server, "restored")
         assert copied(replicate(once=True)) == 0
         assert_equal(spark, job, TABLES)
+
+
+def test_a_restored_server_that_lacks_what_the_tables_have_is_refused(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A micro-batch is in the tables, and the job was killed before Spark committed it."""
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        back_up(server)
+        write(server, "lost")
+        server.execute("SELECT pg_switch_wal()")
+        write(server, "lost, too")
+        before = {table: commits(job, table) for table in TABLES}
+
+        def is_applied() -> bool:
+            assert process.poll() is None, job.ending(process)
+            is_there = all(commits(job, table) > number for table, number in before.items())
+            return is_there and Progress(job).is_applying
+
+        with job.running() as process:
+            suspend_when(process.pid, is_applied)
+            kill(process)
+        restore(server)
+        write(server, "restored")
+        assert refused(replicate) == "PGOUTPUT_SERVER_BEHIND"
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

@@ -7,9 +7,9 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
 
 /**
- * The timeline of the server, which the state keeps. After a failover, the new server can have everything
- * that the stream has committed, and still lack changes that are in the tables: a copy is newer than the
- * stream, and a micro-batch is in the tables before Spark commits it.
+ * The timeline of the server, which the state keeps, and the end of its WAL. After a failover or a restore,
+ * the server can have everything that the stream has committed, and still lack changes that are in the
+ * tables: a copy is newer than the stream, and a micro-batch is in the tables before Spark commits it.
  */
 final private[follow] class ServerTimeline(client: ServerClient, target: Target) {
   private var checked = 0
@@ -23,8 +23,14 @@ final private[follow] class ServerTimeline(client: ServerClient, target: Target)
         val has =
           (state.tables.flatMap(table => table.mark ++ waiting(table, state)) ++ state.job.end)
             .reduceOption(Lsn.max(_, _))
-        for (kept <- state.job.timeline; lsn <- has)
-          SlotChecks.timeline(connection, server, Seq(kept), lsn)
+        has.foreach { lsn =>
+          state.job.timeline.foreach(kept =>
+            SlotChecks.timeline(connection, server, Seq(kept), lsn)
+          )
+          // A standby that has started again can still replay what it had replayed before.
+          if (!server.inRecovery)
+            SlotChecks.walEnd(state.job.slot, lsn, client.query(Server.flushLsn))
+        }
         server.timeline
       }
       if (!state.job.timeline.contains(now)) {

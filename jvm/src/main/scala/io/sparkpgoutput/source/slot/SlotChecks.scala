@@ -35,10 +35,17 @@ object SlotChecks {
     found.confirmedFlush
       .filter(Lsn.isBelow(start, _))
       .foreach(confirmed => throw SlotError.moved(kept.slot, start, confirmed))
-    if (Lsn.isBelow(found.flushLsn, start))
-      throw SlotError.serverBehind(kept.slot, start, found.flushLsn)
+    walEnd(kept.slot, start, found.flushLsn)
     found
   }
+
+  /**
+   * Checks that the WAL of the server does not end below what was read.
+   *
+   * @param flushLsn the end of the WAL, as in [[Server.flushLsn]]
+   */
+  def walEnd(slot: String, start: Long, flushLsn: Long): Unit =
+    if (Lsn.isBelow(flushLsn, start)) throw SlotError.serverBehind(slot, start, flushLsn)
 
   /** Checks that a slot can be dropped, to be made anew. It can be invalidated. */
   def replaceable(state: SlotState, server: Server): Unit = {
