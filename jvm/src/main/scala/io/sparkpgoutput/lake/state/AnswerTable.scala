@@ -15,8 +15,8 @@ import io.sparkpgoutput.lake.target.{Target, TargetNames}
 
 /**
  * The table of a target with the answers of its job to requests. It is not a part of the state
- * table, because the job rewrites the state table as whole files. The job removes answers after a
- * day. If the table is lost, no change is lost.
+ * table, because the job rewrites the state table as whole files. The job removes answers to older
+ * requests after a day. If the table is lost, no change is lost.
  *
  * Not thread-safe.
  */
@@ -28,13 +28,14 @@ final class AnswerTable(ofJob: SparkSession, target: Target) {
   /** Returns what changes with each answer. */
   def version: String = if (target.exists(Name)) target.version(Name) else ""
 
-  /** Adds an answer. */
+  /** Adds an answer. The answers to this request stay, because the reader counts them. */
   def add(request: Long, answer: JobAnswer): Unit = {
     val now = Instant.now
     if (!target.exists(Name)) target.create(Name, schema, Nil, Map.empty)
     val oldest = ChronoUnit.MICROS.between(Instant.EPOCH, now.minus(Stay))
     session.sql(
-      s"DELETE FROM ${target.sqlName(Name)} WHERE written < timestamp_micros($oldest)"
+      s"DELETE FROM ${target.sqlName(Name)} " +
+        s"WHERE written < timestamp_micros($oldest) AND request <> $request"
     )
     val added = Row(request, answer.kind.name, answer.text, Timestamp.from(now))
     session.createDataFrame(Seq(added).asJava, schema).coalesce(1)

@@ -5,7 +5,7 @@ import io.sparkpgoutput.lake.apply.MemoryTarget
 
 class AnswerTableSuite extends SparkSessionTests {
 
-  test("answers are read in order, and those of yesterday go") {
+  test("answers are read in order, and older answers to other requests go") {
     val target = new MemoryTarget(spark)
     val table = new AnswerTable(spark, target)
     assert(table.version == "" && table.of(-7).isEmpty)
@@ -23,7 +23,10 @@ class AnswerTableSuite extends SparkSessionTests {
     val name = target.sqlName(AnswerTable.Name)
     spark.sql(s"INSERT INTO $name VALUES (-9, 'done', '', now() - INTERVAL 25 HOURS)")
     assert(table.of(-9).nonEmpty)
+    // The reader counts the answers to its request.
+    table.add(-9, failed)
+    assert(table.of(-9).length == 2)
     table.add(-8, failed)
-    assert(table.of(-9).isEmpty && table.of(-7) == answers)
+    assert(table.of(-9) == Seq(failed) && table.of(-7) == answers)
   }
 }
