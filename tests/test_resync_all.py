@@ -104,6 +104,28 @@ def test_a_table_that_is_published_again_is_copied(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_that_is_published_again_during_the_copies_is_copied(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target)
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        server.execute("ALTER PUBLICATION shop DROP TABLE seats")
+        spark_pgoutput.resync(spark, target=job.target, all=True)
+        with server.open_transaction() as blocking:
+            blocking.execute("LOCK TABLE orders")
+            process = replicate()
+            wait_until(lambda: "Copying public.orders." in process.report(), TIMEOUT)
+            process.stop()
+        server.execute("ALTER PUBLICATION shop ADD TABLE seats")
+        write(server, "published")
+        assert "Copied public.seats" in "\n".join(replicate(once=True).report())
+        write(server, "later")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_history_goes_on(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

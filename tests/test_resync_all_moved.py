@@ -47,6 +47,12 @@ def test_another_server_takes_the_place_of_the_first(
             assert copied(replicate(once=True)) == 0
             assert_equal(spark, job, {t: t for t in ("added", "orders", "readings")})
             assert lake_rows(spark, job.sql_name("seats"), ["id", "v"]) == kept
+            # The table that was left comes back, with another oid than at the first server.
+            other.execute("ALTER PUBLICATION shop ADD TABLE seats")
+            assert copied(replicate(once=True)) == 1
+            write(other, "back")
+            assert copied(replicate(once=True)) == 0
+            assert_equal(spark, job, {**TABLES, "added": "added"})
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
@@ -79,7 +85,9 @@ def test_slot_publication_and_the_name_of_a_table_change(
         assert {table: commits(job, table) for table in before} == before
 
         job.slot = "another"
-        assert copied(replicate(once=True)) == 3
+        report = "\n".join(replicate(once=True).report())
+        assert report.count("\nCopied") == 3
+        assert "SELECT pg_drop_replication_slot('lake')" in report
         tables = {"purchases": "orders", "seats": "seats", "added": "added"}
         assert_equal(spark, job, tables)
         server.execute(
@@ -97,3 +105,9 @@ def test_slot_publication_and_the_name_of_a_table_change(
         server.execute("UPDATE purchases SET v = 'found' WHERE id > 30")
         assert copied(replicate(once=True)) == 0
         assert_equal(spark, job, tables)
+        # The table that was left comes back.
+        server.execute("ALTER PUBLICATION other ADD TABLE readings")
+        assert copied(replicate(once=True)) == 1
+        server.execute("INSERT INTO readings VALUES (2, 'back')")
+        assert copied(replicate(once=True)) == 0
+        assert_equal(spark, job, {**tables, "readings": "readings"})

@@ -11,11 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from support import lake
+from support import lake, lake_operations
+from support.history_judge import assert_copies, assert_histories
 from support.job_report import JobReport
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, lake_rows, plain
+from support.lake_operations import copied
 from support.postgres_binaries import VERSIONS
+from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -105,6 +108,70 @@ def test_each_kind_of_change_copies_the_table_again(
             assert len(warnings) == 1, (table, warnings)
             assert "its changes do not tell" in warnings[0]
             assert_equal(spark, job, table)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_that_was_dropped_and_made_again_is_copied(
+    target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    def make_again(server: Server, table: str) -> None:
+        lake_operations.write(server, "before")
+        server.execute(
+            f"DROP TABLE {table};"
+            f"CREATE TABLE {table} (id bigint PRIMARY KEY, v text, extra int DEFAULT 5);"
+            f"INSERT INTO {table} SELECT g, 'again' FROM generate_series(1, 20) g"
+        )
+        lake_operations.write(server, "after")
+
+    with Server() as server:
+        server.execute(lake_operations.SETUP)
+        server.execute("DROP PUBLICATION shop; CREATE PUBLICATION shop FOR ALL TABLES")
+        job = LakeJob(tmp_path, server, target, mode={"*": "mirror", "public.seats": "history"})
+
+        def assert_all_equal() -> None:
+            for table in ("orders", "readings"):
+                assert_equal(spark, job, table)
+            (changes,) = assert_histories(spark, job, {"seats": "seats"}).values()
+            assert_copies(changes, copies)
+
+        copies = 1
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            for table in ("orders", "seats"):
+                make_again(server, table)
+            assert copied(replicate(once=True)) == 2
+            lake_operations.write(server, "later")
+            assert copied(replicate(once=True)) == 0
+            copies = 2
+            assert_all_equal()
+
+            process = replicate()
+            report = JobReport(process)
+            wait_until(lambda: process.query or process.exception(), TIMEOUT)
+            for table in ("orders", "seats"):
+                make_again(server, table)
+            wait_until(lambda: len(report.lines(" is live.")) == 2, TIMEOUT)
+            process.stop()
+            assert copied(replicate(once=True)) == 0
+            copies = 3
+            assert_all_equal()
+
+            make_again(server, "orders")
+            with pytest.raises(PySparkException, match="another table has its name") as caught:
+                replicate(once=True, onSchemaChange="error")
+            assert "spark-pgoutput resync --table public.orders" in str(caught.value)
+            spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+            assert copied(replicate(once=True, onSchemaChange="error")) == 1
+            assert_all_equal()
+
+            make_again(server, "orders")
+            options = {"onSchemaChange": "error", "onTableError": "skip"}
+            assert replicate(once=True, **options).exit_code in (0, 3)
+            lake_operations.write(server, "skipped")
+            assert copied(replicate(once=True, **options)) in (0, 1)
+            lake_operations.write(server, "end")
+            assert copied(replicate(once=True)) == 0
+            assert_all_equal()
 
 
 def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: SparkSession) -> None:

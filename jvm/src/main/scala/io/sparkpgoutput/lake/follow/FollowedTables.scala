@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus}
 import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable}
+import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable, TableError}
 
 /**
  * Follows what happens to the tables at the server. Messages do not tell all of it. So this reads
@@ -46,8 +46,13 @@ final class FollowedTables(
       case (source, Left(error)) => refuse(source, error)
     }
     warnOfStopped()
+    val notHere =
+      found.map(_._1).filter(source => state.table(source.oid).forall(_.generation == 0))
+    val names = notHere.map(_.name).toSet
     val errors = state.tables.filter(_.isLive).flatMap { table =>
       try {
+        val name = table.table.source.name
+        if (!now.contains(table.oid) && names(name)) throw TableError.madeAgain(name)
         columns.follow(table, now.get(table.oid))
         None
       } catch { case NonFatal(error) => Some(table.oid -> error) }

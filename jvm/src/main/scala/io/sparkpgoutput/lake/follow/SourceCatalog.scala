@@ -111,6 +111,19 @@ final class SourceCatalog(
       case (source, table) if source.oid == oid => table.fold(error => throw error, identity)
     }
 
+  /**
+   * Reads the published table that has the name of one that is not published, and its name in the target.
+   *
+   * @throws LakeException if it cannot be in the target
+   */
+  def madeAgain(dropped: MirroredTable): Option[MirroredTable] = again(Nil)
+    .collectFirst {
+      case (source, table)
+          if source.name == dropped.source.name && source.oid != dropped.source.oid =>
+        table.fold(error => throw error, identity)
+    }
+    .filter(_.target.equalsIgnoreCase(dropped.target))
+
   private def newName(source: SourceTable): Either[LakeException, String] =
     try Right(targetNames(Seq(source), Nil)(source.oid))
     catch { case error: LakeException => Left(error) }

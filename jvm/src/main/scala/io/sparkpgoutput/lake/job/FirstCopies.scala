@@ -46,10 +46,15 @@ final class FirstCopies(
     state.save()
   }
 
-  /** The properties of the table tell of an earlier copy, even if the state is lost. */
+  /**
+   * The properties of the table tell of an earlier copy, even if the state is lost. A table that the job
+   * has left has the mark of a copy that the state does not know.
+   */
   private def begun(table: MirroredTable) = {
-    val generation = state.table(table.source.oid).map(_.generation) ++
-      TargetMarks.generation(target, table.target)
+    val known = state.table(table.source.oid).map(_.generation)
+    val left =
+      if (known.isEmpty) TargetMarks.newestGeneration(target, table.target).map(_ + 1) else None
+    val generation = known ++ left ++ TargetMarks.generation(target, table.target)
     TableState(
       table,
       Map.empty,
@@ -68,7 +73,7 @@ final class FirstCopies(
       copying
     }(if (again) TargetWrite.Replace(_) else TargetWrite.Append(_))
     if (again) copier.arrange(done)
-    state.put(done.copy(status = TableStatus.Live))
+    state.put(done.copy(status = TableStatus.Live, copied = done.mark))
     copied()
     state.saveIfDue()
   }
@@ -76,15 +81,20 @@ final class FirstCopies(
   /** Makes the table. One that a copy left without rows is taken if its columns are right. */
   private def make(table: TableState): Unit =
     if (!target.exists(table.target)) copier.make(table)
-    else if (!TargetMarks.isMadeBy(state.job, target, table))
-      throw LakeError.foreignTable(target.sqlName(table.target))
-    else if (table.generation > 1) copier.fit(table)
     else {
-      val left = target.read(session, table.target)
-      val columns = left.schema.map(field => field.name -> field.dataType)
-      val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
-      val mode = TargetMarks.mode(target.properties(table.target))
-      if (mode != table.table.mode || !wanted.forall(columns.contains) || !left.isEmpty)
-        throw LakeError.unfinishedCopy(target.sqlName(table.target))
+      if (!TargetMarks.isMadeBy(state.job, target, table.target))
+        throw LakeError.foreignTable(target.sqlName(table.target))
+      if (table.generation == 1) checkEmpty(table)
+      TargetMarks.take(session, target, state.job, table)
+      if (table.generation > 1) copier.fit(table)
     }
+
+  private def checkEmpty(table: TableState): Unit = {
+    val left = target.read(session, table.target)
+    val columns = left.schema.map(field => field.name -> field.dataType)
+    val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
+    val mode = TargetMarks.mode(target.properties(table.target))
+    if (mode != table.table.mode || !wanted.forall(columns.contains) || !left.isEmpty)
+      throw LakeError.unfinishedCopy(target.sqlName(table.target))
+  }
 }

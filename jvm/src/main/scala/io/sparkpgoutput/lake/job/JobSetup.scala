@@ -131,6 +131,7 @@ final private class JobSetup(
       SlotChecks.replaceable(found, server)
     }
     checkFree()
+    kept.filter(sameServer && _.slot != options.slot).foreach(job => warnOfSlot(job.slot))
     StartOver.checkOwn(session, target, job, tables, flushed)
     val begun = StartOver.begun(tables)
     val done = requests.collect { case request @ (_: ResyncRequest | _: ResyncAllRequest) =>
@@ -159,6 +160,13 @@ final private class JobSetup(
 
   private def checkPermissions(tables: Seq[MirroredTable]): Unit =
     client.query(ServerReadiness.check(_, tables.map(_.source), options.publications))
+
+  private def warnOfSlot(left: String): Unit =
+    if (client.query(SlotState.read(_, left)).nonEmpty)
+      log.warn(
+        s"The job does not read the slot $left any more, which holds back WAL of the server. If nobody " +
+          s"else reads it, drop it: SELECT pg_drop_replication_slot('$left')"
+      )
 
   /** Fails if somebody reads the slot. */
   private def checkFree(): Unit = slot.flatMap(_.holder).foreach { holder =>

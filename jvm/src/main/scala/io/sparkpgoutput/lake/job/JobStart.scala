@@ -117,8 +117,10 @@ object JobStart {
   /** The mark in the table is what counts. A table that has one is copied. */
   private def withMark(found: FoundState, table: TableState): TableState =
     markOf(found, table).fold(table) { mark =>
-      val status = if (table.status == TableStatus.Copying) TableStatus.Live else table.status
-      table.copy(mark = Some(mark), status = status)
+      val has = table.copy(mark = Some(mark))
+      if (table.status == TableStatus.Copying)
+        has.copy(status = TableStatus.Live, copied = Some(mark))
+      else has
     }
 
   /** The mark of the copy that the state knows. */

@@ -11,7 +11,7 @@ import io.sparkpgoutput.lake.faults.Retries
 import io.sparkpgoutput.lake.follow.{FollowedColumns, FollowedTables, SourceCatalog}
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.resync.{Resyncs, StartOver}
-import io.sparkpgoutput.lake.state.{CheckpointFolder, KeptState, TableStatus}
+import io.sparkpgoutput.lake.state.{CheckpointFolder, KeptState}
 import io.sparkpgoutput.lake.status.{JobLog, JobStatus}
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.lake.verify.VerifiedTable
@@ -57,7 +57,7 @@ final class ReplicationJob(
     new FollowedColumns(catalog, target, state, log),
     state,
     log,
-    resyncs.begin(_, "It was added to the publication.")
+    resyncs.added
   )
   private val verifications: Verifications = new Verifications(
     session,
@@ -86,7 +86,7 @@ final class ReplicationJob(
 
   /** True if the job ended before it had everything that the option `once` asks for. */
   def isCutShort: Boolean = options.once && !hasEverything
-  def hasStoppedTable: Boolean = state.tables.exists(isStopped)
+  def hasStoppedTable: Boolean = state.tables.exists(_.isStopped)
 
   def run(): Unit = ClonedSession.within(session) {
     startOver.foreach(_.run(state, log))
@@ -229,11 +229,6 @@ final class ReplicationJob(
   def status(of: SparkSession): DataFrame = JobStatus.of(of, state, batches.appliedUpTo)
 
   def close(): Unit = client.close()
-
-  private def isStopped(table: io.sparkpgoutput.lake.state.TableState) = table.status match {
-    case TableStatus.Stopped(_) => true
-    case _                      => false
-  }
 
   override def toString: String = options.toString
 }

@@ -38,13 +38,15 @@ final private[lake] class Requests(
       .filterNot(_.exists(oids(_).exists(isBeingApplied)))
     if (asked.nonEmpty) {
       val known = state.tables.filter(_.generation > 0).map(_.table)
-      val published = catalog.again(known).map { case (source, table) =>
-        source.oid -> table
-      }.toMap
+      val published = catalog.again(known)
       for (tables <- asked; request <- tables) {
         // The commit that begins the last copy takes the request away.
         if (request == tables.last) state.take(request.id)
-        oids(request).flatMap(published.get).headOption match {
+        val oids = this.oids(request)
+        // A table that was dropped and made again has another oid.
+        val found = published.find { case (source, _) => oids.contains(source.oid) }
+          .orElse(published.find { case (source, _) => source.name.toString == request.table })
+        found.map(_._2) match {
           case Some(Right(table)) =>
             try resync(table, "A resync was requested.")
             catch { case problem: Throwable => state.leave(request.id); throw problem }

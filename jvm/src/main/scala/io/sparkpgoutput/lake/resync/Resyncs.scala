@@ -152,20 +152,42 @@ final class Resyncs(
       } finally lock.unlock()
 
   /**
-   * Copies a table again if an error says that the changes do not tell what happened to it. The caller
-   * has the lock.
+   * Copies a table again if an error says that the changes do not tell what happened to it. If the table
+   * was dropped and made again, copies the new one. The caller has the lock.
    *
    * @return false if it is another error, or if the table cannot be copied
    */
   def mends(oid: Long, error: Throwable): Boolean =
     options.copiesChanged && SchemaChange.unapply(error).exists { change =>
-      repeated.merge((oid, change.sentences), 1, _ + _) <= Resyncs.MostRepeated && catalog
-        .again(oid, state.table(oid).map(_.table)).filter(_.source.unpublished.isEmpty)
-        .exists { table =>
-          begin(table, change.sentences)
-          true
-        }
+      val kept = state.table(oid).map(_.table)
+      def now = catalog.again(oid, kept).orElse(kept.flatMap(catalog.madeAgain))
+      repeated.merge((oid, change.sentences), 1, _ + _) <= Resyncs.MostRepeated &&
+      now.filter(_.source.unpublished.isEmpty).exists { table =>
+        begin(table, change.sentences)
+        true
+      }
     }
+
+  /**
+   * Copies a table that the publications have since the job runs. The caller has the lock, and can be
+   * applying changes of the tables that were there before.
+   */
+  def added(table: MirroredTable): Unit = {
+    // Otherwise the error of the table that was dropped begins the copy, when no change is applied.
+    val canBegin = holder(table).forall(other => other.isStopped || !isReplaced(other, table))
+    if (canBegin) begin(table, "It was added to the publication.")
+  }
+
+  /** The table whose rows another one has under its name in the target. */
+  private def holder(table: MirroredTable): Option[TableState] = state.tables.find(other =>
+    other.oid != table.source.oid && other.generation > 0 &&
+      other.target.equalsIgnoreCase(table.target)
+  )
+
+  /** Returns whether a table was dropped, or left the publications, and another one has its name. */
+  private def isReplaced(dropped: TableState, table: MirroredTable) =
+    dropped.table.source.name == table.source.name &&
+      !catalog.sources().exists(_.oid == dropped.oid)
 
   /**
    * Begins to copy a table. The caller has the lock.
@@ -176,24 +198,25 @@ final class Resyncs(
   def begin(table: MirroredTable, reason: String): Unit = {
     val oid = table.source.oid
     val kept = state.table(oid)
-    val taken = state.tables.find(other =>
-      other.oid != oid && other.generation > 0 && other.target.equalsIgnoreCase(table.target)
-    )
+    val held = holder(table)
+    val replaced = held.filter(isReplaced(_, table))
     // A copy that is committed while a request for another one is taken serves it, too.
     def isBeingCopied(kept: TableState) = underWay.contains(oid) || !resync.isCopied(kept)
     if (kept.exists(kept => kept.isWaiting && isBeingCopied(kept))) {
       log.tell(s"The table ${table.source.name} is being copied. $reason")
       submit(oid)
-    } else if (taken.nonEmpty) {
+    } else if (replaced.exists(dropped => underWay.contains(dropped.oid)))
+      log.tell(s"The table ${table.source.name} is being copied, and was dropped and made again.")
+    else if (held.nonEmpty && replaced.isEmpty) {
       val why =
-        s"The table ${taken.get.table.source.name} has its name ${table.target} in the target."
+        s"The table ${held.get.table.source.name} has its name ${table.target} in the target."
       log.warn(s"The table ${table.source.name} is stopped. $why")
       state.put(TableState(table, Map.empty, 0, TableStatus.Stopped(why), None, None))
       state.save()
     } else {
       // The target can have a table that the job has left when it began anew.
-      val generations =
-        kept.map(_.generation) ++ TargetMarks.newestGeneration(state.job, target, table)
+      val generations = (kept ++ replaced).map(_.generation) ++
+        TargetMarks.newestGeneration(target, table.target)
       val begun = TableState(
         table,
         Map.empty,
@@ -205,15 +228,17 @@ final class Resyncs(
       log.warn(s"The table ${table.source.name} is copied while the stream goes on. $reason")
       waiting.make(begun)
       waiting.forget(oid)
+      replaced.foreach(dropped => state.remove(dropped.oid))
       state.put(begun)
       try state.save()
       catch {
         case problem: Throwable =>
           // Otherwise the table would wait here, and be live for the next start.
           kept.fold(state.remove(oid))(state.put)
+          replaced.foreach(state.put)
           throw problem
       }
-      kept.filter(_.isWaiting).foreach(waiting.drop)
+      (kept ++ replaced).filter(_.isWaiting).foreach(waiting.drop)
       submit(oid)
     }
   }

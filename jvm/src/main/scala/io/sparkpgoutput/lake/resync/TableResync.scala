@@ -66,9 +66,10 @@ final class TableResync(
   private def make(table: TableState): Unit =
     if (!target.exists(table.target)) copier.make(table)
     else {
-      if (!TargetMarks.isMadeBy(state.job, target, table))
+      if (!TargetMarks.isMadeBy(state.job, target, table.target))
         throw LakeError.foreignTable(target.sqlName(table.target))
       TargetMarks.checkMode(table.table, target.properties(table.target))
+      TargetMarks.take(session, target, state.job, table)
       copier.fit(table)
     }
 

@@ -48,7 +48,7 @@ final case class JobState(
  * @param generation counts the copies of the table
  * @param mark the mark as it was read from the table; None before the first copy has ended
  * @param lastChange the time of the last commit that changed the table
- * @param copied the LSN of the last copy that was begun while the stream ran
+ * @param copied the LSN of the last copy that was begun
  */
 final case class TableState(
     table: MirroredTable,
@@ -66,6 +66,11 @@ final case class TableState(
   def oid: Long = table.source.oid
   def target: String = table.target
   def isLive: Boolean = status == TableStatus.Live
+
+  def isStopped: Boolean = status match {
+    case TableStatus.Stopped(_) => true
+    case _                      => false
+  }
 
   /** Returns whether the table is copied while the stream runs, and its changes wait. */
   def isWaiting: Boolean = status match {

@@ -60,10 +60,27 @@ object TargetMarks {
       throw LakeError.otherMode(table.source.name.toString, found.name, table.mode.name)
   }
 
-  /** Tells if a job has made a table for a source table. */
-  def isMadeBy(job: JobState, target: Target, table: TableState): Boolean = {
+  /** Tells if a job has made a table of the target, for whichever source table. */
+  def isMadeBy(job: JobState, target: Target, table: String): Boolean =
+    properties(target, table).get(Job).contains(job.id)
+
+  /** Tells if a table of the target has the rows of a source table. */
+  def isOf(job: JobState, target: Target, table: TableState): Boolean = {
     val found = properties(target, table.target)
     found.get(Job).contains(job.id) && found.get(TableOid).contains(table.oid.toString)
+  }
+
+  /**
+   * Gives a table that the job has made to a source table, which can be another one than before. No
+   * process that knows only the one before can write the table from then on.
+   */
+  def take(session: SparkSession, target: Target, job: JobState, table: TableState): Unit = {
+    if (!isOf(job, target, table)) close(session, target, table.target): Unit
+    val found = properties(target, table.target)
+    val wanted = properties(job, table)
+    // The marks tell of a new generation, too.
+    if ((wanted - Generation).exists { case (name, value) => !found.get(name).contains(value) })
+      target.setProperties(table.target, wanted)
   }
 
   /**
@@ -71,7 +88,7 @@ object TargetMarks {
    * little if the job's state were lost. A table of somebody else with its name is not touched.
    */
   def stop(job: JobState, target: Target, table: TableState, reason: String): Unit =
-    if (target.exists(table.target) && isMadeBy(job, target, table))
+    if (target.exists(table.target) && isOf(job, target, table))
       target.setProperties(table.target, Map(Stopped -> s"${table.generation} $reason"))
 
   /**
@@ -113,9 +130,10 @@ object TargetMarks {
       generation <- target.generation(table, job, oid)
     } yield MarkName(job, oid, generation)
 
-  /** Returns the newest generation of a table of the target that has a mark, if the job has made it. */
-  def newestGeneration(job: JobState, target: Target, table: MirroredTable): Option[Int] =
-    if (target.exists(table.target)) target.generation(table.target, job.id, table.source.oid)
+  /** Returns the newest generation of a table of the target that has a mark, if a job has made it. */
+  def newestGeneration(target: Target, table: String): Option[Int] =
+    if (target.exists(table))
+      newestName(target, table, properties(target, table)).map(_.generation)
     else None
 
   /** Gives a table the properties of another copy, and says that it has not begun yet. */

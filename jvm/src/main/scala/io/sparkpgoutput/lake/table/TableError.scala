@@ -28,6 +28,10 @@ object TableError {
       s"spark-pgoutput resync --table $table."
   )
 
+  /** The target has the rows of a table that was dropped, and whose name another one has. */
+  def madeAgain(table: TableName): LakeException =
+    changed(table, "It was dropped, or left the publications, and another table has its name.")
+
   def notPublished(table: TableName): LakeException = new LakeException(
     Changed,
     "55000",

@@ -179,6 +179,16 @@ class JobStartSuite extends AnyFunSuite {
     )
     assert(outcome(found(end + 9)) == "PGOUTPUT_SLOT_MOVED")
     assert(outcome(found(end + 10)) == "goes on")
+    // A job was killed before its state had the first copy.
+    val copying = state(0).copy(status = TableStatus.Copying, mark = None)
+    val first = FoundState(
+      source,
+      hasCheckpoint = true,
+      Some(1L),
+      Some((job(None), Seq(copying))),
+      Seq(marked(Some(end)))
+    )
+    assert(JobStart.of(first).tables.map(_.copied) == Seq(Some(end)))
   }
 
   test("a table whose changes wait is not live if the state was lost") {
