@@ -148,9 +148,14 @@ def test_a_table_that_was_dropped_and_made_again_is_copied(
             process = replicate()
             report = JobReport(process)
             wait_until(lambda: process.query or process.exception(), TIMEOUT)
-            for table in ("orders", "seats"):
-                make_again(server, table)
+            # A snapshot waits for this transaction, so one of the tables goes while it is copied.
+            with server.open_transaction():
+                spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+                wait_until(lambda: report.lines("Copying public.orders."), TIMEOUT)
+                for table in ("orders", "seats"):
+                    make_again(server, table)
             wait_until(lambda: len(report.lines(" is live.")) == 2, TIMEOUT)
+            assert process.exception() is None, process.exception()
             process.stop()
             assert copied(replicate(once=True)) == 0
             copies = 3

@@ -141,7 +141,7 @@ object Adoption {
       tables: Seq[TableState],
       begin: Long
   ): Unit = tables.filter(_.isLive).foreach { table =>
-    val isThere = target.exists(table.target) && TargetMarks.isOf(job, target, table)
+    val isThere = target.exists(table.target) && TargetMarks.isCopyOf(job, target, table)
     val mark = if (isThere) target.mark(table.target, table.markName(job)) else None
     if (mark.isEmpty) throw LakeError.markLost(table.target)
     (mark ++ job.end).find(Lsn.isBelow(begin, _)).foreach { lsn =>

@@ -65,7 +65,7 @@ object TargetMarks {
     properties(target, table).get(Job).contains(job.id)
 
   /** Tells if a table of the target has the rows of a source table. */
-  def isOf(job: JobState, target: Target, table: TableState): Boolean = {
+  def isCopyOf(job: JobState, target: Target, table: TableState): Boolean = {
     val found = properties(target, table.target)
     found.get(Job).contains(job.id) && found.get(TableOid).contains(table.oid.toString)
   }
@@ -75,7 +75,7 @@ object TargetMarks {
    * process that knows only the one before can write the table from then on.
    */
   def take(session: SparkSession, target: Target, job: JobState, table: TableState): Unit = {
-    if (!isOf(job, target, table)) close(session, target, table.target): Unit
+    if (!isCopyOf(job, target, table)) close(session, target, table.target): Unit
     val found = properties(target, table.target)
     val wanted = properties(job, table)
     // The marks tell of a new generation, too.
@@ -88,7 +88,7 @@ object TargetMarks {
    * little if the job's state were lost. A table of somebody else with its name is not touched.
    */
   def stop(job: JobState, target: Target, table: TableState, reason: String): Unit =
-    if (target.exists(table.target) && isOf(job, target, table))
+    if (target.exists(table.target) && isCopyOf(job, target, table))
       target.setProperties(table.target, Map(Stopped -> s"${table.generation} $reason"))
 
   /**
