@@ -46,6 +46,7 @@ final class FollowedTables(
       case (source, Left(error)) => refuse(source, error)
     }
     warnOfStopped()
+    // No copy of these was begun.
     val notHere =
       found.map(_._1).filter(source => state.table(source.oid).forall(_.generation == 0))
     val names = notHere.map(_.name).toSet

@@ -29,7 +29,7 @@ final private[follow] class ServerTimeline(client: ServerClient, target: Target)
           )
           // A standby that has started again can still replay what it had replayed before.
           if (!server.inRecovery)
-            SlotChecks.walEnd(state.job.slot, lsn, client.query(Server.flushLsn))
+            SlotChecks.walEnd(state.job.slot, lsn, Server.flushLsn(connection))
         }
         server.timeline
       }

@@ -114,13 +114,12 @@ final class SourceCatalog(
   /**
    * Reads the published table that has the name of one that is not published, and its name in the target.
    *
-   * @throws LakeException if it cannot be in the target
+   * @return None if there is none, or if the target cannot have it
    */
   def madeAgain(dropped: MirroredTable): Option[MirroredTable] = again(Nil)
     .collectFirst {
-      case (source, table)
-          if source.name == dropped.source.name && source.oid != dropped.source.oid =>
-        table.fold(error => throw error, identity)
+      case (source, Right(table))
+          if source.name == dropped.source.name && source.oid != dropped.source.oid => table
     }
     .filter(_.target.equalsIgnoreCase(dropped.target))
 

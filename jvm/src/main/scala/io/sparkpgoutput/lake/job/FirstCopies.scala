@@ -38,12 +38,30 @@ final class FirstCopies(
     val tables = published.filter(table =>
       state.table(table.source.oid).forall(_.status == TableStatus.Copying)
     )
+    tables.foreach(table =>
+      replaced(table, published).foreach(dropped => state.remove(dropped.oid))
+    )
     // If the job ends behind a copy, the mark says that the copy is done, and this what it has.
     tables.foreach(table => state.put(begun(table)))
     catalog.checkTimeline(state)
     state.save()
     SideBySide.run(session, tables, options.copies)(copy)
     state.save()
+  }
+
+  /**
+   * Returns the table of the state whose name in the target a table needs, because it was dropped since its
+   * copy, and another one has its name.
+   */
+  private def replaced(table: MirroredTable, published: Seq[MirroredTable]) = {
+    val held = state.tables.find(other =>
+      other.generation > 0 && other.target.equalsIgnoreCase(table.target) && !published.exists(
+        _.source.oid == other.oid
+      )
+    )
+    if (held.exists(_.table.source.name != table.source.name))
+      throw LakeError.foreignTable(target.sqlName(table.target))
+    held
   }
 
   /**
@@ -69,7 +87,8 @@ final class FirstCopies(
     val again = begun(table).generation > 1
     val done = copier.copy(table) { (found, _) =>
       val copying = begun(found)
-      make(copying)
+      if (copying.generation == 1) checkEmpty(copying)
+      copier.make(copying)
       copying
     }(if (again) TargetWrite.Replace(_) else TargetWrite.Append(_))
     if (again) copier.arrange(done)
@@ -78,23 +97,14 @@ final class FirstCopies(
     state.saveIfDue()
   }
 
-  /** Makes the table. One that a copy left without rows is taken if its columns are right. */
-  private def make(table: TableState): Unit =
-    if (!target.exists(table.target)) copier.make(table)
-    else {
-      if (!TargetMarks.isMadeBy(state.job, target, table.target))
-        throw LakeError.foreignTable(target.sqlName(table.target))
-      if (table.generation == 1) checkEmpty(table)
-      TargetMarks.take(session, target, state.job, table)
-      if (table.generation > 1) copier.fit(table)
+  /** A table that an interrupted copy left without rows is taken if its columns are right. */
+  private def checkEmpty(table: TableState): Unit =
+    if (target.exists(table.target) && TargetMarks.isMadeBy(state.job, target, table.target)) {
+      val left = target.read(session, table.target)
+      val columns = left.schema.map(field => field.name -> field.dataType)
+      val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
+      val mode = TargetMarks.mode(target.properties(table.target))
+      if (mode != table.table.mode || !wanted.forall(columns.contains) || !left.isEmpty)
+        throw LakeError.unfinishedCopy(target.sqlName(table.target))
     }
-
-  private def checkEmpty(table: TableState): Unit = {
-    val left = target.read(session, table.target)
-    val columns = left.schema.map(field => field.name -> field.dataType)
-    val wanted = table.table.targetSchema.map(field => field.name -> field.dataType)
-    val mode = TargetMarks.mode(target.properties(table.target))
-    if (mode != table.table.mode || !wanted.forall(columns.contains) || !left.isEmpty)
-      throw LakeError.unfinishedCopy(target.sqlName(table.target))
-  }
 }

@@ -103,7 +103,7 @@ final private class JobSetup(
         isStarted,
         slot.flatMap(_.confirmedFlush),
         found,
-        TargetMarks.read(target, source, tables.map(_.target)),
+        TargetMarks.read(target, source, tables.map(_.target), found.map(_._1.id)),
         generation
       )
     )

@@ -125,7 +125,9 @@ object JobStart {
 
   /** The mark of the copy that the state knows. */
   private def markOf(found: FoundState, table: TableState): Option[Long] =
-    marked(found, table).filter(_.generation == table.generation).flatMap(_.mark)
+    marked(found, table)
+      .filter(marked => marked.oid == table.oid && marked.generation == table.generation)
+      .flatMap(_.mark)
 
   /** Without a checkpoint, the stream begins at the confirmed LSN, and nothing below it comes. */
   private def checkConfirmed(found: FoundState, confirmed: Long): Unit = {

@@ -96,8 +96,8 @@ final class Resyncs(
       state.tables.filter(table => table.isWaiting && lacksChanges(table)).foreach(copyAnew)
     }
     waiting.start()
-    state.tables.filter(_.isWaiting).foreach(table => submit(table.oid))
     exclusively(requests.take())
+    state.tables.filter(_.isWaiting).foreach(table => submit(table.oid))
     val seconds = Resyncs.SecondsBetweenRequests
     polls.scheduleWithFixedDelay(() => poll(), seconds, seconds, TimeUnit.SECONDS): Unit
   }
@@ -178,7 +178,7 @@ final class Resyncs(
     if (canBegin) begin(table, "It was added to the publication.")
   }
 
-  /** The table whose rows another one has under its name in the target. */
+  /** Returns another table of the state that has the name that a table needs in the target. */
   private def holder(table: MirroredTable): Option[TableState] = state.tables.find(other =>
     other.oid != table.source.oid && other.generation > 0 &&
       other.target.equalsIgnoreCase(table.target)
@@ -192,14 +192,16 @@ final class Resyncs(
   /**
    * Begins to copy a table. The caller has the lock.
    *
-   * @param table the table by the catalog of now
+   * @param now the table by the catalog of now
    * @param reason why, a sentence
    */
-  def begin(table: MirroredTable, reason: String): Unit = {
-    val oid = table.source.oid
+  def begin(now: MirroredTable, reason: String): Unit = {
+    val oid = now.source.oid
     val kept = state.table(oid)
-    val held = holder(table)
-    val replaced = held.filter(isReplaced(_, table))
+    val held = holder(now)
+    val replaced = held.filter(isReplaced(_, now))
+    // The options of now can give a history another prefix than the one that its columns have.
+    val table = replaced.fold(now)(dropped => now.copy(mode = dropped.table.mode))
     // A copy that is committed while a request for another one is taken serves it, too.
     def isBeingCopied(kept: TableState) = underWay.contains(oid) || !resync.isCopied(kept)
     if (kept.exists(kept => kept.isWaiting && isBeingCopied(kept))) {
@@ -287,8 +289,9 @@ final class Resyncs(
 
   private def handle(oid: Long, problem: Throwable): Unit =
     try exclusively {
-        // Another copy can have begun since this one failed.
-        if (!underWay.contains(oid) && !mends(oid, problem)) {
+        // Another copy can have begun since this one failed, also one of a table that replaces this one.
+        val isOver = underWay.contains(oid) || state.table(oid).isEmpty
+        if (!isOver && !mends(oid, problem)) {
           if (!options.skips || !TableFault.is(problem)) throw problem
           val table = state.table(oid).get
           // The generation of a copy that was not made can be used again.

@@ -9,7 +9,6 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.follow.{SourceCatalog, TableEvolution}
 import io.sparkpgoutput.lake.options.ReplicateOptions
@@ -17,6 +16,7 @@ import io.sparkpgoutput.lake.state.{KeptState, TableState, TargetMarks}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.{MirroredTable, TableError}
 import io.sparkpgoutput.lake.target.{Target, TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -72,16 +72,28 @@ final class TableCopier(
     )
   }
 
-  /** Makes the table of the target, with the properties that tell whose it is. */
-  def make(table: TableState): Unit = target.create(
-    table.target,
-    table.table.targetSchema,
-    table.table.targetKey,
-    options.tableProperties ++ TargetMarks.properties(state.job, table)
-  )
+  /**
+   * Makes the table of the target, or makes one that the job has made ready for another copy.
+   *
+   * @throws LakeException if somebody else has made the table, or if it has another mode
+   */
+  def make(table: TableState): Unit =
+    if (target.exists(table.target)) {
+      if (!TargetMarks.isMadeBy(state.job, target, table.target))
+        throw LakeError.foreignTable(target.sqlName(table.target))
+      TargetMarks.checkMode(table.table, target.properties(table.target))
+      TargetMarks.take(session, target, state.job, table)
+      fit(table)
+    } else
+      target.create(
+        table.target,
+        table.table.targetSchema,
+        table.table.targetKey,
+        options.tableProperties ++ TargetMarks.properties(state.job, table)
+      )
 
   /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
-  def fit(table: TableState): Unit =
+  private def fit(table: TableState): Unit =
     if (table.table.isHistory) {
       val has = target.read(session, table.target).schema.toNullable
       val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)

@@ -10,7 +10,7 @@ import io.sparkpgoutput.lake.batch.RoutedTable
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.follow.{FollowedColumns, SourceCatalog}
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.state.{KeptState, TableState, TargetMarks}
+import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
@@ -53,7 +53,7 @@ final class TableResync(
         state.put(copying)
         state.save()
         snapshot(lsn)
-        make(copying)
+        copier.make(copying)
         copying
       }(TargetWrite.Replace(_))
       state.put(copied)
@@ -62,16 +62,6 @@ final class TableResync(
     // What is appended meanwhile is less each time. The rest is applied while no micro-batch runs.
     (1 to TableResync.Rounds).foreach(_ => apply(oid))
   }
-
-  private def make(table: TableState): Unit =
-    if (!target.exists(table.target)) copier.make(table)
-    else {
-      if (!TargetMarks.isMadeBy(state.job, target, table.target))
-        throw LakeError.foreignTable(target.sqlName(table.target))
-      TargetMarks.checkMode(table.table, target.properties(table.target))
-      TargetMarks.take(session, target, state.job, table)
-      copier.fit(table)
-    }
 
   /** Applies the changes that wait, as far as they are not in the table. */
   def apply(oid: Long): Unit = {

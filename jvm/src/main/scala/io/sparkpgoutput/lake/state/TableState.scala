@@ -48,7 +48,7 @@ final case class JobState(
  * @param generation counts the copies of the table
  * @param mark the mark as it was read from the table; None before the first copy has ended
  * @param lastChange the time of the last commit that changed the table
- * @param copied the LSN of the last copy that was begun
+ * @param copied the LSN of the last copy: of a first one when it is done, of a later one when it begins
  */
 final case class TableState(
     table: MirroredTable,

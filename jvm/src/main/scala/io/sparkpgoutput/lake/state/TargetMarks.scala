@@ -163,8 +163,15 @@ object TargetMarks {
    * alone, unless the job would need its name.
    *
    * @param names the names in the target that the published tables need
+   * @param job
+   *   the job, if its state is there. A table that it left when it began anew can be of another slot.
    */
-  def read(target: Target, source: SlotIdentity, names: Seq[String]): Seq[MarkedTable] = {
+  def read(
+      target: Target,
+      source: SlotIdentity,
+      names: Seq[String],
+      job: Option[String]
+  ): Seq[MarkedTable] = {
     val wanted = names.map(TargetNames.folded).toSet
     target.tables().filterNot(TargetNames.isReserved).flatMap { table =>
       val found = properties(target, table)
@@ -180,7 +187,8 @@ object TargetMarks {
         val mark = target.mark(table, name)
         Some(MarkedTable(table, name.job, name.oid, name.generation, mark, stopped, mode(found)))
       } else {
-        if (wanted(TargetNames.folded(table)))
+        val isLeft = job.nonEmpty && found.get(Job) == job
+        if (wanted(TargetNames.folded(table)) && !isLeft)
           throw LakeError.foreignTable(target.sqlName(table))
         None
       }

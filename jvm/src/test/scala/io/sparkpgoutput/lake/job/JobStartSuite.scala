@@ -191,6 +191,14 @@ class JobStartSuite extends AnyFunSuite {
     assert(JobStart.of(first).tables.map(_.copied) == Seq(Some(end)))
   }
 
+  test("a mark of another source table does not tell that a table is copied") {
+    val copying = state(0).copy(status = TableStatus.Copying, mark = None)
+    val ofDropped = marked(Some(end)).copy(oid = copying.oid - 1)
+    val found =
+      FoundState(source, true, Some(1L), Some((job(None), Seq(copying))), Seq(ofDropped))
+    assert(JobStart.of(found).tables == Seq(copying))
+  }
+
   test("a table whose changes wait is not live if the state was lost") {
     val table = state(300).table
     def status(generations: Int*) = {
