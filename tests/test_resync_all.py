@@ -17,7 +17,6 @@ import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.history_judge import assert_copies, assert_histories
-from support.job_report import JobReport
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
@@ -115,19 +114,23 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
         server.execute("ALTER PUBLICATION shop DROP TABLE seats")
         spark_pgoutput.resync(spark, target=job.target, all=True)
         job.slot = "another"
-        with server.open_transaction() as blocking:
-            blocking.execute("LOCK TABLE orders")
-            process = replicate()
-            report = JobReport(process)
-            wait_until(lambda: report.lines("Copied public.readings"), TIMEOUT)
-            process.stop()
+        before = commits(job, "readings")
+
+        def is_copied() -> bool:
+            assert process.poll() is None, job.ending(process)
+            # The first two commits are the mark of the new generation and the properties.
+            return commits(job, "readings") > before + 2
+
+        with job.running() as process:
+            suspend_when(process.pid, is_copied)
+            kill(process)
         server.execute(
             "ALTER PUBLICATION shop ADD TABLE seats; DROP TABLE readings;"
             "CREATE TABLE readings (x int, y text); ALTER TABLE readings REPLICA IDENTITY FULL;"
             "INSERT INTO readings VALUES (1, 'again'); ALTER PUBLICATION shop ADD TABLE readings"
         )
         write(server, "published")
-        assert copied(replicate(once=True)) == 3
+        assert copied(replicate(once=True)) in (2, 3)  # the copy of orders can have ended
         write(server, "later")
         assert copied(replicate(once=True)) == 0
         assert_equal(spark, job, TABLES)
