@@ -22,6 +22,10 @@ final class CountedWrite(batch: TableBatch) {
   private def there(ordinal: Int) = s"t$ordinal"
 
   def plan(folded: DataFrame): PlannedWrite = {
+    // Spark's code for a sort merge join fails if a key of the join has much code, such as that of to_json:
+    // see `createJoinKey` in SortMergeJoinExec.scala.
+    if (schema.exists(field => isJson(field.dataType)))
+      batch.session.conf.set("spark.sql.codegen.wholeStage", "false")
     val net = cut(counts(folded))
     val came = copies(net.where(s"$Count > 0"))
     if (batch.statistics.truncated.isDefined) {
@@ -102,9 +106,14 @@ final class CountedWrite(batch: TableBatch) {
    * such as 0 and -0.
    */
   private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
-    case FloatType | DoubleType             => s"CAST($value AS STRING)"
-    case dataType if isComparable(dataType) => value
-    case _                                  => s"to_json(struct($value AS v), map($Microseconds))"
+    case FloatType | DoubleType       => s"CAST($value AS STRING)"
+    case dataType if isJson(dataType) => s"to_json(struct($value AS v), map($Microseconds))"
+    case _                            => value
+  }
+
+  private def isJson(dataType: DataType) = dataType match {
+    case FloatType | DoubleType => false
+    case other                  => !isComparable(other)
   }
 
   private def isComparable(dataType: DataType): Boolean = dataType match {
