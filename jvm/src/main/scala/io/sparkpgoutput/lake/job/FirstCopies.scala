@@ -54,11 +54,8 @@ final class FirstCopies(
    * copy, and another one has its name.
    */
   private def replaced(table: MirroredTable, published: Seq[MirroredTable]) = {
-    val held = state.tables.find(other =>
-      other.generation > 0 && other.target.equalsIgnoreCase(table.target) && !published.exists(
-        _.source.oid == other.oid
-      )
-    )
+    val held =
+      state.holder(table).filterNot(other => published.exists(_.source.oid == other.oid))
     if (held.exists(_.table.source.name != table.source.name))
       throw LakeError.foreignTable(target.sqlName(table.target))
     held

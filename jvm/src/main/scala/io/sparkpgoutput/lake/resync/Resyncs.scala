@@ -19,7 +19,7 @@ import io.sparkpgoutput.lake.faults.{
 }
 import io.sparkpgoutput.lake.follow.SourceCatalog
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, TargetMarks, VerifyRequest}
+import io.sparkpgoutput.lake.state.{KeptState, TableState, TableStatus, VerifyRequest}
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.table.{MirroredTable, TableError}
 import io.sparkpgoutput.lake.target.Target
@@ -38,6 +38,8 @@ import io.sparkpgoutput.lake.target.Target
  *   1. The waiting changes from the mark on are applied, with the next mark.
  *   1. The state is written: the table is live.
  *   1. The waiting table is dropped.
+ *
+ * [[ResyncStart]] has the first two steps, and [[TableResync]] the others up to the last two.
  *
  * What a kill leaves is found by the state and the mark. Before step 2, nothing has happened, and the
  * waiting table is dropped. Before step 5, the copy begins again. After it, the mark says which changes
@@ -73,6 +75,8 @@ final class Resyncs(
   private val repeated = new ConcurrentHashMap[(Long, String), Int]
   private val failure = new AtomicReference[Option[Throwable]](None)
   private val resync = new TableResync(session, options, target, catalog, state, renew, log)
+  private val beginning =
+    new ResyncStart(target, catalog, state, waiting, log, underWay.contains(_), resync.isCopied)
   private val pool = Executors.newFixedThreadPool(options.copies, Resyncs.threads)
 
   /** What users ask. Who takes the requests has the lock, as in [[exclusively]]. */
@@ -172,22 +176,9 @@ final class Resyncs(
    * Copies a table that the publications have since the job runs. The caller has the lock, and can be
    * applying changes of the tables that were there before.
    */
-  def added(table: MirroredTable): Unit = {
+  def added(table: MirroredTable): Unit =
     // Otherwise the error of the table that was dropped begins the copy, when no change is applied.
-    val canBegin = holder(table).forall(other => other.isStopped || !isReplaced(other, table))
-    if (canBegin) begin(table, "It was added to the publication.")
-  }
-
-  /** Returns another table of the state that has the name that a table needs in the target. */
-  private def holder(table: MirroredTable): Option[TableState] = state.tables.find(other =>
-    other.oid != table.source.oid && other.generation > 0 &&
-      other.target.equalsIgnoreCase(table.target)
-  )
-
-  /** Returns whether a table was dropped, or left the publications, and another one has its name. */
-  private def isReplaced(dropped: TableState, table: MirroredTable) =
-    dropped.table.source.name == table.source.name &&
-      !catalog.sources().exists(_.oid == dropped.oid)
+    if (!beginning.replacesLiveTable(table)) begin(table, "It was added to the publication.")
 
   /**
    * Begins to copy a table. The caller has the lock.
@@ -195,55 +186,8 @@ final class Resyncs(
    * @param now the table by the catalog of now
    * @param reason why, a sentence
    */
-  def begin(now: MirroredTable, reason: String): Unit = {
-    val oid = now.source.oid
-    val kept = state.table(oid)
-    val held = holder(now)
-    val replaced = held.filter(isReplaced(_, now))
-    // The options of now can give a history another prefix than the one that its columns have.
-    val table = replaced.fold(now)(dropped => now.copy(mode = dropped.table.mode))
-    // A copy that is committed while a request for another one is taken serves it, too.
-    def isBeingCopied(kept: TableState) = underWay.contains(oid) || !resync.isCopied(kept)
-    if (kept.exists(kept => kept.isWaiting && isBeingCopied(kept))) {
-      log.tell(s"The table ${table.source.name} is being copied. $reason")
-      submit(oid)
-    } else if (replaced.exists(dropped => underWay.contains(dropped.oid)))
-      log.tell(s"The table ${table.source.name} is being copied, and was dropped and made again.")
-    else if (held.nonEmpty && replaced.isEmpty) {
-      val why =
-        s"The table ${held.get.table.source.name} has its name ${table.target} in the target."
-      log.warn(s"The table ${table.source.name} is stopped. $why")
-      state.put(TableState(table, Map.empty, 0, TableStatus.Stopped(why), None, None))
-      state.save()
-    } else {
-      // The target can have a table that the job has left when it began anew.
-      val generations = (kept ++ replaced).map(_.generation) ++
-        TargetMarks.newestGeneration(target, table.target)
-      val begun = TableState(
-        table,
-        Map.empty,
-        generations.maxOption.getOrElse(0) + 1,
-        TableStatus.Waiting(reason),
-        kept.flatMap(_.mark),
-        kept.flatMap(_.lastChange)
-      )
-      log.warn(s"The table ${table.source.name} is copied while the stream goes on. $reason")
-      waiting.make(begun)
-      waiting.forget(oid)
-      replaced.foreach(dropped => state.remove(dropped.oid))
-      state.put(begun)
-      try state.save()
-      catch {
-        case problem: Throwable =>
-          // Otherwise the table would wait here, and be live for the next start.
-          kept.fold(state.remove(oid))(state.put)
-          replaced.foreach(state.put)
-          throw problem
-      }
-      (kept ++ replaced).filter(_.isWaiting).foreach(waiting.drop)
-      submit(oid)
-    }
-  }
+  def begin(now: MirroredTable, reason: String): Unit =
+    if (beginning.begin(now, reason)) submit(now.source.oid)
 
   private def isBeingApplied(oid: Long) = underWay.contains(oid) &&
     state.table(oid).exists(table => table.isWaiting && resync.isCopied(table))

@@ -2,6 +2,8 @@ package io.sparkpgoutput.lake.state
 
 import java.time.Duration
 
+import io.sparkpgoutput.lake.table.MirroredTable
+
 /**
  * The state of a running job, in memory and in the target. All threads of the job use it.
  *
@@ -20,6 +22,12 @@ final class KeptState(store: StateTable, start: JobState, startTables: Seq[Table
   def job: JobState = synchronized(currentJob)
   def tables: Seq[TableState] = synchronized(byOid.values.toSeq.sortBy(_.oid))
   def table(oid: Long): Option[TableState] = synchronized(byOid.get(oid))
+
+  /** Returns another table that has the name that a table needs in the target. */
+  def holder(table: MirroredTable): Option[TableState] = tables.find(other =>
+    other.oid != table.source.oid && other.generation > 0 &&
+      other.target.equalsIgnoreCase(table.target)
+  )
 
   /** Adds a table, or replaces what is known of it. */
   def put(table: TableState): Unit = synchronized {

@@ -65,18 +65,19 @@ object TargetMarks {
     properties(target, table).get(Job).contains(job.id)
 
   /** Tells if a table of the target has the rows of a source table. */
-  def isCopyOf(job: JobState, target: Target, table: TableState): Boolean = {
-    val found = properties(target, table.target)
-    found.get(Job).contains(job.id) && found.get(TableOid).contains(table.oid.toString)
-  }
+  def isCopyOf(job: JobState, target: Target, table: TableState): Boolean =
+    isCopyOf(job, table, properties(target, table.target))
+
+  private def isCopyOf(job: JobState, table: TableState, properties: Map[String, String]) =
+    properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
 
   /**
    * Gives a table that the job has made to a source table, which can be another one than before. No
    * process that knows only the one before can write the table from then on.
    */
   def take(session: SparkSession, target: Target, job: JobState, table: TableState): Unit = {
-    if (!isCopyOf(job, target, table)) close(session, target, table.target): Unit
     val found = properties(target, table.target)
+    if (!isCopyOf(job, table, found)) close(session, target, table.target): Unit
     val wanted = properties(job, table)
     // The marks tell of a new generation, too.
     if ((wanted - Generation).exists { case (name, value) => !found.get(name).contains(value) })
