@@ -19,10 +19,9 @@ from support.documentation import DOCS, blocks
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.lake_points import Progress, commits, kill
+from support.lake_points import Progress, commits, kill_when
 from support.processes import TIMEOUT
 from support.servers import Server, Standby, server_fixture, wait_until
-from support.suspension import suspend_when
 from support.upgrade import Server16, upgraded
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -277,13 +276,11 @@ def test_a_restored_server_that_lacks_what_the_tables_have_is_refused(
         before = {table: commits(job, table) for table in TABLES}
 
         def is_applied() -> bool:
-            assert process.poll() is None, job.ending(process)
             is_there = all(commits(job, table) > number for table, number in before.items())
             return is_there and Progress(job).is_applying
 
         with job.running() as process:
-            suspend_when(process.pid, is_applied)
-            kill(process)
+            kill_when(process, job, is_applied)
         restore(server)
         write(server, "restored")
         assert refused(replicate) == "PGOUTPUT_SERVER_BEHIND"

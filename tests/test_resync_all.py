@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from support.history_judge import assert_copies, assert_histories
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.lake_points import STATE, Progress, commits, kill
+from support.lake_points import STATE, Progress, commits, kill_when
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 from support.suspension import suspend_when
@@ -117,13 +116,11 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
         before = commits(job, "readings")
 
         def is_copied() -> bool:
-            assert process.poll() is None, job.ending(process)
             # The first two commits are the mark of the new generation and the properties.
             return commits(job, "readings") > before + 2
 
         with job.running() as process:
-            suspend_when(process.pid, is_copied)
-            kill(process)
+            kill_when(process, job, is_copied)
         server.execute(
             "ALTER PUBLICATION shop ADD TABLE seats; DROP TABLE readings;"
             "CREATE TABLE readings (x int, y text); ALTER TABLE readings REPLICA IDENTITY FULL;"
@@ -252,8 +249,7 @@ def test_job_is_killed_at_each_step(
         with job.running() as process, server.open_transaction() as blocking:
             if name != "the state is written":
                 blocking.execute("ROLLBACK")
-            suspend_when(process.pid, lambda: is_there(process, job, number, before))  # noqa: B023
-            kill(process)
+            kill_when(process, job, lambda: is_there(job, number, before))  # noqa: B023
         print(f"killed when {name}")
         if name in list(STEPS)[:3]:
             assert rows(spark, job, "seats") == before_rows
@@ -266,11 +262,8 @@ def test_job_is_killed_at_each_step(
     assert_equal(spark, job, TABLES)
 
 
-def is_there(
-    process: subprocess.Popen[str], job: LakeJob, number: int, before: dict[str, int]
-) -> bool:
+def is_there(job: LakeJob, number: int, before: dict[str, int]) -> bool:
     """Tell whether a job has reached a step. It must not have reached the next one."""
-    assert process.poll() is None, f"the job has ended: {errors_of(job.folder)[-3000:]}"
     is_reached, *later = list(STEPS.values())[number : number + 2]
     assert not any(is_next(job, before) for is_next in later), "the job was faster than the test"
     return is_reached(job, before)

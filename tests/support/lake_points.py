@@ -153,6 +153,17 @@ def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
     kill(process)
 
 
+def kill_when(process: subprocess.Popen[str], job: LakeJob, holds: Callable[[], object]) -> None:
+    """Kill the processes when something holds."""
+
+    def is_there() -> object:
+        assert process.poll() is None, job.ending(process)
+        return holds()
+
+    suspend_when(process.pid, is_there)
+    kill(process)
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill the processes with SIGKILL."""
     os.killpg(process.pid, signal.SIGKILL)
