@@ -45,14 +45,15 @@ def test_a_promoted_standby_with_the_slot_goes_on(
         server.execute(SETUP)
         server.configure(synchronized_standby_slots="standby")
         job = LakeJob(tmp_path, server, target)
-        hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
-        url = f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
+        url = url_of_both(server, standby)
         with job.session(spark) as replicate:
             replicate(once=True, url=url, failover=slot == "made for standbys")
             if slot == "altered":
                 let_fail_over(job)
             write(server, "before")
-            synchronize(job, standby, replicate(url=url))
+            running = replicate(url=url)
+            synchronize(job, standby, running)
+            running.stop()
             assert readiness(standby) == [(job.slot, True)]
             assert copied(replicate(once=True, url=url)) == 0
             standby.catch_up()
@@ -62,6 +63,41 @@ def test_a_promoted_standby_with_the_slot_goes_on(
             write(standby, "promoted")
             assert copied(replicate(once=True, url=url)) == 0
             assert_equal(spark, job, TABLES)
+
+
+@pytest.mark.parametrize(("version", "target"), [(17, "iceberg"), (18, "delta")])
+def test_a_job_runs_through_the_promotion(
+    version: int, target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server(version) as server, server.standby() as standby:
+        server.execute(SETUP)
+        server.configure(synchronized_standby_slots="standby")
+        job = LakeJob(tmp_path, server, target)
+        url = url_of_both(server, standby)
+        with job.session(spark) as replicate:
+            running = replicate(url=url, failover=True)
+            synchronize(job, standby, running)
+            standby.catch_up()
+            server.kill()
+            standby.promote()
+            job.server = standby
+            write(standby, "promoted")
+            promoted = f"SELECT * FROM {job.sql_name('seats')} WHERE v = 'promoted'"
+
+            def is_applied() -> bool:
+                assert running.exception() is None, running.exception()
+                return not spark.sql(promoted).isEmpty()
+
+            wait_until(is_applied, TIMEOUT, pause=0.5)
+            running.stop()
+            assert copied(running) == len(TABLES)
+            assert copied(replicate(once=True, url=url)) == 0
+            assert_equal(spark, job, TABLES)
+
+
+def url_of_both(server: Server, standby: Standby) -> str:
+    hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
+    return f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
 
 
 def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
@@ -75,7 +111,9 @@ def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
         with job.session(spark) as replicate:
             replicate(once=True, failover=True)
             write(server, "before")
-            synchronize(job, standby, replicate())
+            running = replicate()
+            synchronize(job, standby, running)
+            running.stop()
             standby.catch_up()
             standby.configure(primary_conninfo="")  # it receives nothing any more
             write(server, "lost")
@@ -130,17 +168,16 @@ def let_fail_over(job: LakeJob) -> None:
     subprocess.run([psql, conninfo, "--command", command], check=True, capture_output=True)
 
 
-def synchronize(job: LakeJob, standby: Standby, process: Replication) -> None:
+def synchronize(job: LakeJob, standby: Standby, running: Replication) -> None:
     """Wait until the standby has the slot, while the job runs and applications write."""
 
     def move() -> None:
-        assert process.exception() is None, process.exception()
+        assert running.exception() is None, running.exception()
         write(job.server, "moved")
         # Servers write it every 15 seconds by themselves.
         job.server.execute("SELECT pg_log_standby_snapshot()")
 
     standby.wait_for_slot(job.slot, moved=move)
-    process.stop()
 
 
 # The versions whose slots pg_upgrade keeps.
