@@ -73,9 +73,9 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "--mode",
         action=_Modes,
         metavar="[TABLE=]MODE",
-        help="mirror (the default) if the target is to have the rows of a table, history if it is "
-        "to have all changes; for all tables, or for one, as in public.orders=history; can be "
-        "repeated",
+        help="mirror (the default): the target has the rows of a table; history: the target has "
+        "all changes of a table. MODE alone is for all tables, and TABLE=MODE is for one table, as "
+        "in public.orders=history; can be repeated",
     )
     job.add_argument(
         "--property",

@@ -65,10 +65,12 @@ def changes(
         ``row``: without a schema, all columns of a row come as one, which is a ``map`` (the
         default) of PostgreSQL's text, or a ``variant``. ``schemaEvolution``: if the schema lacks
         a column of the table, or if its type cannot be converted to the one in the schema,
-        ``error`` (the default) raises an error and ``ignore`` leaves the column out; with `table`,
-        ``merge`` makes a schema of all columns that the table had in these messages. ``after``:
-        the greatest ``_commit_version`` of an earlier read; the result has only the commits after
-        it. If no commit is after it, the result is empty. If the earlier read had no commits, keep
+        ``error`` (the default) raises an error. With ``ignore``, the result leaves out a column
+        that the schema lacks, and a column whose type cannot be converted is NULL and is named in
+        ``_missing``. With `table`, ``merge`` makes a schema of all columns that the table had in
+        these messages. ``after``: the greatest ``_commit_version`` of an earlier read; the result
+        has only the commits above this one. You cannot set it together with `source`. If no commit
+        is above it, the result is empty. If the earlier read had no commits, keep
         the value that you gave to it. ``relations``: the name of a view with earlier messages,
         whose Relation and Type messages count. ``incomplete``: if the beginning of a committed
         transaction is not in the messages, ``error`` (the default) raises an error and ``skip``

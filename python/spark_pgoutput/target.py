@@ -26,8 +26,9 @@ def resync(
 ) -> list[str]:
     """Ask the job of a target to copy tables again.
 
-    The job takes the request before its next batch, or at its next start. It copies the tables
-    while the stream goes on. Readers keep the old rows until one commit replaces them.
+    If the job runs, it takes the request within seconds. Otherwise, it takes the request at its
+    next start. The job copies the tables while the stream goes on. Readers keep the old rows until
+    one commit replaces them.
 
     With ``all=True``, the job begins anew with all published tables, a new slot and a new
     checkpoint. This works also if the slot or the checkpoint is lost, or if the next start of the

@@ -69,8 +69,8 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     tables.add_argument(
         "--all",
         action="store_true",
-        help="all tables, with a new slot and a new checkpoint; also if the slot, the server or "
-        "the checkpoint is lost",
+        help="copy all tables, with a new slot and a new checkpoint; use it also if the slot, the "
+        "server or the checkpoint is lost",
     )
     spark_submit.add_arguments(parser)
 

@@ -31,9 +31,9 @@ def verify(
 ) -> DataFrame:
     """Compare the tables of a job with those of the server, both as of one LSN.
 
-    The job that runs does it, here or in another process, and its stream goes on. With
-    ``once=True``, no job may run: this call applies everything up to now, as `replicate` with
-    ``once=True`` does, and compares the tables then.
+    The job that writes the target compares the tables, in this process or in another one, and its
+    stream goes on. With ``once=True``, no job may run: this call first applies everything up to
+    now, as `replicate` with ``once=True`` does, and then compares the tables.
 
     Parameters
     ----------
