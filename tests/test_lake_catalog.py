@@ -549,10 +549,14 @@ def test_one_check_names_everything_that_is_missing(spark: SparkSession, server:
         "CREATE TABLE parts (k int) PARTITION BY RANGE (k);"
         "ALTER TABLE parts REPLICA IDENTITY FULL;"
         "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (10);"
-        'CREATE PUBLICATION hidden FOR TABLE "Shut".t, half, ruled, parts'
+        "CREATE TABLE pairs (k int, v int, PRIMARY KEY (k, v)) PARTITION BY RANGE (k);"
+        "CREATE TABLE other_key PARTITION OF pairs FOR VALUES FROM (0) TO (10);"
+        "CREATE UNIQUE INDEX by_k ON other_key (k);"
+        "ALTER TABLE other_key REPLICA IDENTITY USING INDEX by_k;"
+        'CREATE PUBLICATION hidden FOR TABLE "Shut".t, half, ruled, parts, pairs'
         " WITH (publish = 'insert, update, delete', publish_via_partition_root);"
         "CREATE ROLE \"Reader\" LOGIN PASSWORD 'x';"
-        'GRANT SELECT (k) ON half TO "Reader"; GRANT SELECT ON ruled, part TO "Reader"'
+        'GRANT SELECT (k) ON half TO "Reader"; GRANT SELECT ON ruled, part, other_key TO "Reader"'
     )
     mended = [
         'ALTER ROLE "Reader" REPLICATION;',
@@ -561,6 +565,7 @@ def test_one_check_names_everything_that_is_missing(spark: SparkSession, server:
         'GRANT SELECT (v) ON public.half TO "Reader";',
         'ALTER ROLE "Reader" BYPASSRLS;',
         "ALTER TABLE public.part REPLICA IDENTITY FULL;",
+        "ALTER TABLE public.other_key REPLICA IDENTITY FULL;",
         "ALTER PUBLICATION hidden SET (publish = 'insert, update, delete, truncate');",
     ]
     with source_client(spark, server) as superuser:
@@ -570,7 +575,7 @@ def test_one_check_names_everything_that_is_missing(spark: SparkSession, server:
             server.execute('ALTER ROLE "Reader" NOREPLICATION')
             check = reader.jvm.io.sparkpgoutput.lake.table.ServerReadiness.check
             publications = reader.seq(["hidden"])
-            with fails("PGOUTPUT_SOURCE_NOT_READY", "for 10 reasons", *mended):
+            with fails("PGOUTPUT_SOURCE_NOT_READY", "for 12 reasons", *mended):
                 check(reader.sql, tables, publications)
             for statement in mended:
                 server.execute(statement)

@@ -247,6 +247,23 @@ def test_a_table_is_made_where_an_interrupted_one_was(
     assert rows(target, "t") == [(1,)]
 
 
+def test_a_table_gets_types_that_it_was_made_without(target: LakeTarget) -> None:
+    target.create("made", "id INT", ["id"])
+    target.append("made", "SELECT 1 AS id", None, LSN)
+    time = "TIMESTAMP_NTZ '2024-01-02 03:04:05'"
+    target.alter("made", "Add", "a", "ARRAY<TIMESTAMP_NTZ>")
+    target.append("made", f"SELECT 2 AS id, array({time}) AS a", LSN, LSN + 1)
+    target.alter("made", "Add", "v", "VARIANT")
+    target.append("made", "SELECT 3 AS id, NULL AS a, parse_json('3') AS v", LSN + 1, LSN + 2)
+    found = target.read("made").selectExpr("id", f"a[0] = {time}", "to_json(v)").collect()
+    assert sorted(map(tuple, found)) == [(1, None, None), (2, True, None), (3, None, "3")]
+    target.create("copied", "id INT", ["id"])
+    target.append("copied", "SELECT 1 AS id", None, LSN)
+    rows = f"SELECT 1 AS id, {time} AS t, parse_json('3') AS v"
+    target.replace("copied", rows, 1, LSN + 1)
+    assert target.read("copied").selectExpr(f"t = {time}", "to_json(v)").collect() == [(True, "3")]
+
+
 def test_a_target_that_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     def refusal(name: str, table_format: str | None = None) -> str:
         return condition(lambda: print(LakeTarget(spark, name, table_format)))

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import input_file_name
 
@@ -209,6 +210,23 @@ def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(
         server.execute("DROP TABLE low; UPDATE parts SET v = 'w' WHERE id > 15")
         assert job.run_once() == 0
         assert_equal(spark, job, {"parts": "parts"})
+
+
+def test_a_copy_that_failed_has_the_options_and_the_table_of_its_next_try(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        server.execute(
+            "CREATE TABLE days (id int PRIMARY KEY, d date);"
+            "INSERT INTO days VALUES (1, 'infinity');"
+            f"ALTER PUBLICATION {job.publication} ADD TABLE days"
+        )
+        with pytest.raises(PySparkException, match=r"types\.public\.days\.d=STRING"):
+            replicate(once=True)
+        assert replicate(once=True, types={"public.days.d": "STRING"}).exit_code == 0
+    assert spark.table(job.sql_name("days")).collect() == [(1, "infinity")]
 
 
 def test_a_table_without_changes_is_copied_again_while_others_have_many(

@@ -264,6 +264,41 @@ def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server
         read.load().collect()
 
 
+def test_a_row_filter_that_fails(spark: SparkSession, server: Server) -> None:
+    if server.version < 15:
+        pytest.skip("PostgreSQL 14 has no row filters")
+    server.execute(
+        "CREATE TABLE filtered (k int);"
+        "CREATE PUBLICATION filtering FOR TABLE filtered WHERE (1 / k > 0)"
+    )
+    make_slot(server, "filtering")
+    server.execute("INSERT INTO filtered VALUES (0)")
+    read = spark.read.format("pgoutput").options(
+        **server.account, slot="filtering", publication="filtering"
+    )
+    with pytest.raises(Exception, match=r"PGOUTPUT_CONNECTION.*division by zero.* at each start"):
+        read.load().collect()
+
+
+def test_a_transaction_that_takes_longer_than_a_limit_of_the_role(
+    spark: SparkSession, server: Server
+) -> None:
+    limit = "transaction_timeout" if server.version >= 17 else "statement_timeout"
+    server.execute(f"ALTER ROLE reader SET {limit} = '100ms'")
+    make_slot(server, "limited")
+    server.execute("INSERT INTO t SELECT generate_series(1, 200000)")
+    read = spark.read.format("pgoutput").options(
+        url=server.jdbc_url,
+        user="reader",
+        password="secret",
+        slot="limited",
+        publication="everything",
+        tables="public.t",
+    )
+    assert read.load().count() == 200_000
+    server.execute(f"ALTER ROLE reader RESET {limit}")
+
+
 def test_a_publication_with_a_comma_in_its_name(spark: SparkSession, server: Server) -> None:
     server.execute('CREATE TABLE listed (k int); CREATE PUBLICATION "a,b ""c" FOR TABLE listed')
     make_slot(server, "commas")

@@ -33,8 +33,9 @@ object ApplyError {
   )
 
   def keyNotSent(table: TableName) = new MalformedMessageException(
-    s"A change of the table $table does not have all columns of the replica identity. Run " +
-      s"spark-pgoutput resync --table $table. If the error comes again, report it."
+    s"A change of the table $table does not have all columns of the replica identity. If a partition " +
+      "has a key that the table itself lacks: ALTER TABLE … REPLICA IDENTITY FULL, for the table and all " +
+      s"of its partitions. Then run spark-pgoutput resync --table $table. If the error comes again, report it."
   )
 
   def severalPartitions = new LakeException(

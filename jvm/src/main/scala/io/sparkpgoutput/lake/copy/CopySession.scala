@@ -4,30 +4,17 @@ import java.sql.SQLException
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.table.TableError
-import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.connection.{ServerConnection, TimeLimits}
 
 /** The settings of the sessions of a copy, beside those that decide how values are written. */
 private object CopySession {
-
-  /** A role can have limits that are made for short transactions. Not every version has each. */
-  private val limits = Seq(
-    "statement_timeout",
-    "lock_timeout",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-    "transaction_timeout"
-  )
-
-  private val NoLimits =
-    s"SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " +
-      limits.mkString("('", "', '", "')")
 
   /**
    * Removes all time limits. Also makes a row-level policy an error, because it would hide rows.
    */
   def unlimited[T <: ServerConnection](connection: T): T =
     try {
-      connection.query(NoLimits)(_ => ())
+      TimeLimits.remove(connection)
       connection.execute("SET row_security = off")
       connection
     } catch {

@@ -146,7 +146,8 @@ final class SourceCatalog(
   private def inTarget(found: MirroredTable, mode: TableMode): MirroredTable = {
     val table = found.copy(mode = mode)
     val columns = table.schema.fieldNames.toSeq
-    TargetNames.checkColumns(table.source.name, columns, mode.columns.fieldNames.toSeq)
+    val others = mode.columns.fieldNames.toSeq
+    TargetNames.checkColumns(table.source.name, columns, others, target.columnProblem)
     val isFoundByAll = table.source.key.isEmpty && table.source.identity == ReplicaIdentity.Full
     val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey
     val name = table.source.name.toString

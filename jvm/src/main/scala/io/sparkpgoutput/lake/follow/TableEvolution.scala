@@ -65,9 +65,11 @@ object TableEvolution {
       column.number -> field
     }.toMap
     val fields = now.source.columns.zip(now.schema).map { case (column, field) =>
-      kept.get(column.number).filterNot(_ => widened(column.number)) match {
-        case Some(known) => field.copy(dataType = known.dataType)
-        case None        => field
+      kept.get(column.number) match {
+        // A type that the option types has asked for can take all values already.
+        case Some(known) if !widened(column.number) || !isWider(known.dataType, field.dataType) =>
+          field.copy(dataType = known.dataType)
+        case _ => field
       }
     }
     val columns = now.source.columns.zip(fields).flatMap { case (column, field) =>

@@ -75,7 +75,10 @@ object Adoption {
         timeline = None
       )
       // The state comes last: until then, the job does not start with the new server.
-      same.filter(table => target.exists(table.target)).foreach(table =>
+      same.filter(table =>
+        table.generation > 0 && target.exists(table.target) &&
+          TargetMarks.isCopyOf(job, target, table)
+      ).foreach(table =>
         target.setProperties(table.target, TargetMarks.properties(now, table))
       )
       store.write(now, same)

@@ -12,6 +12,7 @@ import io.sparkpgoutput.lake.follow.{FollowedColumns, SourceCatalog}
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.state.{KeptState, TableState}
 import io.sparkpgoutput.lake.status.JobLog
+import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -44,9 +45,12 @@ final class TableResync(
     val table = state.table(oid).get
     if (!isCopied(table)) {
       catalog.checkTimeline(state)
-      catalog.checkReady(table.table.source)
+      // What an error of the last try has asked for can be done since: an option, or the table itself.
+      val now = catalog.again(oid, Some(table.table))
+        .getOrElse(throw TableError.notPublished(table.table.source.name))
+      catalog.checkReady(now.source)
       val planned = state.job.end
-      val copied = copier.copy(table.table) { (found, lsn) =>
+      val copied = copier.copy(now) { (found, lsn) =>
         if (planned.exists(Lsn.isBelow(lsn, _))) throw CopyError.olderSnapshot(found.source.name)
         val copying = state.table(oid).get.copy(table = found, copied = Some(lsn))
         // After the commit, only the state tells what the rows are a copy of.

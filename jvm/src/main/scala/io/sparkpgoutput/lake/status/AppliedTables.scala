@@ -51,7 +51,8 @@ object AppliedTables {
       table: TableState,
       written: Timestamp
   ): Row = {
-    val isThere = target.exists(table.target)
+    // A table that was refused can have the name of another one.
+    val isThere = table.generation > 0 && target.exists(table.target)
     val rows = if (isThere) target.read(session, table.target).count() else null
     // A table that was restored still has a state, which says why its mark does not hold.
     val (mark, reason) =

@@ -35,7 +35,7 @@ object ServerReadiness {
       columns(connection, role, tables, publications) ++
       policies(connection, role, files) ++
       notLogged(connection, files) ++
-      tables.flatMap(identity) ++
+      tables.flatMap(identity(connection, _)) ++
       keys(connection, tables) ++
       tables.filter(_.columns.isEmpty).map(table =>
         s"The table ${shown(table.name)} has no column that is sent. Leave it out of the publications."
@@ -152,12 +152,28 @@ object ServerReadiness {
    * Finds roots whose replica identity is not that of a partition. The server sends the old row by
    * the identity of the partition, but describes it by the identity of the root.
    */
-  private def identity(table: SourceTable): Seq[String] =
-    if (table.identity != ReplicaIdentity.Full) Nil
-    else table.leaves.filterNot(_.identity == ReplicaIdentity.Full).map { leaf =>
+  private def identity(connection: ServerConnection, table: SourceTable): Seq[String] = {
+    val others = table.leaves.filterNot(_.identity == ReplicaIdentity.Full)
+    if (table.identity == ReplicaIdentity.Full) others.map { leaf =>
       s"The table ${shown(table.name)} has REPLICA IDENTITY FULL, but its partition does not: ALTER TABLE " +
         s"${shown(leaf.name)} REPLICA IDENTITY FULL;"
     }
+    else {
+      val keys = TableKeys.read(connection, table.oid +: others.map(_.oid))
+      def key(oid: Long, identity: ReplicaIdentity) =
+        keys.get(oid).fold(Seq.empty[String])(_.of(identity))
+      val root = key(table.oid, table.identity)
+      others.flatMap { leaf =>
+        val own = key(leaf.oid, leaf.identity)
+        // Without a key of its own, the server refuses updates and deletes.
+        Option.when(root.nonEmpty && own.nonEmpty && !root.forall(own.contains))(
+          s"The partition ${shown(leaf.name)} identifies rows by (${own.mkString(", ")}), and its table " +
+            s"${shown(table.name)} by (${root.mkString(", ")}): ALTER TABLE ${shown(leaf.name)} REPLICA " +
+            "IDENTITY FULL;"
+        )
+      }
+    }
+  }
 
   /** A row cannot be found by a part of its key, and the server sends that part as the key. */
   private def keys(connection: ServerConnection, tables: Seq[SourceTable]): Seq[String] = {

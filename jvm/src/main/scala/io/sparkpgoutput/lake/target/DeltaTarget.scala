@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.target
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
-import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
+import org.apache.spark.sql.delta.{DeltaLog, Snapshot, TimestampNTZTableFeature}
 import org.apache.spark.sql.pgoutput.{ClonedSession, WriteCommands}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{SparkSession, functions}
@@ -43,6 +43,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     "delta.enableDeletionVectors" -> "true",
     "delta.enableTypeWidening" -> "true"
   )
+
+  /** Delta adds this feature by itself only when a table is made. */
+  protected def allowTypes(table: String, schema: StructType): Unit =
+    if (
+      TargetTypes.exists(schema)(_ == TimestampNTZType) &&
+      !snapshot(table).protocol.isFeatureSupported(TimestampNTZTableFeature)
+    ) setProperties(table, Map("delta.feature.timestampNtz" -> "supported"))
 
   /**
    * Delta clusters by up to four columns that have statistics. The first 32 columns have

@@ -7,12 +7,23 @@ import org.apache.spark.sql.pgoutput.WriteCommands
 import org.apache.spark.sql.types.{StructType, VariantType}
 
 import org.apache.iceberg.spark.source.SparkTable
-import org.apache.iceberg.{BaseTable, HasTableOperations, Table, TableOperations, Transactions}
+import org.apache.iceberg.{
+  BaseTable,
+  HasTableOperations,
+  MetadataColumns,
+  Table,
+  TableOperations,
+  Transactions
+}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     extends TableCommands(session, TableFormat.Iceberg, place) {
   import IcebergTarget._
+
+  /** Iceberg adds these columns to each table that is read. */
+  override def columnProblem(name: String): Option[String] =
+    Option.when(MetadataColumns.isMetadataColumn(name))("Iceberg has a column of this name itself.")
 
   def properties(table: String): Map[String, String] =
     operations(table).current.properties.asScala.toMap
@@ -28,13 +39,18 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 
   protected def refresh(table: String): Unit = load(table).refresh()
 
+  protected def allowTypes(table: String, schema: StructType): Unit = {
+    val least = leastVersion(schema)
+    if (operations(table).current.formatVersion < least)
+      setProperties(table, Map("format-version" -> least.toString))
+  }
+
   protected def defaults(schema: StructType): Map[String, String] = {
-    val version = if (TargetTypes.exists(schema)(_ == VariantType)) "3" else "2"
     val modes = Seq("merge", "update", "delete").map(command =>
       s"write.$command.mode" -> "merge-on-read"
     )
     Map(
-      "format-version" -> version,
+      "format-version" -> leastVersion(schema).toString,
       "write.metadata.delete-after-commit.enabled" -> "true"
     ) ++ modes
   }
@@ -89,6 +105,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 }
 
 object IcebergTarget {
+
+  /** The version of the format that has all types of a schema. */
+  private def leastVersion(schema: StructType) =
+    if (TargetTypes.exists(schema)(_ == VariantType)) 3 else 2
 
   /** The constructor has another parameter for Spark 4.0: whether to refresh the table. */
   private def sparkTable(table: Table): SparkTable = {

@@ -42,6 +42,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
   /** The properties that each table gets if the user gives no other values. */
   protected def defaults(schema: StructType): Map[String, String]
 
+  /** Lets a table that was made without some types have columns of them. */
+  protected def allowTypes(table: String, schema: StructType): Unit
+
   /** The clause of ALTER TABLE that arranges an empty table by its key. */
   protected def layout(schema: StructType, key: Seq[String]): Option[String]
 
@@ -93,7 +96,14 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
           s"ALTER COLUMN ${TablePlace.quoted(name)} TYPE ${wider.dataType.sql}"
         )
     }
-    command.foreach(command => session.sql(s"ALTER TABLE ${sqlName(table)} $command"))
+    command.foreach { command =>
+      change match {
+        case ColumnChange.Add(name, dataType) =>
+          allowTypes(table, new StructType().add(name, dataType))
+        case _ => ()
+      }
+      session.sql(s"ALTER TABLE ${sqlName(table)} $command")
+    }
   }
 
   /** Writes with the mark. */
@@ -113,8 +123,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
       expected: Option[Long],
       lsn: Long
   )(rows: TargetWrite): Unit = {
-    try write(session, table, name, expected, lsn, rows)
-    catch {
+    try {
+      rows match {
+        case TargetWrite.Replace(rows) => allowTypes(table, rows.schema)
+        case _                         => ()
+      }
+      write(session, table, name, expected, lsn, rows)
+    } catch {
       case problem: Exception =>
         val found =
           try mark(table, name)

@@ -20,6 +20,9 @@ trait Target {
   /** Returns why a table cannot have a name, or None if it can. */
   def nameProblem(name: String): Option[String] = None
 
+  /** Returns why a column cannot have a name, or None if it can. */
+  def columnProblem(name: String): Option[String] = None
+
   /** The tables of the namespace. */
   def tables(): Seq[String]
 

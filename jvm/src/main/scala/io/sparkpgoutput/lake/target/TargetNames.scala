@@ -64,8 +64,19 @@ object TargetNames {
    * Checks the columns of a table, which PostgreSQL tells apart by their case.
    *
    * @param others the columns that a history has beside them
+   * @param problem why a column of the target cannot have a name
    */
-  def checkColumns(table: TableName, columns: Seq[String], others: Seq[String] = Nil): Unit = {
+  def checkColumns(
+      table: TableName,
+      columns: Seq[String],
+      others: Seq[String] = Nil,
+      problem: String => Option[String] = _ => None
+  ): Unit = {
+    for (column <- columns; problem <- problem(column))
+      throw TargetError.name(
+        s"The table $table has a column '$column', and the target cannot have it. $problem Rename the " +
+          "column, or leave it out with a column list of the publication."
+      )
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
       throw TargetError.name(
         s"The columns '$one' and '$other' of the table $table differ only in case, and the target has " +

@@ -211,7 +211,11 @@ final class SlotSession(
   }
 
   private def endIfParkedTooLong(): Unit =
-    if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) close()
+    if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) {
+      // A batch that begins at this moment takes another session, as if the connection broke.
+      failure = new SQLException("The session was not used for too long.", ConnectionFailure)
+      close()
+    }
 
   private def status(): Unit = {
     val now = System.nanoTime()
@@ -248,6 +252,7 @@ object SlotSession {
   final val Reading = 2L
 
   final private val AdminShutdown = "57P01"
+  final private val ConnectionFailure = "08006"
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 

@@ -14,6 +14,7 @@ private[sparkpgoutput] object SlotError {
       "replicate, run spark-pgoutput resync --all, and start the job."
 
   final private val UndefinedObject = "42704"
+  final private val InvalidParameter = "22023"
 
   def serverVersion(server: Server, oldest: Int): SourceException = new SourceException(
     "PGOUTPUT_SERVER_VERSION",
@@ -77,8 +78,9 @@ private[sparkpgoutput] object SlotError {
     "55000",
     s"The query has read the slot '$slot' up to the LSN ${Lsn.format(start)}, but the WAL of the server " +
       s"ends at ${Lsn.format(flush)}. The server was restored from a backup, or is a standby that lacks " +
-      "the end of the WAL. The query has changes that the server does not have. Connect to the right " +
-      s"server. If this is the right one: $Again"
+      "the end of the WAL. The query has changes that the server does not have. If the server is a " +
+      "standby, start again when it has caught up. Otherwise, connect to the right server. If this is " +
+      s"the right one: $Again"
   )
 
   def plugin(state: SlotState): SourceException = new SourceException(
@@ -186,11 +188,25 @@ private[sparkpgoutput] object SlotError {
     case missing: SQLException if missing.getSQLState == UndefinedObject =>
       publicationNotFound(
         s"A publication did not exist when a table was changed, so the server cannot send the change: " +
-          s"${text(missing)}. If the publication was made after the slot, make a new slot and start the " +
-          s"query with a new checkpoint. If it was dropped since, its changes are lost. $Again"
+          s"${text(missing)}. If you have changed the option publication, set it back, and change it when " +
+          "the query has read the change. If the publication was made after the slot, make a new slot " +
+          "and start the query with a new checkpoint. If it was dropped since, its changes are lost. " +
+          Again
+      )
+    case invalid: SQLException if isOfValue(invalid) =>
+      new SourceException(
+        "PGOUTPUT_CONNECTION",
+        invalid.getSQLState,
+        s"The server cannot send a change of the slot: ${text(invalid)}. It fails at this change again at " +
+          "each start. If the error is in the row filter of a publication, correct the filter. If the " +
+          s"database has text that is not valid in UTF-8, correct the text. $Again"
       )
     case other => other
   }
+
+  /** Tells if an error is in the text of a value, or in a row filter. */
+  private def isOfValue(error: SQLException) =
+    Option(error.getSQLState).exists(state => state.startsWith("22") && state != InvalidParameter)
 
   private def publicationNotFound(text: String) =
     new SourceException("PGOUTPUT_PUBLICATION_NOT_FOUND", "42704", text)

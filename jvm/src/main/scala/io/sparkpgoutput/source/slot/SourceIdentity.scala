@@ -39,7 +39,10 @@ final case class SourceIdentity(
     Option.when(publications != this.publications)(
       s"The query read the publications ${names(this.publications)} of the slot '$slot' before, and " +
         s"now reads ${names(publications)}. Changes of tables that only the new list has come from " +
-        "now on; their earlier changes are not in the stream."
+        "now on; their earlier changes are not in the stream. PostgreSQL 18 leaves out a change that " +
+        "is older than all publications of the new list that have its table. If there can be such " +
+        "changes, stop the query, start it with the old list until it has read them, and then change " +
+        "the list."
     )
   }
 

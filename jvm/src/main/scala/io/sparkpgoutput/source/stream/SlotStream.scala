@@ -94,6 +94,8 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     start.source.checkPublications(server.query(SlotChecks.publications(_, options.publications)))
     state = Some(found)
     warnings.update(found)
+    // A connection that broke meanwhile can lead to another server, which the answers are of.
+    start.check(begin)
     found
   }
 

@@ -64,6 +64,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       TableChange.Dropped(remark),
       TableChange.Renamed(price, cost),
       TableChange.Widened(id, id),
+      TableChange.Widened(price, cost),
       TableChange.Added(added)
     )
     val (followed, columns) = TableEvolution.follow(state, now, changes)

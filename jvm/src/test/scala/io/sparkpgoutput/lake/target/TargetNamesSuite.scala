@@ -80,4 +80,12 @@ class TargetNamesSuite extends AnyFunSuite {
     assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
     TargetNames.checkColumns(orders, Seq("id", "v"))
   }
+
+  test("a column that the target cannot have is an error") {
+    val problem = (name: String) => Option.when(name == "_deleted")("It has one itself.")
+    val columns = Seq("id", "_deleted")
+    assert(error(TargetNames.checkColumns(orders, columns, problem = problem)).contains(
+      "'_deleted', and the target cannot have it. It has one itself. Rename"
+    ))
+  }
 }
