@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
+from spark_pgoutput.replication import Replication
 from support import lake
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, properties
-from support.servers import Server, server_fixture
+from support.processes import TIMEOUT
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
@@ -156,3 +159,40 @@ def test_columns_and_tables_have_any_names(
             server.execute(f'UPDATE {table} SET "new `x`.""y"" 😀" = "A, b.c" WHERE "a.b" > \'5\'')
         assert replicate(once=True).exit_code == 0
         assert_tables()
+
+
+@pytest.mark.parametrize("drift", ["error", "repair"])
+def test_a_key_that_is_renamed_between_two_changes_of_a_row(
+    drift: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Whether 5 and 5.00 are one key depends on the type that the target's column has."""
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE prices (k numeric(10, 2) PRIMARY KEY, v text);"
+            "CREATE PUBLICATION p FOR TABLE prices"
+        )
+        job = LakeJob(tmp_path, server, "delta", publication="p")
+        with job.session(spark) as replicate:
+            running = replicate(onDrift=drift)
+            for value in (1, 2):  # the job looks at the catalog before its first micro-batch
+                server.execute(f"INSERT INTO prices VALUES ({value}, 'a')")
+                wait_until(lambda: applied(spark, job, running, value), TIMEOUT, 0.2)  # noqa: B023
+            server.execute(
+                "INSERT INTO prices VALUES (5, 'a'), (6, 'a');"
+                "ALTER TABLE prices RENAME k TO kk;"
+                "UPDATE prices SET v = 'b' WHERE kk = 5; DELETE FROM prices WHERE kk = 6"
+            )
+            wait_until(lambda: applied(spark, job, running, 5), TIMEOUT, 0.2)
+            running.stop()
+            assert running.exit_code == 0
+        found = spark.table(job.sql_name("prices")).select("kk", "v").orderBy("kk").collect()
+        assert found == [(1, "a"), (2, "a"), (5, "b")]
+
+
+def applied(spark: SparkSession, job: LakeJob, running: Replication, value: int) -> bool:
+    assert running.exception() is None, running.exception()
+    try:
+        rows = spark.table(job.sql_name("prices")).collect()
+    except AnalysisException:  # the first copy has not begun
+        return False
+    return any(row[0] == value for row in rows)

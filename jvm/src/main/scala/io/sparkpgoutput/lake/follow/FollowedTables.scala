@@ -11,7 +11,7 @@ import io.sparkpgoutput.lake.table.{MirroredTable, SourceTable, TableError}
 
 /**
  * Follows what happens to the tables at the server. Messages do not tell all of it. So this reads
- * the catalog of the server before each micro-batch with changes, and once a minute. The catalog is
+ * the catalog of the server before each micro-batch, and once a minute. The catalog is
  * never older than the changes, because a micro-batch ends before the catalog is read.
  *
  * @param added takes a table that the publications have since the job runs

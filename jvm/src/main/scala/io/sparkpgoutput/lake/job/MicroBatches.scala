@@ -74,9 +74,11 @@ final class MicroBatches(
       configuration
     )
     resyncs.requests.take()
-    // Read once. What fails here as a whole is no table's error.
-    lazy val errors = Try(followed.follow())
-    if (followed.isOld) failed(errors.get)
+    val isDue = followed.isOld
+    // Before the changes are read: rows are found by the names that columns have at the end. What fails
+    // here as a whole is no table's error.
+    val errors = Try(followed.follow())
+    if (isDue) failed(errors.get)
     val tables = state.tables.filter(_.isLive).map(ofBatch) ++
       state.tables.filter(_.isWaiting).map(resyncs.waiting.applied)
     val result = applied.run(batch, tables, end)(prepare(errors, _))

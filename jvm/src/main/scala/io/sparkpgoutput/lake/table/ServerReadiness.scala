@@ -154,7 +154,8 @@ object ServerReadiness {
    */
   private def identity(connection: ServerConnection, table: SourceTable): Seq[String] = {
     val others = table.leaves.filterNot(_.identity == ReplicaIdentity.Full)
-    if (table.identity == ReplicaIdentity.Full) others.map { leaf =>
+    if (others.isEmpty) Nil
+    else if (table.identity == ReplicaIdentity.Full) others.map { leaf =>
       s"The table ${shown(table.name)} has REPLICA IDENTITY FULL, but its partition does not: ALTER TABLE " +
         s"${shown(leaf.name)} REPLICA IDENTITY FULL;"
     }
