@@ -45,7 +45,7 @@ def test_a_promoted_standby_with_the_slot_goes_on(
         server.execute(SETUP)
         server.configure(synchronized_standby_slots="standby")
         job = LakeJob(tmp_path, server, target)
-        url = url_of_both(server, standby)
+        url = standby.url_of_primary
         with job.session(spark) as replicate:
             replicate(once=True, url=url, failover=slot == "made for standbys")
             if slot == "altered":
@@ -73,7 +73,7 @@ def test_a_job_runs_through_the_promotion(
         server.execute(SETUP)
         server.configure(synchronized_standby_slots="standby")
         job = LakeJob(tmp_path, server, target)
-        url = url_of_both(server, standby)
+        url = standby.url_of_primary
         with job.session(spark) as replicate:
             running = replicate(url=url, failover=True)
             synchronize(job, standby, running)
@@ -93,11 +93,6 @@ def test_a_job_runs_through_the_promotion(
             assert copied(running) == len(TABLES)
             assert copied(replicate(once=True, url=url)) == 0
             assert_equal(spark, job, TABLES)
-
-
-def url_of_both(server: Server, standby: Standby) -> str:
-    hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
-    return f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
 
 
 def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(

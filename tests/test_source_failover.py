@@ -26,8 +26,7 @@ def primary_and_standby(version: int, folder: Path) -> Iterator[tuple[Server, St
         prepare(server, failover=True)
         with server.standby() as standby:
             stream = SlotStream(folder, server)
-            hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
-            stream.options["url"] = f"jdbc:postgresql://{hosts}/postgres?targetServerType=primary"
+            stream.options["url"] = standby.url_of_primary
             with writers(server, seed="failover"), stream.running() as process:
                 process.wait_for_batches(3)
                 standby.wait_for_slot(

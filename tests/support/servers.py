@@ -226,6 +226,12 @@ class Standby(Server):
             shutil.rmtree(self._folder / self._data, ignore_errors=True)
             self._folder = None
 
+    @property
+    def url_of_primary(self) -> str:
+        """The URL that names both servers, and leads to the one that is the primary."""
+        hosts = f"{self._primary.host}:{self._primary.port},{self.host}:{self.port}"
+        return f"jdbc:postgresql://{hosts}/{self.database}?targetServerType=primary"
+
     def catch_up(self) -> None:
         """Wait until the standby has all WAL of its primary."""
         lsn = self._primary.value("SELECT pg_current_wal_flush_lsn()")
