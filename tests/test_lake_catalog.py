@@ -460,6 +460,31 @@ def test_a_truncate_of_the_only_partition_is_not_one_of_the_table(
     assert "public.alone_1 was truncated" in catalog.compare(kept, now)
 
 
+def test_a_role_that_cannot_look_at_rows_asks_for_a_copy(
+    server: Server, client: SourceClient, catalog: LakeCatalog
+) -> None:
+    """The columns of the system, which tell what happened to rows, need SELECT on the table."""
+    server.execute(
+        "CREATE ROLE of_columns;"
+        "CREATE TABLE seen (k int) PARTITION BY RANGE (k);"
+        "CREATE TABLE seen_1 PARTITION OF seen FOR VALUES FROM (1) TO (2);"
+        "GRANT SELECT (k) ON seen, seen_1 TO of_columns;"
+        "CREATE PUBLICATION seen FOR TABLE seen WITH (publish_via_partition_root)"
+    )
+    (kept,) = catalog.tables("seen").values()
+    server.execute(
+        "CREATE TABLE seen_2 PARTITION OF seen FOR VALUES FROM (2) TO (3);"
+        "GRANT SELECT (k) ON seen_2 TO of_columns"
+    )
+    (now,) = catalog.tables("seen").values()
+    assert catalog.compare(kept, now) == ["PartitionAdded public.seen_2"]
+    client.sql.execute("SET ROLE of_columns")
+    try:
+        assert "needs SELECT on the table" in catalog.compare(kept, now)
+    finally:
+        client.sql.execute("RESET ROLE")
+
+
 def test_a_new_partition_needs_the_replica_identity_full_of_its_root(
     server: Server, catalog: LakeCatalog
 ) -> None:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support.lake import needs_lake
+from support.lake_catalog import elements
 from support.lake_target import LSN, LakeTarget, compact
 
 pytestmark = needs_lake
@@ -78,6 +79,16 @@ def test_a_commit_writes_rows_and_mark_at_once(target: LakeTarget, table: str) -
     assert target.mark(table) == LSN + 3
     target.overwrite(table, "SELECT 7 AS id, 'z' AS v", LSN + 3, LSN + 4)
     assert (rows(target, table), target.mark(table)) == ([(7, "z")], LSN + 4)
+
+
+def test_the_session_of_a_micro_batch_makes_no_catalog(target: LakeTarget, table: str) -> None:
+    """Nobody would close the connections of the catalog, and each micro-batch has new sessions."""
+    session = target.spark._jsparkSession.cloneSession()
+    assert target.target.read(session, table).count() == 1
+    target.merge(table, "SELECT 1 AS id, 'b' AS v", LSN + 1, LSN + 2, session=session)
+    assert rows(target, table) == [(1, "b")]
+    made = session.sessionState().catalogManager().listCatalogs(target.jvm.scala.Option.empty())
+    assert list(elements(made)) == ["spark_catalog"]
 
 
 @pytest.mark.parametrize("later", [5, pytest.param(3, marks=pytest.mark.lake)])

@@ -102,9 +102,10 @@ class LakeTarget:
         lsn: int,
         condition: str = "t.id = s.id",
         clauses: str = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        session: JavaObject | None = None,
     ) -> None:
-        not_narrowed = self.jvm.scala.Option.empty()
-        self._commit("Merge", table, rows, expected, lsn, condition, clauses, not_narrowed)
+        more = (condition, clauses, self.jvm.scala.Option.empty())
+        self._commit("Merge", table, rows, expected, lsn, *more, session=session)
 
     def _commit(
         self,
@@ -115,8 +116,9 @@ class LakeTarget:
         lsn: int,
         *more: object,
         generation: int = 0,
+        session: JavaObject | None = None,
     ) -> None:
-        session = self.spark._jsparkSession.cloneSession()
+        session = session or self.spark._jsparkSession.cloneSession()
         write = getattr(self.classes, f"TargetWrite${kind}")(session.sql(rows), *more)
         mark = self.jvm.scala.Option.apply(expected)
         self.target.commit(session, table, self.mark_name(generation=generation), mark, lsn, write)

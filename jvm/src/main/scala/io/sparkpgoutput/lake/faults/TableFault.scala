@@ -22,7 +22,8 @@ object TableFault {
     case _: SourceException                   => Some(false)
     case other if LakeError.isOtherJob(other) => Some(false)
     case _: PgOutputException                 => Some(true)
-    case _: AnalysisException                 => Some(true)
-    case _                                    => None
+    // With a cause, it is an error of a catalog, such as a Hive metastore that does not answer.
+    case found: AnalysisException if found.getCause == null => Some(true)
+    case _                                                  => None
   }
 }

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.resync
 
+import java.time.{Duration, Instant}
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
 import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
@@ -70,9 +71,13 @@ final class Resyncs(
 
   /**
    * The number of times that the job copied a table again by itself for the same error, by the oid of the
-   * table and the error. It counts from the last sign that the copy was right.
+   * table and the error. It counts from the last sign that the copy was right: changes were applied, or
+   * there was no error for some minutes.
    */
   private val repeated = new ConcurrentHashMap[(Long, String), Int]
+
+  /** When the last copy of a table went live, by the oid of the table, unless another one has begun. */
+  private val joined = new ConcurrentHashMap[Long, Instant]
   private val failure = new AtomicReference[Option[Throwable]](None)
   private val resync = new TableResync(session, options, target, catalog, state, renew, log)
   private val beginning =
@@ -165,6 +170,8 @@ final class Resyncs(
     options.copiesChanged && SchemaChange.unapply(error).exists { change =>
       val kept = state.table(oid).map(_.table)
       def now = catalog.again(oid, kept).orElse(kept.flatMap(catalog.madeAgain))
+      if (Option(joined.remove(oid)).exists(_.plus(Resyncs.Proof).isBefore(Instant.now)))
+        settled(oid)
       repeated.merge((oid, change.sentences), 1, _ + _) <= Resyncs.MostRepeated &&
       now.filter(_.source.unpublished.isEmpty).exists { table =>
         begin(table, change.sentences)
@@ -227,6 +234,7 @@ final class Resyncs(
     val table = state.table(oid).get
     state.put(table.copy(status = TableStatus.Live))
     state.save()
+    joined.put(oid, Instant.now)
     log.tell(s"The table ${table.table.source.name} is live.")
     waiting.drop(table)
   }
@@ -258,6 +266,9 @@ private object Resyncs {
   final private val SecondsToStop = 30L
   final private val PauseMillis = 100L
   final private val MostRepeated = 3
+
+  /** After this time without an error, a copy was right, and another error is a new one. */
+  private val Proof = Duration.ofMinutes(10)
 
   private val threads = new DaemonThreads("spark-pgoutput copies tables while the stream runs")
 }

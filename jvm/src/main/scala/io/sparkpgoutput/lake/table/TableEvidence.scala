@@ -5,7 +5,7 @@ import io.sparkpgoutput.lake.table.TableChange.{PartitionAdded, PartitionRewritt
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
- * Looks at the rows of partitions for what the catalog does not tell. The server sends no message of a
+ * Looks at the rows of tables for what the catalog does not tell. The server sends no message of a
  * TRUNCATE of one partition if changes come under the name of the root, and no rows that a table had
  * before it became a partition. A statement that truncates all of several partitions by their names looks
  * like a TRUNCATE of the root.
@@ -17,6 +17,28 @@ object TableEvidence {
    * sentence; None if they are.
    */
   def reason(
+      connection: ServerConnection,
+      kept: SourceTable,
+      changes: Seq[TableChange]
+  ): Option[String] = {
+    val doubtful = changes.collect {
+      case PartitionRewritten(leaf) => leaf
+      case Vacuumed(leaf)           => leaf
+      case PartitionAdded(leaf)     => leaf
+    }
+    doubtful.find(!isReadable(connection, _)).map { leaf =>
+      s"${leaf.name} was made, truncated or rewritten, and the role cannot look at its rows, which needs " +
+        "SELECT on the table and not only on columns."
+    }.orElse(ofRows(connection, kept, changes))
+  }
+
+  /** The columns of the system, such as `xmin`, need SELECT on the table. */
+  private def isReadable(connection: ServerConnection, leaf: Leaf) =
+    connection
+      .query("SELECT has_table_privilege(?::oid, 'SELECT') IS NOT FALSE", leaf.oid)(_.getBoolean(1))
+      .head
+
+  private def ofRows(
       connection: ServerConnection,
       kept: SourceTable,
       changes: Seq[TableChange]

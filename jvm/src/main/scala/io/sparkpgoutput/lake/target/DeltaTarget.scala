@@ -4,9 +4,9 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot, TimestampNTZTableFeature}
-import org.apache.spark.sql.pgoutput.{ClonedSession, WriteCommands}
+import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{SparkSession, functions}
+import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -35,6 +35,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     MarkName.newest(snapshot(table).transactions.keys, job, oid)
 
   def version(table: String): String = snapshot(table).version.toString
+
+  def read(session: SparkSession, table: String): DataFrame = {
+    refresh(table)
+    session.table(sqlName(table))
+  }
 
   protected def refresh(table: String): Unit = snapshot(table)
 
@@ -96,8 +101,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
             withOthers(table, rows).writeTo(sqlName(table)).option("overwriteSchema", "true")
               .overwrite(functions.lit(true))
           case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
-            val target = WriteCommands.Named(place.parts(table))
-            WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
+            val target = TablePlans.Named(place.parts(table))
+            TablePlans.merge(session, target, rows, condition, clauses, narrowed)
         }
       }
     finally settings.keys.foreach(session.conf.unset)

@@ -2,9 +2,9 @@ package io.sparkpgoutput.lake.target
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pgoutput.WriteCommands
+import org.apache.spark.sql.pgoutput.TablePlans
 import org.apache.spark.sql.types.{StructType, VariantType}
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.iceberg.spark.source.SparkTable
 import org.apache.iceberg.{
@@ -37,6 +37,15 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   def version(table: String): String =
     Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
 
+  /**
+   * If a new session looked up the table, Spark would make a catalog for this session, with connections
+   * of its own, which nobody closes. Each micro-batch has new sessions.
+   */
+  def read(session: SparkSession, table: String): DataFrame = {
+    refresh(table)
+    TablePlans.read(session, TablePlans.Loaded(place.load(table), place.catalog))
+  }
+
   protected def refresh(table: String): Unit = load(table).refresh()
 
   protected def allowTypes(table: String, schema: StructType): Unit = {
@@ -67,22 +76,22 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   ): Unit = {
     val marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
     val marked = new BaseTable(marking, load(table).name)
-    val target = WriteCommands.Loaded(sparkTable(marked), place.catalog)
+    val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
     session.conf.set(summary, lsn.toString)
     try write match {
-        case TargetWrite.Append(rows) => WriteCommands.append(session, target, rows)
+        case TargetWrite.Append(rows) => TablePlans.append(session, target, rows)
         case TargetWrite.Overwrite(rows, where) =>
-          WriteCommands.overwrite(session, target, rows, where)
+          TablePlans.overwrite(session, target, rows, where)
         case TargetWrite.Replace(rows) =>
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
-          val replaced = WriteCommands.Loaded(sparkTable(transaction.table), place.catalog)
-          WriteCommands.overwrite(session, replaced, all, "true")
+          val replaced = TablePlans.Loaded(sparkTable(transaction.table), place.catalog)
+          TablePlans.overwrite(session, replaced, all, "true")
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
-          WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
+          TablePlans.merge(session, target, rows, condition, clauses, narrowed)
       }
     finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.

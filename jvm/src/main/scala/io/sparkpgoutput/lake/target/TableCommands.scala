@@ -22,11 +22,6 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
 
   final override def nameProblem(name: String): Option[String] = place.nameProblem(name)
 
-  final def read(session: SparkSession, table: String): DataFrame = {
-    refresh(table)
-    session.table(sqlName(table))
-  }
-
   final def columns(table: String): Seq[String] = read(session, table).schema.fieldNames.toSeq
 
   final def readVersion(session: SparkSession, table: String, version: String): DataFrame =

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.catalog.{
   InMemoryRowLevelOperationTableCatalog,
   Table
 }
-import org.apache.spark.sql.pgoutput.{RowsOfRdd, WriteCommands}
+import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -87,8 +87,8 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
         session.sql(s"DELETE FROM ${sqlName(table)} WHERE $where")
         rows.writeTo(sqlName(table)).append()
       case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
-        val target = WriteCommands.Named(Seq("memory", "ns", table))
-        WriteCommands.merge(session, target, rows, condition, clauses, narrowed)
+        val target = TablePlans.Named(Seq("memory", "ns", table))
+        TablePlans.merge(session, target, rows, condition, clauses, narrowed)
     }
     marks.update(table, lsn)
   }

@@ -28,6 +28,12 @@ class TableFaultSuite extends AnyFunSuite {
       new InterruptedException,
       new OutOfMemoryError,
       new java.io.IOException("503 Slow Down"),
+      // As HiveExternalCatalog throws it if the metastore does not answer.
+      new AnalysisException(
+        "_LEGACY_ERROR_TEMP_3065",
+        Map("clazz" -> "TException", "msg" -> "timed out"),
+        Some(new java.io.IOException("timed out"))
+      ),
       new CommitConflict("orders", new RuntimeException("compacted")),
       TargetError.otherJob("orders", Some(1), Some(2)),
       SourceError.option("The server is another one.")

@@ -14,13 +14,13 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.{Column, DataFrame, SparkSession, classic}
 
 /**
- * Commands that write rows to a table. The table is given as an object or by its name. The rows
- * need no view.
+ * Reads a table, and runs commands that write rows to a table. The table is given as an object or by its
+ * name. The rows need no view.
  *
- * If the table is given as an object, the command writes through this object. The plan then has no
- * identifier of the table, because Spark would use the identifier to load the table anew.
+ * If the table is given as an object, the plan reads and writes through this object. The plan then has
+ * no identifier of the table, because Spark would use the identifier to load the table anew.
  */
-object WriteCommands {
+object TablePlans {
 
   /** A table in a command. */
   sealed trait Written
@@ -30,6 +30,9 @@ object WriteCommands {
 
   /** The object that writes. */
   final case class Loaded(table: Table, catalog: CatalogPlugin) extends Written
+
+  def read(session: SparkSession, table: Loaded): DataFrame =
+    classic.Dataset.ofRows(classicOf(session), relation(table))
 
   def append(session: SparkSession, table: Loaded, rows: DataFrame): Unit =
     run(session, AppendData.byName(relation(table), plan(rows)))
