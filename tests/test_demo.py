@@ -54,7 +54,10 @@ def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_reads_messages_and_a_stream_and_leaves_nothing_behind(temporary_folder: Path) -> None:
+def test_reads_messages_and_a_stream_and_leaves_nothing_behind(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")  # which commands do not use
     demo = subprocess.run(DEMO, capture_output=True, text=True, timeout=600, check=False)
     output = demo.stdout
     assert (demo.returncode, demo.stderr) == (0, "")

@@ -92,10 +92,14 @@ def test_a_pgpass_file_that_is_not_there_has_no_password(
     assert variables() == {"PGPASSWORD": "typed"}
 
 
-def test_a_role_can_have_no_password(home: Path, terminal: Terminal) -> None:
+def test_a_role_can_have_no_password(
+    home: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal.typed = ""
     assert variables() == {}
     terminal.is_there = False
+    assert variables() == {}
+    monkeypatch.setattr(sys, "stdin", None)
     assert variables() == {}
     assert len(terminal.prompts) == 1  # nobody is asked without a terminal
     empty = home / "password"
@@ -119,9 +123,16 @@ def test_no_argument_takes_the_password_itself(
 ) -> None:
     """Each user of the machine sees the arguments of a process."""
     cli.parse(command)
-    for option in ("--password", "--pass", "--password-f"):
+    for given in (["--password", "secret"], ["--password=secret"]):
         with pytest.raises(SystemExit) as ended:
-            cli.parse([*command, option, "secret"])
+            cli.parse([*command, *given])
+        assert ended.value.code == 2
+        shown = capsys.readouterr().err
+        assert "error: there is no --password, because each user" in shown
+        assert "secret" not in shown
+    for option in ("--pass", "--password-f"):
+        with pytest.raises(SystemExit) as ended:
+            cli.parse([*command, option, "value"])
         assert ended.value.code == 2
         assert f"unrecognized arguments: {option}" in capsys.readouterr().err
     url = command.index(URL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_pgoutput import changes, open_transactions, resync, schema_of, verify
 from spark_pgoutput import functions as PF
-from spark_pgoutput.arguments import option_texts, table_names
+from spark_pgoutput.arguments import option_texts, path_text, table_names
 
 MESSAGE_FUNCTIONS = [PF.pgoutput_decode, PF.try_pgoutput_decode, PF.pgoutput_error]
 ROW_FUNCTIONS = [PF.pgoutput_row, PF.try_pgoutput_row]
@@ -122,6 +123,26 @@ def test_names_of_tables_are_a_str_or_a_list(spark: SparkSession) -> None:
 def test_timeout_is_not_for_a_verification_that_runs_the_job(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match="not with once=True"):
         verify(spark, target="/data/lake", once=True, timeout=60)
+
+
+def test_a_text_is_no_bool_and_no_number(spark: SparkSession) -> None:
+    """The text "false" would count as true, and then a job would copy all tables again."""
+    wrong: Any
+    for wrong in ("false", None, 1):
+        with pytest.raises(TypeError, match="'all' must be a bool"):
+            resync(spark, target="/data/lake", tables="public.orders", all=wrong)
+        with pytest.raises(TypeError, match="'once' must be a bool"):
+            verify(spark, target="/data/lake", once=wrong)
+    for wrong in ("10", -1, float("nan")):
+        with pytest.raises(TypeError, match="'timeout' must be a number of seconds"):
+            verify(spark, target="/data/lake", timeout=wrong)
+
+
+def test_a_path_is_a_folder_and_a_str_can_be_a_namespace() -> None:
+    assert path_text("lake") == "lake"
+    for path, text in (("lake", "./lake"), ("../lake", "../lake"), ("/data/lake", "/data/lake")):
+        assert path_text(Path(path)) == text
+        assert option_texts({"target": Path(path)}) == {"target": text}
 
 
 def test_schema_of_refuses_what_is_no_relation(messages: DataFrame) -> None:

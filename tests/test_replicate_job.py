@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,26 +50,62 @@ DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
 
 @pytest.mark.parametrize("jvm_ends", [False, True])
-def test_a_signal_ends_the_job_in_order(jvm_ends: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_ends_the_job_in_order(
+    jvm_ends: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stopping = threading.Event()
     job: Any = FakeJob(stopping, jvm_ends)
-    assert replicate_job._follow(cast(Replication, job), stopping) == 1
+    monkeypatch.setattr(submitted, "_signalled", lambda: stopping)
+    follow = partial(replicate_job._follow, cast(Replication, job))
+    assert submitted.run("replicate", follow) == 1
     assert set(capsys.readouterr().out.splitlines()) == (set() if jvm_ends else {"told"})
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_are_noted(number: signal.Signals) -> None:
+    """A closed terminal sends SIGHUP, too. A command that nohup started goes on then."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert not _is_noted(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert _is_noted(number)
+    finally:
+        logging.disable(logging.NOTSET)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _is_noted(number: signal.Signals) -> bool:
+    stopping = submitted._signalled()
+    signal.raise_signal(number)
+    return stopping.is_set()
+
+
 def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An example is the error of a file system whose JAR is missing."""
+    """Examples are the error of a file system whose JAR is missing, and the errors of tasks."""
     jvm: Any = spark._jvm
+    configuration = jvm.org.apache.hadoop.conf.Configuration()
     folder = jvm.org.apache.hadoop.fs.Path("nowhere://bucket/checkpoint")
-    with pytest.raises(submitted.FAILURES) as raised:
-        folder.getFileSystem(jvm.org.apache.hadoop.conf.Configuration())
-    assert raised.type is Py4JJavaError
-    assert submitted.failed("replicate", raised.value) == 1
-    printed = capsys.readouterr().err
-    assert printed.splitlines()[0].startswith("spark-pgoutput replicate: org.apache.hadoop.fs.")
-    assert len(printed.splitlines()) == 1
+    damaged = tmp_path / "lines.gz"
+    damaged.write_text("not compressed")
+    lines = spark.sparkContext._jsc.textFile(str(damaged))
+    for fail, begin in (
+        (lambda: folder.getFileSystem(configuration), "org.apache.hadoop.fs."),
+        (lambda: lines.count(), "org.apache.spark.SparkException: Job aborted due to stage"),
+    ):
+
+        def work(_: threading.Event, fail: Callable[[], object] = fail) -> int:
+            with pytest.raises(Py4JJavaError) as raised:
+                fail()
+            raise raised.value
+
+        assert submitted.run("replicate", work) == 1
+        printed = capsys.readouterr().err.splitlines()
+        assert printed[0].startswith(f"spark-pgoutput replicate: {begin}")
+        assert len(printed) == 1
 
 
 @pytest.fixture

@@ -101,6 +101,8 @@ def test_jars_of_the_user_stay(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.jars default.jar")
     assert jars() == ["default.jar", ours]
     file = tmp_path / "my.conf"
+    file.write_bytes(b"# a comment in Latin-1: \xe9\n")
+    assert jars("--properties-file", str(file)) == [ours]
     file.write_text("spark.x = 1\nspark.jars = file.jar,other.jar\n")
     of_file = ("--properties-file", str(file))
     assert jars(*of_file) == ["file.jar", "other.jar", ours]
@@ -128,7 +130,15 @@ def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     monkeypatch.setenv("SPARK_API_MODE", "connect")
     _, environment = submitted("status", *TARGET)
-    assert not {"SPARK_REMOTE", "SPARK_API_MODE"} & environment.keys()
+    assert "SPARK_REMOTE" not in environment
+    # It comes before SPARK_CONNECT_MODE and the package pyspark-connect.
+    assert environment["SPARK_API_MODE"] == "classic"
+
+
+def test_a_command_says_what_to_do_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.find_spark_home", None)
+    with pytest.raises(SystemExit, match="pyspark is not installed"):
+        cli.main(["status", *TARGET])
 
 
 @pytest.mark.parametrize("name", ["url", "Checkpoint", "mode", "names", "password"])
@@ -157,6 +167,25 @@ def test_an_argument_without_effect_is_an_error(
     with pytest.raises(SystemExit):
         cli.parse(arguments)
     assert re.search(r"error: --.+ (go|goes|needs)\b", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", *TARGET, "--timeout", "nan"],
+        ["verify", *TARGET, "--timeout", "-1"],
+        ["adopt", *TARGET, *JOB[:6], "--last-lsn", "1234"],
+        ["status", *TARGET, "--url", "jdbc:mysql://localhost/shop", "--slot", "lake"],
+        ["status", *TARGET, "--url", "postgresql://localhost/shop", "--slot", "lake"],
+    ],
+)
+def test_a_wrong_value_is_an_error_before_spark_starts(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.parse(arguments)
+    assert ended.value.code == 2
+    assert re.search(r"error: argument --[a-z-]+: ", capsys.readouterr().err)
 
 
 def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:

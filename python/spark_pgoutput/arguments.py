@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 ColumnOrName: TypeAlias = Column | str
-Options: TypeAlias = Mapping[str, str | float | Decimal | None]
+Options: TypeAlias = Mapping[str, str | float | Decimal | os.PathLike[str] | None]
 Schema: TypeAlias = str | StructType | Column
 TypeIds: TypeAlias = ColumnOrName | Sequence[int | None] | None
 
@@ -66,6 +66,19 @@ def text(argument: str, expected: str, value: str) -> str:
     if not isinstance(value, str):
         raise wrong_type(argument, expected, value)
     return value
+
+
+def flag(argument: str, value: bool) -> bool:
+    """Check an argument that can only be a bool. The text "false" would count as true."""
+    if not isinstance(value, bool):
+        raise wrong_type(argument, "a bool", value)
+    return value
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Turn a path into a text. A path always names a folder, and never a namespace."""
+    text = str(path)
+    return text if isinstance(path, str) or "/" in text else f"./{text}"
 
 
 def table_names(tables: str | Sequence[str]) -> list[str]:
@@ -131,8 +144,10 @@ def _text(name: str, value: object) -> str:
             return value
         case bool():
             return str(value).lower()
-        case Real() | Decimal() | os.PathLike():
+        case Real() | Decimal():
             return str(value)
+        case os.PathLike():
+            return path_text(value)
         case _:
             raise TypeError(
                 f"The option '{name}' must be a str, a number, a bool or None, not {_kind(value)}."

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import spark_pgoutput
 from spark_pgoutput import replicate_command, target_commands
-from spark_pgoutput.password import url_without_password
+from spark_pgoutput.password import refuse, url_without_password
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,6 +94,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--user",
         help="a role with REPLICATION; the demo takes its password from PGPASSWORD or asks for it",
     )
+    refuse(demo)
     demo.add_argument("--slot", help="a logical replication slot with the plugin pgoutput")
     demo.add_argument(
         "--publication",

@@ -6,6 +6,7 @@ import argparse
 import getpass
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -22,6 +23,12 @@ def add_arguments(group: argparse._ArgumentGroup, *, url_is_required: bool) -> N
     )
     group.add_argument("--user", help="the role that connects; by default, the one of the URL")
     group.add_argument("--password-file", type=Path, help="a file whose first line is the password")
+    refuse(group)
+
+
+def refuse(group: argparse._ActionsContainer) -> None:
+    """Refuse `--password`. Otherwise, the text "unrecognized arguments" would show the password."""
+    group.add_argument("--password", action=_Refused, nargs="?", help=argparse.SUPPRESS)
 
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
@@ -40,6 +47,8 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
 
 def url_without_password(url: str) -> str:
     """Return the argument `--url` as it is, and refuse one that shows a password."""
+    if not url.startswith("jdbc:postgresql:"):
+        raise argparse.ArgumentTypeError("the URL must begin with jdbc:postgresql:")
     if has_password(url):
         raise argparse.ArgumentTypeError(
             f"the URL has a password, but {SEEN_BY_ALL}. Give it in the variable PGPASSWORD"
@@ -59,9 +68,28 @@ def has_password(url: str, parameter: str = "password") -> bool:
 
 def ask(user: str | None) -> str | None:
     """Ask for the password of a role. None if there is no terminal, or nothing was typed."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():  # None if the user has closed it
         return None
-    return getpass.getpass(f"Password of {user or 'the role'} (Enter for none): ") or None
+    try:
+        return getpass.getpass(f"Password of {user or 'the role'} (Enter for none): ") or None
+    except EOFError:  # Ctrl+D
+        return None
+
+
+class _Refused(argparse.Action):
+    """Ends the command without a word of the argument's value."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        parser.error(
+            f"there is no {option_string}, because {SEEN_BY_ALL}. Give the password in the "
+            "variable PGPASSWORD"
+        )
 
 
 def _first_line(file: Path) -> str:

@@ -44,5 +44,6 @@ def spark_default(key: str, file: Path | None = None) -> str | None:
         file = Path(folder) / "spark-defaults.conf"
     if not file.is_file():
         return None
-    entries = (_ENTRY.match(line) for line in file.read_text(encoding="utf-8").splitlines())
+    text = file.read_text(encoding="utf-8", errors="replace")  # a comment can have any encoding
+    entries = (_ENTRY.match(line) for line in text.splitlines())
     return {entry["key"]: entry["value"] for entry in entries if entry}.get(key)

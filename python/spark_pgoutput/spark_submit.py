@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,9 +18,6 @@ from spark_pgoutput.spark_defaults import spark_default, spark_home
 TERMINAL = "SPARK_PGOUTPUT_TERMINAL"
 
 _PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
-
-# They make PySpark's sessions clients of Spark Connect, and a command works in Spark's driver.
-_CONNECT = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +51,15 @@ def submit(
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     # Another Python, or Jupyter, which runs the user's own drivers, may not have this package.
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    environment["SPARK_HOME"] = spark_home()
-    for name in _CONNECT:
-        environment.pop(name, None)
-    if sys.stdout.isatty():
+    try:
+        environment["SPARK_HOME"] = spark_home()
+    except ImportError:
+        sys.exit(
+            "The package pyspark is not installed. Install it, or set the variable SPARK_HOME to "
+            "the folder of Spark."
+        )
+    prefer_classic(environment)
+    if sys.stdout is not None and sys.stdout.isatty():  # None if the user has closed it
         environment[TERMINAL] = "1"
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
     jars = ",".join(filter(None, [_jars_of_user(arguments), jar_path()]))
@@ -74,6 +76,16 @@ def submit(
         os.execve(command[0], command, environment)  # so that signals reach Spark
     except OSError as error:
         sys.exit(f"Spark cannot be started. Check the variable SPARK_HOME. {error}")
+
+
+def prefer_classic(environment: MutableMapping[str, str]) -> None:
+    """Let PySpark make a session in Spark's driver, where a command works, and no Connect client.
+
+    Without SPARK_API_MODE, the package pyspark-connect or SPARK_CONNECT_MODE would decide.
+    """
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        environment.pop(name, None)
+    environment["SPARK_API_MODE"] = "classic"
 
 
 def _jars_of_user(arguments: argparse.Namespace) -> str | None:

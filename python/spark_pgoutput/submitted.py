@@ -1,4 +1,4 @@
-"""Code of all scripts that spark-submit runs: the session, and the report of an error."""
+"""Code of all scripts that spark-submit runs: the session, signals, and the text of an error."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -52,6 +53,8 @@ def session(name: str, target: str) -> SparkSession:
 
     If the target is a folder, the session has the extension of Delta beside those of the user.
     """
+    # A locale that is not UTF-8 lacks characters of names and of texts.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     builder = SparkSession.builder.appName(name)
     given = _submitted()
     settings = {**_QUIET, **JOB_SETTINGS}
@@ -70,11 +73,38 @@ def session(name: str, target: str) -> SparkSession:
     return spark
 
 
-def signalled() -> threading.Event:
+def run(command: str, work: Callable[[threading.Event], int]) -> int:
+    """Do the work of a command.
+
+    Parameters
+    ----------
+    command : str
+        The name of the command.
+    work : callable
+        Takes an event that is set when a signal is to end this process, and returns the exit
+        status.
+
+    Returns
+    -------
+    int
+        The exit status. It is 1 if an error was printed.
+    """
+    stopping = _signalled()
+    try:
+        return work(stopping)
+    except FAILURES as error:
+        print(f"spark-pgoutput {command}: {_text(error)}", file=sys.stderr)
+    except Py4JError:
+        # Ctrl+C in a terminal goes to the JVM, too, which then ends its work and itself.
+        if not stopping.is_set():
+            raise
+    return 1
+
+
+def _signalled() -> threading.Event:
     """Return what is set when a signal is to end this process.
 
-    Ctrl+C in a terminal goes to the JVM, too, which then ends the job and itself. An exception in
-    Python would leave the answer to a call for the next one to read.
+    An exception in Python would leave the answer to a call of the JVM for the next one to read.
     """
     found = threading.Event()
 
@@ -84,15 +114,17 @@ def signalled() -> threading.Event:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, note)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup sets
+        signal.signal(signal.SIGHUP, note)
     return found
 
 
-def failed(command: str, error: Exception) -> int:
-    """Print an error without the stack trace of the JVM, and return the exit status."""
+def _text(error: Exception) -> str:
+    """Return the text of an error without the stack trace of the JVM."""
     message = str(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     found = re.search(r"\[PGOUTPUT_\w+\].+", message)
-    print(f"spark-pgoutput {command}: {found[0] if found else message}", file=sys.stderr)
-    return 1
+    # An error of a task has its stack trace in the message.
+    return found[0] if found else re.split(r"\n\s+at |\n+Driver stacktrace:", message)[0]
 
 
 def _submitted() -> dict[str, str]:

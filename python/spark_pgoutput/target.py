@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.arguments import table_names
+from spark_pgoutput.arguments import flag, path_text, table_names
 from spark_pgoutput.registration import classic_jvm
 from spark_pgoutput.replication import java_options
 
@@ -62,14 +62,14 @@ def resync(
     IllegalArgumentException
         If the target has no job, or the job does not know a table.
     """
-    if all == bool(tables):
+    if flag("all", all) == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
     wanted = table_names(tables or ())
     jvm = classic_jvm(spark, "resync")
     if all:
-        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, os.fspath(target), format)
+        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, path_text(target), format)
         return []
-    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, os.fspath(target), format, wanted))
+    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, path_text(target), format, wanted))
 
 
 def adopt(
@@ -156,7 +156,7 @@ def applied(
     """
     jvm = classic_jvm(spark, "applied", "status")
     return DataFrame(
-        getattr(jvm, _APPLIED).of(spark._jsparkSession, os.fspath(target), format), spark
+        getattr(jvm, _APPLIED).of(spark._jsparkSession, path_text(target), format), spark
     )
 
 
@@ -174,6 +174,6 @@ def slot_status(
     jvm = classic_jvm(spark, "slot_status", "status")
     return dict(
         getattr(jvm, _APPLIED).slot(
-            spark._jsparkSession, os.fspath(target), format, url, user, password, slot
+            spark._jsparkSession, path_text(target), format, url, user, password, slot
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -91,6 +92,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     replicate_command.add_target(job)
     job.add_argument(
         "--last-lsn",
+        type=_lsn,
         required=True,
         help="the value of pg_current_wal_lsn() at the old server after its last write",
     )
@@ -131,7 +133,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     request.add_argument("--json", action="store_true", help="print JSON")
     request.add_argument(
-        "--timeout", type=float, help="the seconds to wait for a job; by default, no limit"
+        "--timeout", type=_seconds, help="the seconds to wait for a job; by default, no limit"
     )
     job = parser.add_argument_group("the job, if none runs")
     job.add_argument(
@@ -139,3 +141,16 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     replicate_command.add_job_arguments(job, required=False)
     spark_submit.add_arguments(parser)
+
+
+def _lsn(text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no LSN such as 1/6A3F08")
+    return text
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds")
+    return seconds

@@ -5,26 +5,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 
 from pyspark.sql import SparkSession
 
 from spark_pgoutput import status_report
 from spark_pgoutput.cli import parse
 from spark_pgoutput.printable import printable
-from spark_pgoutput.submitted import FAILURES, failed, session
+from spark_pgoutput.submitted import run, session
 from spark_pgoutput.target import adopt, applied, resync, slot_status
 
 
 def main() -> int:
     """Run the command, and return its exit status."""
     arguments = parse(sys.argv[1:])
-    spark = session(f"spark-pgoutput {arguments.command}", arguments.target)
-    commands = {"resync": _resync, "status": _status, "adopt": _adopt}
-    try:
+
+    def work(_: threading.Event) -> int:
+        commands = {"resync": _resync, "status": _status, "adopt": _adopt}
+        spark = session(f"spark-pgoutput {arguments.command}", arguments.target)
         commands[arguments.command](spark, arguments)
-    except FAILURES as error:
-        return failed(arguments.command, error)
-    return 0
+        return 0
+
+    return run(arguments.command, work)
 
 
 def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:

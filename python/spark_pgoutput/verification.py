@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_pgoutput.arguments import table_names
+from spark_pgoutput.arguments import flag, path_text, table_names, wrong_type
 from spark_pgoutput.registration import classic_jvm
 from spark_pgoutput.replication import Replication, java_options
 
@@ -75,7 +75,9 @@ def verify(
     command = getattr(jvm, _COMMAND)
     wanted = table_names(tables)
     say = tell or (lambda text: None)
-    if once:
+    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout >= 0):
+        raise wrong_type("timeout", "a number of seconds", timeout)
+    if flag("once", once):
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
         given = java_options({**options, "target": target, "format": format, "once": True})
@@ -83,7 +85,7 @@ def verify(
             return _verified(job, say)
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
-    asked = command.ask(spark._jsparkSession, os.fspath(target), format, wanted)
+    asked = command.ask(spark._jsparkSession, path_text(target), format, wanted)
     return _answer(spark, asked, timeout, say)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.settings import SETTINGS, delta_settings
+from spark_pgoutput.spark_submit import prefer_classic
 
 
 @contextmanager
@@ -30,6 +31,7 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     # Py4J frees Java objects in a thread of its own. If the JVM ends meanwhile, that thread logs an
     # error, by default on the terminal.
     logging.basicConfig(filename=log)
+    prefer_classic(os.environ)
     builder = (
         SparkSession.builder.appName("spark-pgoutput demo")
         .master("local[*]")
