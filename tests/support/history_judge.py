@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from pyspark.sql import Row, SparkSession
 
@@ -89,7 +90,7 @@ def played(changes: Iterable[Row], columns: Sequence[str]) -> Counter[Values]:
             )
             _put(state, key, filled, whole)
             replaced = None
-    return sum(state.values(), Counter())
+    return Counter(chain.from_iterable(rows.elements() for rows in state.values()))
 
 
 def _take(state: dict[Values, Counter[Values]], key: Values, change: Row) -> Values:
