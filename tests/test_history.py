@@ -102,8 +102,9 @@ def shown(row: Row) -> tuple[object, ...]:
 
 
 def test_modes_of_the_command() -> None:
-    names = ("url", "slot", "publication", "target", "checkpoint")
-    required = ["replicate", *(f"--{name}=x" for name in names)]
+    names = ("slot", "publication", "target", "checkpoint")
+    url = "--url=jdbc:postgresql://localhost/shop"
+    required = ["replicate", url, *(f"--{name}=x" for name in names)]
     given = ["--mode", "history", "--mode", "public.orders=mirror"]
     options = replicate_command.job_options(cli.parse([*required, *given]))
     assert options["mode"] == {"*": "history", "public.orders": "mirror"}
