@@ -84,17 +84,22 @@ def test_several_tasks_read_a_large_table(spark: SparkSession, client: SourceCli
 def test_progress_of_tasks_that_run(
     spark: SparkSession, client: SourceClient, tmp_path: Path
 ) -> None:
+    """
+    The rows for Python are ten times as long as those of the table. Otherwise the buffers of the
+    sockets can hold all of them, so that the tasks end while nobody takes their rows. Each task
+    counts after a MiB of the server's bytes, which 2,000 rows exceed.
+    """
     with open_copy(spark, client, ["p"], "wide") as copy, ThreadPoolExecutor(1) as pool:
         goes_on = tmp_path / "goes on"
 
         def consume(rows: Iterable[Row]) -> Iterator[int]:
             left = iter(rows)
-            yield sum(1 for _ in islice(left, 10))
+            yield sum(1 for _ in islice(left, 2000))
             while not goes_on.exists():
                 time.sleep(0.1)
             yield sum(1 for _ in left)
 
-        rows = copy.rows
+        rows = copy.rows.selectExpr("repeat(v, 10)")
         counted = pool.submit(lambda: rows.rdd.mapPartitions(consume).sum())
         try:
             wait_until(lambda: copy.copy.progress().rows() > 0)
