@@ -26,6 +26,7 @@ from support.lake_points import (
     table_is_copied,
 )
 from support.postgres_binaries import VERSIONS
+from support.processes import errors_of
 from support.servers import Server
 
 pytestmark = lake.needs_lake
@@ -114,3 +115,15 @@ def test_job_is_killed_again_and_again(
                 kill(process)
     assert job.run_once() == 0
     assert_equal(spark, job)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_the_log_of_a_job_has_no_errors(target: str, server: Server, tmp_path: Path) -> None:
+    """By itself, Delta logs an error when a micro-batch reads a table with deletion vectors."""
+    job = LakeJob(tmp_path, server, target)
+    history = History(server, seed=1)
+    for _ in range(3):
+        history.run(20)
+        assert job.run_once() == 0
+        assert " ERROR " not in errors_of(tmp_path)

@@ -22,14 +22,18 @@ FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutErr
 # From the first line on.
 _QUIET = {"spark.log.level": "WARN"}
 
-# Who warns of what the job does on purpose: it gives up rows that were kept on disk, has large
-# plans, and has a scheduler pool that no file describes.
-_EXPECTED = (
-    "org.apache.spark.scheduler.FairSchedulableBuilder",
-    "org.apache.spark.rdd.MapPartitionsRDD",
-    "org.apache.spark.sql.catalyst.util.SparkStringUtils",  # of Spark 4.0
-    "org.apache.spark.util.SparkStringUtils",
-)
+# The least level of loggers that tell of what the job does on purpose.
+_LEVELS = {
+    # The job gives up rows that were kept on disk, has large plans, and has a scheduler pool that
+    # no file describes.
+    "org.apache.spark.scheduler.FairSchedulableBuilder": "ERROR",
+    "org.apache.spark.rdd.MapPartitionsRDD": "ERROR",
+    "org.apache.spark.sql.catalyst.util.SparkStringUtils": "ERROR",  # of Spark 4.0
+    "org.apache.spark.util.SparkStringUtils": "ERROR",
+    # Each read of a Delta table with deletion vectors logs an error, because Parquet does not
+    # evaluate Delta's own filter of deleted rows. This logger has no other message.
+    "org.apache.spark.sql.delta.DeltaParquetFileFormat": "OFF",
+}
 
 JOB_SETTINGS = {
     # The queries of a micro-batch have more code than the 100 classes that Spark keeps by default,
@@ -68,8 +72,8 @@ def session(name: str, target: str) -> SparkSession:
     spark = builder.getOrCreate()
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
-    for logger in _EXPECTED:
-        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
+    for logger, level in _LEVELS.items():
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
     return spark
 
 
