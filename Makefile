@@ -1,6 +1,6 @@
 # make demo         read a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and Spark, and build the JAR
-# make test         run the tests (about 9 minutes)
+# make test         run the tests (5 to 7 minutes)
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
