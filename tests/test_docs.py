@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 import spark_pgoutput
 from spark_pgoutput.cli import _parser
 from spark_pgoutput.demo.server import PostgresServer
+from support import lake
 from support.documentation import (
     DOCS,
     OUTPUT,
@@ -51,6 +52,7 @@ RUN = ("python", "sql", "postgresql")
 SHELL = "bash"
 
 CODE_PAGES = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
+LAKE_PAGES = [DOCS / "replicate.md"]
 
 
 @pytest.fixture
@@ -111,7 +113,10 @@ def temporary_views(spark: SparkSession) -> set[str]:
 
 @pytest.mark.parametrize(
     ("page", "reader"),
-    [pytest.param(page, page, id=page.name) for page in CODE_PAGES],
+    [
+        pytest.param(page, page, id=page.name, marks=[lake.needs_lake] * (page in LAKE_PAGES))
+        for page in CODE_PAGES
+    ],
     indirect=["reader"],
 )
 def test_code_prints_what_the_page_shows(page: Path, reader: Reader) -> None:

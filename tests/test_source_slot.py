@@ -398,7 +398,7 @@ def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
         with source_client(spark, standby) as promoted:
             assert promoted.server.timeline() == 2
             timeline = promoted.java("slot.SlotChecks").timeline
-            kept = identity(promoted, "s")
+            kept = promoted.seq([1])
             seen = timeline(promoted.replication, promoted.server, kept, 100)
             assert seen.mkString(" ") == "1 2"
             with fails("PGOUTPUT_TIMELINE", "branched off from timeline 1"):
