@@ -1,7 +1,15 @@
 package io.sparkpgoutput.lake.target
 
+import scala.language.reflectiveCalls
+
 import org.apache.spark.sql.catalyst.util.QuotingUtils
-import org.apache.spark.sql.connector.catalog.{Identifier, SupportsNamespaces, Table, TableCatalog}
+import org.apache.spark.sql.connector.catalog.{
+  CatalogPlugin,
+  Identifier,
+  SupportsNamespaces,
+  Table,
+  TableCatalog
+}
 import org.apache.spark.sql.{SparkSession, classic}
 
 import org.apache.hadoop.fs.Path
@@ -87,9 +95,17 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
 object CatalogPlace {
   val SessionCatalog = "spark_catalog"
 
-  /** Returns a catalog of the session by its name. */
-  def catalog(session: SparkSession, name: String): Any =
-    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager.catalog(name)
+  /**
+   * Returns a catalog of the session by its name.
+   *
+   * `CatalogManager` is a class up to Spark 4.1 and a trait since Spark 4.2. A call that is compiled
+   * for one of them fails with the other one.
+   */
+  def catalog(session: SparkSession, name: String): Any = {
+    val catalogs: { def catalog(name: String): CatalogPlugin } =
+      session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+    catalogs.catalog(name)
+  }
 }
 
 /** A folder with a folder for each table. */

@@ -49,7 +49,7 @@ object Targets {
   ): Target = {
     val state = session.asInstanceOf[classic.SparkSession].sessionState
     val parts = state.sqlParser.parseMultipartIdentifier(target)
-    val current = state.catalogManager.currentCatalog.name
+    val current = session.catalog.currentCatalog()
     val (catalog, namespace) =
       if (parts.head == CatalogPlace.SessionCatalog || isConfigured(session, parts.head))
         (parts.head, parts.tail)
