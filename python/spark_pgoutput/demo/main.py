@@ -19,7 +19,7 @@ from spark_pgoutput.demo import lake, report, workload
 from spark_pgoutput.demo.errors import DemoError
 from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.demo.session import spark_session
-from spark_pgoutput.demo.settings import delta_package
+from spark_pgoutput.demo.settings import DELTA_SPARKS, delta_package, has_delta
 from spark_pgoutput.demo.slot import Slot, source_errors
 from spark_pgoutput.password import ask
 
@@ -60,6 +60,10 @@ spark-pgoutput replicate --once --url jdbc:postgresql://localhost/postgres \\
     --target ./lake --checkpoint lake-checkpoint \\
     --packages {packages}"""
 
+_NO_DELTA = """\
+The demo ends here, because Delta does not run on Spark {this}. On Spark {newest}, the
+demo also copies the tables into Delta, and keeps them equal."""
+
 _AGAIN = """\
 # Start the same stream again. It goes on where it stopped."""
 
@@ -76,10 +80,13 @@ def demonstrate_own_server(limit: int) -> None:
             server.jdbc_url, workload.SLOT, [workload.PUBLICATION], server.user, server.password
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-pgoutput-demo-")))
-        spark = _start_spark(console, stack, folder, writes_delta=True)
+        spark = _start_spark(console, stack, folder, writes_delta=has_delta())
         _show_messages(console, spark, slot, limit, folder)
         _show_stream(console, spark, slot, server, folder)
-        _show_lake(console, spark, server, folder)
+        if has_delta():
+            _show_lake(console, spark, server, folder)
+        else:
+            console.print(_NO_DELTA.format(this=spark.version, newest=DELTA_SPARKS[-1]))
     console.print("The demo stopped the PostgreSQL server and removed its data.")
 
 

@@ -23,6 +23,15 @@ SETTINGS = {
 }
 
 
+# The Sparks that Delta runs on. The JAR has the same list in `TableFormat`.
+DELTA_SPARKS = ("4.0", "4.1", "4.2")
+
+
+def has_delta() -> bool:
+    """Tell if Delta runs on this Spark."""
+    return _spark() in DELTA_SPARKS
+
+
 def delta_settings() -> dict[str, str]:
     """Return the settings of a session that reads and writes Delta, which Spark downloads."""
     return {"spark.jars.packages": delta_package(), **DELTA_SETTINGS}
@@ -30,5 +39,9 @@ def delta_settings() -> dict[str, str]:
 
 def delta_package() -> str:
     """Return the coordinates of Delta for this Spark."""
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    return f"io.delta:delta-spark_{minor}_2.13:4.4.0"
+    return f"io.delta:delta-spark_{_spark()}_2.13:4.4.0"
+
+
+def _spark() -> str:
+    """Return the version of Spark without the patch release."""
+    return ".".join(pyspark.__version__.split(".")[:2])
