@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+import spark_pgoutput
 from spark_pgoutput import changes
 from spark_pgoutput import functions as PF
 from support import messages as m
@@ -200,3 +201,10 @@ def test_a_slot_is_read(spark: SparkSession, tmp_path: Path) -> None:
 
         assert "twice" in error(found.union(found))
         assert "not supported" in error(found, asyncProgressTrackingEnabled="true")
+
+
+@pytest.mark.other_sparks
+def test_the_catalog_of_a_target_is_asked_what_it_writes(spark: SparkSession) -> None:
+    """The target does not name a catalog, so it is the current one. The session has no format."""
+    with pytest.raises(PySparkException, match="spark_catalog does not tell what it writes"):
+        spark_pgoutput.applied(spark, target="shop")
