@@ -2,10 +2,11 @@
 # make build        set up .venv with the package and Spark, and build the JAR
 # make test         run the tests (5 to 7 minutes)
 # make test-sparks  run a smoke test on each of the other Sparks
+# make test-demo    run the demo, and check what it prints
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
-# make test-all     run the tests on each Spark, with all captures and mutations (takes hours)
+# make test-all     run the tests on each Spark, with all captures (40 minutes)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
@@ -51,7 +52,7 @@ POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake soak test-all check-jvm lint lint-jvm \
+.PHONY: demo build test test-jvm test-python test-sparks test-demo test-slot test-lake soak test-all check-jvm lint lint-jvm \
   lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-compare dist clean sparks requirements
 
 demo: build
@@ -77,6 +78,9 @@ test-spark-%: build .spark-%/installed
 
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive
+
+test-demo: build
+	$(BIN)/pytest --exhaustive tests/test_demo.py
 
 # All versions of PostgreSQL, and all ways to kill a stream of a slot.
 test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)

@@ -99,8 +99,17 @@ lazy val jvm = (project in file("jvm")).settings(
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here
   Test / javaOptions ++= javaModuleOptions,
-  // The tests are short: the optimizing compiler would cost more than it gives.
-  Test / javaOptions ++= Seq("-Xmx2g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+  // The tests are short: the optimizing compiler, and the check of each class, would cost more than
+  // they give. The young generation has room for what a test throws away.
+  Test / javaOptions ++= Seq(
+    "-Xmx2g",
+    "-Xmn700m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=240m", // for all that the tests compile
+    "-XX:+UseSerialGC",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote"
+  )
 )
 
 // The decoder by itself; with the messages that the tests make.

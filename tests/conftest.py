@@ -29,6 +29,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),  # Python workers import `support`
+    "spark.python.daemon.module": "support.python_daemon",
     # With any other limit Spark adds up the sizes of all buffers for every row that it hands to
     # Python, and a struct like ours has many of them.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
