@@ -42,25 +42,21 @@ object TablePattern {
    *
    * @return Left with the rest of the list that cannot be parsed
    */
-  def parse(list: String): Either[String, Seq[TablePattern]] = {
-    val found = Pattern.findPrefixMatchOf(list)
-    found match {
+  def parse(list: String): Either[String, Seq[TablePattern]] =
+    Pattern.findPrefixMatchOf(list) match {
       case None => Left(list)
       case Some(one) =>
-        val pattern =
-          if (one.group(2) == null) TablePattern("public", Some(unquoted(one.group(1))))
-          else {
-            TablePattern(
-              unquoted(one.group(1)),
-              Option.when(one.group(2) != "*")(unquoted(one.group(2)))
-            )
-          }
+        val first = unquoted(one.group(1))
+        val pattern = one.group(2) match {
+          case null => TablePattern("public", Some(first))
+          case "*"  => TablePattern(first, None)
+          case name => TablePattern(first, Some(unquoted(name)))
+        }
         val rest = one.after.toString
         if (rest.isEmpty) Right(Seq(pattern))
         else if (!rest.startsWith(Separator)) Left(rest)
         else parse(rest.stripPrefix(Separator)).map(pattern +: _)
     }
-  }
 
   private def unquoted(part: String): String = part.head match {
     case quote @ ('"' | '`') =>

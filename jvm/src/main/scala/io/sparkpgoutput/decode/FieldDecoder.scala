@@ -57,13 +57,8 @@ abstract class FieldDecoder(
   final protected def timestamp(field: Int): Unit = {
     val value = in.int64(field)
     if (value > LastTimestamp) {
-      in.fail(
-        field,
-        null,
-        "found %d, which is more than a TIMESTAMP holds",
-        value,
-        position = in.position - 8
-      )
+      val problem = "found %d, which is more than a TIMESTAMP holds"
+      in.fail(field, null, problem, value, position = in.position - 8)
     }
     row.setLong(field, value + PostgresEpoch.Micros)
   }

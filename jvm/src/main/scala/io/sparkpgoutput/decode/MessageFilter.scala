@@ -14,11 +14,8 @@ import io.sparkpgoutput.protocol.MessageType
  */
 final case class MessageFilter(types: Option[Set[String]], relationIds: Option[Set[Long]]) {
   private val keepsTag: Array[Boolean] = {
-    val kept = new Array[Boolean](256)
-    MessageType.all.foreach { messageType =>
-      kept(messageType.tag.toInt) = types.forall(_.contains(messageType.name))
-    }
-    kept
+    val kept = MessageType.all.filter(message => types.forall(_.contains(message.name))).map(_.tag)
+    Array.tabulate(256)(tag => kept.contains(tag.toChar))
   }
   private val sortedIds: Array[Long] = relationIds.map(_.toArray.sorted).orNull
 

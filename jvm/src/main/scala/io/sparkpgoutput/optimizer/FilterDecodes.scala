@@ -17,10 +17,8 @@ import io.sparkpgoutput.protocol.MessageSchema
 object FilterDecodes {
   def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, Project(list, child)) if list.exists(decoded(_, condition)) =>
-      val columns = AttributeSet(list.filter(decoded(_, condition)).map(_.toAttribute))
-      val marked = list.map {
-        case column if columns.contains(column.toAttribute) => mark(column, condition)
-        case other                                          => other
+      val marked = list.map { column =>
+        if (decoded(column, condition)) mark(column, condition) else column
       }
       Filter(condition, Project(marked, child))
   }

@@ -19,20 +19,12 @@ object FuseDecodeAndRow {
     plan.transformAllExpressions { case row: ReadTuple =>
       decodeOf(row) match {
         case Some((decode, field)) if rows(decode.canonicalized).size == 1 =>
-          fused(row, decode, field)
+          import decode.{data, inStream, options}
+          DecodeTuple(data, inStream, options, field, row.constantTypeIds.get, row.rowSchema)
         case _ => row
       }
     }
   }
-
-  private def fused(row: ReadTuple, decode: DecodeMessage, field: Int): DecodeTuple = DecodeTuple(
-    decode.data,
-    decode.inStream,
-    decode.options,
-    field,
-    row.constantTypeIds.get,
-    row.rowSchema
-  )
 
   /** The typed rows that are made of each decode. A null stands for another use of the decode. */
   private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.optimizer
 
-import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperators}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -27,11 +26,8 @@ object OptimizeDecode extends Rule[LogicalPlan] {
       PruneDecodes(FilterDecodes(tidied))
     }
 
-  private def isOurs(expression: Expression) = expression match {
+  private def decodes(plan: LogicalPlan): Boolean = plan.exists(_.expressions.exists(_.exists {
     case _: DecodeMessage | _: TypedRow => true
     case _                              => false
-  }
-
-  private def decodes(plan: LogicalPlan): Boolean =
-    plan.exists(_.expressions.exists(_.exists(isOurs)))
+  }))
 }

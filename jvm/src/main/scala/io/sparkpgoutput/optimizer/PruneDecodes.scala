@@ -77,10 +77,7 @@ object PruneDecodes {
   private def prune(row: TypedRow, part: FieldSelection): Expression = {
     val used = RowColumn.wholeColumns(part, row.rowSchema).members(row.rowType).map(_._1.name).toSet
     if (used.size == row.rowType.length) row
-    else {
-      val positions = row.rowSchema.required
-      row.withColumns(positions.filter(position => used(row.rowSchema.schema(position).name)))
-    }
+    else row.withColumns(row.rowSchema.required.filter(at => used(row.rowSchema.schema(at).name)))
   }
 
   /** The ordinal of a member in what is left of a struct. */

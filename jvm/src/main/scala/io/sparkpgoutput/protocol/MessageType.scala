@@ -64,11 +64,7 @@ object MessageType {
     outside(Tag.StreamPrepare, "STREAM_PREPARE")
   )
 
-  private val byTag: Array[MessageType] = {
-    val types = new Array[MessageType](256)
-    all.foreach(messageType => types(messageType.tag.toInt) = messageType)
-    types
-  }
+  private val byTag: Array[MessageType] = Array.tabulate(256)(tag => all.find(_.tag == tag).orNull)
 
   /** The type of a message that begins with this byte; null if no message does. */
   def of(tag: Byte): MessageType = byTag(tag & 0xff)

@@ -2,7 +2,8 @@ package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, NamedArgumentExpression}
-import org.apache.spark.sql.types.{DataType, MapType, NullType}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
+import org.apache.spark.sql.types.{DataType, MapType, NullType, StructType}
 
 import io.sparkpgoutput.errors.ErrorText
 import io.sparkpgoutput.options.OptionList
@@ -34,6 +35,15 @@ final case class CallArguments(function: String, arguments: Seq[Expression]) {
       case untyped if untyped.dataType == NullType => Literal.create(null, dataType)
       case argument                                => argument
     }
+
+  /** The first argument, which must be a struct of this type. An error calls the struct `what`. */
+  def struct(wanted: StructType, what: String): Expression = {
+    val found = argument(0, wanted)
+    if (!equalsIgnoreNullability(found.dataType, wanted)) {
+      throw refused(s"The first argument must be $what, and not ${found.dataType.sql}")
+    }
+    found
+  }
 
   /** The error that says what is wrong with the arguments. */
   def refused(problem: String): AnalysisException = CallArguments.refused(sql, problem)

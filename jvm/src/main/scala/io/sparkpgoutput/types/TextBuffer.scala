@@ -57,10 +57,14 @@ final class TextBuffer {
     number(value)
   }
 
-  /** Appends a byte as two hexadecimal digits in lower case. */
-  def hex(byte: Int): Unit = {
-    hexDigit(byte >> 4)
-    hexDigit(byte)
+  /** Appends items, each of which `item` appends, with a separator between them. */
+  def list(count: Int, separator: Char)(item: => Unit): Unit = {
+    var index = 0
+    while (index < count) {
+      if (index > 0) add(separator)
+      item
+      index += 1
+    }
   }
 
   /** Appends the four lowest bits as a hexadecimal digit in lower case. */

@@ -15,7 +15,7 @@ final case class AssembledStream(
   def messages: Long = segments.map(_.fingerprint.messages).sum
 
   /** Returns what the second pass has to know about each segment. */
-  def reads: Map[SegmentSummary.Key, SegmentRead] = segments
+  def reads: Map[(Any, Long), SegmentRead] = segments
     .zip(transactions.starts)
     .map { case (segment, start) =>
       val repeated = earlier.repeated.filter { case (position, _) =>

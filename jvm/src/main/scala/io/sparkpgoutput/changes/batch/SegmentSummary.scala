@@ -16,11 +16,7 @@ final case class SegmentSummary(
     fingerprint: Fingerprint,
     events: Seq[SummaryEvent]
 ) {
-  def key: SegmentSummary.Key = (source, first)
-}
-
-object SegmentSummary {
 
   /** The source and the first position, which no two segments share. */
-  type Key = (Any, Long)
+  def key: (Any, Long) = (source, first)
 }

@@ -26,4 +26,10 @@ final case class ChangeFormat(
   def rowType: StructType = StructType(
     requiredColumns.map(table.columns(_)) ++ requiredFields.map(ChangeSchema.schema(_))
   )
+
+  /** The format of rows with only those of its columns that have these names, in its own order. */
+  def select(names: Set[String]): ChangeFormat = copy(
+    requiredColumns = requiredColumns.filter(index => names(table.columns(index).name)),
+    requiredFields = requiredFields.filter(index => names(ChangeSchema.schema(index).name))
+  )
 }

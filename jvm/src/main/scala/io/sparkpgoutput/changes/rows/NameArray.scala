@@ -1,7 +1,6 @@
 package io.sparkpgoutput.changes.rows
 
 import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeRowWriter}
-import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The bytes of an ARRAY<STRING> in a row (`UnsafeArrayData`). */
@@ -18,9 +17,6 @@ object NameArray {
       array.write(index, UTF8String.fromString(name))
     }
     row.setOffsetAndSizeFromPreviousCursor(0, start)
-    val written = row.getRow.getArray(0)
-    val bytes = new Array[Byte](written.getSizeInBytes)
-    written.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET.toLong)
-    bytes
+    row.getRow.getArray(0).copy().getBaseObject.asInstanceOf[Array[Byte]]
   }
 }

@@ -47,18 +47,17 @@ final case class Arguments(call: String, messages: String, order: String, option
     Alias(column, MessageColumns.names(ordinal))()
 
   private def column(name: String, purpose: ArgumentColumn.Purpose) =
-    ArgumentColumn(attribute(name), purpose)
+    ArgumentColumn(UnresolvedAttribute.quotedString(name), purpose)
 
   /** The error that says what is wrong with the arguments. */
-  def refused(problem: String): AnalysisException = Arguments.refused(call, problem)
-
-  private def attribute(name: String) = UnresolvedAttribute.quotedString(name)
+  def refused(problem: String): AnalysisException = CallArguments.refused(call, problem)
 
   /** The id of the column `_source`. */
   def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
 }
 
 object Arguments {
+  import CallArguments.refused
 
   /** The source of all messages if there is only one. */
   final val NoSource = 0
@@ -83,6 +82,4 @@ object Arguments {
         Arguments(call, text(arguments.head), text(arguments(1)), _)
       )
   }
-
-  private def refused(call: String, problem: String) = CallArguments.refused(call, problem)
 }

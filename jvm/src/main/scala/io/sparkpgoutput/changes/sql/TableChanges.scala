@@ -2,7 +2,6 @@ package io.sparkpgoutput.changes.sql
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
 import io.sparkpgoutput.changes.streaming.CommittedMessage
@@ -52,12 +51,5 @@ case class TableChanges(
   private def column(field: Int) = columns.find(_.name == ChangeSchema.schema(field).name)
 
   /** The format of rows with only the columns that are wanted. */
-  def requiredFormat: ChangeFormat = {
-    val wanted = columns.map(_.name).toSet
-    def required(schema: StructType) = schema.indices.filter(index => wanted(schema(index).name))
-    format.copy(
-      requiredColumns = required(format.table.columns),
-      requiredFields = required(ChangeSchema.schema)
-    )
-  }
+  def requiredFormat: ChangeFormat = format.select(columns.map(_.name).toSet)
 }

@@ -3,10 +3,10 @@ package io.sparkpgoutput.changes.sql
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
 import org.apache.spark.sql.pgoutput.PlannedRows
-import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
@@ -45,7 +45,7 @@ object TableFunctions {
   private def changes(arguments: Arguments): LogicalPlan = {
     import arguments._
     val format = options.format(SQLConf.get)
-    val columns = attributes(format.rowType)
+    val columns = toAttributes(format.rowType)
     val isStream = PlannedRows.isStream(messages)
     val children = if (isStream) Seq(committedMessages(arguments)) else inputs
     TableChanges(children, options, format, columns, sourceId, isStream)
@@ -82,7 +82,7 @@ object TableFunctions {
           "has no end."
       )
     }
-    OpenTransactions(inputs, options, attributes(OpenTransactionSchema.schema), sourceId)
+    OpenTransactions(inputs, options, toAttributes(OpenTransactionSchema.schema), sourceId)
   }
 
   private def tables(arguments: Arguments): LogicalPlan = {
@@ -100,11 +100,7 @@ object TableFunctions {
       options.row.types,
       SQLConf.get.caseSensitiveAnalysis
     )
-    val columns = attributes(TableSchemas.schema)
+    val columns = toAttributes(TableSchemas.schema)
     Project(columns, Generate(Inline(found), Nil, outer = false, None, columns, definitions))
-  }
-
-  private def attributes(schema: StructType): Seq[Attribute] = schema.map { field =>
-    AttributeReference(field.name, field.dataType, field.nullable, field.metadata)()
   }
 }

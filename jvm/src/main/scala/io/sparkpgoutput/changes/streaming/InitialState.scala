@@ -24,10 +24,7 @@ object InitialState {
    * @param messages the earlier messages, with the columns of [[MessageColumns]]
    */
   def of(messages: DataFrame, encoding: TextEncoding): DataFrame = {
-    val columns = MessageColumns.names.map(messages.col)
-    val last = messages
-      .select(columns: _*)
-      .mapPartitions(lastOf(_, encoding))(Encoders.row(messages.schema))
+    val last = messages.mapPartitions(lastOf(_, encoding))(Encoders.row(messages.schema))
     last
       .groupBy(last.col(MessageColumns.names(Source)))
       .agg(collect_list(struct(MessageColumns.names.take(Source).map(last.col): _*)))

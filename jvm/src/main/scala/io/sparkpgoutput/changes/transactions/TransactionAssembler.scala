@@ -136,11 +136,8 @@ final class TransactionAssembler(
   /** A transaction that comes from Begin to Commit is neither streamed nor prepared any more. */
   private def forget(xid: Long): Unit = {
     if (streamed.nonEmpty) streamed.remove(xid).foreach(handler.drop)
-    if (prepared.nonEmpty) {
-      prepared.keysIterator.filter(
-        _._1 == xid
-      ).toSeq.foreach(prepared.remove(_).foreach(handler.drop))
-    }
+    if (prepared.nonEmpty)
+      prepared.keys.toSeq.filter(_._1 == xid).foreach(prepared.remove(_).foreach(handler.drop))
   }
 
   private def commit(position: Long, row: UnsafeRow): Unit = {

@@ -26,7 +26,7 @@ object LsnFunctions {
       ),
       group = "conversion_funcs"
     )
-  )(LongType -> StringType, "formatLsn")
+  )(LongType, StringType, "formatLsn")
 
   val parse: SqlFunction = function(
     "pg_lsn_parse",
@@ -44,7 +44,7 @@ object LsnFunctions {
         |versions do not.""",
       group = "conversion_funcs"
     )
-  )(StringType -> LongType, "parseLsn")
+  )(StringType, LongType, "parseLsn")
 
   val tryParse: SqlFunction = function(
     "try_pg_lsn_parse",
@@ -56,21 +56,16 @@ object LsnFunctions {
       examples = Seq("_FUNC_('0/1A')" -> Seq("26"), "_FUNC_('1A')" -> Seq("NULL")),
       group = "conversion_funcs"
     )
-  )(StringType -> LongType, "tryParseLsn")
+  )(StringType, LongType, "tryParseLsn")
 
   val all: Seq[SqlFunction] = Seq(format, parse, tryParse)
 
   private def function(name: String, description: FunctionDescription)(
-      types: (DataType, DataType),
+      from: DataType,
+      to: DataType,
       method: String
   ): SqlFunction = new SqlFunction(name, needed = 1, most = 1, description)(call =>
-    StaticInvoke(
-      LsnFunctions.getClass,
-      types._2,
-      method,
-      Seq(argument(call, types._1)),
-      Seq(types._1)
-    )
+    StaticInvoke(LsnFunctions.getClass, to, method, Seq(argument(call, from)), Seq(from))
   )
 
   /** Spark does not cast the arguments of table functions, in which an INT literal may stand. */

@@ -1,7 +1,6 @@
 package io.sparkpgoutput.rows.sql
 
 import org.apache.spark.sql.catalyst.expressions.{Cast, Expression}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
@@ -80,8 +79,8 @@ object RowFunctions {
    * analysis, because they may change later, and because a view has its own settings.
    */
   private def read(call: CallArguments, list: OptionList[RowOptions]): ReadTuple = {
-    val tuple = call.argument(0, TupleSchema.schema)
-    checkTuple(call, tuple)
+    val tuple =
+      call.struct(TupleSchema.schema, "a tuple, such as d.new of a row d of pgoutput_decode")
     val columns = SchemaArgument.parse(call.arguments(1), "the argument 'schema'").toNullable
     val ids = bigints(call, call.argument(2, ArrayType(LongType)))
     val options = call.options(3, list)
@@ -99,14 +98,6 @@ object RowFunctions {
     } throw call.refused(problem)
     ReadTuple(tuple, ids, rowSchema)
   }
-
-  private def checkTuple(call: CallArguments, tuple: Expression): Unit =
-    if (!equalsIgnoreNullability(tuple.dataType, TupleSchema.schema)) {
-      throw call.refused(
-        "The first argument must be a tuple, such as d.new of a row d of pgoutput_decode, and not " +
-          tuple.dataType.sql
-      )
-    }
 
   private def bigints(call: CallArguments, typeIds: Expression): Expression =
     typeIds.dataType match {

@@ -1,16 +1,15 @@
 package io.sparkpgoutput.rows.sql
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.options.RowOptions
 import io.sparkpgoutput.protocol.RelationSchema
 import io.sparkpgoutput.rows.TableSchema
-import io.sparkpgoutput.sql.{CallArguments, FunctionDescription, SqlFunction}
+import io.sparkpgoutput.sql.{FunctionDescription, SqlFunction}
 import io.sparkpgoutput.types.TypeLookup
 
 /** The function that returns the schema of a relation: `pgoutput_schema`. */
@@ -38,19 +37,10 @@ object SchemaFunction {
     )
   )(call => {
     val ddl = new RelationDdl(call.options(1, RowOptions.row).types)
-    Invoke(Literal.fromObject(ddl), "of", StringType, Seq(relation(call)))
+    val relation =
+      call.struct(RelationSchema.schema, "the field relation of pgoutput_decode's struct")
+    Invoke(Literal.fromObject(ddl), "of", StringType, Seq(relation))
   })
-
-  private def relation(call: CallArguments): Expression = {
-    val relation = call.argument(0, RelationSchema.schema)
-    if (!equalsIgnoreNullability(relation.dataType, RelationSchema.schema)) {
-      throw call.refused(
-        "The first argument must be the field relation of pgoutput_decode's struct, and not " +
-          relation.dataType.sql
-      )
-    }
-    relation
-  }
 
   /** Writes the DDL of relations. */
   final class RelationDdl(types: TypeLookup) extends Serializable {

@@ -2,7 +2,7 @@ package io.sparkpgoutput.source.output
 
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeSchema}
+import io.sparkpgoutput.changes.rows.ChangeFormat
 
 /** The rows that the source returns: the changes of tables, or the messages. */
 sealed abstract class SlotOutput extends Serializable {
@@ -23,15 +23,7 @@ object SlotOutput {
   final case class Changes(format: ChangeFormat) extends SlotOutput {
     override def schema: StructType = format.rowType
 
-    override def select(columns: Set[String]): SlotOutput = Changes(
-      format.copy(
-        requiredColumns = format.requiredColumns.filter(index =>
-          columns(format.table.columns(index).name)
-        ),
-        requiredFields =
-          format.requiredFields.filter(index => columns(ChangeSchema.schema(index).name))
-      )
-    )
+    override def select(columns: Set[String]): SlotOutput = Changes(format.select(columns))
 
     override def rows(): SlotRows = new ChangeRows(format)
   }

@@ -15,11 +15,6 @@ final class PgSnapshot(name: String) extends PgType(name) {
     out.add(':')
     out.number(reader.int64())
     out.add(':')
-    var index = 0
-    while (index < count) {
-      if (index > 0) out.add(',')
-      out.number(reader.int64())
-      index += 1
-    }
+    out.list(count, ',')(out.number(reader.int64()))
   }
 }

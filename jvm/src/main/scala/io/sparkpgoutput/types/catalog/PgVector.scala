@@ -18,12 +18,9 @@ final class PgVector(name: String, element: PgType) extends PgType(name) {
       if (dimensions == 1) {
         val count = reader.count(4)
         reader.int32() // the lower bound
-        var index = 0
-        while (index < count) {
-          if (index > 0) out.add(' ')
+        out.list(count, ' ') {
           val at = reader.take(reader.int32())
           printer.print(reader.bytes, at, reader.position, out)
-          index += 1
         }
       }
     }

@@ -14,13 +14,10 @@ final class ArrayConversion(
 ) extends ArrayElementsConversion(text, binary) {
 
   /** The element types of the nested arrays, from the outermost to the innermost. */
-  private val elementTypes: Array[DataType] = {
-    def nested(array: ArrayType): List[DataType] = array.elementType :: (array.elementType match {
-      case inner: ArrayType => nested(inner)
-      case _                => Nil
-    })
-    nested(target).toArray
-  }
+  private val elementTypes: Array[DataType] = List.unfold[DataType, DataType](target) {
+    case array: ArrayType => Some((array.elementType, array.elementType))
+    case _                => None
+  }.toArray
   private val depth = elementTypes.length
   private val writers = new Array[UnsafeArrayWriter](depth)
   private var slot: ValueWriter = _

@@ -14,12 +14,9 @@ final class PgMultirange(name: String, range: PgType) extends PgType(name) {
     Printer.of(name) { (reader, out) =>
       val ranges = reader.count(5)
       out.add('{')
-      var index = 0
-      while (index < ranges) {
-        if (index > 0) out.add(',')
+      out.list(ranges, ',') {
         val at = reader.take(reader.int32())
         printer.print(reader.bytes, at, reader.position, out)
-        index += 1
       }
       out.add('}')
     }

@@ -63,21 +63,9 @@ object PgGeometry {
     out.add(close)
   }
 
-  private def points(binary: BinaryReader, count: Int, out: TextBuffer): Unit = {
-    var index = 0
-    while (index < count) {
-      if (index > 0) out.add(',')
-      within('(', ')', out)(numbers(binary, 2, out))
-      index += 1
-    }
-  }
+  private def points(binary: BinaryReader, count: Int, out: TextBuffer): Unit =
+    out.list(count, ',')(within('(', ')', out)(numbers(binary, 2, out)))
 
-  private def numbers(binary: BinaryReader, count: Int, out: TextBuffer): Unit = {
-    var index = 0
-    while (index < count) {
-      if (index > 0) out.add(',')
-      ShortestDecimal.print(IeeeFormat.Binary64, binary.int64(), out)
-      index += 1
-    }
-  }
+  private def numbers(binary: BinaryReader, count: Int, out: TextBuffer): Unit =
+    out.list(count, ',')(ShortestDecimal.print(IeeeFormat.Binary64, binary.int64(), out))
 }

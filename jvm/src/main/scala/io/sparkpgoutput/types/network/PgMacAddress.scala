@@ -9,7 +9,7 @@ final class PgMacAddress(name: String, bytesSent: Int) extends PgType(name) {
     var at = from
     while (at < to) {
       if (at > from) out.add(':')
-      out.hex(bytes(at).toInt)
+      out.hex(bytes, at, at + 1)
       at += 1
     }
   }

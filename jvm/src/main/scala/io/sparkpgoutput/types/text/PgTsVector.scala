@@ -15,23 +15,18 @@ object PgTsVector extends PgType("tsvector") {
   override def printer(options: ConversionOptions): Printer = {
     val lexeme = new Lexeme(name, options.encoding)
     Printer.of(name) { (binary, out) =>
-      val count = binary.count(LeastBytes)
-      var index = 0
-      while (index < count) {
-        if (index > 0) out.add(' ')
+      out.list(binary.count(LeastBytes), ' ') {
         val text = lexeme.read(binary)
         out.add(text.bytes, 0, text.size)
         printPositions(binary, out)
-        index += 1
       }
     }
   }
 
   private def printPositions(binary: BinaryReader, out: TextBuffer): Unit = {
     val count = binary.uint16()
-    var index = 0
-    while (index < count) {
-      out.add(if (index == 0) ':' else ',')
+    if (count > 0) out.add(':')
+    out.list(count, ',') {
       val position = binary.uint16()
       out.number(position & 0x3fffL)
       position >> 14 match {
@@ -40,7 +35,6 @@ object PgTsVector extends PgType("tsvector") {
         case 1 => out.add('C')
         case _ => // a server does not print D
       }
-      index += 1
     }
   }
 }
