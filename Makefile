@@ -1,6 +1,6 @@
 # make demo         read a replication slot of a real PostgreSQL server, step by step
 # make build        set up .venv with the package and Spark, and build the JAR
-# make test         run the tests (5 to 7 minutes)
+# make test         run the tests (6 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-demo    run the demo, and check what it prints
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
