@@ -2,7 +2,6 @@
 # make build        set up .venv with the package and Spark, and build the JAR
 # make test         run the tests (6 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
-# make test-demo    run the demo, and check what it prints
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
@@ -52,7 +51,7 @@ POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-demo test-slot test-lake soak test-all check-jvm lint lint-jvm \
+.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake soak test-all check-jvm lint lint-jvm \
   lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-compare dist clean sparks requirements
 
 demo: build
@@ -67,9 +66,10 @@ test: build
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
-# Without the tests marked other_sparks, because other modules test this Spark more thoroughly.
+# Without the tests marked other_sparks, because other modules test this Spark more thoroughly. With
+# PYTEST_OPTIONS=--demo, it checks what the demo prints, too.
 test-python: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
-	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks'
+	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
 
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 
@@ -77,10 +77,7 @@ test-spark-%: build .spark-%/installed
 	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
 
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
-	$(BIN)/pytest $(PARALLEL) --exhaustive
-
-test-demo: build
-	$(BIN)/pytest --exhaustive tests/test_demo.py
+	$(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
 # All versions of PostgreSQL, and all ways to kill a stream of a slot.
 test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
@@ -100,7 +97,7 @@ soak-%: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest --capture=no --soak $(SECONDS) --seed $(SEED) tests/test_$*_soak.py
 
 test-all-%: build .spark-%/installed
-	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --exhaustive
+	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
 lint: lint-jvm lint-python
 

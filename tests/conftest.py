@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run what takes long: all captures in each query, and ten times the mutations",
     )
+    parser.addoption("--demo", action="store_true", help="also check what the demo prints")
     parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
     parser.addoption("--lake", action="store_true", help="also kill jobs that keep tables equal")
     parser.addoption("--soak", type=int, default=0, help="kill streams for so many seconds")
@@ -57,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     long_tests = {
         "exhaustive": "test-all",
+        "demo": "test-python PYTEST_OPTIONS=--demo",
         "slot": "test-slot",
         "lake": "test-lake",
         "soak": "soak",

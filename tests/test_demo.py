@@ -56,7 +56,7 @@ def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.demo
 def test_reads_messages_and_a_stream_and_leaves_nothing_behind(
     temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
