@@ -5,7 +5,7 @@
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
-# make test-all     run the tests on each Spark, with all captures (40 minutes)
+# make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
 # make format       correct the format and what else can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output

@@ -2,8 +2,8 @@
 
 At the start of each task, a worker invalidates the caches of Python's import system. Before Python
 3.12, a zip file then reads its directory at once (python/cpython#103200). The path of a worker has
-Spark's own zip files and a JAR, whose directories take 0.1 s: a quarter of the time of all Python
-processes of the tests. None of these files changes while tests run.
+Spark's own zip files and a JAR, whose directories take 0.1 s. None of these files changes while
+tests run.
 """
 
 from __future__ import annotations
