@@ -1,0 +1,136 @@
+package io.sparkpgoutput.lake.core
+
+import java.time.Instant
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.target.MarkName
+
+/**
+ * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
+ *
+ * @param id the UUID of the job
+ * @param timeline the timeline of the server at the last look
+ * @param publications the publications of the last start
+ * @param target the target as the options of the last start name it
+ * @param format `delta` or `iceberg`
+ * @param told
+ *   the highest LSN that the server can have been told to forget. It is written before the server is told.
+ *   Everything below it is in the tables that count.
+ * @param tables the tables by the oids that they have at the server
+ */
+final case class JobState(
+    id: String,
+    systemIdentifier: String,
+    timeline: Int,
+    database: String,
+    slot: String,
+    publications: Seq[String],
+    target: String,
+    format: String,
+    told: Long,
+    tables: Map[Long, TableState] = Map.empty
+) {
+
+  /** Adds a table, or replaces what is known of it. */
+  def put(table: TableState): JobState = copy(tables = tables + (table.oid -> table))
+
+  /** Returns the table that owns a name in the target. Names that differ only in case are one name. */
+  def owner(target: String): Option[TableState] =
+    tables.values.find(table => table.owns && table.target.equalsIgnoreCase(target))
+}
+
+/**
+ * What a job keeps of a table.
+ *
+ * @param table the definition by which the target's columns were made
+ * @param number the number of this definition. The target's table has it as a property.
+ * @param next the definition to which the columns of the target are being changed, if they are
+ * @param formerNames
+ *   the names that columns had since the copy, with the current names. Changes from before a rename have
+ *   the former names. The name of a dropped column stands for itself: the target keeps that column.
+ * @param generation counts the copies of the table; 0 if no copy has begun
+ * @param mark the mark of the last commit that the job knows of
+ * @param lastChange the time of the last commit at the server that changed the table
+ */
+final case class TableState(
+    table: MirroredTable,
+    status: TableStatus,
+    number: Int = 1,
+    next: Option[NextDefinition] = None,
+    formerNames: Map[String, String] = Map.empty,
+    generation: Int = 0,
+    mark: Option[Long] = None,
+    lastChange: Option[Instant] = None
+) {
+  def oid: Long = table.source.oid
+  def name: TableName = table.source.name
+  def target: String = table.target
+
+  /** Returns whether the table's name in the target is its own: nobody else may write it. */
+  def owns: Boolean = generation > 0 && status != TableStatus.Dropped
+
+  /**
+   * Returns whether the target needs a copy of the table before changes can be applied to it. Such a table
+   * has no queue until its copy begins, so the server may forget its changes.
+   */
+  def needsCopy: Boolean = status match {
+    case TableStatus.Copying(_, _)          => true
+    case TableStatus.Failed(_, _, needs, _) => needs
+    case _                                  => false
+  }
+
+  def isFailed: Boolean = status.isInstanceOf[TableStatus.Failed]
+
+  def markName(job: String): MarkName = MarkName(job, oid, generation)
+
+  /** The names of all columns that the table has had since the copy. */
+  def columnNames: Set[String] = table.schema.fieldNames.toSet ++ formerNames.keySet
+}
+
+/** A definition of a table to which the columns of the target are being changed. */
+final case class NextDefinition(table: MirroredTable, formerNames: Map[String, String])
+
+/** Where a table is in its life. */
+sealed abstract class TableStatus(val name: String) {
+
+  /** Why the table has this status, if that needs a reason. */
+  def why: Option[String] = None
+}
+
+object TableStatus {
+
+  /**
+   * The table is copied, or will be. Readers see the old rows, if there are any, until the copy is
+   * committed.
+   *
+   * @param reason why, a sentence
+   * @param lsn the LSN of the copy's snapshot, as soon as it is known
+   */
+  final case class Copying(reason: String, lsn: Option[Long] = None) extends TableStatus("copying") {
+    override def why: Option[String] = Some(reason)
+  }
+
+  /** Changes of the table are applied. */
+  case object Live extends TableStatus("live")
+
+  /**
+   * The table stands still because of an error, and other tables go on. Its rows stay.
+   *
+   * @param reason the text of the error
+   * @param needsCopy whether the table is copied when the error is gone
+   * @param isLasting
+   *   whether the job tries again only at its next start, and when the table or its rights change
+   */
+  final case class Failed(
+      reason: String,
+      since: Instant,
+      needsCopy: Boolean,
+      isLasting: Boolean
+  ) extends TableStatus("failed") {
+    override def why: Option[String] = Some(reason)
+  }
+
+  /** The server does not publish the table any more. Its rows stay. */
+  case object Dropped extends TableStatus("dropped")
+}
