@@ -11,6 +11,7 @@
 # make bench        measure how fast the decoder is: benchmarks/output
 # make bench-slot   measure how fast a replication slot is read
 # make bench-replicate  measure the first copy and the apply into Delta and Iceberg
+# make bench-replicate OLD=old.whl  compare the jobs of a wheel with those of this folder
 # make bench-compare OLD=old.jar  compare the speed of a JAR with that of this folder
 # make dist         build the wheel and the source distribution
 # make clean        remove what the other targets made
@@ -52,7 +53,8 @@ POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
 .PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake soak test-all check-jvm lint lint-jvm \
-  lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-compare dist clean sparks requirements
+  lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
+  bench-replicate-thousand bench-compare dist clean sparks requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -131,7 +133,11 @@ bench-slot: .venv-bench/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.slot $(BENCH_OPTIONS)
 
 bench-replicate: .venv-bench/installed .lake/installed $(JAR)
-	.venv-bench/bin/python -m benchmarks.replicate $(BENCH_OPTIONS)
+	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) $(BENCH_OPTIONS)
+
+# One transaction of 10 million rows, and a thousand tables. Both take long.
+bench-replicate-large bench-replicate-thousand: bench-replicate-%: .venv-bench/installed .lake/installed $(JAR)
+	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) --only $* $(BENCH_OPTIONS)
 
 bench-compare: build
 	$(BIN)/python -m benchmarks.compare $(OLD) $(JAR) $(COMPARE_OPTIONS)

@@ -3,6 +3,9 @@
 Server, lake and Spark are on one machine. Each round runs each part once, so that a slow minute of
 the machine affects all of them. The unit is the second of CPU, of Spark's JVM and of the server's
 processes apart. A job runs for years, so the JVM compiles its code in rounds that do not count.
+
+With --old, it compares jobs of an old version with those of this folder, in processes of their own.
+See `benchmarks.comparison`.
 """
 
 from __future__ import annotations
@@ -10,22 +13,23 @@ from __future__ import annotations
 import argparse
 import logging
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psycopg
-
+from benchmarks.comparison import LONG, MEASURES, Sizes, compare
 from benchmarks.cost import Cost
+from benchmarks.jobs import FORMATS, Version
 from benchmarks.lake import Lake, session
 from spark_pgoutput.demo.server import PostgresServer
 
 _SETTINGS = {"max_wal_size": "8GB", "shared_buffers": "512MB", "max_connections": "50"}
-_WARM_COPIES, _WARM_APPLIES, _WARM_SECONDS = 2, 10, 120
+_WARM_COPIES, _WARM_APPLIES = 2, 10
+_BASELINES = ("copies", "applies")
 _log = logging.getLogger(__name__)
 
 
@@ -127,99 +131,75 @@ def applies(lake: Lake, rounds: int, changes: int) -> Iterator[str]:
         )
 
 
-def lag(lake: Lake, seconds: int, rate: int) -> Iterator[str]:
-    """Measure the time from a commit to the lake's commit, for three tables.
-
-    The first commits do not count.
-    """
-    tables = ("one", "two", "three")
-    lake.fill(*tables)
-    start = lake.job("delta")
-    start().awaitTermination()
-    job = start(once=False)
-    while job.query is None:
-        time.sleep(0.1)
-    committed: list[float] = []
-    applied: list[tuple[float, float]] = []  # the last commit of a micro-batch, and its end
-    commits = (_WARM_SECONDS + seconds) * rate
-    writer = threading.Thread(
-        target=_write, args=(lake.server.conninfo, tables, commits, rate, committed)
-    )
-    writer.start()
-    while writer.is_alive() or not applied or applied[-1][0] < committed[-1] - 0.1:
-        time.sleep(0.1)
-        now = time.time()
-        told = [line.split("lag ")[1].split(" ")[0] for line in job.report() if "lag " in line]
-        applied += [(now - float(lag), now) for lag in told]
-    job.stop()
-    counted = committed[_WARM_SECONDS * rate :]
-    applied = [batch for batch in applied if batch[0] >= counted[0]]
-    lags = sorted(_lags(counted, applied))
-    yield (
-        f"lag at {rate} transactions a second: {len(applied)} micro-batches, median "
-        f"{statistics.median(lags):.1f} s, p95 {lags[int(len(lags) * 0.95)]:.1f} s"
-    )
-
-
-def _lags(committed: list[float], applied: list[tuple[float, float]]) -> Iterator[float]:
-    """Return the time from each commit to the end of its micro-batch."""
-    batches = iter(applied)
-    last, end = next(batches)
-    for commit in committed:
-        while commit > last + 0.05:
-            following = next(batches, None)
-            if following is None:
-                return
-            last, end = following
-        yield end - commit
-
-
-def _write(
-    conninfo: str, tables: tuple[str, ...], commits: int, rate: int, committed: list[float]
-) -> None:
-    """Change a row in each transaction, so many a second."""
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute("SET synchronous_commit = off")
-        begin = time.monotonic()
-        for number in range(commits):
-            ahead = begin + number / rate - time.monotonic()
-            if ahead > 0.01:
-                time.sleep(ahead)
-            table = tables[number % len(tables)]
-            id_ = number * 7919 % 1_000_000 + 1
-            connection.execute(f"UPDATE {table} SET price = price + 1 WHERE id = {id_}".encode())
-            committed.append(time.time())
-
-
 def _median(costs: list[Cost], what: str) -> float:
     return float(statistics.median(getattr(cost, what) for cost in costs))
 
 
+def _baselines(names: Sequence[str], sizes: Sizes, rounds: int, folder: Path) -> Iterator[str]:
+    """Measure the parts that run in a session of this process."""
+    parts: dict[str, Callable[[Lake], Iterator[str]]] = {
+        "copies": lambda lake: copies(lake, rounds),
+        "applies": lambda lake: applies(lake, rounds, sizes.changes),
+    }
+    spark = session(folder)
+    for name in names:
+        with PostgresServer(_SETTINGS) as server:
+            yield from parts[name](Lake(spark, server, folder / name, sizes.rows))
+    spark.stop()
+
+
 def main() -> None:
     """Print the figures."""
+    sizes = Sizes()
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.replicate")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--changes", type=int, default=1_000_000)
+    parser.add_argument("--old", type=Path, help="the wheel of an old version")
+    parser.add_argument("--new", type=Path, help="a wheel in place of what is in this folder")
+    parser.add_argument(
+        "--only",
+        choices=[*_BASELINES, *MEASURES],
+        action="append",
+        help="one part; can be repeated. By default, copies and applies, or with --old all others "
+        f"but {' and '.join(LONG)}",
+    )
+    parser.add_argument("--format", choices=FORMATS, help="by default, one after the other")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=300, help="how long the lag is measured")
-    parser.add_argument("--rate", type=int, default=1000, help="transactions a second")
-    parser.add_argument("--only", choices=["copies", "applies", "lag"])
+    parser.add_argument(
+        "--minutes", type=float, default=sizes.minutes, help="how long a running job is measured"
+    )
+    parser.add_argument(
+        "--settle", type=float, default=sizes.settle, help="seconds that it runs before"
+    )
+    parser.add_argument("--rows", type=int, default=sizes.rows, help="of a large table")
+    parser.add_argument("--changes", type=int, default=sizes.changes)
+    parser.add_argument(
+        "--large", type=int, default=sizes.large, help="rows of the large transaction"
+    )
+    parser.add_argument(
+        "--tables", type=int, default=sizes.tables, help="the greatest number of tables"
+    )
+    parser.add_argument("--rate", type=int, default=sizes.rate, help="transactions a second")
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # So that the processes end that this one has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    parts: dict[str, Callable[[Lake], Iterator[str]]] = {
-        "copies": lambda lake: copies(lake, given.rounds),
-        "applies": lambda lake: applies(lake, given.rounds, given.changes),
-        "lag": lambda lake: lag(lake, given.seconds, given.rate),
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session(Path(folder))
-        for name, part in parts.items():
-            if given.only in (None, name):
-                with PostgresServer(_SETTINGS) as server:
-                    for line in part(Lake(spark, server, Path(folder) / name, given.rows)):
-                        print(line, flush=True)
-        spark.stop()
+    measures = [name for name in MEASURES if name not in LONG]
+    names: Sequence[str] = given.only or (measures if given.old else _BASELINES)
+    sizes = Sizes(**{field: getattr(given, field) for field in vars(sizes)})
+    with tempfile.TemporaryDirectory(prefix="spark-pgoutput-benchmarks-") as name:
+        folder = Path(name)
+        baselines = [name for name in names if name in _BASELINES]
+        for line in _baselines(baselines, sizes, given.rounds, folder) if baselines else ():
+            print(line, flush=True)
+        versions = [Version.of_wheel("old", given.old, folder)] if given.old else []
+        if given.new:
+            versions.append(Version.of_wheel("new", given.new, folder))
+        else:
+            versions.append(Version.of_checkout("new", folder))
+        kinds = [given.format] if given.format else FORMATS
+        compared = [name for name in names if name in MEASURES]
+        for table in compare(compared, versions, kinds, sizes, given.rounds, folder):
+            print(table, flush=True)
 
 
 if __name__ == "__main__":

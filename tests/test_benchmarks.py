@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import subprocess
+import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +15,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import benchmarks
+from benchmarks import comparison
+from benchmarks.comparison import Run, Sizes, markdown
 from benchmarks.corpus import as_streamed, corpus, read_messages, repeated
+from benchmarks.jobs import Version, cpu_of
 from benchmarks.orders import orders, orders_file, shuffled_orders
 from benchmarks.queries import (
     ALTERNATIVES,
@@ -24,8 +31,10 @@ from benchmarks.queries import (
     SHUFFLED_CHANGES,
     TABLE_CHANGES,
 )
+from benchmarks.reader import Seen, lag_of, lags_at
 from benchmarks.report import report
 from benchmarks.results import Measurement, Results
+from support.servers import wait_until
 
 reads_orders = pytest.mark.skipif(
     not hasattr(DataFrame, "repartitionById"), reason="the orders are spread as since Spark 4.1"
@@ -202,3 +211,69 @@ def test_raw_numbers_are_kept() -> None:
     assert first["seconds"] == [0.12, 9.0]
     assert first["best_nanoseconds"] == pytest.approx(100)
     assert first["query"]["sql"] == FULL.sql
+
+
+def test_lag_is_how_old_the_newest_change_is_that_a_reader_sees() -> None:
+    seen = [Seen(10.0, 9.5), Seen(12.0, 11.9)]
+    assert list(lags_at(seen, [9.0, 10.0, 11.5, 12.5])) == pytest.approx([0.5, 2.0, 0.6])
+
+
+def test_lag_of_a_change_ends_with_the_version_that_has_it() -> None:
+    seen = [Seen(10.0, 9.5), Seen(12.0, 11.9), Seen(13.0, 12.9)]
+    assert lag_of(seen, 9.5, 9.6) == pytest.approx(0.4)
+    assert lag_of(seen, 9.6, 9.7) == pytest.approx(2.3)
+    assert lag_of(seen, 13.0, 13.1) == math.inf
+
+
+def test_comparison_shows_medians_of_rounds_and_their_ratio() -> None:
+    found = {
+        "delta": {"old": [{"lag": 8.0}, {"lag": 2000.0}, {"lag": 10.0}], "new": [{"lag": 2.5}]},
+        "iceberg": {"old": [], "new": [{"lag": 1.0}]},
+    }
+    assert markdown("idle", found).splitlines() == [
+        "| idle | format | old | new | new/old |",
+        "|---|---|---:|---:|---:|",
+        "| lag | delta | 10 | 2.5 | 0.25 |",
+        "| lag | iceberg | – | 1 | – |",
+    ]
+
+
+def test_comparison_alternates_and_goes_on_when_a_run_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    def measure(run: Run) -> dict[str, float]:
+        runs.append(run.version.name)
+        assert run.folder.is_dir()
+        if run.version.name == "old":
+            raise RuntimeError("The old version fails.")
+        return {"seconds": 2.0}
+
+    monkeypatch.setattr(comparison, "MEASURES", {"idle": measure})
+    versions = [Version("old", tmp_path), Version("new", tmp_path)]
+    (table,) = comparison.compare(["idle"], versions, ["delta"], Sizes(), 2, tmp_path)
+    assert runs == ["old", "new", "new", "old"]
+    assert "| seconds | delta | – | 2 | – |" in table
+    assert not list(tmp_path.iterdir())
+
+
+def test_jobs_take_the_package_of_their_version(tmp_path: Path) -> None:
+    wheel = tmp_path / "old.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("spark_pgoutput/__init__.py", "print('of the wheel')")
+    version = Version.of_wheel("old", wheel, tmp_path)
+    script = [sys.executable, "-c", "import spark_pgoutput"]
+    printed = subprocess.run(script, env=version.environment, check=True, capture_output=True)
+    assert printed.stdout == b"of the wheel\n"
+
+
+def test_cpu_is_that_of_all_processes_also_of_those_that_have_ended() -> None:
+    spin = "import time\nwhile time.process_time() < 0.3: pass"
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}]); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: cpu_of(process.pid) >= 0.3)
+        assert process.poll() is None
+        process.communicate(b"\n")
