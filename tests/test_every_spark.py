@@ -209,4 +209,4 @@ def test_the_catalog_of_a_target_is_asked_what_it_writes(spark: SparkSession) ->
     """The target does not name a catalog, so it is the current one."""
     answer = "shop has no job" if lake.RUNS_HERE else "spark_catalog does not tell what it writes"
     with pytest.raises(PySparkException, match=answer):
-        spark_pgoutput.applied(spark, target="shop")
+        spark_pgoutput.resync(spark, target="shop", all=True)

@@ -22,7 +22,6 @@ from support.lake_points import APPLYING, COPYING, kill_at
 from support.lake_resync import STEPS, Resync, kill_in_resync, writing
 from support.lsn import parsed_lsn
 from support.servers import Server
-from support.slot_stream import numbers
 
 pytestmark = lake.needs_lake
 
@@ -56,8 +55,9 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
         server.execute("UPDATE orders SET id = 3 WHERE id = 2; DELETE FROM orders WHERE id = 3")
         server.execute("TRUNCATE orders, plain; INSERT INTO orders VALUES (4, 'd', 'x')")
         server.execute("SELECT pg_copy_logical_replication_slot('lake', 'kept')")
+        shutil.copytree(job.checkpoint, tmp_path / "kept")
         replicate(once=True, mode=modes)
-        forget_last_commit(job)
+        forget_all_but_the_tables(job, tmp_path / "kept")
         done = replicate(once=True, mode=modes)
         assert {row.table: row["mode"] for row in done.status().collect()} == {
             "public.orders": "history",
@@ -86,12 +86,10 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
     assert [row["_xid"] is None for row in found] == [True] * 2 + [False] * 6
 
 
-def forget_last_commit(job: LakeJob) -> None:
-    """Make Spark run the last micro-batch again, as after a kill at its end."""
-    commits = job.checkpoint / "commits"
-    last = max(numbers(commits))
-    for name in (str(last), f".{last}.crc"):
-        (commits / name).unlink()
+def forget_all_but_the_tables(job: LakeJob, kept: Path) -> None:
+    """Let the server send changes again that the tables have, as after a kill."""
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(kept, job.checkpoint)
     job.server.execute("SELECT pg_drop_replication_slot('lake')")
     job.server.execute("SELECT pg_copy_logical_replication_slot('kept', 'lake')")
 
@@ -162,9 +160,9 @@ def test_job_is_killed_at_each_step_of_a_resync(
         with job.running() as process, writing(server, seed=step):
             copies += kill_in_resync(spark, job, process, step)
         assert job.run_once() == 0
-        assert Resync(job).waiting == [], STEPS[step]
+        assert Resync(job).requests == [], STEPS[step]
         found = assert_histories(spark, job, lake_resync.TABLES)
-        # The history of before stays.
+        # The history until then stays.
         assert_copies(found["orders"], copies)
 
 
@@ -233,13 +231,14 @@ def test_a_column_with_a_name_of_a_history_needs_another_prefix(
     )
     job = LakeJob(tmp_path, server, "delta", mode="history")
     with job.session(spark) as replicate:
-        with pytest.raises(PySparkException, match="historyPrefix") as error:
-            replicate(once=True)
-        assert error.value.getCondition() == "PGOUTPUT_TARGET_NAME"
-        replicate(once=True, historyPrefix="cdc_")
+        failed = replicate(once=True)
+        assert failed.exit_code == 3
+        (reason,) = failed.failed()
+        assert "[PGOUTPUT_TARGET_NAME]" in reason
+        assert "historyPrefix" in reason
+        assert replicate(once=True, historyPrefix="cdc_").exit_code == 0
         server.execute("INSERT INTO t VALUES (2, 3)")
-        shutil.rmtree(job.tables / "_spark_pgoutput")
-        replicate(once=True)  # which keeps its prefix, also if the state is lost
+        assert replicate(once=True).exit_code == 0  # which keeps its prefix
         rows = spark.sql(f"SELECT * FROM {job.sql_name('t')} ORDER BY id").collect()
         assert [(row["_XID"], row.cdc_change_type) for row in rows] == [
             (2, "snapshot"),
@@ -253,6 +252,6 @@ def test_a_column_with_a_name_of_a_history_needs_another_prefix(
                 mode={"x": "history"},
             )
         assert error.value.getCondition() == "PGOUTPUT_REPLICATE_OPTION"
-    assert [row["mode"] for row in spark_pgoutput.applied(spark, job.target).collect()] == [
+    assert [row["mode"] for row in spark_pgoutput.applied(spark, job.checkpoint).collect()] == [
         "history"
     ]

@@ -414,8 +414,6 @@ def test_a_role_with_limits_and_a_policy(spark: SparkSession, server: Server) ->
     with source_client(spark, server) as superuser:
         found = LakeCatalog(superuser).tables("p")["public.wide"]
     with source_client(spark, server, Server.database, "short", "x") as client:
-        client.sql.execute("SET idle_session_timeout = 0")
-        client.sql.execute("SET statement_timeout = 0")
         with open_copy(spark, client, ["p"], "wide", found=found) as copy:
             time.sleep(1.5)
             # A grant on columns does not let the role read the numbers of pages.

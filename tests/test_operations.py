@@ -16,10 +16,11 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.documentation import DOCS, blocks
+from support.job_report import told_of
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.lake_points import Progress, commits, kill_when
+from support.lake_points import commits, kill_when
 from support.processes import TIMEOUT
 from support.servers import Server, Standby, server_fixture, wait_until
 from support.upgrade import Server16, upgraded
@@ -112,7 +113,7 @@ def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
             standby.catch_up()
             standby.configure(primary_conninfo="")  # it receives nothing any more
             write(server, "lost")
-            spark_pgoutput.resync(spark, target=job.target, tables=["public.orders"])
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.orders"])
             process = replicate()
             wait_until(lambda: "Copied public.orders" in "\n".join(process.report()), TIMEOUT)
             process.stop()
@@ -141,7 +142,7 @@ def test_a_promoted_standby_without_the_slot_is_refused(
             job.server = standby
             write(standby, "promoted")
             assert refused(replicate) == "PGOUTPUT_SLOT_NOT_FOUND"
-            spark_pgoutput.resync(spark, target=job.target, all=True)
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             assert copied(replicate(once=True)) == 3
             write(standby, "later")
             assert copied(replicate(once=True)) == 0
@@ -238,7 +239,7 @@ def adopt(spark: SparkSession, job: LakeJob, last: str) -> str:
         **job.server.account,
         slot=job.slot,
         publication=job.publication,
-        target=job.target,
+        checkpoint=job.checkpoint,
         last_lsn=last,
     )
 
@@ -268,7 +269,7 @@ def test_a_server_of_pg_upgrade_without_the_slot_is_copied(
             with upgraded(old) as new:
                 job.server = new
                 write(new, "upgraded")
-                spark_pgoutput.resync(spark, target=job.target, all=True)
+                spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
                 assert copied(replicate(once=True)) == 3
                 write(new, "later")
                 assert copied(replicate(once=True)) == 0
@@ -287,7 +288,7 @@ def test_a_server_that_was_restored_is_copied(
         assert replicate(once=True).exit_code == 0
         restore(server)
         assert refused(replicate) == "PGOUTPUT_SERVER_BEHIND"
-        spark_pgoutput.resync(spark, target=job.target, all=True)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
         assert copied(replicate(once=True)) == 3
         write(server, "restored")
         assert copied(replicate(once=True)) == 0
@@ -297,7 +298,7 @@ def test_a_server_that_was_restored_is_copied(
 def test_a_restored_server_that_lacks_what_the_tables_have_is_refused(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A micro-batch is in the tables, and the job was killed before Spark committed it."""
+    """A cut is in the tables, and the job was killed before the state and the server had it."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
@@ -306,10 +307,11 @@ def test_a_restored_server_that_lacks_what_the_tables_have_is_refused(
         server.execute("SELECT pg_switch_wal()")
         write(server, "lost, too")
         before = {table: commits(job, table) for table in TABLES}
+        told = told_of(job)
 
         def is_applied() -> bool:
             is_there = all(commits(job, table) > number for table, number in before.items())
-            return is_there and Progress(job).is_applying
+            return is_there and told_of(job) == told
 
         with job.running() as process:
             kill_when(process, job, is_applied)

@@ -21,8 +21,8 @@ COMMANDS = [
     ["demo", *ACCOUNT],
     ["replicate", *ACCOUNT, "--target", "/data/lake", *JOB],
     ["verify", *ACCOUNT, "--target", "/data/lake", *JOB, "--once"],
-    ["status", *ACCOUNT, "--target", "/data/lake", "--slot", "lake"],
-    ["adopt", *ACCOUNT, "--target", "/data/lake", *JOB[:4], "--last-lsn", "0/1"],
+    ["status", *ACCOUNT, "--checkpoint", "/data/checkpoint", "--slot", "lake"],
+    ["adopt", *ACCOUNT, *JOB, "--last-lsn", "0/1"],
 ]
 
 
@@ -57,7 +57,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def variables(*arguments: str, url: str = URL) -> dict[str, str]:
     """Return the variables of the environment that a command gives to spark-submit."""
-    command = ["status", "--target", "/data/lake", "--slot", "lake", "--user", "lake"]
+    command = ["status", "--checkpoint", "/data/checkpoint", "--slot", "lake", "--user", "lake"]
     return password.variables(cli.parse([*command, "--url", url, *arguments]))
 
 
@@ -170,11 +170,11 @@ def test_only_commands_that_connect_ask_for_a_password(
         raise SystemExit
 
     monkeypatch.setattr(spark_submit, "submit", submit)
-    of_target = ["--target", "/data/lake"]
+    of_checkpoint = ["--checkpoint", "/data/checkpoint"]
     for command in (
-        ["status", *of_target],
-        ["verify", *of_target],
-        ["resync", "--all", *of_target],
+        ["status", *of_checkpoint],
+        ["verify", *of_checkpoint],
+        ["resync", "--all", *of_checkpoint],
     ):
         with pytest.raises(SystemExit):
             cli.main(command)

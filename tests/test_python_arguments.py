@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_pgoutput import changes, open_transactions, resync, schema_of, verify
+from spark_pgoutput import applied, changes, open_transactions, resync, schema_of, verify
 from spark_pgoutput import functions as PF
 from spark_pgoutput.arguments import option_texts, path_text, table_names
 
@@ -117,12 +117,28 @@ def test_names_of_tables_are_a_str_or_a_list(spark: SparkSession) -> None:
     wrong: Any
     for wrong in (7, ["public.orders", None]):
         with pytest.raises(TypeError, match="'tables' must be the name of a table or a list"):
-            resync(spark, target="/data/lake", tables=wrong)
+            resync(spark, checkpoint="/data/checkpoint", tables=wrong)
 
 
 def test_timeout_is_not_for_a_verification_that_runs_the_job(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match="not with once=True"):
-        verify(spark, target="/data/lake", once=True, timeout=60)
+        verify(spark, checkpoint="/data/checkpoint", once=True, timeout=60)
+
+
+def test_a_target_stands_for_a_checkpoint_that_is_lost(spark: SparkSession) -> None:
+    for given, problem in (
+        ({"all": True}, "Give the checkpoint"),
+        ({"all": True, "checkpoint": "/data/checkpoint", "target": "/data/lake"}, "if it is lost"),
+        ({"tables": "orders", "target": "/data/lake"}, "goes with all=True"),
+        (
+            {"all": True, "checkpoint": "/data/checkpoint", "format": "delta"},
+            "goes with the target",
+        ),
+        ({"checkpoint": "/data/checkpoint"}, "Name the tables"),
+    ):
+        wrong: Any = given
+        with pytest.raises(ValueError, match=problem):
+            resync(spark, **wrong)
 
 
 def test_a_text_is_no_bool_and_no_number(spark: SparkSession) -> None:
@@ -130,12 +146,14 @@ def test_a_text_is_no_bool_and_no_number(spark: SparkSession) -> None:
     wrong: Any
     for wrong in ("false", None, 1):
         with pytest.raises(TypeError, match="'all' must be a bool"):
-            resync(spark, target="/data/lake", tables="public.orders", all=wrong)
+            resync(spark, checkpoint="/data/checkpoint", tables="public.orders", all=wrong)
+        with pytest.raises(TypeError, match="'rows' must be a bool"):
+            applied(spark, "/data/checkpoint", rows=wrong)
         with pytest.raises(TypeError, match="'once' must be a bool"):
-            verify(spark, target="/data/lake", once=wrong)
+            verify(spark, checkpoint="/data/checkpoint", once=wrong)
     for wrong in ("10", -1, float("nan")):
         with pytest.raises(TypeError, match="'timeout' must be a number of seconds"):
-            verify(spark, target="/data/lake", timeout=wrong)
+            verify(spark, checkpoint="/data/checkpoint", timeout=wrong)
 
 
 def test_a_path_is_a_folder_and_a_str_can_be_a_namespace() -> None:

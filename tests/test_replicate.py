@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake, lake_history
 from support.history_judge import assert_histories
+from support.job_folder import job_state
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -23,6 +24,7 @@ from support.lake_points import (
     first_table_is_applied,
     kill,
     kill_at,
+    kill_when,
     table_is_copied,
 )
 from support.postgres_binaries import VERSIONS
@@ -61,7 +63,7 @@ def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
     assert_histories(spark, job, HISTORIES)
 
 
-def test_tables_are_equal_after_a_kill_between_two_commits_of_a_batch(
+def test_tables_are_equal_after_a_kill_between_the_commits_of_two_tables(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     """It goes on in another session, which is there already, and compares the tables itself."""
@@ -96,6 +98,29 @@ def test_job_is_killed_between_two_steps(
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
+def test_job_is_killed_while_columns_change(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The next process ends the change. The table is not copied again."""
+    job = LakeJob(tmp_path, server, target)
+    history = History(server, seed=3)
+    assert job.run_once() == 0
+    for number, change in enumerate(
+        ("ADD new int", "RENAME new TO newer", "ALTER newer TYPE bigint")
+    ):
+        with history.running(), job.running() as process:
+            job.wait_until_connected(process)
+            server.execute(f"ALTER TABLE orders {change}")
+            server.execute(f"UPDATE orders SET status = 'x{number}' WHERE id < 5")
+            kill_when(process, job, lambda: job_state(job.checkpoint).is_altered("orders"))
+    with job.session(spark) as replicate:
+        done = replicate(once=True)
+        assert not [line for line in done.report() if line.startswith("Copying ")]
+    assert_equal(spark, job)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
 @pytest.mark.parametrize("server", VERSIONS, indirect=True)
 def test_job_is_killed_again_and_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -120,7 +145,7 @@ def test_job_is_killed_again_and_again(
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_the_log_of_a_job_has_no_errors(target: str, server: Server, tmp_path: Path) -> None:
-    """By itself, Delta logs an error when a micro-batch reads a table with deletion vectors."""
+    """By itself, Delta logs an error when a streaming query reads a table with deletion vectors."""
     job = LakeJob(tmp_path, server, target)
     history = History(server, seed=1)
     for _ in range(3):

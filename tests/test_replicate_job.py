@@ -44,6 +44,9 @@ class FakeJob:
     def progress(self) -> list[CopyProgress]:
         return []
 
+    def failed(self) -> list[str]:
+        return ["public.orders: no rights"]
+
 
 EXTENSIONS = "spark.sql.extensions"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
@@ -58,7 +61,9 @@ def test_a_signal_ends_the_job_in_order(
     monkeypatch.setattr(submitted, "_signalled", lambda: stopping)
     follow = partial(replicate_job._follow, cast(Replication, job))
     assert submitted.run("replicate", follow) == 1
-    assert set(capsys.readouterr().out.splitlines()) == (set() if jvm_ends else {"told"})
+    printed = capsys.readouterr().out.splitlines()
+    assert set(printed[:-1]) == (set() if jvm_ends else {"told"})
+    assert printed[-1:] == ([] if jvm_ends else ["Failed: public.orders: no rights"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -128,7 +133,7 @@ def set_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     return found
 
 
-def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
+def test_the_session_of_a_command_keeps_the_code_of_all_tables(
     set_here: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A setting of the user wins. The page has the same one for sessions in Python."""
@@ -142,6 +147,26 @@ def test_the_session_of_a_command_keeps_the_code_of_a_micro_batch(
         submitted.session("replicate", "lakehouse.shop")
         assert name not in set_here
         assert f'builder.config("{name}", "{value}")' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "has_delta"),
+    [
+        ({"spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0"}, True),
+        ({"spark.jars": "/opt/delta-spark_4.1_2.13-4.4.0.jar,/opt/other.jar"}, True),
+        ({"spark.jars": "/opt/iceberg-spark-runtime-4.1_2.13-1.11.0.jar"}, False),
+        ({}, False),
+    ],
+)
+def test_the_session_of_a_command_that_names_no_target_has_delta_if_its_jar_is_there(
+    given: dict[str, str],
+    has_delta: bool,
+    set_here: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submitted, "_submitted", lambda: dict(given))
+    submitted.session("status")
+    assert (EXTENSIONS in set_here) == has_delta
 
 
 @pytest.mark.parametrize(

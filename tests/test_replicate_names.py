@@ -150,7 +150,7 @@ def test_columns_and_tables_have_any_names(
         assert {(row.table, row.only_at_server) for row in found} == {
             (f"public.{table}", 1) for table in TABLES
         }
-        spark_pgoutput.resync(spark, target=job.target, tables=list(TABLES))
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=list(TABLES))
         assert replicate(once=True).exit_code == 0
         assert_tables()
         for table in TABLES:
@@ -174,7 +174,7 @@ def test_a_key_that_is_renamed_between_two_changes_of_a_row(
         job = LakeJob(tmp_path, server, "delta", publication="p")
         with job.session(spark) as replicate:
             running = replicate(onDrift=drift)
-            for value in (1, 2):  # the job looks at the catalog before its first micro-batch
+            for value in (1, 2):  # the job looks at the catalog before its first commit
                 server.execute(f"INSERT INTO prices VALUES ({value}, 'a')")
                 wait_until(lambda: applied(spark, job, running, value), TIMEOUT, 0.2)  # noqa: B023
             server.execute(

@@ -23,12 +23,12 @@ from support.lake_target import LakeTarget, is_compacted
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 from support.slot_kills import Kill, kill_postmaster, restart, restart_immediately
-from support.slot_stream import is_executor, numbers
+from support.slot_stream import is_executor
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 LOST_EXECUTOR = re.compile("ExecutorLostFailure|Executor heartbeat timed out|Checkpoint block")
-COMMIT_CONFLICT = re.compile("PGOUTPUT_COMMIT_CONFLICT.*The job tries again in")
+COMMIT_CONFLICT = re.compile("waits, and the job tries again.*PGOUTPUT_COMMIT_CONFLICT")
 
 server = server_fixture(lake_history.SETUP)
 
@@ -38,16 +38,30 @@ def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJ
     return LakeJob(tmp_path, server, request.param)
 
 
-def wait_for_batches(job: LakeJob, number: int, is_alive: Callable[[], bool]) -> None:
-    """Wait until Spark has committed more micro-batches."""
-    commits = job.checkpoint / "commits"
-    last = max(numbers(commits), default=-1) + number
+def wait_until_applied(job: LakeJob, is_alive: Callable[[], bool]) -> None:
+    """Wait until everything is applied that the server has committed up to now."""
+    end = job.server.value("SELECT pg_current_wal_flush_lsn() - '0/0'")
+    confirmed = (
+        "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots "
+        f"WHERE slot_name = '{job.slot}'"
+    )
 
-    def has_committed() -> bool:
+    def is_applied() -> bool:
         assert is_alive(), "the job has ended"
-        return max(numbers(commits), default=-1) >= last
+        return bool(job.server.value(confirmed) >= end)
 
-    wait_until(has_committed, TIMEOUT)
+    wait_until(is_applied, TIMEOUT)
+
+
+def wait_until_live(job: Replication) -> None:
+    """Wait until the first copies are committed."""
+
+    def is_live() -> bool:
+        states = {row["state"] for row in job.status().collect()}
+        assert not job.awaitTermination(0), "the job has ended"
+        return states == {"live"}
+
+    wait_until(is_live, TIMEOUT)
 
 
 def runs(job: Replication) -> Callable[[], bool]:
@@ -61,13 +75,14 @@ def test_a_job_survives_the_end_of_its_server(
     kills: list[Kill] = [restart, restart_immediately, kill_postmaster]
     with job.session(spark) as replicate:
         running = replicate()
+        wait_until(job.is_read, TIMEOUT)
         for kill in kills:
             history.run(10)
-            wait_for_batches(job, 1, runs(running))
+            wait_until_applied(job, runs(running))
             history.run(10)
             kill(server)
             history.run(10)
-            wait_for_batches(job, 1, runs(running))
+            wait_until_applied(job, runs(running))
         running.stop()
         assert (running.exit_code, running.exception()) == (0, None)
         assert replicate(once=True).exit_code == 0
@@ -89,13 +104,13 @@ def test_a_job_survives_the_end_of_its_executors(
             return True
 
         for _ in range(3):
-            wait_for_batches(job, 1, is_alive)
+            wait_until_applied(job, is_alive)
             suspend_at(process, job, first_table_is_applied)
             children = psutil.Process(process.pid).children(recursive=True)
             for executor in filter(is_executor, children):
                 executor.kill()
             os.killpg(process.pid, signal.SIGCONT)
-        wait_for_batches(job, 2, is_alive)
+        wait_until_applied(job, is_alive)
         os.kill(process.pid, signal.SIGTERM)
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 128 + signal.SIGTERM, errors_of(job.folder)[-5000:]
@@ -112,7 +127,7 @@ def test_a_job_goes_on_beside_compactions(
     with job.session(spark) as replicate:
         target = LakeTarget(spark, job.target)
         running = replicate()
-        wait_until(lambda: running.query, TIMEOUT)
+        wait_until_live(running)
         compactions = 0
         report: list[str] = []
         with History(server, seed=7).running():

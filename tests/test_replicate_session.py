@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,20 +11,21 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.background import background
+from support.job_folder import job_state, job_status
 from support.lake_job import LakeJob, Replicate, job_fixtures
-from support.lake_judge import assert_equal
+from support.lake_judge import assert_equal, differences
 from support.lake_points import commits
-from support.lsn import parsed_lsn
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 TABLES = {"a": "a", "b": "b"}
-MINUTE = 90.0  # and what a micro-batch takes on a busy machine
+MINUTE = 90.0  # and what a commit takes on a busy machine
 
 server = server_fixture(
     "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
@@ -53,30 +53,44 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     assert done.exception() is None
     # No message tells which rows get the default.
     server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
+    limit = wal_end(server)
     server.execute("UPDATE b SET v = 'x' WHERE id = 1")
-    before = confirmed(server)
     for _ in range(2):
         with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
-            replicate(once=True, onSchemaChange="error")
-        assert confirmed(server) == before
+            replicate(once=True, onSchemaChange="error", onTableError="stop")
+        assert confirmed(server) <= limit
 
-    done = replicate(once=True, onSchemaChange="error", onTableError="skip")
-    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
-    assert any("The table a is stopped." in line for line in done.report())
-    assert confirmed(server) > before
-    assert_equal(spark, job, {"b": "b"})
-    # It is stopped for good, and the others go on.
-    server.execute("INSERT INTO a VALUES (4, 'd'); DELETE FROM b WHERE id = 2")
-    done = replicate(once=True)
-    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
-    assert_equal(spark, job, {"b": "b"})
+    for number in (2, 3):
+        done = replicate(once=True, onSchemaChange="error")
+        assert (done.exit_code, states(done)) == (3, {"a": "failed", "b": "live"})
+        assert any("The table public.a has failed." in line for line in done.report())
+        assert done.exception() is None
+        # The changes of the failed table are still in the slot.
+        assert confirmed(server) <= limit
+        assert_equal(spark, job, {"b": "b"})
+        server.execute(f"INSERT INTO a VALUES (1{number}, 'd'); UPDATE b SET v = '{number}'")
     (reason,) = [row["reason"] for row in done.status().collect() if row["target"] == "a"]
     assert "'w' was added with a default" in reason
+    assert done.failed() == [f"public.a: {reason}"]
     assert spark.table(job.sql_name("a")).count() == 2
-    # A lost state does not make it live, for the slot is past its changes.
-    shutil.rmtree(job.tables / "_spark_pgoutput")
+    # The user lets the job copy the table.
     done = replicate(once=True)
-    assert (done.exit_code, states(done)) == (3, {"a": "stopped", "b": "live"})
+    assert (done.exit_code, states(done)) == (0, {"a": "live", "b": "live"})
+    assert any(line.startswith("Copied public.a:") for line in done.report())
+    assert_equal(spark, job, TABLES)
+    assert confirmed(server) > limit
+
+
+def test_a_job_that_has_ended_holds_nothing_at_the_server(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    """The end interrupts the thread of the last copy, whose session holds the lock of its table."""
+    sessions = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'spark-pgoutput%'"
+    for table in TABLES:
+        assert replicate(once=True).exit_code == 0
+        wait_until(lambda: not server.execute(sessions), TIMEOUT)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=table)
+    server.execute("ALTER TABLE a ADD w int; ALTER TABLE b ADD w int")
 
 
 def test_rows_that_differ_are_an_error_or_repaired(
@@ -84,12 +98,21 @@ def test_rows_that_differ_are_an_error_or_repaired(
 ) -> None:
     assert replicate(once=True).exit_code == 0
     spark.sql(f"DELETE FROM {job.sql_name('a')} WHERE id = 1")
-    server.execute("UPDATE a SET v = 'x' WHERE id = 1")
-    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_DIFFERS.*public\.a.*\"id\":1"):
-        replicate(once=True)
+    server.execute("UPDATE a SET v = 'x' WHERE id = 1; UPDATE b SET v = 'x' WHERE id = 1")
+    differs = r"PGOUTPUT_TARGET_DIFFERS.*public\.a.*\"id\":1"
+    with pytest.raises(PySparkException, match=differs):
+        replicate(once=True, onTableError="stop")
+    done = replicate(once=True)
+    assert (done.exit_code, states(done)) == (3, {"a": "failed", "b": "live"})
+    (line,) = done.failed()
+    assert re.search(differs, line)
+    assert_equal(spark, job, {"b": "b"})
+    # Its changes were kept, and it needs no copy.
     done = replicate(once=True, onDrift="repair")
     assert done.exit_code == 0
-    assert any("differed in 1 rows" in line for line in done.report())
+    lines = done.report()
+    assert any("differed in 1 rows" in line for line in lines)
+    assert not [line for line in lines if line.startswith("Copying ")]
     assert_equal(spark, job, TABLES)
 
 
@@ -100,21 +123,19 @@ def test_a_job_that_is_stopped_has_not_done_all(
         writer.execute("BEGIN; INSERT INTO b VALUES (9, 'x')")
         begun = replicate(once=True, wait=False)
         begun.stop()
-        assert (begun.exit_code, begun.query, begun.exception()) == (1, None, None)
+        assert (begun.exit_code, begun.exception()) == (1, None)
         writer.execute("COMMIT")
     running = replicate()
-    wait_until(lambda: running.query, TIMEOUT)
+    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
     running.stop()
     assert (running.exit_code, running.exception()) == (0, None)
     assert replicate(once=True).exit_code == 0
     assert_equal(spark, job, TABLES)
 
 
-def test_a_line_tells_what_a_micro_batch_did(
-    server: Server, job: LakeJob, replicate: Replicate
-) -> None:
+def test_a_line_tells_what_a_commit_has(server: Server, job: LakeJob, replicate: Replicate) -> None:
     done = replicate(once=True)
-    assert batch_lines(done.report()) == []
+    assert commit_lines(done.report()) == []
     before = time.monotonic()
     server.execute(
         "INSERT INTO a SELECT g, 'n' FROM generate_series(1001, 2500) g;"
@@ -126,16 +147,18 @@ def test_a_line_tells_what_a_micro_batch_did(
     least = time.monotonic() - after
     done = replicate(once=True)
     most = time.monotonic() - before
-    # The insert of 1500 rows, two updates and a delete.
-    ((tables, changes, lag),) = batch_lines(done.report())
-    assert (tables, changes) == ("2", "1,503")
-    assert least <= float(lag) + 0.1 <= most + 0.2
+    # The insert of 1500 rows; two updates and a delete.
+    found = sorted(commit_lines(done.report()))
+    assert [(table, changes) for table, changes, _, _ in found] == [("a", "1,500"), ("b", "3")]
+    for *_, seconds, lag in found:
+        assert 0 < float(seconds) <= most
+        assert least <= float(lag) + 0.1 <= most + 0.2
 
 
-def batch_lines(report: list[str]) -> list[tuple[str, ...]]:
-    """Return the numbers of tables, changes and seconds that a job tells of each micro-batch."""
-    line = re.compile(r"Batch \d+: (\S+) tables, (\S+) changes, lag (\S+) s\.")
-    found = [line.fullmatch(text) for text in report if text.startswith("Batch ")]
+def commit_lines(report: list[str]) -> list[tuple[str, ...]]:
+    """Return the table, the changes, the seconds and the lag that a job tells of each commit."""
+    line = re.compile(r"public\.(\w+): (\S+) changes in (\S+) s, lag (\S+) s\.")
+    found = [line.fullmatch(text) for text in report if text.startswith("public.")]
     assert all(found), report
     return [match.groups() for match in found if match]
 
@@ -148,7 +171,8 @@ def test_two_jobs_in_one_session(
     other = LakeJob(folder, server, "delta", slot="other", publication="ab")
     with other.session(spark) as also:
         first, second = replicate(), also()
-        wait_until(lambda: first.query and second.query, TIMEOUT)
+        for running in (first, second):
+            wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)  # noqa: B023
         for number in range(3, 6):
             server.execute(f"INSERT INTO a VALUES ({number}, 'n'); UPDATE b SET v = '{number}'")
 
@@ -165,48 +189,60 @@ def test_two_jobs_in_one_session(
     assert_equal(spark, other, TABLES)
 
 
-def test_a_quiet_job_writes_its_state_finds_new_tables_and_warns_each_minute(
-    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+def test_a_quiet_job_writes_its_state_and_finds_new_tables(
+    server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
-    """One table is stopped, and the server writes only a table that is not published."""
-    replicate(once=True)
-    server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
-    done = replicate(once=True, onSchemaChange="error", onTableError="skip")
-    assert states(done) == {"a": "stopped", "b": "live"}
+    """The server writes only a table that is not published."""
+    assert replicate(once=True).exit_code == 0
     server.execute("CREATE TABLE unpublished (id int); CREATE TABLE c (id int PRIMARY KEY)")
     before = {table: commits(job, table) for table in TABLES}
     running = replicate()
-    warnings: list[str] = []
 
     def write(ended: threading.Event) -> None:
         while not ended.wait(0.5):
             server.execute("INSERT INTO unpublished VALUES (1)")
 
-    def is_warned_again() -> bool:
-        assert running.exception() is None
-        warnings.extend(line for line in running.report() if "public.a is stopped." in line)
-        return len(warnings) >= 2
-
     with background(write):
-        wait_until(lambda: running.query, TIMEOUT)
+        wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
         lsn = wal_end(server)
-        wait_until(lambda: written(spark, job) >= lsn, MINUTE, pause=1)
+        wait_until(lambda: job_state(job.checkpoint).told >= lsn, TIMEOUT)
+        wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
+        status = job_status(job.checkpoint)
+        wait_until(lambda: job_status(job.checkpoint)["read"] != status["read"], TIMEOUT)
         server.execute("ALTER PUBLICATION ab ADD TABLE c")
-        wait_until(lambda: "c" in states(running), MINUTE, pause=1)
-        wait_until(is_warned_again, MINUTE, pause=1)
-        wait_until(lambda: states(running)["c"] == "live", TIMEOUT)
+        wait_until(lambda: states(running).get("c") == "live", MINUTE, pause=1)
     lsn = wal_end(server)
-    wait_until(lambda: confirmed(server) >= lsn, MINUTE)
+    wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
     running.stop()
-    assert written(spark, job) >= lsn
+    assert (running.exit_code, running.exception()) == (0, None)
+    assert job_state(job.checkpoint).told >= lsn
     assert {table: commits(job, table) for table in TABLES} == before
 
 
-def written(spark: SparkSession, job: LakeJob) -> int:
-    """Return the LSN up to which the job has written that it has everything."""
-    state = spark.read.table(job.sql_name("_spark_pgoutput"))
-    (row,) = state.where("kind = 'job'").collect()
-    return parsed_lsn(row.lsn)
+def test_a_failed_table_goes_on_by_itself_when_it_can(
+    spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
+) -> None:
+    """Meanwhile it holds the WAL, and the other table goes on."""
+    server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT ON b TO reader")
+    reader = {"user": "reader", "password": "x"}
+    server.execute("GRANT SELECT ON a TO reader")
+    running = replicate(**reader)
+    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+    # What the messages do not tell needs a copy, and the copy needs a right.
+    server.execute("REVOKE SELECT ON a FROM reader; ALTER TABLE a ADD w int DEFAULT 5")
+    server.execute("INSERT INTO a VALUES (3, 'c')")
+    wait_until(lambda: states(running)["a"] == "failed", TIMEOUT)
+    (reason,) = running.failed()
+    assert "GRANT SELECT ON public.a TO reader;" in reason
+    server.execute("UPDATE b SET v = 'y'")
+    wait_until(lambda: not differences(spark, job, {"b": "b"}), TIMEOUT, pause=0.5)
+    server.execute("GRANT SELECT ON a TO reader")
+    wait_until(lambda: states(running)["a"] == "live", MINUTE, pause=1)
+    assert running.failed() == []
+    running.stop()
+    assert running.exit_code == 0
+    assert replicate(once=True, **reader).exit_code == 0
+    assert_equal(spark, job, TABLES)
 
 
 def wal_end(server: Server) -> int:

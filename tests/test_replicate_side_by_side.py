@@ -1,4 +1,4 @@
-"""Tables that are copied, and to which micro-batches are applied, side by side."""
+"""Tables that are copied, and to which changes are applied, side by side."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def running_at_once(lines: list[str]) -> int:
 def test_tables_are_written_side_by_side(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The write of a table with many changes begins first, and the others do not wait for it."""
+    """The table with the oldest change comes first. The others do not wait for a long commit."""
     job = LakeJob(tmp_path, server, target, publication="p")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0

@@ -129,7 +129,7 @@ class SoakedJob:
 
     def verified(self, **options: object) -> list[Row]:
         """Compare the tables with those of the server, and check that nothing differs."""
-        given: dict[str, object] = {"target": self.job.target, "tell": print, **options}
+        given: dict[str, object] = {"checkpoint": self.job.checkpoint, "tell": print, **options}
         found = spark_pgoutput.verify(self.spark, **given).collect()  # type: ignore[arg-type]
         results = Counter(row.result for row in found)
         assert results.keys() <= {"equal", "skipped"}, found
@@ -211,7 +211,7 @@ class Soak:
         job.kill()
 
     def kill_between_tables(self, job: SoakedJob) -> None:
-        """Kill the job when it has written a micro-batch to some of the tables."""
+        """Kill the job when it has written changes to some of the tables."""
         kill_at(job.process, job.job, first_table_is_applied)
         job.ended()
 
@@ -248,7 +248,7 @@ class Soak:
     def resync(self, job: SoakedJob) -> str:
         """Ask for a new copy of a table."""
         table = self._dice.choice(list(self.tables))
-        return str(spark_pgoutput.resync(job.spark, target=job.job.target, tables=[table]))
+        return str(spark_pgoutput.resync(job.spark, checkpoint=job.job.checkpoint, tables=[table]))
 
     def kill_in_resync(self, job: SoakedJob) -> str:
         """Ask for a new copy of a table, and kill the job some time later."""
@@ -259,7 +259,7 @@ class Soak:
 
     def resync_all(self, job: SoakedJob) -> None:
         """Ask for new copies of all tables, with a new slot and a new checkpoint."""
-        spark_pgoutput.resync(job.spark, target=job.job.target, all=True)
+        spark_pgoutput.resync(job.spark, checkpoint=job.job.checkpoint, all=True)
 
     def verify(self, job: SoakedJob) -> str:
         """Let the job compare its tables with those of the server while the clients write."""
@@ -277,18 +277,17 @@ class Soak:
     def compact(self, job: SoakedJob) -> str:
         """Compact a table, and remove what older readers no longer need."""
         target = LakeTarget(job.spark, job.job.target)
-        table = self._dice.choice([*self.tables.values(), "_spark_pgoutput"])
+        table = self._dice.choice(list(self.tables.values()))
         before = datetime.now(timezone.utc) - KEPT
         done = is_compacted(target, table, expire_before=f"{before:%Y-%m-%d %H:%M:%S}")
         return table if done else f"{table}, in vain"
 
     def look(self, job: SoakedJob) -> str:
-        """Look at what the job says of its tables. It stops none of them."""
-        states = Counter(
-            row.state for row in spark_pgoutput.applied(job.spark, job.job.target).collect()
-        )
-        assert "stopped" not in states, states
-        return str(dict(states))
+        """Look at what the job says of its tables. None of them fails."""
+        tables = spark_pgoutput.applied(job.spark, job.job.checkpoint).collect()
+        failed = [f"{row.table}: {row.reason}" for row in tables if row.state == "failed"]
+        assert not failed, failed
+        return str(dict(Counter(row.state for row in tables)))
 
     def _sleep(self, most: float) -> None:
         time.sleep(self._dice.uniform(0, most))

@@ -10,31 +10,36 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_pgoutput.replication import Replication
 from support import lake
+from support.job_folder import state_files
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-# By what is kept of the checkpoint, the slot, `_spark_pgoutput` and the table: `x` is lost.
+# By what is kept of the checkpoint folder, the slot and the table: `x` is lost, and `o` is what it
+# was before the last run.
 OUTCOMES = {
-    "cstm": "goes on",
-    "cstx": "PGOUTPUT_MARK_LOST",
-    "csxm": "goes on",
-    "csxx": "PGOUTPUT_MARK_LOST",
-    "cxtm": "PGOUTPUT_SLOT_NOT_FOUND",
-    "cxtx": "PGOUTPUT_MARK_LOST",
-    "cxxm": "PGOUTPUT_SLOT_NOT_FOUND",
-    "cxxx": "PGOUTPUT_SLOT_NOT_FOUND",
-    "xstm": "goes on",
-    "xstx": "PGOUTPUT_MARK_LOST",
-    "xsxm": "goes on",
-    "xsxx": "copies",
-    "xxtm": "PGOUTPUT_SLOT_NOT_FOUND",
-    "xxtx": "PGOUTPUT_MARK_LOST",
-    "xxxm": "PGOUTPUT_SLOT_NOT_FOUND",
-    "xxxx": "copies",
+    "cst": "goes on",
+    "cso": "copies",
+    "csx": "copies",
+    "cxt": "PGOUTPUT_SLOT_NOT_FOUND",
+    "cxo": "PGOUTPUT_SLOT_NOT_FOUND",
+    "cxx": "PGOUTPUT_SLOT_NOT_FOUND",
+    "ost": "PGOUTPUT_SLOT_MOVED",
+    "oso": "PGOUTPUT_SLOT_MOVED",
+    "osx": "PGOUTPUT_SLOT_MOVED",
+    "oxt": "PGOUTPUT_SLOT_NOT_FOUND",
+    "oxo": "PGOUTPUT_SLOT_NOT_FOUND",
+    "oxx": "PGOUTPUT_SLOT_NOT_FOUND",
+    "xst": "PGOUTPUT_CHECKPOINT_LOST",
+    "xso": "PGOUTPUT_CHECKPOINT_LOST",
+    "xsx": "copies",
+    "xxt": "PGOUTPUT_CHECKPOINT_LOST",
+    "xxo": "PGOUTPUT_CHECKPOINT_LOST",
+    "xxx": "copies",
 }
 TABLES = {"t": "t"}
 
@@ -48,10 +53,11 @@ server = server_fixture(
 def test_each_part_of_a_job_can_be_lost(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    assert set(OUTCOMES) == set(map("".join, itertools.product("cx", "sx", "tx", "mx")))
+    assert set(OUTCOMES) == set(map("".join, itertools.product("cox", "sx", "tox")))
     first = LakeJob(tmp_path / "first", server, "delta", publication="p")
     with first.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
+        shutil.copytree(first.folder, tmp_path / "earlier")
         server.execute("UPDATE t SET v = 'c' WHERE id = 2")
         assert replicate(once=True).exit_code == 0
     server.execute(f"SELECT pg_copy_logical_replication_slot('{first.slot}', 'kept')")
@@ -64,50 +70,80 @@ def test_each_part_of_a_job_can_be_lost(
 
 def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
     """Start the job with some of its parts, and tell what it did."""
-    checkpoint, slot, state, table = (part != "x" for part in parts)
+    checkpoint, slot, table = list(parts)
     server = first.server
     job = LakeJob(first.folder.parent / parts, server, "delta", slot=first.slot, publication="p")
-    for source, copy, is_kept in [
-        (first.checkpoint, job.checkpoint, checkpoint),
-        (first.tables / "_spark_pgoutput", job.tables / "_spark_pgoutput", state),
-        (first.tables / "t", job.tables / "t", table),
-    ]:
-        if is_kept:
-            shutil.copytree(source, copy)
+    for kept, copy in ((checkpoint, job.checkpoint), (table, job.tables / "t")):
+        if kept != "x":
+            source = first.folder.parent / ("earlier" if kept == "o" else "first")
+            shutil.copytree(source / copy.relative_to(job.folder), copy)
     if server.execute(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{job.slot}'"):
         server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
-    if slot:
+    if slot == "s":
         server.execute(f"SELECT pg_copy_logical_replication_slot('kept', '{job.slot}')")
-    before = _commits(job)
+    before = _files(job)
     with job.session(spark) as replicate:
         try:
             done = replicate(once=True)
         except PySparkException as error:
-            assert _commits(job) == before
+            assert _files(job) == before, "the job has written something"
             slots = server.execute("SELECT 1 FROM pg_replication_slots")
-            assert len(slots) == 1 + slot, "the job has made or removed a slot"
+            assert len(slots) == 1 + (slot == "s"), "the job has made or removed a slot"
             return str(error.getCondition())
         assert done.exit_code == 0
         assert_equal(spark, job, TABLES)
         return "copies" if any("Copied" in line for line in done.report()) else "goes on"
 
 
-def _commits(job: LakeJob) -> set[str]:
-    return {str(path) for path in job.tables.rglob("*.json")} if job.tables.exists() else set()
+def _files(job: LakeJob) -> dict[str, bytes]:
+    """Return the commits of the tables, and what the checkpoint folder has."""
+    return {str(path): path.read_bytes() for path in job.folder.rglob("*.json")}
 
 
-def test_a_job_that_was_killed_while_spark_wrote_its_first_offset_goes_on(
+def test_a_job_that_was_killed_while_it_wrote_its_first_state_goes_on(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Spark 4.1 and later start no query beside what such a kill leaves."""
-    job = LakeJob(tmp_path, server, "delta", slot="offset", publication="p")
-    left = job.checkpoint / "offsets" / ".0.6c6b6a1e-8c8e-4ad4-9a4b-2f1d3c9d3a11.tmp"
+    job = LakeJob(tmp_path, server, "delta", slot="state", publication="p")
+    name = f"{1:020}.json"
+    left = job.checkpoint / "state" / f".{name}.6c6b6a1e-8c8e-4ad4-9a4b-2f1d3c9d3a11.tmp"
     left.parent.mkdir(parents=True)
-    left.touch()
+    left.write_text('{"version": 1, "wri')
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         assert_equal(spark, job, TABLES)
-    assert not left.exists()
+    assert (job.checkpoint / "state" / name).exists()
+
+
+@pytest.mark.parametrize("folder", ["offsets", "generation-2"])
+def test_the_checkpoint_of_a_streaming_query_is_refused(
+    server: Server, tmp_path: Path, spark: SparkSession, folder: str
+) -> None:
+    """Jobs of older versions had one."""
+    job = LakeJob(tmp_path, server, "delta", slot="streaming", publication="p")
+    (job.checkpoint / folder).mkdir(parents=True)
+    with job.session(spark) as replicate, pytest.raises(PySparkException) as error:
+        replicate(once=True)
+    assert error.value.getCondition() == "PGOUTPUT_CHECKPOINT_VERSION"
+    assert [path.name for path in job.checkpoint.iterdir()] == [folder]
+    assert not job.tables.exists()
+    assert not server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = 'streaming'")
+
+
+def test_a_damaged_state_is_an_error(server: Server, tmp_path: Path, spark: SparkSession) -> None:
+    """The state of the epoch before is never taken in its place."""
+    job = LakeJob(tmp_path, server, "delta", slot="damaged", publication="p")
+    with job.session(spark) as replicate:
+        for _ in range(2):
+            assert replicate(once=True).exit_code == 0
+        newest = state_files(job.checkpoint)[-1]
+        whole = newest.read_bytes()
+        newest.write_bytes(whole[:-10])
+        with pytest.raises(PySparkException, match=newest.name) as error:
+            replicate(once=True)
+        assert error.value.getCondition() == "PGOUTPUT_CHECKPOINT_LOST"
+        newest.write_bytes(whole)
+        assert replicate(once=True).exit_code == 0
+        assert_equal(spark, job, TABLES)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
@@ -124,17 +160,26 @@ def test_a_copy_does_not_add_to_rows_of_somebody_else(
     job = LakeJob(tmp_path, server, target, slot=table, publication=table)
     with job.session(spark) as replicate:
         with pytest.raises(PySparkException, match=rf"types\.public\.{table}\.n=STRING") as error:
-            replicate(once=True)
+            replicate(once=True, onTableError="stop")
         assert error.value.getCondition() == "PGOUTPUT_INVALID_VALUE"
+        assert "PGOUTPUT_INVALID_VALUE" in failed(replicate(once=True))
         server.execute(f"UPDATE {table} SET n = 2")
         spark.sql(f"INSERT INTO {job.sql_name(table)} VALUES (9, 9.00)")
+        assert "PGOUTPUT_TARGET_EXISTS" in failed(replicate(once=True))
         with pytest.raises(PySparkException, match="rows that the job has not written") as error:
-            replicate(once=True)
+            replicate(once=True, onTableError="stop")
         assert error.value.getCondition() == "PGOUTPUT_TARGET_EXISTS"
         assert [row.id for row in spark.table(job.sql_name(table)).collect()] == [9]
         spark.sql(f"DELETE FROM {job.sql_name(table)}")
         assert replicate(once=True).exit_code == 0
         assert_equal(spark, job, {table: table})
+
+
+def failed(done: Replication) -> str:
+    """Return why the one table has failed that did."""
+    assert done.exit_code == 3
+    (line,) = done.failed()
+    return line
 
 
 def test_a_table_that_leaves_the_publication_before_its_first_copy_can_come_back(
@@ -146,9 +191,8 @@ def test_a_table_that_leaves_the_publication_before_its_first_copy_can_come_back
     )
     job = LakeJob(tmp_path, server, "delta", slot="back", publication="back")
     with job.session(spark) as replicate:
-        with pytest.raises(PySparkException) as error:
-            replicate(once=True)
-        assert error.value.getCondition() == "PGOUTPUT_INVALID_VALUE"
+        assert "PGOUTPUT_INVALID_VALUE" in failed(replicate(once=True))
+        assert_equal(spark, job, TABLES)
         server.execute("ALTER PUBLICATION back DROP TABLE back")
         assert replicate(once=True).exit_code == 0
         server.execute("UPDATE back SET n = 2; ALTER PUBLICATION back ADD TABLE back")

@@ -69,7 +69,7 @@ def test_columns_and_properties_that_users_add_stay(
     assert_rows({table: [] for table in TABLES})
     for table in TABLES:
         server.execute(f"INSERT INTO {table} VALUES (6, 'f')")
-    spark_pgoutput.resync(spark, target=job.target, tables=["keyed", "counted", "appended"])
+    spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["keyed", "counted", "appended"])
     assert_rows({table: [(6, "f", None)] for table in TABLES})
 
 

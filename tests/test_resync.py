@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import input_file_name
 
 import spark_pgoutput
 from spark_pgoutput import status_report
 from spark_pgoutput.target import slot_status
 from support import lake
-from support.job_report import JobReport
+from support.job_report import JobReport, states, wait_until_live
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_resync import SETUP, STEPS, TABLES, Resync, kill_at_step, kill_in_resync, writing
-from support.lake_target import LakeTarget, compact
 from support.lsn import parsed_lsn
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
@@ -37,11 +35,11 @@ def test_tables_are_copied_while_the_stream_runs(
     job = LakeJob(tmp_path, server, target)
     with job.session(spark) as replicate:
         process = replicate()
-        wait_for(lambda: process.query or process.exception())
+        wait_until_live(process)
         with writing(server):
             # A snapshot waits for this transaction, and the stream does not.
             with server.open_transaction():
-                asked = spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
+                asked = spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
                 assert asked == ["public.orders"]
                 server.execute(
                     "CREATE TABLE added (id int PRIMARY KEY, v text);"
@@ -68,41 +66,37 @@ def test_tables_are_copied_while_the_stream_runs(
 def test_a_copy_that_is_asked_for_during_another_begins_after_it(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The second request comes while the changes that waited for the first copy are applied."""
+    """The second request comes while the server makes the snapshot of the first copy, or later."""
     job = LakeJob(tmp_path, server, target)
-    state = f"SELECT generation, state FROM {job.sql_name('_spark_pgoutput')}"
     with job.session(spark) as replicate:
         process = replicate()
-        wait_for(lambda: process.query or process.exception())
+        report = JobReport(process)
+        wait_until_live(process)
         with writing(server, pause=0.05):
             resync = Resync(job)
             with server.open_transaction():
-                spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-                wait_for(lambda: resync.step() >= STEPS.index("changes wait"))
+                spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
+                wait_for(lambda: resync.step() == STEPS.index("copy begins"))
             wait_for(lambda: resync.step() >= STEPS.index("table is replaced"))
-            spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-
-            def is_copied_twice() -> bool:
-                assert process.exception() is None, process.exception()
-                return spark.sql(f"{state} WHERE target = 'orders'").collect() == [(3, "live")]
-
-            wait_for(is_copied_twice)
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
+            wait_for(lambda: len(report.lines("Copied public.orders: ")) == 3)
+            wait_until_live(process)
         process.stop()
         assert replicate(once=True).exit_code == 0
     assert_equal(spark, job, {table: table for table in ("orders", "seats", "other")})
-    assert Resync(job).waiting == []
+    assert resync.requests == []
 
 
 def test_a_table_is_found_within_a_minute_although_no_rows_are_written(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The publication changes just after the job has read the catalog."""
+    """The job looks at the catalog once a minute."""
     server.configure(autovacuum="off", checkpoint_timeout="1h")  # which write WAL by themselves
     server.execute("CREATE TABLE added (id int PRIMARY KEY, v text); INSERT INTO added VALUES (1)")
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         process = replicate()
-        wait_for(lambda: process.status().where("lag IS NOT NULL").count())  # after a micro-batch
+        wait_until_live(process)
         server.execute("ALTER PUBLICATION shop ADD TABLE added")
         wait_until(lambda: process.status().where("target = 'added'").count(), 80.0, pause=1)
         wait_for(lambda: not copying(process))
@@ -112,7 +106,7 @@ def test_a_table_is_found_within_a_minute_although_no_rows_are_written(
 
 def assert_status(spark: SparkSession, job: LakeJob) -> None:
     """Check what is told of a job that has ended, of which the server has no more."""
-    tables = spark_pgoutput.applied(spark, job.target).orderBy("table").collect()
+    tables = spark_pgoutput.applied(spark, job.checkpoint, rows=True).orderBy("table").collect()
     assert [row.table for row in tables] == sorted(f"public.{table}" for table in TABLES)
     for row in tables:
         assert (row["mode"], row.state, row.reason) == ("mirror", "live", None)
@@ -121,7 +115,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
         assert job.server.value(flushed)
     slot = slot_status(
         spark,
-        job.target,
+        job.checkpoint,
         slot=job.slot,
         **job.server.account,
     )
@@ -146,15 +140,15 @@ def test_job_is_killed_at_each_step_of_a_resync(
             with job.running() as process, writing(server, seed=step):
                 kill_in_resync(spark, job, process, step)
             assert replicate(once=True).exit_code == 0
-            assert Resync(job).waiting == [], STEPS[step]
+            assert Resync(job).requests == [], STEPS[step]
             assert_equal(spark, job, TABLES)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_table_whose_waiting_changes_somebody_has_removed_is_copied_again(
+def test_a_table_that_somebody_removes_after_its_copy_is_copied_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The copy is committed, and the stream has passed the changes that waited."""
+    """The copy is committed, and the state does not say so yet."""
     server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
     server.execute("ALTER PUBLICATION shop ADD TABLE added")
     job = LakeJob(tmp_path, server, target)
@@ -162,31 +156,29 @@ def test_a_table_whose_waiting_changes_somebody_has_removed_is_copied_again(
         assert replicate(once=True).exit_code == 0
         with job.running() as process, writing(server):
             kill_in_resync(spark, job, process, STEPS.index("table is replaced"))
-        (waiting,) = Resync(job).waiting
-        shutil.rmtree(job.tables / waiting)
+        shutil.rmtree(job.tables / "orders")
         again = replicate(once=True)
         assert again.exit_code == 0
-        assert any(f"Somebody has removed the table {waiting}" in line for line in again.report())
+        assert copied_tables(again) == ["public.orders"]
         assert_equal(spark, job, TABLES)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_request_that_is_in_one_file_with_the_state_is_served(
+def test_requests_of_a_job_that_does_not_run_are_served_at_its_next_start(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A user compacts the table of the state, as the documentation says."""
+    """A table that several requests name is copied once."""
     job = LakeJob(tmp_path, server, target)
-    state = job.sql_name("_spark_pgoutput")
     with job.session(spark) as replicate:
         replicate(once=True)
-        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-        spark_pgoutput.resync(spark, target=job.target, tables=["seats", "other"])
-        compact(LakeTarget(spark, job.target), "_spark_pgoutput")
-        files = spark.table(state).select(input_file_name()).distinct()
-        assert files.count() == 1
-        assert replicate(once=True).exit_code == 0
-    found = spark.sql(f"SELECT kind, generation FROM {state} ORDER BY oid").collect()
-    assert found == [("job", 0), ("table", 2), ("table", 2), ("table", 2)]
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["seats", "orders"])
+        assert len(Resync(job).requests) == 2
+        again = replicate(once=True)
+        assert again.exit_code == 0
+        assert copied_tables(again) == ["public.orders", "public.seats"]
+        assert Resync(job).requests == []
+        assert copied_tables(replicate(once=True)) == []
     assert_equal(spark, job, {table: table for table in ("orders", "seats", "other")})
 
 
@@ -205,8 +197,8 @@ def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(
         assert job.run_once() == 0
         resync = Resync(job, "parts")
         with job.running() as process, server.open_transaction():
-            spark_pgoutput.resync(spark, target=job.target, tables="public.parts")
-            kill_at_step(process, resync, STEPS.index("table waits"))
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables="public.parts")
+            kill_at_step(process, resync, STEPS.index("copy begins"))
         server.execute("DROP TABLE low; UPDATE parts SET v = 'w' WHERE id > 15")
         assert job.run_once() == 0
         assert_equal(spark, job, {"parts": "parts"})
@@ -223,8 +215,12 @@ def test_a_copy_that_failed_has_the_options_and_the_table_of_its_next_try(
             "INSERT INTO days VALUES (1, 'infinity');"
             f"ALTER PUBLICATION {job.publication} ADD TABLE days"
         )
+        failed = replicate(once=True)
+        assert failed.exit_code == 3
+        (reason,) = failed.failed()
+        assert "types.public.days.d=STRING" in reason
         with pytest.raises(PySparkException, match=r"types\.public\.days\.d=STRING"):
-            replicate(once=True)
+            replicate(once=True, onTableError="stop")
         assert replicate(once=True, types={"public.days.d": "STRING"}).exit_code == 0
     assert spark.table(job.sql_name("days")).collect() == [(1, "infinity")]
 
@@ -232,10 +228,10 @@ def test_a_copy_that_failed_has_the_options_and_the_table_of_its_next_try(
 def test_a_table_without_changes_is_copied_again_while_others_have_many(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It is copied each time, however often its columns change."""
+    """It is copied each time, however often its rows change without a message."""
     with Server() as server:
         server.execute(
-            "CREATE TABLE lookup (id int PRIMARY KEY); INSERT INTO lookup VALUES (1);"
+            "CREATE TABLE lookup (id int PRIMARY KEY, n int); INSERT INTO lookup VALUES (1, 1);"
             "CREATE TABLE busy (id serial PRIMARY KEY); INSERT INTO busy DEFAULT VALUES;"
             "CREATE PUBLICATION shop FOR TABLE lookup, busy"
         )
@@ -244,15 +240,16 @@ def test_a_table_without_changes_is_copied_again_while_others_have_many(
             process = replicate()
             report = JobReport(process)
 
-            def tells(line: str, times: int) -> bool:
+            def is_copied(times: int) -> bool:
                 assert process.exception() is None
                 server.execute("INSERT INTO busy DEFAULT VALUES")
-                return len(report.lines(line)) == times
+                return len(report.lines("Copied public.lookup: ")) == times
 
-            wait_until(partial(tells, "Batch 1: ", 1), TIMEOUT, 1)
-            for number in range(1, 6):
-                server.execute(f"ALTER TABLE lookup ADD COLUMN c{number} int DEFAULT {number}")
-                wait_until(partial(tells, "The table public.lookup is live.", number), TIMEOUT, 1)
+            for number in range(1, 7):
+                wait_until(partial(is_copied, number), TIMEOUT, 1)
+                server.execute("ALTER TABLE lookup ALTER n TYPE int USING n + 1")
+                # A request makes the job look at the catalog at once.
+                spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["busy"])
             process.stop()
             assert replicate(once=True).exit_code == 0
         assert_equal(spark, job, {"lookup": "lookup", "busy": "busy"})
@@ -264,8 +261,13 @@ def wait_for(holds: Callable[[], object]) -> None:
 
 def copying(process: spark_pgoutput.Replication) -> set[str]:
     """Return the tables that are being copied."""
-    assert process.exception() is None, process.exception()
-    return {row.target for row in process.status().collect() if row.state == "copying"}
+    return {table for table, state in states(process).items() if state == "copying"}
+
+
+def copied_tables(process: spark_pgoutput.Replication) -> list[str]:
+    """Return the tables that a job has copied, in order."""
+    lines = [line.split(": ")[0] for line in process.report()]
+    return sorted(line.removeprefix("Copied ") for line in lines if line.startswith("Copied "))
 
 
 def lsn(process: spark_pgoutput.Replication, table: str) -> int:

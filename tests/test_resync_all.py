@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
-from spark_pgoutput.replication import Replication
 from support import lake
 from support.history_judge import assert_copies, assert_histories
+from support.job_report import JobReport, wait_until_live
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
-from support.lake_points import STATE, Progress, commits, kill_when
+from support.lake_points import commits, is_being_written, kill_when
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 from support.suspension import suspend_when
@@ -43,23 +44,26 @@ def test_what_is_lost_is_made_anew(
         server.execute("CHECKPOINT")
         server.configure(max_slot_wal_keep_size="-1")
 
-    def lose_slot_and_state() -> None:
+    def lose_slot() -> None:
         server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
-        shutil.rmtree(job.tables / STATE)
 
-    def lose_table() -> None:
-        shutil.rmtree(job.tables / "seats")
+    def lose_checkpoint() -> None:
+        shutil.rmtree(job.checkpoint)
+
+    def lose_slot_and_checkpoint() -> None:
+        lose_slot()
+        lose_checkpoint()
 
     def move_slot() -> None:
-        shutil.rmtree(job.checkpoint)
         advance = f"pg_replication_slot_advance('{job.slot}', pg_current_wal_flush_lsn())"
         server.execute(f"SELECT {advance}")
 
     lost: dict[Callable[[], None], str] = {
         invalidate_slot: "PGOUTPUT_SLOT_INVALIDATED",
         move_slot: "PGOUTPUT_SLOT_MOVED",
-        lose_table: "PGOUTPUT_MARK_LOST",
-        lose_slot_and_state: "PGOUTPUT_SLOT_NOT_FOUND",
+        lose_slot: "PGOUTPUT_SLOT_NOT_FOUND",
+        lose_checkpoint: "PGOUTPUT_CHECKPOINT_LOST",
+        lose_slot_and_checkpoint: "PGOUTPUT_CHECKPOINT_LOST",
     }
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
@@ -70,7 +74,11 @@ def test_what_is_lost_is_made_anew(
                 replicate(once=True)
             assert caught.value.getCondition() == condition
             assert "spark-pgoutput resync --all" in str(caught.value)
-            assert spark_pgoutput.resync(spark, target=job.target, all=True) == []
+            if job.checkpoint.exists():
+                asked = spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+            else:
+                asked = spark_pgoutput.resync(spark, target=job.target, all=True)
+            assert asked == []
             write(server, "requested")
             assert copied(replicate(once=True)) == 3
             assert_equal(spark, job, TABLES)
@@ -92,7 +100,7 @@ def test_a_table_that_is_published_again_is_copied(
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         server.execute("ALTER PUBLICATION shop DROP TABLE seats")
-        spark_pgoutput.resync(spark, target=job.target, all=True)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
         assert copied(replicate(once=True)) == 2
         write(server, "missed")
         assert copied(replicate(once=True)) == 0
@@ -111,7 +119,7 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         server.execute("ALTER PUBLICATION shop DROP TABLE seats")
-        spark_pgoutput.resync(spark, target=job.target, all=True)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
         job.slot = "another"
         before = commits(job, "readings")
 
@@ -142,7 +150,7 @@ def test_a_history_goes_on(
         assert replicate(once=True).exit_code == 0
         for copies in (2, 3):
             write(server, "missed")
-            spark_pgoutput.resync(spark, target=job.target, all=True)
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             assert copied(replicate(once=True)) == 3
             write(server, "later")
             assert copied(replicate(once=True)) == 0
@@ -164,12 +172,14 @@ def test_the_history_of_a_restored_server_does_not_go_back(
         write(server, "lost, too")
         assert replicate(once=True).exit_code == 0
         restore(server)
-        spark_pgoutput.resync(spark, target=job.target, all=True)
-        before = {table: commits(job, table) for table in (*TABLES, STATE)}
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
+        before = {table: commits(job, table) for table in TABLES}
+        epochs = list((job.checkpoint / "state").iterdir())
         with pytest.raises(PySparkException, match=r"another name for names\.public\.") as caught:
             replicate(once=True)
         assert caught.value.getCondition() == "PGOUTPUT_TARGET_EXISTS"
         assert {table: commits(job, table) for table in before} == before
+        assert list((job.checkpoint / "state").iterdir()) == epochs
         if way == "another history":
             tables = {table: f"{table}_2" for table in TABLES}
             job.names = tables
@@ -179,8 +189,6 @@ def test_the_history_of_a_restored_server_does_not_go_back(
                 server.execute("SELECT pg_switch_wal()")
         assert copied(replicate(once=True)) == 3
         write(server, "later")
-        if way == "another history":
-            shutil.rmtree(job.tables / STATE)
         assert copied(replicate(once=True)) == 0
         for changes in assert_histories(spark, job, tables).values():
             assert_copies(changes, 1 if way == "another history" else 2)
@@ -190,38 +198,34 @@ def test_a_job_that_runs_begins_anew(server: Server, tmp_path: Path, spark: Spar
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         process = replicate()
-        wait_until(lambda: process.query, TIMEOUT)
-        first = query_id(process)
-        spark_pgoutput.resync(spark, target=job.target, all=True)
+        report = JobReport(process)
+        wait_until_live(process)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
         write(server, "running")
-        wait_until(lambda: query_id(process) not in ("", first), TIMEOUT)
+        wait_until(lambda: len(report.lines("Copied ")) == 2 * len(TABLES), TIMEOUT)
+        wait_until_live(process)
         write(server, "later")
         process.stop()
-        assert copied(process) == 6
+        assert len(report.lines("Copied ")) == 2 * len(TABLES)
         assert copied(replicate(once=True)) == 0
     assert_equal(spark, job, TABLES)
-
-
-def query_id(process: Replication) -> str:
-    """Return the id of the query, which its checkpoint keeps."""
-    assert process.exception() is None, process.exception()
-    query = process.query
-    return query.id if query is not None else ""
 
 
 # The steps of a job that begins anew, by what can be seen of them.
 STEPS: dict[str, Callable[[LakeJob, dict[str, int]], bool]] = {
     "a table is closed": lambda job, before: commits(job, "orders") > before["orders"],
-    "the state is written": lambda job, before: commits(job, STATE) > before[STATE],
     "the slot is made": lambda job, before: slot_is_made(job, before),
-    # The first two commits are the mark of the new generation and the properties.
+    "the state is written": lambda job, before: len(requests(job)) < before["requests"],
+    # The first commit has the properties of the new copy.
     "a table is copied": lambda job, before: any(
-        commits(job, table) > before[table] for table in TABLES
-    ),
-    "the stream begins": lambda job, before: any(
-        (job.checkpoint / "generation-2" / "offsets").glob("[0-9]*")
+        commits(job, table) > before[table] + 1 for table in TABLES
     ),
 }
+
+
+def requests(job: LakeJob) -> list[Path]:
+    """Return the files of the requests that the job has not handled."""
+    return list((job.checkpoint / "requests").glob("*.json"))
 
 
 def slot_is_made(job: LakeJob, before: dict[str, int]) -> bool:
@@ -239,15 +243,16 @@ def test_job_is_killed_at_each_step(
         assert replicate(once=True).exit_code == 0
     write(server, "missed")
     server.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())")
-    spark_pgoutput.resync(spark, target=job.target, all=True)
+    spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
     slot = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots"
     before = {"slot": int(server.value(slot))}
     for number, name in enumerate(STEPS):
-        before |= {table: commits(job, table) for table in (*TABLES, STATE)}
+        before |= {table: commits(job, table) for table in TABLES}
+        before["requests"] = len(requests(job))
         before_rows = rows(spark, job, "seats")
-        # The slot follows the state at once, if it does not wait for a transaction.
+        # The slot waits for this transaction.
         with job.running() as process, server.open_transaction() as blocking:
-            if name != "the state is written":
+            if name != "a table is closed":
                 blocking.execute("ROLLBACK")
             kill_when(process, job, lambda: is_there(job, number, before))  # noqa: B023
         print(f"killed when {name}")
@@ -272,27 +277,29 @@ def is_there(job: LakeJob, number: int, before: dict[str, int]) -> bool:
 def test_a_driver_of_the_other_server_that_slept_changes_nothing(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It has planned a micro-batch. Meanwhile the job begins anew at another server."""
+    """It writes the files of a commit. Meanwhile the job begins anew at another server."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate, Server() as other:
         assert replicate(once=True).exit_code == 0
         other.execute(SETUP)
         begun = {table: commits(job, table) for table in TABLES}
 
-        def is_planned() -> bool:
+        def is_writing() -> bool:
             assert old.poll() is None, job.ending(old)
             now = {table: commits(job, table) for table in TABLES}
-            return Progress(job).is_applying and now == begun
+            assert now == begun, "the job was faster than the test"
+            return any(is_being_written(job, table, written) for table in TABLES)
 
         # Spark would give up its own executor, which is suspended too.
         with job.running(settings={"spark.network.timeout": "1h"}) as old:
             job.wait_until_connected(old)
+            written = time.time()
             write(server, "slept")
-            suspend_when(old.pid, is_planned)
+            suspend_when(old.pid, is_writing)
             job.server = other
-            spark_pgoutput.resync(spark, target=job.target, all=True)
+            spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
             assert replicate(once=True).exit_code == 0
-            before = {table: commits(job, table) for table in (*TABLES, STATE)}
+            before = {table: commits(job, table) for table in TABLES}
             os.killpg(old.pid, signal.SIGCONT)
             output, _ = old.communicate(timeout=TIMEOUT)
         assert old.returncode == 1, output

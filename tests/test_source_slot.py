@@ -358,6 +358,70 @@ def test_an_interrupt_ends_the_wait_for_a_new_slot(server: Server, client: Sourc
     assert state(client, "never").isEmpty()
 
 
+def test_no_time_limit_of_the_role_ends_the_wait_for_a_new_slot(
+    spark: SparkSession, server: Server, client: SourceClient
+) -> None:
+    limits = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]
+    if server.version >= 17:
+        limits.append("transaction_timeout")
+    server.execute(
+        "CREATE ROLE hurried LOGIN REPLICATION PASSWORD 'x';"
+        + "".join(f"ALTER ROLE hurried SET {limit} = '1s';" for limit in limits)
+    )
+    failures = []
+    with (
+        source_client(spark, server, user="hurried", password="x") as hurried,
+        server.open_transaction() as writer,
+    ):
+
+        def create() -> None:
+            try:
+                client.java("slot.SlotCreation").create(hurried.address, "patient", False)
+            except Exception as error:
+                failures.append(error)
+
+        creating = threading.Thread(target=create)
+        creating.start()
+        wait_until(lambda: server.execute(CREATING))
+        creating.join(2.5)
+        assert creating.is_alive(), failures
+        writer.execute("ROLLBACK")
+        creating.join(10)
+    assert not failures
+    assert state(client, "patient").get().confirmedFlush().isDefined()
+
+
+def test_the_end_of_a_query_spares_the_session_of_its_next_start(
+    server: Server, client: SourceClient
+) -> None:
+    make_slot(server, "successor")
+    first, second = (
+        client.java("session.SessionSettings")(
+            client.address,
+            "5a8e0b1c-1111-2222-3333-444455556666",
+            run,
+            "successor",
+            client.seq(["everything"]),
+            False,
+        )
+        for run in ("aaaaaaaa-1111-2222-3333-444455556666", "bbbbbbbb-1111-2222-3333-444455556666")
+    )
+    assert first.isOfSource(second.applicationName())
+    holder = client.java("connection.Connections").openReplication(
+        client.address, second.applicationName()
+    )
+    try:
+        holder.start("successor", 0, second.pluginOptions())
+        found = state(client, "successor").get().holder().get()
+        assert found.applicationName() == second.applicationName()  # the server has cut off nothing
+        client.java("session.SessionEnd").end(first, None, 0)
+        assert state(client, "successor").get().holder().get().pid() == found.pid()
+        client.java("session.SessionEnd").end(second, None, 0)
+        assert state(client, "successor").get().holder().isEmpty()
+    finally:
+        holder.abort()
+
+
 def interrupt(client: SourceClient, name: str) -> None:
     """Interrupt the thread that waits in a class."""
     for thread, frames in client.jvm.java.lang.Thread.getAllStackTraces().items():

@@ -17,15 +17,17 @@ from spark_pgoutput.spark_submit import TERMINAL
 
 URL = ["--url", "jdbc:postgresql://localhost:5432/shop"]
 TARGET = ["--target", "/data/lake"]
-JOB = [*URL, "--slot", "lake", "--publication", "shop", "--checkpoint", "/data/checkpoint"]
+CHECKPOINT = ["--checkpoint", "/data/checkpoint"]
+SERVER = [*URL, "--slot", "lake", "--publication", "shop"]
+JOB = [*TARGET, *CHECKPOINT, *SERVER]
 
 # The script and the arguments of each command.
 COMMANDS = {
-    "replicate": ("replicate_job.py", [*TARGET, *JOB, "--name", "public.Order lines=order_lines"]),
-    "verify": ("verify_job.py", TARGET),
-    "status": ("target_job.py", [*TARGET, *URL, "--slot", "lake", "--json"]),
-    "resync": ("target_job.py", [*TARGET, "--table", "public.orders"]),
-    "adopt": ("target_job.py", [*TARGET, *JOB[:6], "--last-lsn", "16/B374D848"]),
+    "replicate": ("replicate_job.py", [*JOB, "--name", "public.Order lines=order_lines"]),
+    "verify": ("verify_job.py", CHECKPOINT),
+    "status": ("target_job.py", [*CHECKPOINT, *URL, "--slot", "lake", "--json"]),
+    "resync": ("target_job.py", [*CHECKPOINT, "--table", "public.orders"]),
+    "adopt": ("target_job.py", [*CHECKPOINT, *SERVER, "--last-lsn", "16/B374D848"]),
 }
 FOR_SPARK = {
     "--master": ["local[2]"],
@@ -64,7 +66,7 @@ def submitted(*arguments: str) -> tuple[list[str], dict[str, str]]:
 
 def jars(*arguments: str) -> list[str]:
     """Return the JARs that `status` adds to Spark."""
-    line, _ = submitted("status", *TARGET, *arguments)
+    line, _ = submitted("status", *CHECKPOINT, *arguments)
     return line[line.index("--jars") + 1].split(",")
 
 
@@ -114,7 +116,7 @@ def test_jars_of_the_user_stay(tmp_path: Path) -> None:
 def test_spark_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    line, environment = submitted("status", *TARGET)
+    line, environment = submitted("status", *CHECKPOINT)
     assert line[0] == "/opt/spark/bin/spark-submit"
     assert environment["PYSPARK_PYTHON"] == "/opt/python"
 
@@ -122,14 +124,14 @@ def test_spark_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_script_runs_in_the_python_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notebooks set the variable so that `pyspark` starts Jupyter."""
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "jupyter")
-    _, environment = submitted("status", *TARGET)
+    _, environment = submitted("status", *CHECKPOINT)
     assert environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
 def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     monkeypatch.setenv("SPARK_API_MODE", "connect")
-    _, environment = submitted("status", *TARGET)
+    _, environment = submitted("status", *CHECKPOINT)
     assert "SPARK_REMOTE" not in environment
     # It comes before SPARK_CONNECT_MODE and the package pyspark-connect.
     assert environment["SPARK_API_MODE"] == "classic"
@@ -138,7 +140,7 @@ def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch
 def test_a_command_says_what_to_do_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.find_spark_home", None)
     with pytest.raises(SystemExit, match="pyspark is not installed"):
-        cli.main(["status", *TARGET])
+        cli.main(["status", *CHECKPOINT])
 
 
 @pytest.mark.parametrize("name", ["url", "Checkpoint", "mode", "names", "password"])
@@ -146,19 +148,23 @@ def test_an_option_cannot_replace_an_argument(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        cli.parse(["replicate", *TARGET, *JOB, "--option", f"{name}=x"])
+        cli.parse(["replicate", *JOB, "--option", f"{name}=x"])
     assert "own argument" in (error := capsys.readouterr().err) or "PGPASSWORD" in error
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["verify", *TARGET, "--user", "lake"],
-        ["verify", *TARGET, "--option", "onTableError=skip"],
-        ["verify", *TARGET, *JOB, "--once", "--timeout", "7"],
-        ["verify", *TARGET, "--once"],
-        ["status", *TARGET, "--user", "lake"],
-        ["status", *TARGET, *URL],
+        ["verify", *CHECKPOINT, "--user", "lake"],
+        ["verify", *CHECKPOINT, *TARGET],
+        ["verify", *CHECKPOINT, "--option", "onTableError=stop"],
+        ["verify", *JOB, "--once", "--timeout", "7"],
+        ["verify", *CHECKPOINT, "--once"],
+        ["verify", *CHECKPOINT, *SERVER, "--once"],
+        ["status", *CHECKPOINT, "--user", "lake"],
+        ["status", *CHECKPOINT, *URL],
+        ["resync", *TARGET, "--table", "public.orders"],
+        ["resync", *CHECKPOINT, "--format", "delta", "--all"],
     ],
 )
 def test_an_argument_without_effect_is_an_error(
@@ -166,17 +172,36 @@ def test_an_argument_without_effect_is_an_error(
 ) -> None:
     with pytest.raises(SystemExit):
         cli.parse(arguments)
-    assert re.search(r"error: --.+ (go|goes|needs)\b", capsys.readouterr().err)
+    assert re.search(r"error: (--.+|resync) (go|goes|needs)\b", capsys.readouterr().err)
+
+
+def test_a_copy_of_all_tables_needs_the_checkpoint_or_the_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The target is for a checkpoint folder that is lost."""
+    for given in (CHECKPOINT, TARGET, [*TARGET, "--format", "iceberg"]):
+        assert cli.parse(["resync", "--all", *given]).all
+    for given in ([], [*CHECKPOINT, *TARGET]):
+        with pytest.raises(SystemExit):
+            cli.parse(["resync", "--all", *given])
+        assert "resync needs --checkpoint, or --target with --all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "adopt", "replicate"])
+def test_a_command_needs_the_checkpoint(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse([command])
+    assert "--checkpoint" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["verify", *TARGET, "--timeout", "nan"],
-        ["verify", *TARGET, "--timeout", "-1"],
-        ["adopt", *TARGET, *JOB[:6], "--last-lsn", "1234"],
-        ["status", *TARGET, "--url", "jdbc:mysql://localhost/shop", "--slot", "lake"],
-        ["status", *TARGET, "--url", "postgresql://localhost/shop", "--slot", "lake"],
+        ["verify", *CHECKPOINT, "--timeout", "nan"],
+        ["verify", *CHECKPOINT, "--timeout", "-1"],
+        ["adopt", *CHECKPOINT, *SERVER, "--last-lsn", "1234"],
+        ["status", *CHECKPOINT, "--url", "jdbc:mysql://localhost/shop", "--slot", "lake"],
+        ["status", *CHECKPOINT, "--url", "postgresql://localhost/shop", "--slot", "lake"],
     ],
 )
 def test_a_wrong_value_is_an_error_before_spark_starts(
@@ -191,7 +216,7 @@ def test_a_wrong_value_is_an_error_before_spark_starts(
 def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("secret\n")
-    line, environment = submitted("replicate", *TARGET, *JOB, "--password-file", str(file))
+    line, environment = submitted("replicate", *JOB, "--password-file", str(file))
     assert environment["PGPASSWORD"] == "secret"
     assert "secret" not in " ".join(line)
 
@@ -199,8 +224,8 @@ def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:
 def test_script_knows_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The output of the script itself is a pipe of spark-submit."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-    assert TERMINAL not in submitted("status", *TARGET)[1]
+    assert TERMINAL not in submitted("status", *CHECKPOINT)[1]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "101")
-    _, environment = submitted("status", *TARGET)
+    _, environment = submitted("status", *CHECKPOINT)
     assert (environment[TERMINAL], environment["COLUMNS"]) == ("1", "101")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -30,18 +31,45 @@ def table(name: str, **values: object) -> Row:
         "mode": "mirror",
         "state": "live",
         "reason": None,
+        "since": None,
+        "next_try": None,
         "lsn": "FFFF/FFFFFFFF",
         "last_change": WRITTEN - timedelta(seconds=7),
+        "lag": 0.25,
+        "queue_changes": 0,
+        "queue_bytes": 0,
         "rows": 1_234_567_890,
         "written": WRITTEN,
     }
     return Row(**{**found, **values})
 
 
+def without_rows(table: Row) -> Row:
+    """Return a table whose rows were not counted."""
+    return Row(**{name: value for name, value in table.asDict().items() if name != "rows"})
+
+
 TABLES = [
     table("public.orders"),
     table(LONG, state="copying", reason="It was added to the publication. " * 5, lsn=None),
-    table("public.gone", state="stopped", rows=None, last_change=None),
+    table("public.gone", state="dropped", rows=None, last_change=None, lag=None),
+    table(
+        "public.refused",
+        state="failed",
+        reason="PostgreSQL refuses SELECT. " * 5,
+        since=WRITTEN - timedelta(hours=9),
+        next_try=WRITTEN + timedelta(minutes=7),
+        lag=32_400.0,
+        queue_changes=12_345_678,
+    ),
+    table(
+        "public.infinite",
+        state="failed",
+        reason="infinity",
+        since=WRITTEN,
+        queue_changes=None,
+        lag=9e9,
+    ),
 ]
 SLOT = {
     "lsn": "0/1A2B3C4",
@@ -66,7 +94,49 @@ def test_status_fits_into_80_columns() -> None:
         "danger",
     ):
         assert part in text
-    assert "stopped" in status_report.as_text(TABLES, None)
+    assert "dropped" in status_report.as_text(TABLES, None)
+
+
+def test_status_tells_why_and_since_when_a_table_has_failed() -> None:
+    text = " ".join(status_report.as_text(TABLES, None).split())
+    tried = (WRITTEN + timedelta(minutes=7)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    for part in (
+        "refused mirror failed FFFF/FFFFFFFF 9 h 12M",
+        f"The job tries again at {tried}",
+        "The job tries again at its next start, and when",
+        "The job wrote this at",
+    ):
+        assert part in text
+
+
+def test_status_tells_what_the_job_waits_for() -> None:
+    waits = ["The server has refused the login of the role since 12:00. " * 3]
+    text = status_report.as_text(TABLES, None, waits)
+    assert text.startswith("The job waits:\n  The server has refused")
+    assert max(map(len, text.splitlines())) <= 80
+    assert json.loads(status_report.as_json(TABLES, None, waits))["waits"] == waits
+    assert "waits" not in status_report.as_text(TABLES, None)
+
+
+def test_status_without_rows_has_no_column_of_them() -> None:
+    text = status_report.as_text([without_rows(table) for table in TABLES], None)
+    assert "ROWS" not in text
+    assert "1234567890" not in text
+    assert "ROWS" in status_report.as_text(TABLES, None)
+
+
+def test_status_of_a_job_without_tables() -> None:
+    assert status_report.as_text([], None).startswith("TABLE")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (99.94, "99.9 s"), (1000, "17 min"), (999, "999 s"), (1e5, "28 h")],
+)
+def test_lags_are_short(seconds: float, text: str) -> None:
+    lines = status_report.as_text([table("t", lag=seconds)], None).splitlines()
+    assert text in lines[1]
+    assert len(lines[1]) == len(lines[0])
 
 
 def test_status_as_json_has_numbers_and_times() -> None:
@@ -82,7 +152,7 @@ def test_status_as_json_has_numbers_and_times() -> None:
 
 def test_url_and_slot_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.parse(["status", "--target", "/data/lake", "--slot", "lake"])
+        cli.parse(["status", "--checkpoint", "/data/checkpoint", "--slot", "lake"])
     assert "--url and --slot go together" in capsys.readouterr().err
 
 
@@ -106,7 +176,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             """Return the LSN, the rows and the time of the last change of each table."""
             begun = datetime.now(timezone.utc)
             replicate(once=True)
-            rows = spark_pgoutput.applied(spark, job.target).collect()
+            rows = spark_pgoutput.applied(spark, job.checkpoint, rows=True).collect()
             assert all(
                 begun <= row.written.astimezone() <= datetime.now(timezone.utc) for row in rows
             )
@@ -138,7 +208,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             assert second["one"] == first["one"]
         server.execute("INSERT INTO one VALUES (2)")
         before = wal_end()
-        slot = slot_status(spark, job.target, slot=job.slot, **server.account)
+        slot = slot_status(spark, job.checkpoint, slot=job.slot, **server.account)
         lsn = parsed_lsn(slot["lsn"])
         slots = f"FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
         assert lsn == int(server.value(f"SELECT confirmed_flush_lsn - '0/0' {slots}"))
@@ -159,31 +229,38 @@ def committed(server: Server, table: str) -> object:
 
 @lake.needs_lake
 @pytest.mark.lake
-def test_status_of_a_job_whose_table_was_restored(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_of_which_an_older_state_was_restored_is_copied_at_the_next_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with Server() as server:
         server.execute(
             "CREATE TABLE one (id int PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY);"
             "CREATE PUBLICATION shop FOR TABLE one, two"
         )
         job = LakeJob(tmp_path, server, "delta")
+
+        def shown() -> dict[str, Row]:
+            tables = spark_pgoutput.applied(spark, job.checkpoint, rows=True)
+            return {row.target: row for row in tables.collect()}
+
         with job.session(spark) as replicate:
             replicate(once=True)
             server.execute("INSERT INTO one VALUES (1); INSERT INTO two VALUES (1)")
             replicate(once=True)
-        spark.sql(f"RESTORE TABLE {job.sql_name('one')} TO VERSION AS OF 0")
-        server.execute("INSERT INTO two VALUES (2)")
-        # What was written, but has nothing new, does not make the data newer.
-        state = job.sql_name("_spark_pgoutput")
-        spark.sql(f"UPDATE {state} SET written = now() + INTERVAL 1 HOUR WHERE kind = 'job'")
-        rows = {row.table: row for row in spark_pgoutput.applied(spark, job.target).collect()}
-        slot = slot_status(spark, job.target, slot=job.slot, **server.account)
-    restored, other = rows["public.one"], rows["public.two"]
-    assert (restored.rows, other.rows) == (0, 1)
-    assert "RESTORE" in restored.reason
-    assert other.reason is None
-    assert int(slot["bytesBehindLatest"]) > 0
-    age = datetime.now(timezone.utc) - other.last_change.astimezone()
-    assert 0 < float(slot["secondsBehindLatest"]) <= age.total_seconds()
+            spark.sql(f"RESTORE TABLE {job.sql_name('one')} TO VERSION AS OF 0")
+            server.execute("INSERT INTO two VALUES (2)")
+            restored = shown()
+            assert [restored[name].rows for name in ("one", "two")] == [0, 1]
+            slot = slot_status(spark, job.checkpoint, slot=job.slot, **server.account)
+            assert int(slot["bytesBehindLatest"]) > 0
+            age = datetime.now(timezone.utc) - restored["two"].last_change.astimezone()
+            assert 0 < float(slot["secondsBehindLatest"]) <= age.total_seconds()
+            again = replicate(once=True)
+        report = again.report()
+        assert any("An older state of it was restored" in line for line in report), report
+        copies = [line.split(":")[0] for line in report if line.startswith("Copied ")]
+        assert copies == ["Copied public.one"]
+        assert [(row.rows, row.state) for row in shown().values()] == [(1, "live"), (2, "live")]
 
 
 @lake.needs_lake
@@ -195,7 +272,7 @@ def test_a_job_without_tables_has_nothing_to_verify(spark: SparkSession, tmp_pat
         with job.session(spark) as replicate:
             assert replicate(once=True).exit_code == 0
         with pytest.raises(IllegalArgumentException, match="has no tables to verify"):
-            spark_pgoutput.verify(spark, target=job.target, timeout=10)
+            spark_pgoutput.verify(spark, checkpoint=job.checkpoint, timeout=10)
 
 
 @lake.needs_lake
@@ -204,5 +281,5 @@ def test_threads_of_python_have_the_catalogs_of_the_session(
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(spark_pgoutput.applied, spark, tmp_path)
-        with pytest.raises(IllegalArgumentException, match="has no job of replicate"):
+        with pytest.raises(IllegalArgumentException, match=re.escape(str(tmp_path))):
             asked.result()

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support import lake
+from support.job_report import tables_of_state
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
 from support.lake_operations import SETUP, TABLES, write
@@ -19,7 +20,7 @@ from support.servers import Server, server_fixture, wait_until
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 NAMES = [f"public.{table}" for table in sorted(TABLES)]
-AGAIN = "again, at its next micro-batch or its next start.\n"
+AGAIN = "again, within seconds or at its next start.\n"
 
 server = server_fixture(SETUP)
 
@@ -42,12 +43,12 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
                 assert process.poll() is None, job.ending(process)
                 if not job.is_read():
                     return False
-                now = generations(spark, job)
+                now = live(job)
                 again = {table for table in now if now[table] > copied.get(table, 0)}
                 return now.keys() == TABLES.keys() and again == set(tables)
 
             wait_until(is_copied, TIMEOUT, pause=0.5)
-            copied.update(generations(spark, job))
+            copied.update(live(job))
 
         wait_until_copied(*TABLES)
         write(server, "first")
@@ -69,7 +70,7 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
         assert job.ask("resync", "--all") == (0, f"The job copies all tables {AGAIN}")
         wait_until_copied(*TABLES)
 
-        code, output = job.ask("status", "--json")
+        code, output = job.ask("status", "--rows", "--json")
         shown = {row["table"]: row for row in json.loads(output)["tables"]}
         assert (code, sorted(shown)) == (0, NAMES)
         for name, row in shown.items():
@@ -78,6 +79,7 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
 
         of_server = ("--url", server.jdbc_url, "--user", server.user, "--slot", job.slot)
         code, output = job.ask("status", *of_server)
+        assert "ROWS" not in output
         lines = output.splitlines()
         assert (code, lines[0].split(". ")[0]) == (0, "The slot is reserved and in use")
         assert max(map(len, lines)) <= 80, output
@@ -98,11 +100,14 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
         assert process.returncode == 128 + signal.SIGTERM
 
 
-def generations(spark: SparkSession, job: LakeJob) -> dict[str, int]:
+def live(job: LakeJob) -> dict[str, int]:
     """Return the numbers of the last copies of the tables that are live."""
-    state = spark.read.table(job.sql_name("_spark_pgoutput"))
-    live = state.where("kind = 'table' AND state = 'live'").collect()
-    return {row.target: row.generation for row in live}
+    tables = tables_of_state(job)
+    return {
+        name: table["generation"]
+        for name, table in tables.items()
+        if table["status"] == {"name": "live"}
+    }
 
 
 def results(output: str) -> dict[str, str]:

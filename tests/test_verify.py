@@ -16,9 +16,10 @@ from pyspark.sql import Row, SparkSession
 import spark_pgoutput
 from spark_pgoutput import cli, verify_report
 from support import lake, lake_history
+from support.job_report import wait_until_live
 from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_points import commits, kill
+from support.lake_points import kill
 from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 
@@ -114,7 +115,7 @@ def test_running_job_verifies_while_writers_run(
     job = LakeJob(tmp_path, server, target)
     with job.session(spark) as replicate:
         process = replicate()
-        wait_until(lambda: process.query, TIMEOUT)
+        wait_until_live(process)
         # A table that is truncated all the time is skipped.
         with History(server, seed=4, truncated={}).running():
             for _ in range(3):
@@ -135,7 +136,7 @@ def test_running_job_verifies_while_writers_run(
 
 
 @pytest.mark.lake
-def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
+def test_job_goes_on_while_a_transaction_delays_the_snapshot(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, "delta")
@@ -149,7 +150,7 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
 
     with job.session(spark) as replicate, ThreadPoolExecutor(1) as pool:
         process = replicate()
-        wait_until(lambda: process.query, TIMEOUT)
+        wait_until_live(process)
         held = pool.submit(seconds_held)
         with server.open_transaction() as blocking:
             pid = blocking.execute("SELECT pg_backend_pid()").fetchone()
@@ -163,7 +164,7 @@ def test_stream_goes_on_while_a_transaction_delays_the_snapshot(
                     blocking.execute("ROLLBACK")
 
             found = asked(spark, job, tell=tell)
-    assert 25 < held.result() < 40  # the stream waits for 30 s at most
+    assert 25 < held.result() < 40  # the appliers wait for 30 s at most
     assert len(texts) == 1
     assert pid
     assert f"processes: {pid[0]} (see pg_stat_activity)" in texts[0]
@@ -178,7 +179,7 @@ def test_job_goes_on_if_it_cannot_verify(
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         process = replicate()
-        wait_until(lambda: process.query, TIMEOUT)
+        wait_until_live(process)
         server.execute(
             "SELECT pg_create_physical_replication_slot('taken_' || number) FROM generate_series("
             "(SELECT count(*) + 1 FROM pg_replication_slots),"
@@ -211,14 +212,18 @@ def test_killed_job_answers_after_its_next_start(
             wait_until(lambda: server.execute(TEMPORARY_SLOT), TIMEOUT)
             blocking.execute("ROLLBACK")
             kill(process)
-            assert commits(job, "_spark_pgoutput_answers") == 0
+            assert answers(job) == []
             wait_until(lambda: not server.execute(TEMPORARY_SLOT), TIMEOUT)
             assert job.run_once() == 0
             found = answer.result()
     assert {row.result for row in found.values()} == {"equal"}, found
-    state = spark.table(job.sql_name("_spark_pgoutput"))
-    assert state.where("kind = 'request'").count() == 0
-    assert spark.table(job.sql_name("_spark_pgoutput_answers")).count() == 1
+    assert list((job.checkpoint / "requests").iterdir()) == []
+    assert len(answers(job)) == 1
+
+
+def answers(job: LakeJob) -> list[Path]:
+    """Return the files of the answers to requests."""
+    return list((job.checkpoint / "answers").glob("*.json"))
 
 
 @pytest.mark.lake
@@ -250,10 +255,12 @@ def test_tables_that_are_not_live_are_skipped(
     with job.session(spark) as replicate:
         replicate(once=True)
         server.execute("DROP TABLE seats; INSERT INTO events VALUES (1, 'y')")
-        replicate(once=True, onTableError="skip")
-    found = verified(spark, job, onTableError="skip")
-    assert found["seats"].result == "skipped"
-    assert found["seats"].reason.startswith("The table is stopped. ")
+        server.execute("ALTER TABLE orders ADD fresh int DEFAULT 7")
+        assert replicate(once=True, onSchemaChange="error").exit_code == 3
+    found = verified(spark, job, onSchemaChange="error")
+    assert [found[name].result for name in ("seats", "orders")] == ["skipped"] * 2
+    assert found["seats"].reason == "The table is dropped."
+    assert found["orders"].reason.startswith("The table is failed. [PGOUTPUT_TABLE_CHANGED] ")
     assert found["seats"].server_rows is None
     assert found["events"].result == "equal"
     assert verify_report.exit_code(list(found.values())) == 3
@@ -304,7 +311,7 @@ def asked(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row
     """Ask the job that runs to verify its tables."""
     job.use(spark)
     given: dict[str, object] = {"tell": print, "timeout": 2 * TIMEOUT, **options}
-    found = spark_pgoutput.verify(spark, target=job.target, **given)  # type: ignore[arg-type]
+    found = spark_pgoutput.verify(spark, checkpoint=job.checkpoint, **given)  # type: ignore[arg-type]
     return {row.target: row for row in found.collect()}
 
 
@@ -330,7 +337,7 @@ def test_report_fits_into_80_columns() -> None:
     tables = [
         table(),
         table(table="a_schema.a_table_with_a_long_name", result="different", keys=keys),
-        table(table="public.gone", result="skipped", reason="The table is stopped. " * 9, **none),
+        table(table="public.gone", result="skipped", reason="The table is dropped. " * 9, **none),
     ]
     text = verify_report.as_text(tables)
     assert max(map(len, text.splitlines())) <= 80, text
@@ -354,5 +361,5 @@ def test_arguments_of_a_job_go_with_once(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        cli.parse(["verify", "--target", "/data/lake", *arguments])
+        cli.parse(["verify", "--checkpoint", "/data/checkpoint", *arguments])
     assert problem in capsys.readouterr().err

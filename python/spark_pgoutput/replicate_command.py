@@ -20,10 +20,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "transaction. You can end the command at any point. If you start it again with the same "
         "arguments, it goes on. The password comes from --password-file, PGPASSWORD, a pgpass file "
         "or a prompt. With --once, the exit status is 0 if everything is applied, and 3 if a table "
-        "is stopped. It is 1 if the job failed, and 2 if an argument is wrong.",
+        "has failed. It is 1 if the job failed, and 2 if an argument is wrong.",
     )
     job = parser.add_argument_group("the job")
-    add_target(job)
+    add_target(job, required=True)
+    add_checkpoint(job, required=True)
     job.add_argument(
         "--once",
         action="store_true",
@@ -33,11 +34,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     spark_submit.add_arguments(parser)
 
 
-def add_target(group: argparse._ArgumentGroup) -> None:
+def add_checkpoint(group: argparse._ArgumentGroup, *, required: bool) -> None:
+    """Add the argument that tells where the state of a job is."""
+    group.add_argument("--checkpoint", required=required, help="the folder of the job's state")
+
+
+def add_target(group: argparse._ArgumentGroup, *, required: bool) -> None:
     """Add the arguments that tell where the tables of a job are."""
     group.add_argument(
         "--target",
-        required=True,
+        required=required,
         help="the target of the job: a namespace of a catalog, or a folder of Delta tables",
     )
     group.add_argument(
@@ -56,7 +62,6 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     job.add_argument(
         "--publication", required=required, help="the publications, with commas between them"
     )
-    job.add_argument("--checkpoint", required=required, help="a folder for Spark's checkpoint")
     job.add_argument(
         "--name",
         action=_Pairs,
@@ -87,7 +92,7 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "--option",
         action=_Options,
         metavar="NAME=VALUE",
-        help="another option, as in onTableError=skip; can be repeated",
+        help="another option, as in onTableError=stop; can be repeated",
     )
 
 
@@ -158,7 +163,7 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     """Replace this process by spark-submit, which runs the job.
 
-    The exit status is 0 if everything is applied, 3 if a table is stopped, and 1 if the job failed.
+    The exit status is 0 if everything is applied, 3 if a table has failed, and 1 if the job failed.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ import threading
 
 from spark_pgoutput.cli import parse
 from spark_pgoutput.copy_display import display
+from spark_pgoutput.printable import printable
 from spark_pgoutput.replicate_command import job_options
 from spark_pgoutput.replication import Replication, replicate
 from spark_pgoutput.submitted import FAILURES, run, session
@@ -34,6 +35,8 @@ def _follow(job: Replication, stopping: threading.Event) -> int:
             shown.show(job.report(), [])
             raise
         shown.show(job.report(), [])
+    for line in job.failed():
+        print(printable(f"Failed: {line}"), flush=True)
     return job.exit_code
 
 

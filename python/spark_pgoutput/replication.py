@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pgoutput.arguments import option_texts
 from spark_pgoutput.password import has_password
@@ -51,7 +50,7 @@ def replicate(
     target : str
         A namespace of a catalog, such as ``"lakehouse.shop"``, or a folder for Delta tables.
     checkpoint : str
-        A folder for Spark's checkpoint.
+        A folder for the state of the job.
     user : str, optional
         The role that connects; by default, the one of the URL.
     password : str, optional
@@ -64,7 +63,7 @@ def replicate(
         their changes. A mapping gives the modes of single tables, such as
         ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
-        The other options, such as ``format="delta"`` or ``onTableError="skip"``; the mappings
+        The other options, such as ``format="delta"`` or ``onTableError="stop"``; the mappings
         ``names`` (tables to names in the target), ``types`` (columns to Spark types) and
         ``properties`` (of the tables).
 
@@ -148,12 +147,6 @@ class Replication:
         self._spark = spark
         self._job = job
 
-    @property
-    def query(self) -> StreamingQuery | None:
-        """The streaming query; None before the first copy has ended."""
-        query = self._job.query()
-        return None if query is None else StreamingQuery(query)
-
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
         """Wait for the end of the job, and raise its error if it failed.
 
@@ -178,7 +171,7 @@ class Replication:
     def stop(self) -> None:
         """End the job, and wait for its end.
 
-        If a micro-batch was interrupted, the next start applies the rest of its changes.
+        What is not applied is still in the slot, and the next start applies it.
         """
         self._job.stop()
 
@@ -193,13 +186,17 @@ class Replication:
         return None if found is None else DataFrame(found, self._spark)
 
     def status(self) -> DataFrame:
-        """Return the tables: their mode, state, LSN, last change and lag in seconds."""
+        """Return what the tables have, as `applied` does."""
         return DataFrame(self._job.status(), self._spark)
 
     @property
     def exit_code(self) -> int:
-        """0 if the job has applied everything, 3 if a table is stopped, and 1 if the job failed."""
+        """0 if the job has applied everything, 3 if a table has failed, and 1 if the job failed."""
         return int(self._job.exitCode())
+
+    def failed(self) -> list[str]:
+        """Return a line for each table that has failed: its name and the reason."""
+        return list(self._job.failed())
 
     def progress(self) -> list[CopyProgress]:
         """Return how far the copies are that run, in the order of their tables."""
@@ -209,5 +206,5 @@ class Replication:
         ]
 
     def report(self) -> list[str]:
-        """Return what happened since the last call, one line for each copy and micro-batch."""
+        """Return what happened since the last call, in lines of text."""
         return list(self._job.report())

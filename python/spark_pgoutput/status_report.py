@@ -12,12 +12,16 @@ from pyspark.sql import Row
 from spark_pgoutput.printable import printable
 
 _WIDTH = 80
-_COLUMNS = (("TABLE", 20), ("MODE", 7), ("STATE", 7), ("LSN", 13), ("LAST CHANGE", 16))
+_COLUMNS = (("TABLE", 18), ("MODE", 7), ("STATE", 7), ("LSN", 13))
+_FIGURES = (("LAG", 7), ("QUEUED", 9))
+_ROWS = ("ROWS", 12)
 
 
-def as_json(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
+def as_json(
+    tables: Sequence[Row], slot: Mapping[str, str] | None, waits: Sequence[str] = ()
+) -> str:
     """Write everything as one JSON object."""
-    found: dict[str, object] = {"tables": [_plain(row) for row in tables]}
+    found: dict[str, object] = {"tables": [_plain(row) for row in tables], "waits": list(waits)}
     if slot is not None:
         numbers = ("bytesBehindLatest", "retainedWalBytes", "safeWalSize")
         values: dict[str, object] = {name: int(slot[name]) for name in numbers if name in slot}
@@ -29,25 +33,61 @@ def as_json(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
     return json.dumps(found, indent=2, ensure_ascii=False)
 
 
-def as_text(tables: Sequence[Row], slot: Mapping[str, str] | None) -> str:
+def as_text(
+    tables: Sequence[Row], slot: Mapping[str, str] | None, waits: Sequence[str] = ()
+) -> str:
     """Write everything in lines of at most 80 columns, if the names are not longer."""
     lines = [] if slot is None else _slot_lines(slot)
-    lines.append(_line([name for name, _ in _COLUMNS], "ROWS"))
+    if waits:
+        lines += ["The job waits:", *(line for text in waits for line in _wrapped(text)), ""]
+    counted = bool(tables) and "rows" in tables[0]
+    figures = (*_FIGURES, _ROWS) if counted else _FIGURES
+    lines.append(_line([name for name, _ in _COLUMNS], figures, [name for name, _ in figures]))
     for row in tables:
-        last = row.last_change and row.last_change.astimezone()
-        time = last.strftime("%Y-%m-%d %H:%M") if last else "-"
-        rows = "-" if row.rows is None else str(row.rows)
         name = row.table
         if len(name) > _COLUMNS[0][1]:
             lines.append(name)
             name = ""
-        lines.append(_line([name, row["mode"], row.state, row.lsn or "-", time], rows))
+        values = [_time(row.lag), _number(row.queue_changes)]
+        values += ["-" if row.rows is None else str(row.rows)] if counted else []
+        lines.append(_line([name, row["mode"], row.state, row.lsn or "-"], figures, values))
         if row.reason:
             lines += _wrapped(row.reason)
-    if tables:
-        written = tables[0].written.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-        lines.append(f"The job wrote its state at {written}.")
+        if row.since:
+            lines += _wrapped(_tries(row))
+    if tables and tables[0].written:
+        lines.append(f"The job wrote this at {_clock(tables[0].written)}.")
     return "\n".join(map(printable, lines))
+
+
+def _tries(row: Row) -> str:
+    if row.next_try:
+        again = f"The job tries again at {_clock(row.next_try)}."
+    else:
+        again = "The job tries again at its next start, and when the table or its rights change."
+    return f"Since {_clock(row.since)}. {again}"
+
+
+def _clock(time: datetime) -> str:
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _time(seconds: float | None) -> str:
+    """Write a time in at most 7 characters."""
+    if seconds is None:
+        return "-"
+    for unit, size, most in (("s", 1, 1000), ("min", 60, 300), ("h", 3600, 1000)):
+        if seconds / size < most:
+            digits = 1 if unit == "s" and seconds < 100 else 0
+            return f"{seconds / size:.{digits}f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def _number(count: int | None) -> str:
+    """Write a number in at most 9 characters."""
+    if count is None:
+        return "-"
+    return f"{count:,}" if count < 10**7 else f"{count / 10**6:,.0f}M"
 
 
 def _slot_lines(slot: Mapping[str, str]) -> list[str]:
@@ -63,9 +103,10 @@ def _slot_lines(slot: Mapping[str, str]) -> list[str]:
     return [*lines, *_wrapped(slot["warnings"]), ""]
 
 
-def _line(values: Sequence[str], rows: str) -> str:
-    cells = [value.ljust(width) for value, (_, width) in zip(values, _COLUMNS, strict=True)]
-    return f"{' '.join(cells)} {rows:>12}".rstrip()
+def _line(names: Sequence[str], figures: Sequence[tuple[str, int]], values: Sequence[str]) -> str:
+    cells = [text.ljust(width) for text, (_, width) in zip(names, _COLUMNS, strict=True)]
+    cells += [text.rjust(width) for text, (_, width) in zip(values, figures, strict=True)]
+    return " ".join(cells).rstrip()
 
 
 def _wrapped(text: str) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -36,14 +36,15 @@ _LEVELS = {
 }
 
 JOB_SETTINGS = {
-    # The queries of a micro-batch have more code than the 100 classes that Spark keeps by default,
-    # so it would compile all of them again in each micro-batch.
-    "spark.sql.codegen.cache.maxEntries": "1000",
-    # Micro-batches and copies share the cores. Otherwise, micro-batches wait for a copy.
+    # Each table has queries of its own. If Spark does not keep their classes, it compiles them
+    # again for each commit. By default, it keeps 100 classes. The setting is static.
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    # Commits and copies share the cores. Otherwise, commits wait for a copy.
     "spark.scheduler.mode": "FAIR",
 }
 
 _EXTENSIONS = "spark.sql.extensions"
+_PACKAGES = "spark.jars.packages"
 
 # For a folder.
 DELTA_SETTINGS = {
@@ -52,17 +53,18 @@ DELTA_SETTINGS = {
 }
 
 
-def session(name: str, target: str) -> SparkSession:
+def session(name: str, target: str | None = None) -> SparkSession:
     """Start a session with the settings of a command, unless the user gives others.
 
-    If the target is a folder, the session has the extension of Delta beside those of the user.
+    If the target is a folder, the session has the extension of Delta beside those of the user. If
+    the command does not name the target, a JAR of Delta decides.
     """
     # A locale that is not UTF-8 lacks characters of names and of texts.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     builder = SparkSession.builder.appName(name)
     given = _submitted()
     settings = {**_QUIET, **JOB_SETTINGS}
-    if "/" in target:
+    if _names_delta(given) if target is None else "/" in target:
         settings |= DELTA_SETTINGS
         extensions = [*given.pop(_EXTENSIONS, "").split(","), settings[_EXTENSIONS]]
         settings[_EXTENSIONS] = ",".join(dict.fromkeys(filter(None, extensions)))
@@ -129,6 +131,11 @@ def _text(error: Exception) -> str:
     found = re.search(r"\[PGOUTPUT_\w+\].+", message)
     # An error of a task has its stack trace in the message.
     return found[0] if found else re.split(r"\n\s+at |\n+Driver stacktrace:", message)[0]
+
+
+def _names_delta(given: Mapping[str, str]) -> bool:
+    """Tell whether the user has given Spark the JAR of Delta."""
+    return any("delta-spark" in given.get(name, "") for name in ("spark.jars", _PACKAGES))
 
 
 def _submitted() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The target of a job, without the job: what can be asked of it."""
+"""A job without its process: what its checkpoint folder tells, and what can be asked of it."""
 
 from __future__ import annotations
 
@@ -13,39 +13,43 @@ from spark_pgoutput.replication import java_options
 
 _ADOPTION = "io.sparkpgoutput.lake.job.Adoption"
 _RESYNC = "io.sparkpgoutput.lake.job.ResyncCommand"
-_APPLIED = "io.sparkpgoutput.lake.status.AppliedTables"
+_STATUS = "io.sparkpgoutput.lake.job.JobStatus"
 
 
 def resync(
     spark: SparkSession,
     *,
-    target: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str] | None = None,
     tables: str | Sequence[str] | None = None,
     all: bool = False,
+    target: str | os.PathLike[str] | None = None,
     format: str | None = None,
 ) -> list[str]:
-    """Ask the job of a target to copy tables again.
+    """Ask a job to copy tables again.
 
     If the job runs, it takes the request within seconds. Otherwise, it takes the request at its
-    next start. The job copies the tables while the stream goes on. Readers keep the old rows until
-    one commit replaces them.
+    next start. Other tables go on during a copy. Readers keep the old rows until one commit
+    replaces them.
 
-    With ``all=True``, the job begins anew with all published tables, a new slot and a new
-    checkpoint. This works also if the slot or the checkpoint is lost, or if the next start of the
-    job names another server.
+    With ``all=True``, the job begins again with all published tables and a new slot. This works
+    also if the slot is lost, or if the next start of the job names another server. If the
+    checkpoint folder is lost, name the target in place of it.
 
     Parameters
     ----------
     spark : SparkSession
-        A Classic session with the JARs and the catalog of the format.
-    target : str
-        The target of the job: a namespace of a catalog, or a folder of Delta tables.
+        A Classic session. With `target`, it has the JARs and the catalog of the format.
+    checkpoint : str, optional
+        The checkpoint folder of the job.
     tables : str or sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``.
     all : bool
         All tables, in place of `tables`.
+    target : str, optional
+        With ``all=True``, in place of a checkpoint folder that is lost: the target of the job, a
+        namespace of a catalog or a folder of Delta tables.
     format : str, optional
-        ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
+        With `target`: ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
 
     Returns
     -------
@@ -58,33 +62,42 @@ def resync(
     RuntimeError
         If the session is one of Spark Connect.
     ValueError
-        If neither or both of `tables` and `all` are given.
+        If neither or both of `tables` and `all` are given, or if `checkpoint`, `target` and
+        `format` do not go together.
     IllegalArgumentException
-        If the target has no job, or the job does not know a table.
+        If the folder has no state of a job, the target has no tables of a job, or the job does not
+        know a table.
     """
     if flag("all", all) == bool(tables):
         raise ValueError("Name the tables, or set all=True.")
+    if (checkpoint is None) == (target is None):
+        raise ValueError("Give the checkpoint, or if it is lost, the target with all=True.")
+    if target is not None and not all:
+        raise ValueError("The target goes with all=True. Give the checkpoint to name tables.")
+    if format is not None and target is None:
+        raise ValueError("The format goes with the target.")
     wanted = table_names(tables or ())
-    jvm = classic_jvm(spark, "resync")
+    command = getattr(classic_jvm(spark, "resync"), _RESYNC)
+    folder = None if checkpoint is None else path_text(checkpoint)
     if all:
-        getattr(jvm, _RESYNC).askForAll(spark._jsparkSession, path_text(target), format)
+        lost = None if target is None else path_text(target)
+        command.askForAll(spark._jsparkSession, folder, lost, format)
         return []
-    return list(getattr(jvm, _RESYNC).ask(spark._jsparkSession, path_text(target), format, wanted))
+    return list(command.ask(spark._jsparkSession, folder, wanted))
 
 
 def adopt(
     spark: SparkSession,
     *,
+    checkpoint: str | os.PathLike[str],
     url: str,
     slot: str,
     publication: str,
-    target: str | os.PathLike[str],
     last_lsn: str,
     user: str | None = None,
     password: str | None = None,
-    format: str | None = None,
 ) -> str:
-    """Let the job of a target go on with the server that `pg_upgrade` has made, with its slot.
+    """Let a job go on with the server that `pg_upgrade` has made, with its slot.
 
     The job must not run. If the function cannot prove that the new server has everything that the
     tables lack, it changes nothing and raises an error.
@@ -93,7 +106,7 @@ def adopt(
     ----------
     spark : SparkSession
         A Classic session with the JARs and the catalog of the format.
-    url, slot, publication, target, user, password, format
+    checkpoint, url, slot, publication, user, password
         As for `replicate`, with the new server.
     last_lsn : str
         The value of ``pg_current_wal_lsn()`` at the old server after its last write.
@@ -108,72 +121,73 @@ def adopt(
     RuntimeError
         If the session is one of Spark Connect.
     IllegalArgumentException
-        If the target has no job, or something can be missing.
+        If the folder has no state of a job, or something can be missing.
     """
     jvm = classic_jvm(spark, "adopt")
     options = {
         "url": url,
         "slot": slot,
         "publication": publication,
-        "target": target,
         "user": user,
         "password": password,
-        "format": format,
+        "checkpoint": checkpoint,
     }
     given = java_options(options)
     return str(getattr(jvm, _ADOPTION).adopt(spark._jsparkSession, given, last_lsn))
 
 
 def applied(
-    spark: SparkSession, target: str | os.PathLike[str], *, format: str | None = None
+    spark: SparkSession, checkpoint: str | os.PathLike[str], *, rows: bool = False
 ) -> DataFrame:
-    """Return what the tables of a target have. It needs no server and no running job.
+    """Return what the tables of a job have. It needs no server and no running job.
 
     Parameters
     ----------
     spark : SparkSession
-        A Classic session with the JARs and the catalog of the format.
-    target : str
-        The target of the job: a namespace of a catalog, or a folder of Delta tables.
-    format : str, optional
-        ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
+        A Classic session. With ``rows=True``, it has the JARs and the catalog of the format.
+    checkpoint : str
+        The checkpoint folder of the job.
+    rows : bool
+        Count the rows of the tables.
 
     Returns
     -------
     DataFrame
         A row for each table: `table`, the name at the server; `target`, the name in the target;
-        `mode`; `state` and `reason`; `lsn`: the table has all transactions with a lower commit LSN;
-        `last_change`, the time of the last commit at the server that changed it; the number of
-        `rows`; and `written`, when the job wrote its state. `last_change` is as new as `written`,
-        and a job that runs writes every 30 seconds if anything changes.
+        `mode`; `state`: ``copying``, ``live``, ``failed`` or ``dropped``; the `reason` of the
+        state; `since`, when the table failed, and `next_try`, when the job tries again; `lsn`: the
+        table has all transactions with a lower commit LSN; `last_change`, the time of the last
+        commit at the server that changed it; the `lag` in seconds; `queue_changes` and
+        `queue_bytes`, what is read and not applied; the number of `rows`, if they are counted; and
+        `written`, when the job wrote all this. A job that runs writes it every 10 seconds.
 
     Raises
     ------
     RuntimeError
         If the session is one of Spark Connect.
     IllegalArgumentException
-        If the target has no job.
+        If the folder has no state of a job.
     """
-    jvm = classic_jvm(spark, "applied", "status")
-    return DataFrame(
-        getattr(jvm, _APPLIED).of(spark._jsparkSession, path_text(target), format), spark
-    )
+    counts = flag("rows", rows)
+    status = getattr(classic_jvm(spark, "applied", "status"), _STATUS)
+    return DataFrame(status.of(spark._jsparkSession, path_text(checkpoint), counts), spark)
+
+
+def waits(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> list[str]:
+    """Return what a job waits for now: a sentence for each thing."""
+    status = getattr(classic_jvm(spark, "waits", "status"), _STATUS)
+    return list(status.waits(spark._jsparkSession, path_text(checkpoint)))
 
 
 def slot_status(
     spark: SparkSession,
-    target: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
     *,
     url: str,
     slot: str,
     user: str | None = None,
     password: str | None = None,
-    format: str | None = None,
 ) -> dict[str, str]:
-    """Return what the server says of the slot of a target."""
-    jvm = classic_jvm(spark, "slot_status", "status")
-    return dict(
-        getattr(jvm, _APPLIED).slot(
-            spark._jsparkSession, path_text(target), format, url, user, password, slot
-        )
-    )
+    """Return what the server says of the slot of a job."""
+    status = getattr(classic_jvm(spark, "slot_status", "status"), _STATUS)
+    return dict(status.slot(spark._jsparkSession, path_text(checkpoint), url, user, password, slot))

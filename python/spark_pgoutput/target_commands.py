@@ -1,4 +1,4 @@
-"""The commands that need only the target of a job: their arguments."""
+"""The commands that need no process of a job: their arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from spark_pgoutput import password, replicate_command, spark_submit
 _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
 # The arguments that `verify --once` needs, and all that go with it.
-_NEEDED = ("url", "slot", "publication", "checkpoint")
-_JOB = (*_NEEDED, "user", "password_file", "name", "type", "mode", "property", "option")
+_NEEDED = ("url", "slot", "publication", "target")
+_JOB = (*_NEEDED, "format", "user", "password_file", "name", "type", "mode", "property", "option")
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,6 +32,13 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
             parser.error("--url and --slot go together")
         if "url" not in given and ("user" in given or "password_file" in given):
             parser.error("--user and --password-file go with --url")
+    if arguments.command == "resync":
+        if ("checkpoint" in given) == ("target" in given):
+            parser.error("resync needs --checkpoint, or --target with --all")
+        if "target" in given and not arguments.all:
+            parser.error("--target goes with --all, and --table needs --checkpoint")
+        if "format" in given and "target" not in given:
+            parser.error("--format goes with --target")
     if arguments.command == "verify" and arguments.once:
         if "timeout" in given:
             parser.error("--timeout goes with a job that runs, and not with --once")
@@ -56,11 +63,13 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "resync",
         help="copy tables of a job again",
-        description="Ask the job that writes a target to copy tables again, while its stream "
-        "goes on. Readers keep the old rows until one commit replaces them.",
+        description="Ask a job to copy tables again. It goes on meanwhile, and readers keep the "
+        "old rows until one commit replaces them. If the checkpoint folder is lost, name the "
+        "target in its place, with --all.",
     )
     request = parser.add_argument_group("the request")
-    replicate_command.add_target(request)
+    replicate_command.add_checkpoint(request, required=False)
+    replicate_command.add_target(request, required=False)
     tables = request.add_mutually_exclusive_group(required=True)
     tables.add_argument(
         "--table",
@@ -70,8 +79,8 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     tables.add_argument(
         "--all",
         action="store_true",
-        help="copy all tables, with a new slot and a new checkpoint; use it also if the slot, the "
-        "server or the checkpoint is lost",
+        help="copy all tables, with a new slot; use it also if the slot, the server or the "
+        "checkpoint folder is lost",
     )
     spark_submit.add_arguments(parser)
 
@@ -80,7 +89,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "adopt",
         help="let a job go on with a server after pg_upgrade",
-        description="Let the job of a target continue with a server that pg_upgrade has made, "
+        description="Let a job continue with a server that pg_upgrade has made, "
         "and with the slot of the job. If the command cannot prove that no change is missing, "
         "it changes nothing, and its exit status is 1. Use resync --all then.",
     )
@@ -89,7 +98,7 @@ def _add_adopt(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     server.add_argument("--slot", required=True, help="the slot of the job")
     server.add_argument("--publication", required=True, help="the publications of the job")
     job = parser.add_argument_group("the job")
-    replicate_command.add_target(job)
+    replicate_command.add_checkpoint(job, required=True)
     job.add_argument(
         "--last-lsn",
         type=_lsn,
@@ -103,10 +112,16 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "status",
         help="show what the tables of a job have",
-        description="Show the tables of a target, and with --url and --slot, the slot too.",
+        description="Show the tables of a job, and with --url and --slot, the slot too. The job "
+        "need not run.",
     )
     status = parser.add_argument_group("what is shown")
-    replicate_command.add_target(status)
+    replicate_command.add_checkpoint(status, required=True)
+    status.add_argument(
+        "--rows",
+        action="store_true",
+        help="count the rows of the tables; Spark then needs the settings of the job's catalog",
+    )
     status.add_argument("--json", action="store_true", help="print JSON")
     server = parser.add_argument_group("the server, for the health and the lag of the slot")
     password.add_arguments(server, url_is_required=False)
@@ -118,13 +133,13 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "verify",
         help="compare the tables of a job with those of the server",
-        description="Ask the job that writes a target to compare its tables with those of the "
-        "server, both as of one LSN, while its stream goes on. The exit status is 0 if all "
+        description="Ask a job to compare its tables with those of the server, both as of one LSN, "
+        "while the job goes on. The exit status is 0 if all "
         "tables are equal, 4 if a table differs, and 3 if no table differs but a table was "
         "skipped. It is 1 if the verification failed, and 2 if an argument is wrong.",
     )
     request = parser.add_argument_group("the request")
-    replicate_command.add_target(request)
+    replicate_command.add_checkpoint(request, required=True)
     request.add_argument(
         "--table",
         action="append",
@@ -139,6 +154,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     job.add_argument(
         "--once", action="store_true", help="run the job until everything up to now is applied"
     )
+    replicate_command.add_target(job, required=False)
     replicate_command.add_job_arguments(job, required=False)
     spark_submit.add_arguments(parser)
 

@@ -1,4 +1,4 @@
-"""The process of the commands that need only a target, which spark-submit starts."""
+"""The process of the commands that need no process of a job, which spark-submit starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_pgoutput import status_report
 from spark_pgoutput.cli import parse
 from spark_pgoutput.printable import printable
 from spark_pgoutput.submitted import run, session
-from spark_pgoutput.target import adopt, applied, resync, slot_status
+from spark_pgoutput.target import adopt, applied, resync, slot_status, waits
 
 
 def main() -> int:
@@ -22,7 +22,8 @@ def main() -> int:
 
     def work(_: threading.Event) -> int:
         commands = {"resync": _resync, "status": _status, "adopt": _adopt}
-        spark = session(f"spark-pgoutput {arguments.command}", arguments.target)
+        # Only `resync` can name a target.
+        spark = session(f"spark-pgoutput {arguments.command}", getattr(arguments, "target", None))
         commands[arguments.command](spark, arguments)
         return 0
 
@@ -32,16 +33,17 @@ def main() -> int:
 def _resync(spark: SparkSession, arguments: argparse.Namespace) -> None:
     asked = resync(
         spark,
-        target=arguments.target,
+        checkpoint=arguments.checkpoint,
         tables=arguments.table,
         all=arguments.all,
+        target=arguments.target,
         format=arguments.format,
     )
     if arguments.all:
-        print("The job copies all tables again, at its next micro-batch or its next start.")
+        print("The job copies all tables again, within seconds or at its next start.")
     for table in asked:
         name = printable(table)
-        print(f"The job copies {name} again, at its next micro-batch or its next start.")
+        print(f"The job copies {name} again, within seconds or at its next start.")
 
 
 def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:
@@ -51,28 +53,26 @@ def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:
         user=arguments.user,
         slot=arguments.slot,
         publication=arguments.publication,
-        target=arguments.target,
-        format=arguments.format,
+        checkpoint=arguments.checkpoint,
         last_lsn=arguments.last_lsn,
     )
     print(f"The job goes on with the server at {begin}. Start it.")
 
 
 def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
-    tables = applied(spark, arguments.target, format=arguments.format).collect()
+    tables = applied(spark, arguments.checkpoint, rows=arguments.rows).collect()
     slot = None
     if arguments.url is not None:
         slot = slot_status(
             spark,
-            arguments.target,
+            arguments.checkpoint,
             url=arguments.url,
             slot=arguments.slot,
             user=arguments.user,
             password=os.environ.get("PGPASSWORD"),
-            format=arguments.format,
         )
     shown = status_report.as_json if arguments.json else status_report.as_text
-    print(shown(tables, slot))
+    print(shown(tables, slot, waits(spark, arguments.checkpoint)))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,8 @@ _POLL_SECONDS = 1.0
 def verify(
     spark: SparkSession,
     *,
-    target: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
     tables: str | Sequence[str] = (),
-    format: str | None = None,
     once: bool = False,
     timeout: float | None = None,
     tell: Callable[[str], object] | None = None,
@@ -31,20 +30,18 @@ def verify(
 ) -> DataFrame:
     """Compare the tables of a job with those of the server, both as of one LSN.
 
-    The job that writes the target compares the tables, in this process or in another one, and its
-    stream goes on. With ``once=True``, no job may run: this call first applies everything up to
-    now, as `replicate` with ``once=True`` does, and then compares the tables.
+    The job compares the tables, in this process or in another one, and goes on meanwhile. With
+    ``once=True``, no job may run: this call first applies everything up to now, as `replicate` with
+    ``once=True`` does, and then compares the tables.
 
     Parameters
     ----------
     spark : SparkSession
-        A Classic session with the JARs and the catalog of the format.
-    target : str
-        The target of the job: a namespace of a catalog, or a folder of Delta tables.
+        A Classic session. With ``once=True``, it has the JARs and the catalog of the format.
+    checkpoint : str
+        The checkpoint folder of the job.
     tables : str or sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``; by default, all tables.
-    format : str, optional
-        ``"delta"`` or ``"iceberg"``; by default, what the catalog writes.
     once : bool
         Run the job up to now, in place of asking one that runs.
     timeout : float, optional
@@ -69,7 +66,8 @@ def verify(
     TimeoutError
         If no job has answered in time. The job answers at its next start.
     IllegalArgumentException
-        If the target has no job, the job does not know a table, or it cannot verify tables.
+        If the folder has no state of a job, the job does not know a table, or it cannot verify
+        tables.
     """
     jvm = classic_jvm(spark, "verify")
     command = getattr(jvm, _COMMAND)
@@ -80,12 +78,12 @@ def verify(
     if flag("once", once):
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
-        given = java_options({**options, "target": target, "format": format, "once": True})
+        given = java_options({**options, "checkpoint": checkpoint, "once": True})
         with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
             return _verified(job, say)
     if options:
         raise TypeError(f"The options {', '.join(sorted(options))} go with once=True.")
-    asked = command.ask(spark._jsparkSession, path_text(target), format, wanted)
+    asked = command.ask(spark._jsparkSession, path_text(checkpoint), wanted)
     return _answer(spark, asked, timeout, say)
 
 
@@ -124,8 +122,8 @@ def _answer(
             return DataFrame(found, spark)
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(
-                f"No job has answered in {timeout:g} s. The job that writes the target answers "
-                "while its stream runs, or at its next start. To run a job for the verification "
+                f"No job has answered in {timeout:g} s. The job answers while it runs, "
+                "or at its next start. To run a job for the verification "
                 "only, use --once (in Python, once=True)."
             )
         time.sleep(_POLL_SECONDS)

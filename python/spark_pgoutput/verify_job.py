@@ -21,7 +21,7 @@ def main() -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     options = job_options(arguments) if arguments.once else {}
-    given = {**options, "target": arguments.target, "format": arguments.format}
+    given = {**options, "checkpoint": arguments.checkpoint}
     found = verify(
         session("spark-pgoutput verify", arguments.target),
         tables=arguments.table,

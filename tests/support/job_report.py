@@ -1,8 +1,14 @@
-"""What a job that keeps tables equal has told since it began."""
+"""What a job that keeps tables equal has told since it began, and what it has copied."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from spark_pgoutput.replication import Replication
+from support.lake_job import LakeJob
+from support.processes import TIMEOUT
+from support.servers import wait_until
 
 
 class JobReport:
@@ -22,3 +28,36 @@ class JobReport:
         """Return the lines so far that have a text."""
         self._lines.extend(self._job.report())
         return [line for line in self._lines if text in line]
+
+
+def states(job: Replication) -> dict[str, str]:
+    """Return the states of the tables of a job that runs, by their names in the target."""
+    assert job.exception() is None, job.exception()
+    return {row.target: row.state for row in job.status().collect()}
+
+
+def wait_until_live(job: Replication) -> None:
+    """Wait until a job has tables, and each of them is copied."""
+    wait_until(lambda: set(states(job).values()) == {"live"}, 2 * TIMEOUT, pause=0.2)
+
+
+def state_of(job: LakeJob) -> dict[str, Any]:
+    """Return the state of a job, as its checkpoint folder has it; empty if there is none."""
+    files = (job.checkpoint / "state").glob("*.json")
+    newest = max(files, default=None)
+    return {} if newest is None else json.loads(newest.read_text(encoding="utf-8"))
+
+
+def tables_of_state(job: LakeJob) -> dict[str, dict[str, Any]]:
+    """Return what the state has of each table, by its name in the target."""
+    return {table["target"]: table for table in state_of(job).get("tables", [])}
+
+
+def told_of(job: LakeJob) -> str:
+    """Return the LSN up to which the server may forget the changes, by the state."""
+    return str(state_of(job)["told"])
+
+
+def generations(job: LakeJob) -> dict[str, int]:
+    """Return the number of the last copy of each table. No two copies of a job have one number."""
+    return {name: table["generation"] for name, table in tables_of_state(job).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from support.source import SourceClient
@@ -31,6 +31,30 @@ class LakeCatalog:
             self._client.sql, names, self._client.server.majorVersion(), self._no_filter
         )
         return {table.name().toString(): table for table in elements(found)}
+
+    def fingerprint(self, *publications: str, oids: Sequence[int] | None = None) -> JavaObject:
+        """Return the fingerprints of the wanted tables, or of all."""
+        wanted = self._client.option(None if oids is None else self._client.seq(oids))
+        names = self._client.seq(publications)
+        version = self._client.server.majorVersion()
+        return self._package.CatalogFingerprint.read(self._client.sql, names, version, wanted)
+
+    def hashes(self, *publications: str, oids: Sequence[int] | None = None) -> dict[int, str]:
+        """Return the hashes of the wanted tables, or of all, by their oids."""
+        pairs = elements(self.fingerprint(*publications, oids=oids).byOid().toSeq())
+        return {pair._1(): pair._2() for pair in pairs}
+
+    def readiness(
+        self, *publications: str, tables: dict[str, JavaObject] | None = None
+    ) -> tuple[list[str], dict[str, list[str]]]:
+        """Return what is missing for the whole job, and for tables by their names."""
+        tables = tables or self.tables(*publications)
+        found = self._package.ServerReadiness.of(
+            self._client.sql, self._client.seq(tables.values()), self._client.seq(publications)
+        )
+        missing = {pair._1(): elements(pair._2()) for pair in elements(found.tables().toSeq())}
+        names = {table.oid(): name for name, table in tables.items()}
+        return elements(found.job()), {names[oid]: texts for oid, texts in missing.items()}
 
     def published_sql(self, version: int) -> str:
         """Return a query of the tables, which has the names of publications as its parameter."""
@@ -69,10 +93,12 @@ class LakeCatalog:
             self._client.seq([pair(name, ddl) for name, ddl in (types or {}).items()])
         )
         tables = self._client.seq([table])
+        self._package.MirroredTables.checkTypes(tables, given)
         (found,) = elements(
-            self._package.MirroredTables.of(self._client.sql, tables, targets, given)
+            self._package.MirroredTables.each(self._client.sql, tables, targets, given)
         )
-        return found
+        is_error = getattr(getattr(self._client.jvm.scala, "$less$colon$less$"), "MODULE$").refl()
+        return found.toTry(is_error).get()  # raises the reason if the target cannot have the table
 
 
 def elements(found: JavaObject) -> list[Any]:

@@ -139,7 +139,7 @@ class LakeJob:
             *self._line(command, master, settings),
             *("--url", self.server.jdbc_url, "--user", user or self.server.user),
             *("--slot", self.slot, "--publication", self.publication),
-            *("--checkpoint", str(self.checkpoint)),
+            *("--target", self.target),
         ]
         for name, value in self.names.items():
             line += ["--name", f"{name}={value}"]
@@ -157,7 +157,7 @@ class LakeJob:
                 raise
 
     def ask(self, command: str, *arguments: str) -> tuple[int, str]:
-        """Run a command that needs only the target. Return its exit status and what it prints."""
+        """Run a command with the checkpoint. Return its exit status and what it prints."""
         folder = self.folder / "asks"
         folder.mkdir(exist_ok=True)
         line = [*self._line(command, "local[2]"), *arguments]
@@ -173,7 +173,8 @@ class LakeJob:
         formats = lake.settings(self.folder, lake.DELTA, lake.ICEBERG)
         confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
         line = [
-            *(sys.executable, "-m", "spark_pgoutput", command, "--target", self.target),
+            *(sys.executable, "-m", "spark_pgoutput", command),
+            *("--checkpoint", str(self.checkpoint)),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in confs.items():

@@ -9,43 +9,28 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from support.job_folder import job_state
 from support.lake_history import TABLES
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
-from support.slot_stream import numbers
 from support.suspension import suspend_when
-
-STATE = "_spark_pgoutput"
 
 _MARK = "spark-pgoutput-"  # and the job, the oid and the generation
 
 
 class Progress:
-    """The numbers of commits of each table, and what the checkpoint has, at one moment."""
+    """The numbers of commits of each table, and the state of the job, at one moment."""
 
     def __init__(self, job: LakeJob) -> None:
         self.begun = time.time()
-        # The last step first: what comes meanwhile cannot seem to come out of order.
-        checkpoint = _checkpoint(job)
-        self.committed = max(numbers(checkpoint / "commits"), default=-1)
-        self.state = commits(job, STATE)
+        # The job writes the state after a commit, so the state is read first: what comes meanwhile
+        # cannot seem to come out of order.
+        self.state = job_state(job.checkpoint)
         self.tables = {table: commits(job, table) for table in TABLES.values()}
-        self.planned = max(numbers(checkpoint / "offsets"), default=-1)
-
-    @property
-    def is_applying(self) -> bool:
-        """Tell whether a micro-batch is planned that Spark has not committed."""
-        return self.planned > self.committed
 
     def changed(self, before: Progress) -> set[str]:
         """Return the tables that have commits since then."""
         return {table for table, number in self.tables.items() if number > before.tables[table]}
-
-
-def _checkpoint(job: LakeJob) -> Path:
-    """Return the newest checkpoint: a job that begins anew makes another one in the same folder."""
-    later = job.checkpoint.glob("generation-*")
-    return max(later, key=lambda path: int(path.name.split("-")[1]), default=job.checkpoint)
 
 
 def commits(job: LakeJob, table: str) -> int:
@@ -65,20 +50,16 @@ def _number(commit: Path) -> int:
     return int(name.removeprefix("v")) + (not name.startswith("v"))
 
 
-def copied(job: LakeJob) -> dict[str, float]:
-    """Return when each table was copied that has its first mark, and no other commit since then."""
-    found = {}
+def copied(job: LakeJob) -> set[str]:
+    """Return the tables that have their first mark, and no other commit since then."""
+    found = set()
     for table in TABLES.values():
         if files := sorted(_commits(job, table), key=_number):
             # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
             *older, last = [_MARK in file.read_text() for file in files]
             if last and not any(older):
-                found[table] = _written(files[-1])
+                found.add(table)
     return found
-
-
-def _written(file: Path) -> float:
-    return file.stat().st_mtime
 
 
 def is_being_written(job: LakeJob, table: str, since: float) -> bool:
@@ -86,13 +67,20 @@ def is_being_written(job: LakeJob, table: str, since: float) -> bool:
     folder = job.tables / table
     logs = folder / "_delta_log", folder / "metadata"
     return any(
-        file.is_file() and _written(file) > since
+        file.is_file() and file.stat().st_mtime > since
         for file in folder.rglob("*")
         if not any(file.is_relative_to(log) for log in logs)
     )
 
 
 Point = Callable[[LakeJob, Progress, Progress], bool]  # the progress at the start, and now
+
+
+def snapshot_is_noted(job: LakeJob, before: Progress, now: Progress) -> bool:
+    """The state has the LSN of a table's snapshot, and the table has no rows."""
+    return any(
+        now.state.has_snapshot(table) and number <= 1 for table, number in now.tables.items()
+    )
 
 
 def table_is_made(job: LakeJob, before: Progress, now: Progress) -> bool:
@@ -102,32 +90,32 @@ def table_is_made(job: LakeJob, before: Progress, now: Progress) -> bool:
 
 def table_is_copied(job: LakeJob, before: Progress, now: Progress) -> bool:
     """A table is copied, and another one is not. The state does not say so yet."""
-    if now.planned >= 0 or not now.changed(before):
-        return False
-    done = copied(job)
-    return 0 < len(done) < len(TABLES) and max(done.values()) > max(
-        map(_written, _commits(job, STATE))
-    )
+    is_begun = bool(now.changed(before)) and any(number <= 1 for number in now.tables.values())
+    return is_begun and any(now.state.status(table) == "copying" for table in copied(job))
 
 
 def first_table_is_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
-    """A micro-batch is applied to some tables, and another one is being written."""
+    """Changes are applied to some tables, and another one is being written."""
     changed = now.changed(before)
-    return (
-        now.is_applying
-        and bool(changed)
-        and any(is_being_written(job, table, before.begun) for table in now.tables.keys() - changed)
+    return bool(changed) and any(
+        is_being_written(job, table, before.begun) for table in now.tables.keys() - changed
     )
 
 
-def batch_is_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
-    """A micro-batch is applied to all tables. Spark has not committed it."""
-    return now.is_applying and now.changed(before) == set(TABLES.values())
+def tables_are_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
+    """Changes are applied to all tables. The state does not say so yet."""
+    return now.changed(before) == set(TABLES.values()) and all(
+        now.state.mark(table) == before.state.mark(table) for table in TABLES.values()
+    )
 
 
-COPYING: tuple[Point, ...] = (table_is_made, table_is_copied)
-# In this order: the first run applies all of a micro-batch, so the next run begins another one.
-APPLYING: tuple[Point, ...] = (batch_is_applied, first_table_is_applied)
+def state_is_written(job: LakeJob, before: Progress, now: Progress) -> bool:
+    """The state is written with all tables, and the server is told at this moment."""
+    return now.changed(before) == set(TABLES.values()) and now.state.told > before.state.told
+
+
+COPYING: tuple[Point, ...] = (snapshot_is_noted, table_is_made, table_is_copied)
+APPLYING: tuple[Point, ...] = (tables_are_applied, first_table_is_applied, state_is_written)
 
 
 def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
@@ -140,8 +128,8 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
         now = Progress(job)
         if point(job, before, now):
             return True
-        if now.committed == now.planned >= 0:
-            before = now  # the next micro-batch begins here
+        if now.changed(before) == set(TABLES.values()) and now.state.told > before.state.told:
+            before = now  # each table was applied, and the state has it
         return False
 
     suspend_when(process.pid, is_there)

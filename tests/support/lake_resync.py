@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support.background import background
+from support.job_report import tables_of_state
 from support.lake_job import LakeJob
-from support.lake_points import STATE, commits, kill
+from support.lake_points import kill
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 from support.suspension import suspend_when
@@ -67,7 +68,7 @@ def _change(connection: psycopg.Connection[object], moments: random.Random, tabl
 
 
 class Resync:
-    """How far a resync of a table is, by the files of the target.
+    """How far a resync of a table is, by the checkpoint folder and the files of the target.
 
     Parameters
     ----------
@@ -78,42 +79,45 @@ class Resync:
     def __init__(self, job: LakeJob, table: str = "orders") -> None:
         self._job = job
         self._table = table
-        self._before: tuple[int, int] | None = None  # when the waiting table was there first
+        self._generation: int = tables_of_state(job)[table]["generation"]
+        self._marked: dict[str, bool] = {}
 
     @property
-    def waiting(self) -> list[str]:
-        """The names of the tables in which changes wait.
-
-        A process that is killed while Iceberg drops a table leaves files without metadata, which
-        are no table.
-        """
-        found = [path.name for path in self._job.tables.glob("_spark_pgoutput_waiting_*")]
-        return [name for name in found if commits(self._job, name) > 0]
+    def requests(self) -> list[str]:
+        """The names of the requests that the job has not handled."""
+        return [file.name for file in (self._job.checkpoint / "requests").glob("*.json")]
 
     def step(self) -> int:
-        """Return the number of the last step of STEPS that was seen."""
-        kept = max((commits(self._job, name) for name in self.waiting), default=0)
-        if kept == 0:
-            return 0 if self._before is None else STEPS.index("waiting table is dropped")
-        now = commits(self._job, STATE), commits(self._job, self._table)
-        if self._before is None:
-            self._before = now
-        states, rows = now[0] - self._before[0], now[1] - self._before[1]
-        # After the copy, Delta also arranges the table by its key, which a history does not have.
-        is_delta = (self._job.tables / self._table / "_delta_log").exists()
-        applied = rows >= (3 if is_delta and self._job.mode == "mirror" else 2)
-        reached = [True, True, states >= 1, states >= 1 and kept > 1, rows >= 1, applied]
-        return max(index for index, holds in enumerate(reached) if holds)
+        """Return the number of the step of STEPS that is the last one."""
+        table = tables_of_state(self._job)[self._table]
+        if table["generation"] == self._generation:
+            is_asked = table["status"]["name"] == "copying" or bool(self.requests)
+            return STEPS.index("copy is requested") if is_asked else 0
+        if table["status"]["name"] != "copying":
+            return STEPS.index("table is live")
+        if "lsn" not in table["status"]:
+            return STEPS.index("copy begins")
+        is_replaced = self._has(f"-{table['oid']}-{table['generation']}")
+        return STEPS.index("table is replaced" if is_replaced else "snapshot is made")
+
+    def _has(self, mark: str) -> bool:
+        """Tell whether a copy is committed, by the name of its mark."""
+        folder = self._job.tables / self._table
+        files = *folder.glob("_delta_log/[0-9]*.json"), *folder.glob("metadata/v*.metadata.json")
+        for file in files:
+            if file.name not in self._marked:
+                # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
+                self._marked[file.name] = mark in file.read_text(encoding="utf-8")
+        return any(self._marked.values())
 
 
 STEPS = (
     "nothing",
-    "waiting table is made",
-    "table waits",
-    "changes wait",
+    "copy is requested",
+    "copy begins",
+    "snapshot is made",
     "table is replaced",
-    "waiting changes are applied",
-    "waiting table is dropped",
+    "table is live",
 )
 
 
@@ -122,9 +126,8 @@ def kill_in_resync(
 ) -> int:
     """Ask for a resync, and kill the job's process at a step of it.
 
-    The job passes over a step if, for example, the copy ends before a micro-batch does, and so
-    has all changes that wait. Then this asks for another resync, of a table with more rows, whose
-    copy takes longer.
+    The job can be faster than this function. Then this asks for another resync, of a table with
+    more rows, whose copy takes longer.
 
     Returns
     -------
@@ -169,12 +172,12 @@ def _is_killed(
     spark: SparkSession, job: LakeJob, process: subprocess.Popen[str], step: int
 ) -> bool:
     resync = Resync(job)
-    waits = STEPS.index("changes wait")
-    # The copy waits for this transaction.
+    begins = STEPS.index("copy begins")
+    # The snapshot waits for this transaction.
     with job.server.open_transaction() as blocking:
-        spark_pgoutput.resync(spark, target=job.target, tables=["orders"])
-        if step > waits:
-            wait_until(lambda: resync.step() >= waits, 2 * TIMEOUT)
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
+        if step > begins:
+            wait_until(lambda: resync.step() >= begins, 2 * TIMEOUT)
             blocking.execute("ROLLBACK")
         try:
             kill_at_step(process, resync, step)

@@ -114,16 +114,23 @@ class FoldersSuite extends AnyFunSuite {
       "changes",
       "changes.rows",
       "types",
-      "types.numbers",
       "types.registry",
       "source",
       "source.connection",
       "source.slot",
       "source.table"
     ),
-    "lake.target" -> Set("errors", "protocol", "changes", "lake"),
-    "lake.state" ->
-      Set("changes", "protocol", "types.registry", "lake", "lake.table", "lake.target"),
+    "lake.core" -> Set("protocol", "changes", "source.slot", "lake", "lake.table"),
+    "lake.folder" -> Set(
+      "protocol",
+      "changes",
+      "types.registry",
+      "lake",
+      "lake.table",
+      "lake.core"
+    ),
+    "lake.target" ->
+      Set("errors", "protocol", "changes", "lake", "lake.table", "lake.core"),
     "lake.options" -> Set(
       "options",
       "changes",
@@ -154,7 +161,6 @@ class FoldersSuite extends AnyFunSuite {
       "changes",
       "changes.transactions",
       "changes.rows",
-      "source.output",
       "lake",
       "lake.table"
     ),
@@ -174,79 +180,59 @@ class FoldersSuite extends AnyFunSuite {
       "errors",
       "types",
       "changes",
-      "source.output",
       "lake",
       "lake.table",
       "lake.target",
       "lake.batch",
       "lake.fold"
     ),
-    "lake.status" -> Set(
-      "protocol",
-      "source.connection",
-      "source.slot",
-      "lake",
-      "lake.copy",
-      "lake.target",
-      "lake.state"
-    ),
-    "lake.faults" -> Set(
+    "lake.queue" -> Set("protocol", "lake.core"),
+    "lake.reader" -> Set(
       "errors",
+      "protocol",
+      "changes.transactions",
+      "changes.rows",
       "source",
-      "lake",
-      "lake.table",
-      "lake.copy",
-      "lake.target",
-      "lake.state",
-      "lake.status"
+      "source.connection",
+      "source.slot",
+      "source.session",
+      "lake.queue"
     ),
-    "lake.follow" -> Set(
+    "lake.schema" -> Set("protocol", "lake", "lake.table", "lake.core", "lake.target"),
+    "lake.catalog" -> Set(
       "protocol",
       "source.connection",
       "source.slot",
       "lake",
       "lake.table",
+      "lake.core",
       "lake.target",
-      "lake.state",
-      "lake.options",
-      "lake.status"
+      "lake.options"
     ),
-    "lake.resync" -> Set(
-      "protocol",
-      "changes",
-      "lake",
-      "lake.table",
-      "lake.target",
-      "lake.state",
-      "lake.options",
-      "lake.copy",
-      "lake.batch",
-      "lake.apply",
-      "lake.status",
-      "lake.faults",
-      "lake.follow"
-    ),
-    "lake.verify" -> Set("protocol", "lake.target", "lake.state", "lake.copy"),
+    "lake.verify" -> Set("protocol", "lake.core", "lake.target", "lake.copy"),
+    "lake.status" -> Set("changes", "lake.core", "lake.copy"),
     "lake.job" -> Set(
+      "errors",
       "protocol",
       "changes",
       "source",
       "source.connection",
       "source.slot",
-      "source.stream",
+      "source.session",
       "lake",
       "lake.table",
+      "lake.core",
+      "lake.folder",
       "lake.target",
-      "lake.state",
       "lake.options",
       "lake.copy",
-      "lake.batch",
       "lake.apply",
-      "lake.status",
-      "lake.faults",
-      "lake.follow",
-      "lake.resync",
-      "lake.verify"
+      "lake.queue",
+      "lake.reader",
+      "lake.schema",
+      "lake.catalog",
+      "lake.verify",
+      "lake.status"
     ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(
@@ -286,6 +272,20 @@ class FoldersSuite extends AnyFunSuite {
 
   test("every folder has a rule") {
     assert(files.map(folder).filterNot(isOfTypes).toSet == allowed.keySet)
+  }
+
+  test("the tables of the architecture have the folders of their stages") {
+    val page = Files.readString(Paths.get("docs/architecture.md"))
+    val titles = Seq("source" -> "From a slot to a stream", "lake" -> "From a slot to tables")
+    titles.foreach { case (stage, title) =>
+      val section = page.split(s"\n## $title\n")(1).split("\n## ")(0)
+      val described = """(?m)^\| (`[^|]*`) \|""".r.findAllMatchIn(section).flatMap { row =>
+        "[a-z]+".r.findAllIn(row.group(1))
+      }
+      val prefix = s"$stage."
+      val folders = allowed.keySet.filter(_.startsWith(prefix)).map(_.stripPrefix(prefix))
+      assert(described.toSet == folders, title)
+    }
   }
 
   test("no folder has many more than 20 files") {

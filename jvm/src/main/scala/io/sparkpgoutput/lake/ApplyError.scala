@@ -7,14 +7,14 @@ import io.sparkpgoutput.errors.{
   SchemaEvolutionException
 }
 
-/** The errors of applying a batch to a table. Each concerns one table. */
+/** The errors of applying changes to a table. Each concerns one table. */
 object ApplyError {
 
   def targetDiffers(table: TableName, problem: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_DIFFERS",
     "55000",
     s"The table $table differs in the target: $problem. Something else has written the table of the " +
-      "target, or it is not a copy of this table. Nothing of this batch was written to it. Run " +
+      "target, or it is not a copy of this table. Nothing of these changes was written to it. Run " +
       s"spark-pgoutput resync --table $table. Or set the option onDrift to 'repair', which takes the " +
       "server's change and counts it."
   )
@@ -38,10 +38,11 @@ object ApplyError {
       s"of its partitions. Then run spark-pgoutput resync --table $table. If the error comes again, report it."
   )
 
-  def severalPartitions = new LakeException(
-    "PGOUTPUT_REPLICATE_OPTION",
-    "22023",
-    "The messages of the batch are in several partitions. Read them with format(\"pgoutput\") and the " +
-      "option output = 'messages', and do not repartition them."
+  /** The columns of an index that is a replica identity are NOT NULL. */
+  def keyIsNull(table: TableName) = new MalformedMessageException(
+    s"A change of the table $table has NULL in a column of the table's replica identity, so nothing says " +
+      "which row it changes. A partition has another replica identity than the table. Give it the same " +
+      "one: ALTER TABLE … REPLICA IDENTITY DEFAULT, for the partition, or ALTER TABLE … REPLICA IDENTITY " +
+      s"FULL, for the table and all of its partitions. Then run spark-pgoutput resync --table $table."
   )
 }

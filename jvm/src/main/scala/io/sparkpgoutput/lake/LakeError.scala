@@ -13,19 +13,40 @@ object LakeError {
   def option(problem: String): LakeException =
     new LakeException("PGOUTPUT_REPLICATE_OPTION", "22023", problem)
 
-  def stateVersion(table: String, found: Int, known: Int): LakeException = new LakeException(
-    "PGOUTPUT_CHECKPOINT_VERSION",
-    "0A000",
-    s"The table $table has the version $found, and this version of spark-pgoutput reads version $known. " +
-      "Continue with the version that wrote it, or with a later one."
-  )
-
   def twoJobs(one: String, another: String): LakeException = new LakeException(
     OtherJob,
     "55006",
     s"The target has tables of two jobs of this slot, $one and $another. Remove the tables of the job " +
       "that no longer runs, or use another target."
   )
+
+  /** @param checkpoint the checkpoint folder of the job */
+  def takenOver(checkpoint: String): LakeException = new LakeException(
+    OtherJob,
+    "55006",
+    s"Another process of the job has started with the checkpoint folder $checkpoint, so this process ends. " +
+      "Nothing is lost. Run one process of a job at a time."
+  )
+
+  def checkpointLost(target: String): LakeException = new LakeException(
+    CheckpointLost,
+    "55000",
+    s"The target $target has tables of a job of this slot, and the checkpoint folder has no state. Check " +
+      s"the option checkpoint. If the folder is lost, run spark-pgoutput resync --all --target $target, and " +
+      "start the job. It then copies all tables."
+  )
+
+  /** The job has tried again for as long as the option retryFor says. */
+  def retriesEnded(reason: String): LakeException = new LakeException(
+    "PGOUTPUT_CONNECTION",
+    "08000",
+    s"$reason The job has tried again for the time of the option retryFor. No change is lost. Start it again."
+  )
+
+  def tableStopped(reason: String): LakeException =
+    new LakeException("PGOUTPUT_SOURCE_NOT_READY", "55000", reason)
+
+  private val CheckpointLost = "PGOUTPUT_CHECKPOINT_LOST"
 
   /** Tells if another process of the job, or another job, writes the same tables. */
   def isOtherJob(error: Throwable): Boolean = error match {
@@ -81,42 +102,11 @@ object LakeError {
       "lost: the job says so at its next start."
   )
 
-  def slotMoved(slot: String, has: Long, confirmed: Long): LakeException = new LakeException(
-    "PGOUTPUT_SLOT_MOVED",
-    "55000",
-    s"The checkpoint is missing, the tables have everything below ${Lsn.format(has)}, and the slot " +
-      s"'$slot' begins at ${Lsn.format(confirmed)}. Changes between the two, if any, are missing. " +
-      s"Restore the checkpoint. If you cannot: $CopyAgain"
-  )
-
-  def onlyCheckpoint: LakeException = new LakeException(
-    "PGOUTPUT_MARK_LOST",
-    "55000",
-    "The folder of the option checkpoint has the checkpoint of a query, and the target has no tables of a " +
-      "job. Check the options checkpoint and target. If the checkpoint is another query's, name another " +
-      "folder. If the tables of the job are really gone, drop the slot, name another folder, and start the " +
-      "job. It then copies all tables."
-  )
-
   def markLost(table: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
     s"The table $table of the target has lost its mark, or was removed, so nothing says what it has. " +
-      CopyAgain
-  )
-
-  def markWentBack(table: String, kept: Long, found: Long): LakeException = new LakeException(
-    "PGOUTPUT_MARK_LOST",
-    "55000",
-    s"The table $table of the target has the mark ${Lsn.format(found)} and had ${Lsn.format(kept)} " +
-      s"before. An older state of the table was restored. $CopyAgain"
-  )
-
-  def stateLost(table: String, problem: String): LakeException = new LakeException(
-    "PGOUTPUT_MARK_LOST",
-    "55000",
-    s"The table _spark_pgoutput of the target is missing, so the job must find out by itself what the " +
-      s"table $table has. It cannot: $problem $CopyAgain"
+      "The job copies it again."
   )
 
   def foreignTable(table: String): LakeException = new LakeException(
@@ -153,8 +143,14 @@ object LakeError {
     s"The target $target has no job of replicate. Check the name, and the settings of its catalog."
   )
 
-  def noTables(target: String): LakeException = option(
-    s"The job of the target $target has no tables to verify. Add tables to its publication."
+  /** @param checkpoint the checkpoint folder of the job */
+  def noState(checkpoint: String): LakeException = option(
+    s"The folder $checkpoint has no state of a job of replicate. Name the folder of the option checkpoint."
+  )
+
+  /** @param checkpoint the checkpoint folder of the job */
+  def noTables(checkpoint: String): LakeException = option(
+    s"The job with the checkpoint folder $checkpoint has no tables to verify. Add tables to its publication."
   )
 
   def unknownTable(table: String, known: Seq[String]): LakeException = option(

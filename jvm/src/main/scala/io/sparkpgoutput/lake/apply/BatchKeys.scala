@@ -8,14 +8,14 @@ import io.sparkpgoutput.lake.fold.FoldedColumns
 import io.sparkpgoutput.lake.target.TablePlace
 
 /**
- * Finds out which rows of the target a batch can change. A MERGE joins the whole target with the
- * few rows of a batch. A condition tells it beforehand what the keys of these rows have in common.
+ * Finds out which rows of the target a cut can change. A MERGE joins the whole target with the
+ * few rows of a cut. A condition tells it beforehand what the keys of these rows have in common.
  * It then leaves out the other rows of the target before it sorts and sends them. It also leaves
  * out files that have none of the keys.
  */
 object BatchKeys {
 
-  /** In a larger batch, the look at the keys costs more than it saves. */
+  /** In a larger cut, the look at the keys costs more than it saves. */
   final private val MostChanges = 200000
 
   /**
@@ -26,7 +26,7 @@ object BatchKeys {
 
   /**
    * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key
-   * of the batch. None if the whole target is to be read.
+   * of the cut. None if the whole target is to be read.
    *
    * @param folded the rows of the fold
    */

@@ -3,7 +3,6 @@ package io.sparkpgoutput.lake.apply
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
-import org.apache.spark.storage.StorageLevel
 
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
@@ -26,7 +25,7 @@ final class CountedWrite(batch: TableBatch) {
     // see `createJoinKey` in SortMergeJoinExec.scala.
     if (schema.exists(field => isJson(field.dataType)))
       batch.session.conf.set("spark.sql.codegen.wholeStage", "false")
-    val net = cut(counts(folded))
+    val net = batch.checkpoint(counts(folded))
     val came = copies(net.where(s"$Count > 0"))
     if (batch.statistics.truncated.isDefined) {
       val rows = if (batch.repairs) came else copies(net.where(s"if($Count > 0, true, $raise)"))
@@ -41,7 +40,7 @@ final class CountedWrite(batch: TableBatch) {
 
   private def merge(net: DataFrame, came: DataFrame): PlannedWrite = {
     // How many copies are left; less than 0 if more went than there were.
-    val went = cut(found(net.where(s"$Count < 0")))
+    val went = batch.checkpoint(found(net.where(s"$Count < 0")))
     val enough = if (batch.repairs) went else went.where(s"if($Count >= 0, true, $raise)")
     val left = copies(enough.where(s"$Count > 0"))
     def op(rows: DataFrame, value: String) = rows.selectExpr(columns :+ s"'$value' AS $Op": _*)
@@ -98,8 +97,6 @@ final class CountedWrite(batch: TableBatch) {
 
   private def total(counts: DataFrame): Long =
     counts.toDF("n").selectExpr("coalesce(sum(n), 0L)").head().getLong(0)
-
-  private def cut(rows: DataFrame): DataFrame = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
 
   /**
    * The SQL of a value that SQL can compare, and that tells apart what PostgreSQL shows as two texts,

@@ -2,7 +2,6 @@ package io.sparkpgoutput.lake.apply
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame}
-import org.apache.spark.storage.StorageLevel
 
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.TablePlace
@@ -10,8 +9,8 @@ import io.sparkpgoutput.lake.target.TablePlace
 /**
  * Finds the values of rows whose updates changed the key and did not send all values. The missing
  * values are those that the row had under the old key. The row can have come to the old key from a
- * third key in the same batch, and so on. So each round of joins doubles the number of moves that
- * it follows back. If no message of the batch has a value, the target has it, under the first key
+ * third key in the same cut, and so on. So each round of joins doubles the number of moves that
+ * it follows back. If no message of the cut has a value, the target has it, under the first key
  * of the row.
  */
 final class MovedRows(batch: TableBatch) {
@@ -52,7 +51,7 @@ final class MovedRows(batch: TableBatch) {
     .map { case (born, left) => col(born) === col(before(left)) }
     .reduce(_ && _)
 
-  /** Follows rows to where they had all values, or to where they were before the batch. */
+  /** Follows rows to where they had all values, or to where they were before the cut. */
   private def followed(start: DataFrame): DataFrame = {
     var rows = cut(start)
     while (!rows.where(cameHere).isEmpty) {
@@ -106,9 +105,6 @@ final class MovedRows(batch: TableBatch) {
     joined.select(Left.map(col) ++ values: _*)
   }
 
-  /**
-   * Keeps rows on disk, and cuts them off from their plan, because a plan that is joined to itself
-   * doubles in size.
-   */
-  private def cut(rows: DataFrame): DataFrame = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
+  /** A plan that is joined to itself doubles in size, so the rows are cut off from their plan. */
+  private def cut(rows: DataFrame): DataFrame = batch.checkpoint(rows)
 }

@@ -1,17 +1,20 @@
 package io.sparkpgoutput.lake.apply
 
+import scala.collection.mutable
+
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.pgoutput.{FreedStorage, LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.storage.StorageLevel
 
-import io.sparkpgoutput.lake.batch.TableStatistics
+import io.sparkpgoutput.lake.batch.{ChangeView, TableStatistics}
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
 
 /**
- * The changes of a table in a batch, and the table in the target.
+ * The changes of a table in a cut, and the table in the target.
  *
  * @param session the session of this commit only
  * @param repairs true takes a change that does not fit the target, false makes it an error
@@ -24,16 +27,24 @@ final case class TableBatch(
     format: FoldFormat,
     repairs: Boolean
 ) {
+  private val checkpoints = mutable.ArrayBuffer.empty[DataFrame]
 
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */
-  def plan(chunks: RDD[Array[Byte]]): PlannedWrite =
+  def plan(chunks: RDD[Array[Byte]]): PlannedWrite = plan(folded(chunks))
+
+  /** Returns the write for changes that the driver has, in the order of [[ChangeView]]. */
+  def plan(changes: Array[ChangeView]): PlannedWrite = {
+    val rows = ChangeFold.of(format, changes.iterator).map(_.copy()).toIndexedSeq
+    plan(LocalRows.toDataFrame(session, rows, ChangeFold.schema(format)))
+  }
+
+  private def plan(folded: DataFrame): PlannedWrite =
     if (format.isHistory) {
       val columns = StructType(format.schema ++ table.mode.columns).fieldNames.toIndexedSeq
-      val rows = folded(chunks).toDF(columns: _*)
-      PlannedWrite(TargetWrite.Append(rows), repaired = 0)
-    } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded(chunks))
-    else if (format.isFull) new CountedWrite(this).plan(folded(chunks))
-    else new InsertedWrite(this).plan(folded(chunks))
+      PlannedWrite(TargetWrite.Append(folded.toDF(columns: _*)), repaired = 0)
+    } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded)
+    else if (format.isFull) new CountedWrite(this).plan(folded)
+    else new InsertedWrite(this).plan(folded)
 
   /** The rows of the fold. */
   private def folded(chunks: RDD[Array[Byte]]): DataFrame = {
@@ -46,10 +57,25 @@ final case class TableBatch(
   }
 
   /**
-   * The rows of the target before the batch. None after a TRUNCATE, because then they do not count.
+   * The rows of the target before the cut. None after a TRUNCATE, because then they do not count.
    */
   def base: Option[DataFrame] =
     Option.when(statistics.truncated.isEmpty)(target.read(session, table.target))
+
+  /**
+   * Keeps rows on disk until [[close]], and cuts them off from their plan, so that they are computed once.
+   */
+  def checkpoint(rows: DataFrame): DataFrame = {
+    val kept = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
+    checkpoints += kept
+    kept
+  }
+
+  /** Frees what the plan has kept on disk, after the commit. */
+  def close(): Unit = {
+    checkpoints.foreach(FreedStorage.unpersist)
+    checkpoints.clear()
+  }
 
   def columnName(ordinal: Int): String = table.schema(ordinal).name
 

@@ -9,10 +9,8 @@ object ChangeFields extends StructSchema {
   val HASH: Int = field(
     "hash",
     LongType,
-    "16 bits of the table's number in the batch, 48 bits of the key's hash. It puts the changes of " +
-      "a table together, and those of a row, and comparing it is mostly enough to sort them"
+    "A hash of the key. It puts the changes of a row together, and comparing it is mostly enough to sort them"
   )
-  val OID: Int = field("oid", LongType, "The oid of the table")
   val KEY: Int = field("key", BinaryType, "The row, as KeyBytes has it")
   val LSN: Int = field("lsn", LongType, "The LSN of the commit")
   val ORDINAL: Int = field("ordinal", LongType, "The position of the message in the transaction")
@@ -28,11 +26,11 @@ object ChangeFields extends StructSchema {
     "True if the new row has a value for each column of the target, from the message alone"
   )
   val DEFINITION: Int =
-    field("definition", IntegerType, "The number of the table's definition in the batch")
+    field("definition", IntegerType, "The number of the table's definition in the cut")
   val MESSAGE: Int = field("message", BinaryType, "The message")
 
   /** Puts the changes of each row together, in the order in which they were made. */
-  val order: Seq[String] = Seq(HASH, OID, KEY, LSN, ORDINAL).map(schema(_).name)
+  val order: Seq[String] = Seq(HASH, KEY, LSN, ORDINAL).map(schema(_).name)
 }
 
 /** The effect of a change on the row with its key. */

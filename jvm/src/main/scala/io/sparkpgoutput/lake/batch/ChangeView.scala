@@ -50,3 +50,25 @@ final class ChangeView {
   def isAfter(position: MessagePosition): Boolean =
     lsn > position.lsn || lsn == position.lsn && ordinal > position.ordinal
 }
+
+object ChangeView {
+
+  /** The order that [[ChangeFields.order]] says. */
+  val order: java.util.Comparator[ChangeView] = (one, other) => {
+    val hashes = java.lang.Long.compare(one.hash, other.hash)
+    if (hashes != 0) hashes
+    else {
+      val keys = Arrays.compareUnsigned(
+        one.bytes,
+        one.keyFrom,
+        one.keyTo,
+        other.bytes,
+        other.keyFrom,
+        other.keyTo
+      )
+      if (keys != 0) keys
+      else if (one.lsn != other.lsn) java.lang.Long.compare(one.lsn, other.lsn)
+      else java.lang.Long.compare(one.ordinal, other.ordinal)
+    }
+  }
+}

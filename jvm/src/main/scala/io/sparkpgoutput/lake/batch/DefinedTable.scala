@@ -10,7 +10,7 @@ import io.sparkpgoutput.lake.table.ReplicaIdentity
  *
  * @param message the Relation message
  * @param types the Type messages of its columns
- * @param number the number of the definition in the batch
+ * @param number the number of the definition in the cut
  */
 final private class DefinedTable(
     table: RoutedTable,

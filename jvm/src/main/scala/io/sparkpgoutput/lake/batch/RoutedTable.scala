@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.NumericType
 import io.sparkpgoutput.lake.table.MirroredTable
 
 /**
- * A table whose changes are taken out of a batch.
+ * A table whose changes are taken out of the messages of a cut.
  *
  * @param mark the transactions with a lower commit LSN are in the target already
  * @param columns the columns of the target that come from the server
@@ -35,7 +35,7 @@ final case class RoutedTable(
 object RoutedTable {
 
   /** Returns a table whose changes are all kept, instead of their net effect on rows. */
-  def kept(oid: Long, mark: Long): RoutedTable =
+  private def kept(oid: Long, mark: Long): RoutedTable =
     RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
 
   def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =

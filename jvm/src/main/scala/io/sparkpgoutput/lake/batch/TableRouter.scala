@@ -14,10 +14,8 @@ import io.sparkpgoutput.rows.RowSchema
 /**
  * Makes rows of the changes of one table. After [[change]], it has the rows of one change: two if an
  * update gives a row another key, else one. After [[truncate]], it has one if the table is kept.
- *
- * @param number the number of the table in the batch
  */
-final private class TableRouter(table: RoutedTable, number: Int) {
+final private class TableRouter(table: RoutedTable) {
   import TableRouter._
 
   private val definitions = mutable.ArrayBuffer.empty[DefinedTable]
@@ -165,8 +163,10 @@ final private class TableRouter(table: RoutedTable, number: Int) {
         if (current.inKey(column)) throw ApplyError.keyNotSent(current.relation.name)
       } else if (current.inKey(column)) {
         val cells = image.cells
-        if (kind == 'n') key.addNull()
-        else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
+        if (kind == 'n') {
+          if (sentIsKey) throw ApplyError.keyIsNull(current.relation.name)
+          key.addNull()
+        } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
         else key.add(cells.bytes, cells.from, cells.to)
       }
       column += 1
@@ -189,8 +189,7 @@ final private class TableRouter(table: RoutedTable, number: Int) {
   /** Writes the next row of the change, without its LSN and ordinal. */
   def write(row: GenericInternalRow): Unit = {
     val key = if (first == ChangeKind.MovedOut) oldKey else newKey
-    row.update(ChangeFields.HASH, (number.toLong << HashBits) | hash(key))
-    row.update(ChangeFields.OID, table.oid)
+    row.update(ChangeFields.HASH, hash(key))
     row.update(ChangeFields.KEY, key.copy)
     row.update(ChangeFields.KIND, first)
     row.update(ChangeFields.WHOLE, isWhole)
@@ -200,14 +199,14 @@ final private class TableRouter(table: RoutedTable, number: Int) {
     second = 0
   }
 
-  /** The number that puts changes together, without the number of the table. */
+  /** The number that puts changes together. */
   private def hash(key: KeyBytes): Long =
     if (isKept) { written += 1; written / InOrder }
-    else if (current.hasKey) key.hash >>> (64 - HashBits)
+    else if (current.hasKey) key.hash
     else {
       // Rows of tables without an identity are not put together, so they are spread.
       spread += Spread
-      spread >>> (64 - HashBits)
+      spread
     }
   private var spread = 0L
   private var written = 0L
@@ -230,7 +229,6 @@ final private class TableRouter(table: RoutedTable, number: Int) {
 }
 
 private object TableRouter {
-  final private val HashBits = 48
 
   /** Spreads numbers that follow each other over all 64 bits (the golden ratio). */
   final private val Spread = 0x9e3779b97f4a7c15L

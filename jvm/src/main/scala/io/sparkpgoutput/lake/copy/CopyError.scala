@@ -19,18 +19,6 @@ object CopyError {
       "it ends, start it again."
   )
 
-  /** A standby can be behind what the stream has read already. */
-  def olderSnapshot(table: TableName): LakeException =
-    interrupted(
-      table,
-      "its snapshot is older than the stream, because the server is a standby. Wait until the standby has " +
-        "caught up, or connect to the primary server."
-    )
-
-  /** The stream must end a micro-batch at the snapshot, and has planned one that ends behind it. */
-  def passed(table: TableName): LakeException =
-    interrupted(table, "the stream has passed the LSN of its snapshot.")
-
   /** @param what the column, the value and what is wrong with it */
   def invalid(what: String, table: TableName, column: String): InvalidValueException =
     new InvalidValueException(

@@ -22,7 +22,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
 
   private val rows = new CopyRows(table)
   private val connection: ServerConnection = ConnectionError.explaining(address) {
-    CopySession.unlimited(Connections.open(address, settings.applicationName))
+    CopySession.allRows(Connections.open(address, settings.applicationName))
   }
   private val copy: CopyOut = ConnectionError.explaining(address) {
     try start()

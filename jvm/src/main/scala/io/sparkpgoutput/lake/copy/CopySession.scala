@@ -4,17 +4,14 @@ import java.sql.SQLException
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.table.TableError
-import io.sparkpgoutput.source.connection.{ServerConnection, TimeLimits}
+import io.sparkpgoutput.source.connection.ServerConnection
 
 /** The settings of the sessions of a copy, beside those that decide how values are written. */
 private object CopySession {
 
-  /**
-   * Removes all time limits. Also makes a row-level policy an error, because it would hide rows.
-   */
-  def unlimited[T <: ServerConnection](connection: T): T =
+  /** Makes a row-level policy an error, because it would hide rows. */
+  def allRows[T <: ServerConnection](connection: T): T =
     try {
-      TimeLimits.remove(connection)
       connection.execute("SET row_security = off")
       connection
     } catch {

@@ -47,7 +47,7 @@ object SlotSnapshot {
   ): SlotSnapshot = ConnectionError.explaining(from.address) {
     import from.address
     val connection =
-      CopySession.unlimited(Connections.openReplication(address, from.applicationName))
+      CopySession.allRows(Connections.openReplication(address, from.applicationName))
     try {
       val lsn =
         ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))

@@ -59,10 +59,10 @@ final class TableCopy private (
   }
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */
-  override def close(): Unit = {
-    watch.foreach(_.close())
-    snapshot.close()
-  }
+  override def close(): Unit =
+    // A listener whose thread ends with it is waited for, which fails in a thread that is interrupted.
+    try watch.foreach(_.close())
+    finally snapshot.close()
 }
 
 object TableCopy {
@@ -71,11 +71,8 @@ object TableCopy {
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs
    * for which.
    */
-  def open(source: CopySource, table: MirroredTable): TableCopy = open(source, table, _ => ())
-
-  /** @param made takes the LSN of each snapshot as soon as it is made */
-  def open(source: CopySource, table: MirroredTable, made: Long => Unit): TableCopy =
-    new TableCopy(source, table, TableSnapshot.make(source, table.source, made))
+  def open(source: CopySource, table: MirroredTable): TableCopy =
+    new TableCopy(source, table, TableSnapshot.make(source, table.source))
 
   /** Reads a table in a snapshot that is there, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =

@@ -42,19 +42,12 @@ private object TableSnapshot {
    * @param kept
    *   the table as it was found. If it has other columns, another key or other partitions now, this
    *   fails with PGOUTPUT_TABLE_CHANGED.
-   * @param made takes the LSN of each snapshot that it makes, before it waits for locks
    */
-  def make(from: CopySource, kept: SourceTable, made: Long => Unit): TableSnapshot = explaining(
-    from
-  ) {
+  def make(from: CopySource, kept: SourceTable): TableSnapshot = explaining(from) {
     def start() = {
       val connection =
-        CopySession.unlimited(Connections.openReplication(from.address, from.applicationName))
-      connection -> { () =>
-        val lsn = SlotSnapshot.begin(from.address, connection)
-        made(lsn)
-        lsn
-      }
+        CopySession.allRows(Connections.openReplication(from.address, from.applicationName))
+      connection -> { () => SlotSnapshot.begin(from.address, connection) }
     }
     Iterator
       .continually(attempt(from, kept)(start _))
@@ -75,7 +68,7 @@ private object TableSnapshot {
     from
   ) {
     def start() = {
-      val connection = CopySession.unlimited(Connections.open(from.address, from.applicationName))
+      val connection = CopySession.allRows(Connections.open(from.address, from.applicationName))
       connection -> { () =>
         CopySession.join(connection, slot.id, kept.name, SecondsToLock)
         slot.lsn
@@ -99,7 +92,7 @@ private object TableSnapshot {
   ): Option[TableSnapshot] = {
     val (connection, begin) = start()
     val watcher =
-      try CopySession.unlimited(Connections.open(from.address, from.applicationName))
+      try CopySession.allRows(Connections.open(from.address, from.applicationName))
       catch { case error: Throwable => connection.abort(); throw error }
     try {
       val what = s"The server makes a snapshot of the table ${kept.name}"

@@ -94,6 +94,16 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
 
   def readUpTo: Long = readLsn
 
+  /** The tables whose queues begin with the first session, at their marks. */
+  def queuesAtStart: Seq[TableState] =
+    current.tables.values.filter(table => works(table.oid).wantsQueue).toSeq.sortBy(_.oid)
+
+  /** Returns whether something that passes by itself keeps a table from its next step. */
+  def isWaiting: Boolean = works.values.exists(_.waiting.nonEmpty)
+
+  /** Returns whether a revision of the state is durable. */
+  def isWritten(number: Long): Boolean = number <= written
+
   /** Returns the commands that are to be run, each once. */
   def take(now: Long): Seq[Command] = {
     if (!isStopping) plan(now)
@@ -123,16 +133,18 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
    * A cut is committed, or the target has a newer mark of the same generation than the job knew: another
    * process of the job, which was slow to end, has committed a cut that is right.
    */
-  def applied(oid: Long, mark: Long, lastChange: Option[Instant], now: Long): Unit = end(oid) { work =>
-    work.succeeded(now)
-    change(oid)(table =>
-      table.copy(
-        status = if (table.isFailed) Live else table.status,
-        mark = Some(mark),
-        lastChange = lastChange.orElse(table.lastChange)
+  def applied(oid: Long, mark: Long, lastChange: Option[Instant], now: Long): Unit =
+    end(oid) { work =>
+      work.succeeded(now)
+      if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
+      change(oid)(table =>
+        table.copy(
+          status = if (table.isFailed) Live else table.status,
+          mark = Some(mark),
+          lastChange = lastChange.orElse(table.lastChange)
+        )
       )
-    )
-  }
+    }
 
   /** The columns of the target must change first. The state gets the definition before the first ALTER. */
   def defines(oid: Long, next: NextDefinition): Unit = works.get(oid).foreach { work =>
@@ -147,6 +159,8 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
       table.next.fold(table)(next =>
         table.copy(
           table = next.table,
+          // The cut that found the new definition is tried next, also if the table had failed before.
+          status = if (table.isFailed) Live else table.status,
           formerNames = next.formerNames,
           number = table.number + 1,
           next = None
@@ -165,54 +179,72 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
    * A snapshot is made.
    *
    * @param table the table as the snapshot has it
+   * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
    */
-  def snapshotMade(oid: Long, lsn: Long, table: MirroredTable): Unit = works.get(oid).foreach { work =>
-    val kept = current.tables(oid)
-    val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.mark.getOrElse(0L))
-    if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
-    else {
-      change(oid)(kept =>
-        kept.copy(
-          table = table.copy(target = kept.target),
-          status = Copying(kept.status.why.getOrElse(""), Some(lsn)),
-          number = kept.number + 1,
-          next = None,
-          formerNames = Map.empty
+  def snapshotMade(oid: Long, lsn: Long, table: MirroredTable, newest: Int = 0): Unit =
+    works.get(oid).foreach { work =>
+      val kept = current.tables(oid)
+      val isLosing = work.losing.nonEmpty
+      val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.mark.getOrElse(0L))
+      if (isLosing) end(oid)(copyAgain(oid, _, 0))
+      else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
+      else {
+        change(oid)(kept =>
+          kept.copy(
+            table = table.copy(target = kept.target),
+            status = Copying(kept.status.why.getOrElse(""), Some(lsn)),
+            number = kept.number + 1,
+            next = None,
+            formerNames = Map.empty,
+            // A table that the job had left can have come back.
+            generation = math.max(kept.generation, newest + 1)
+          )
         )
-      )
-      work.phase = Phase.Noting(write())
+        work.phase = Phase.Noting(write())
+      }
     }
-  }
 
   /** The rows of the snapshot are committed. */
   def copied(oid: Long, now: Long): Unit = end(oid) { work =>
-    work.succeeded(now)
-    change(oid)(table =>
-      table.status match {
-        case Copying(_, lsn) => table.copy(status = Live, mark = lsn)
-        case _               => table
-      }
-    )
-    write()
+    if (work.losing.nonEmpty) copyAgain(oid, work, now)
+    else {
+      work.succeeded(now)
+      work.lost = 0
+      change(oid)(table =>
+        table.status match {
+          case Copying(_, lsn) => table.copy(status = Live, mark = lsn)
+          case _               => table
+        }
+      )
+      write(): Unit
+    }
   }
 
   // Errors.
 
   /** What a table was doing has failed. */
   def failed(oid: Long, failure: Failure, now: Long): Unit = end(oid) { work =>
+    if (work.losing.nonEmpty) {
+      dropQueue(oid, work)
+      copyAgain(oid, work, now)
+    } else failed(oid, work, failure, now)
+  }
+
+  private def failed(oid: Long, work: Work, failure: Failure, now: Long): Unit = {
     val table = current.tables(oid)
     val wasCopying = table.needsCopy
     val text = failure.text
     failure.kind match {
       case Failure.Waits =>
         work.waits(text, now, FirstWait, MostWait)
+        // The queue of the copy goes, so a commit of it that was made in spite of the error does not count.
+        if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case Failure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
         change(oid)(_.copy(status = Copying(text)))
         work.notBefore = now
       case kind =>
         val isLasting = kind != Failure.Passing
         if (!isLasting) work.waits(text, now, FirstRetry, MostRetry) else work.waiting = None
-        work.failedWith = work.fingerprint
         val since = table.status match {
           case Failed(_, since, _, _) => since
           case _                      => Instant.ofEpochMilli(now)
@@ -234,8 +266,8 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   /**
    * All published tables, at a look at the catalog that sees everything below an LSN.
    *
-   * @param upTo the read LSN when the catalog was asked: a table that is not published any more has no
-   *   changes above it
+   * @param upTo the end of the WAL when the catalog was asked: a table that is not published any more has
+   *   no changes above it
    */
   def published(tables: Seq[Published], upTo: Long, now: Long): Unit = {
     val oids = tables.map(_.oid).toSet
@@ -266,7 +298,6 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
 
   private def one(found: Published, now: Long): Unit = {
     val work = works.getOrElseUpdate(found.oid, new Work)
-    val isChanged = work.fingerprint.exists(_ != found.fingerprint)
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem
     current.tables.get(found.oid) match {
@@ -275,22 +306,26 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
         found.problem.foreach(refuse(found.oid, _, now))
       case Some(table) if table.status == Dropped =>
         change(found.oid)(kept =>
-          kept.copy(table = found.table.copy(target = kept.target), status = Copying("It is published again."))
+          kept.copy(
+            table = found.table.copy(target = kept.target),
+            status = Copying("It is published again.")
+          )
         )
         found.problem.foreach(refuse(found.oid, _, now))
       case Some(table) if work.phase == Phase.Idle && table.needsCopy =>
         (table.status, found.problem) match {
           case (Failed(reason, _, _, _), Some(problem)) if reason == problem => ()
-          case (_, Some(problem))                                 => refuse(found.oid, problem, now)
-          case (Failed(reason, _, _, true), None) if work.isRefused || isChanged =>
+          case (_, Some(problem)) => refuse(found.oid, problem, now)
+          case (Failed(reason, _, _, true), None) if work.isRefused || work.isNews =>
             work.isRefused = false
-            change(found.oid)(_.copy(table = found.table.copy(target = table.target), status = Copying(reason)))
+            change(found.oid)(_.copy(
+              table = found.table.copy(target = table.target),
+              status = Copying(reason)
+            ))
           case _ => ()
         }
-      case Some(table) if table.isFailed && isChanged =>
-        work.notBefore = now
-        work.triesAgain = true
-      case _ => ()
+      case Some(table) if table.isFailed && work.isNews => work.notBefore = now
+      case _                                            => ()
     }
   }
 
@@ -321,29 +356,50 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
         def isTaken = current.tables.values.exists(other =>
           other.oid != table.oid && folded(other.target) == folded(name)
         )
-        if (table.generation == 0) isTaken
-        else folded(name) != folded(table.target) &&
-          (isTaken || natural.get(folded(table.target)).exists(_ != table.oid))
+        if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
+        else table.generation == 0 || table.target.isEmpty || isTaken ||
+        natural.get(folded(table.target)).exists(_ != table.oid)
       }.map(found.oid -> _)
     }.toMap
   }
 
   /**
    * Gives tables their new names in the target, in one change of the state, when no commit of the old and
-   * the new owners runs. A table that loses its name and gets no other one is not published any more.
+   * the new owners runs. A table that loses its name and gets no other one is not published any more, or
+   * cannot be in the target as it is: then it has the empty name, until it can.
    */
-  private def move(): Unit = if (moves.nonEmpty && involved.forall(works(_).phase == Phase.Idle)) {
-    val losers = involved -- moves.keySet
-    losers.filter(current.tables(_).status == Dropped).foreach { oid =>
-      current = current.copy(tables = current.tables - oid)
-      works -= oid
+  private def move(now: Long): Unit = if (moves.nonEmpty && involved.forall(canMove)) {
+    val newest = current.tables.values.map(_.generation).max
+    (involved -- moves.keySet).foreach { oid =>
+      val table = current.tables(oid)
+      if (table.status == Dropped) {
+        current = current.copy(tables = current.tables - oid)
+        works -= oid
+      } else {
+        val problem = works(oid).problem.getOrElse("Another table has its name in the target now.")
+        put(table.copy(table = table.table.copy(target = "")))
+        refuse(oid, problem, now)
+        works(oid).phase = Phase.Giving(write())
+      }
     }
     moves.foreach { case (oid, name) =>
       val reason = s"The name '$name' in the target belongs to the table now."
-      change(oid)(table => table.copy(table = table.table.copy(target = name), status = Copying(reason)))
+      change(oid)(table =>
+        table.copy(
+          table = table.table.copy(target = name),
+          status = Copying(reason),
+          generation = newest
+        )
+      )
     }
     moves = Map.empty
     write(): Unit
+  }
+
+  private def canMove(oid: Long): Boolean = {
+    val work = works(oid)
+    // A table that is not published any more keeps its name until its last changes are applied.
+    work.phase == Phase.Idle && work.leaving.isEmpty
   }
 
   /** The tables that get or lose a name in the target. */
@@ -356,32 +412,43 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
 
   // Requests.
 
-  /** A user asks for a copy. Returns false if there is no such table. */
-  def resync(oid: Long, reason: String, now: Long): Boolean = current.tables.get(oid).exists { table =>
-    val work = works(oid)
-    if (table.status == Dropped) false
-    else {
-      if (work.phase == Phase.Idle || work.phase == Phase.Applying) {
-        work.waiting = None
-        work.notBefore = now
-        work.failures = 0
-        if (work.phase == Phase.Applying) work.copyNext = Some(reason)
-        else change(oid)(_.copy(status = Copying(reason)))
-      } else if (!table.needsCopy || work.phase == Phase.Committing) work.copyNext = Some(reason)
-      true
+  /**
+   * A user asks for a copy.
+   *
+   * @return the revision of the state that has the request; None if there is no such table
+   */
+  def resync(oid: Long, reason: String, now: Long): Option[Long] =
+    current.tables.get(oid).flatMap { table =>
+      val work = works(oid)
+      if (table.status == Dropped) None
+      else {
+        if (work.phase == Phase.Idle || work.phase == Phase.Applying) {
+          work.waiting = None
+          work.notBefore = now
+          work.failures = 0
+          if (work.phase == Phase.Applying) work.copyNext = Some(reason)
+          else change(oid)(_.copy(status = Copying(reason)))
+        } else if (!table.needsCopy || table.isFailed || work.phase == Phase.Committing)
+          work.copyNext = Some(reason)
+        Some(write())
+      }
     }
-  }
 
   /** Lets the appliers of tables commit nothing at or above an LSN until [[release]]. */
-  def hold(oids: Iterable[Long], lsn: Long): Unit = oids.flatMap(works.get(_)).foreach(_.limit = Some(lsn))
+  def hold(oids: Iterable[Long], lsn: Long): Unit =
+    oids.flatMap(works.get(_)).foreach(_.limit = Some(lsn))
 
   def release(oids: Iterable[Long]): Unit = oids.flatMap(works.get(_)).foreach(_.limit = None)
 
   /** Returns whether a live table has all transactions below an LSN. */
-  def has(oid: Long, lsn: Long): Boolean = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists { work =>
-    work.phase == Phase.Idle && current.tables(oid).status == Live &&
-    work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
+  def has(oid: Long, lsn: Long): Boolean = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
+    work =>
+      work.phase == Phase.Idle && !work.isNews && current.tables(oid).status == Live &&
+      work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
   }
+
+  /** Returns whether a commit of a table runs. */
+  def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
 
   /** Returns whether each table has all transactions below an LSN, or will not get them. */
   def isDone(lsn: Long): Boolean = isLooked && !Lsn.isBelow(readLsn, lsn) && moves.isEmpty &&
@@ -423,6 +490,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     lastWrite = now
     commands += Confirm(state.told)
     works.foreach { case (oid, work) =>
+      if (work.losing.exists(_ <= written)) dropQueue(oid, work)
       work.phase match {
         case Phase.Beginning(needs) if needs <= written =>
           dropQueue(oid, work)
@@ -437,10 +505,8 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
         case Phase.Dropping(needs) if needs <= written =>
           work.phase = Phase.Idle
           dropQueue(oid, work)
-        case Phase.Giving(needs) if needs <= written =>
-          work.phase = Phase.Idle
-          dropQueue(oid, work)
-        case _ => ()
+        case Phase.Giving(needs) if needs <= written => end(oid)(dropQueue(oid, _))
+        case _                                       => ()
       }
     }
   }
@@ -489,9 +555,9 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   private def plan(now: Long): Unit = {
     limits()
     drops()
-    move()
+    move(now)
     // A table whose name in the target changes begins nothing until then.
-    val blocked = if (moves.isEmpty) Set.empty[Long] else involved
+    val blocked = if (moves.isEmpty) Set.empty[Long] else involved.filter(works(_).leaving.isEmpty)
     copies(now, blocked)
     cuts(now, blocked)
     writeIfDue(now)
@@ -507,11 +573,11 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
       }
     }
-    if (isFull) victim.foreach { table =>
-      val work = works(table.oid)
-      if (table.isFailed) giveUpQueue(table, work, "The disk for queues was full.")
+    if (isFull) victim match {
+      case Some(table) => giveUpQueue(table, works(table.oid), DiskFull)
+      case None        => copyVictim.foreach(table => giveUpCopy(works(table.oid), table.oid))
     }
-    val pauses = isFull && victim.isEmpty
+    val pauses = isFull && victim.isEmpty && copyVictim.isEmpty
     if (pauses != isPaused) {
       isPaused = pauses
       commands += (if (pauses) PauseReading else ResumeReading)
@@ -523,10 +589,40 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     table.isFailed && !table.needsCopy && work.phase == Phase.Idle && work.queue.exists(_.bytes > 0)
   }.maxByOption(table => works(table.oid).queue.get.bytes)
 
+  private def copyVictim: Option[TableState] = current.tables.values.filter { table =>
+    val work = works(table.oid)
+    table.needsCopy && work.queue.exists(_.bytes > 0) && work.losing.isEmpty
+  }.maxByOption(table => works(table.oid).queue.get.bytes)
+
+  /**
+   * The changes of a table that is copied go. The state forgets the LSN of the snapshot first: without the
+   * changes from there on, the copy would not be the table.
+   */
+  private def giveUpCopy(work: Work, oid: Long): Unit = {
+    change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
+    work.losing = Some(write())
+  }
+
+  /** The copy of a table that has lost its queue begins again, a few times. */
+  private def copyAgain(oid: Long, work: Work, now: Long): Unit = {
+    work.losing = None
+    work.lost += 1
+    work.notBefore = now + FirstRetry
+    val since = Instant.ofEpochMilli(now)
+    change(oid)(_.copy(status =
+      if (work.lost < MostCopies) Copying(DiskFull)
+      else
+        Failed(s"$DiskFull Raise the option queueDisk.", since, needsCopy = true, isLasting = true)
+    ))
+    write(): Unit
+  }
+
   /** The state says first that the table needs a copy. */
   private def giveUpQueue(table: TableState, work: Work, why: String): Unit = table.status match {
     case Failed(reason, since, _, isLasting) =>
-      change(table.oid)(_.copy(status = Failed(s"$reason $why", since, needsCopy = true, isLasting)))
+      change(table.oid)(_.copy(status =
+        Failed(s"$reason $why", since, needsCopy = true, isLasting)
+      ))
       work.phase = Phase.Giving(write())
     case _ => ()
   }
@@ -544,11 +640,14 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     }.toSeq.sortBy(_.oid)
     due.take(settings.copiers - copying).foreach { table =>
       val work = works(table.oid)
+      // No other copy of the job has had this generation, also none of a table that lost its name.
+      val generation = current.tables.values.map(_.generation).max + 1
       copying += 1
       val reason = table.status.why.getOrElse("")
       change(table.oid)(kept =>
-        kept.copy(status = Copying(reason), generation = kept.generation + 1, next = None)
+        kept.copy(status = Copying(reason), generation = generation, next = None)
       )
+      work.triedWith = work.fingerprint
       work.phase = Phase.Beginning(write())
     }
   }
@@ -557,16 +656,18 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     val due = current.tables.values.filter { table =>
       val work = works(table.oid)
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
-        case Live                           => now - work.lastCommit >= settings.intervalMillis
-        case Failed(_, _, false, isLasting) => !isLasting || work.triesAgain
+        case Live => now - work.lastCommit >= settings.intervalMillis &&
+          (hasChanges(work) || table.next.nonEmpty || work.isNews)
+        // A lasting error is tried again when the definition or the rights have changed since.
+        case Failed(_, _, false, isLasting) => !isLasting || work.isNews
         case _                              => false
-      }) && (hasChanges(work) || table.next.nonEmpty) && !blocked(table.oid)
+      }) && !blocked(table.oid)
     }.toSeq
     due.sortBy(table => works(table.oid).queue.flatMap(_.oldest).getOrElse(Long.MaxValue))
       .take(settings.appliers - applying).foreach { table =>
         val work = works(table.oid)
         applying += 1
-        work.triesAgain = false
+        work.triedWith = work.fingerprint
         work.phase = Phase.Applying
         // A change of columns that was begun is ended first, also that of the last process.
         commands += (if (table.next.nonEmpty) AlterColumns(table.oid)
@@ -607,7 +708,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   /** Ends what a table was doing. */
   private def end(oid: Long)(body: Work => Unit): Unit = works.get(oid).foreach { work =>
     work.phase match {
-      case Phase.Applying | Phase.Defining(_)                                       => applying -= 1
+      case Phase.Applying | Phase.Defining(_) => applying -= 1
       case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
           Phase.Committing => copying -= 1
       case _ => ()
@@ -736,7 +837,10 @@ object JobCore {
   final case class BeginQueue(oid: Long) extends Command
   final case class DropQueue(oid: Long, queue: ChangeQueue) extends Command
 
-  /** Takes a cut of the queue and commits it. */
+  /**
+   * Takes a cut of the queue, plans it by the catalog, and commits it. The cut can be empty: then only the
+   * definition is compared, because the catalog says that the table has changed.
+   */
   final case class ApplyCut(oid: Long, upTo: Long) extends Command
 
   /** Changes the columns of the target to the next definition, and reports [[JobCore.defined]]. */
@@ -770,7 +874,9 @@ object JobCore {
   final private val FirstRetry = 10000L
   final private val MostRetry = 600000L
 
-  /** How often a table is copied for the same reason, without a commit in between. */
+  private val DiskFull = "The disk for queues was full."
+
+  /** How often a table is copied for the same reason, without a cut or another definition in between. */
   final private val MostCopies = 3
 
   /** What a table is doing. */
@@ -818,20 +924,32 @@ object JobCore {
     var failures = 0
     var waiting: Option[String] = None
 
-    /** The copies for the same reason since the last commit. */
-    private var copiedFor = ""
+    /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
+    var copiedFor = Option.empty[(String, Option[String])]
+
+    /** How often it was copied for that. */
     private var copies = 0
     var copyNext: Option[String] = None
     var fingerprint: Option[String] = None
-    var failedWith: Option[String] = None
-    var triesAgain = false
+
+    /** The fingerprint at the last begin of a commit or a copy. */
+    var triedWith: Option[String] = None
     var problem: Option[String] = None
     var isRefused = false
+
+    /** The revision of the state by which a table that is copied gives up its queue. */
+    var losing: Option[Long] = None
+
+    /** How often that has happened since the last copy. */
+    var lost = 0
 
     /** The LSN up to which a table that is not published any more can have changes. */
     var leaving: Option[Long] = None
 
     def isDue(now: Long): Boolean = now >= notBefore
+
+    /** Returns whether the definition or the rights have changed since the last begin of a commit. */
+    def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
 
     def succeeded(now: Long): Unit = {
       lastCommit = now
@@ -847,8 +965,9 @@ object JobCore {
     }
 
     def mayCopyAgain(reason: String): Boolean = {
-      copies = if (reason == copiedFor) copies + 1 else 1
-      copiedFor = reason
+      val cause = Some(reason -> fingerprint)
+      copies = if (copiedFor == cause) copies + 1 else 1
+      copiedFor = cause
       copies <= MostCopies
     }
   }

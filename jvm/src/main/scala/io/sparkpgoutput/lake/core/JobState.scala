@@ -3,8 +3,8 @@ package io.sparkpgoutput.lake.core
 import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.MarkName
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.MarkName
 
 /**
  * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
@@ -49,7 +49,8 @@ final case class JobState(
  * @param formerNames
  *   the names that columns had since the copy, with the current names. Changes from before a rename have
  *   the former names. The name of a dropped column stands for itself: the target keeps that column.
- * @param generation counts the copies of the table; 0 if no copy has begun
+ * @param generation
+ *   the number of the table's last copy, which no other copy of the job had before; 0 if no copy has begun
  * @param mark the mark of the last commit that the job knows of
  * @param lastChange the time of the last commit at the server that changed the table
  */
@@ -107,7 +108,8 @@ object TableStatus {
    * @param reason why, a sentence
    * @param lsn the LSN of the copy's snapshot, as soon as it is known
    */
-  final case class Copying(reason: String, lsn: Option[Long] = None) extends TableStatus("copying") {
+  final case class Copying(reason: String, lsn: Option[Long] = None)
+      extends TableStatus("copying") {
     override def why: Option[String] = Some(reason)
   }
 

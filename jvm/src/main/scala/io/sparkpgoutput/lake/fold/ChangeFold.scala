@@ -74,8 +74,15 @@ object ChangeFold {
     else FoldedColumns.inserted(format.schema)
 
   /** The rows of the changes in arrays of [[ChangeChunk]]. */
-  def rows(format: FoldFormat, chunks: Iterator[Array[Byte]]): Iterator[InternalRow] = {
-    val all = ChangeChunk.unpack(chunks)
+  def rows(format: FoldFormat, chunks: Iterator[Array[Byte]]): Iterator[InternalRow] =
+    of(format, ChangeChunk.unpack(chunks))
+
+  /**
+   * The rows of changes. A row is valid until the next one.
+   *
+   * @param all the changes of a table, those of each key together and in order
+   */
+  def of(format: FoldFormat, all: Iterator[ChangeView]): Iterator[InternalRow] = {
     val changes = format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
     val writer = new FoldedRowWriter(format, schema(format))
     if (format.isHistory) new HistoryRows(format, writer, all)

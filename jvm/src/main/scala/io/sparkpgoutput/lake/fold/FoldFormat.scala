@@ -18,9 +18,9 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param schema the columns of the target that come from the server, also those that it has dropped
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
- * @param definitions the definitions of the batch
+ * @param definitions the definitions of the cut
  * @param unsent the ordinals of the columns whose values an update did not send
- * @param truncated the last TRUNCATE of the batch. The changes before it do not count.
+ * @param truncated the last TRUNCATE of the cut. The changes before it do not count.
  * @param isStrict true makes changes that do not follow from each other an error
  * @param isHistory true if the target has the changes themselves
  */

@@ -20,7 +20,7 @@ object FoldedColumns {
   final val Count = "n"
 
   /**
-   * If the row came here from another key in this batch, and values of it were not sent: the position
+   * If the row came here from another key in this cut, and values of it were not sent: the position
    * of the update by which it came.
    */
   final val Born: Seq[String] = Seq("born_lsn", "born_ordinal")
@@ -31,7 +31,7 @@ object FoldedColumns {
   /** A column of the target. */
   def column(ordinal: Int): String = s"c$ordinal"
 
-  /** Tells if nobody has sent the value of a column in this batch. */
+  /** Tells if nobody has sent the value of a column in this cut. */
   def unsent(ordinal: Int): String = s"u$ordinal"
 
   private def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {

@@ -16,7 +16,7 @@ import io.sparkpgoutput.lake.batch.{ChangeKind, ChangeView}
 final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val reader = new ImageReader(format)
 
-  /** The rows with this key that came in this batch and are still there. */
+  /** The rows with this key that came in this cut and are still there. */
   private val rows = mutable.ArrayBuffer.empty[Image]
 
   /** The row of the target, once it has gone. */
@@ -76,5 +76,5 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   private def Twice =
-    "a key has two rows, or a row is changed that is not there, by what the changes of the same batch say"
+    "a key has two rows, or a row is changed that is not there, by what the other changes say"
 }

@@ -10,7 +10,7 @@ import io.sparkpgoutput.lake.batch.{ChangeKind, ChangeView, MessagePosition}
 /**
  * The net effect of the changes of a key, if the server sends the old key only.
  *
- * A row lives from an insert, a move to this key, or from before the batch, to a delete or a move to
+ * A row lives from an insert, a move to this key, or from before the cut, to a delete or a move to
  * another key. Only the last life counts. The first change tells if the row was there before.
  */
 final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
@@ -122,6 +122,5 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   }
 
   private def Twice =
-    "a row is inserted that is there, or a row is changed that is not there, by what the changes of the " +
-      "same batch say"
+    "a row is inserted that is there, or a row is changed that is not there, by what the other changes say"
 }

@@ -1,165 +1,242 @@
 package io.sparkpgoutput.lake.job
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pgoutput.ClonedSession
+import java.util.UUID
 
-import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.follow.SourceCatalog
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.types.{LongType, StructType}
+
+import io.sparkpgoutput.lake.catalog.ServerCatalog
+import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.{HistoryOrder, StartOver, WaitingTables}
-import io.sparkpgoutput.lake.state.{
-  CheckpointFolder,
-  JobRequest,
-  KeptState,
-  ResyncAllRequest,
-  ResyncRequest,
-  SlotIdentity,
-  StateTable,
-  TargetMarks
-}
 import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.{MirroredTable, ServerReadiness}
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.table.{PublishedTables, ServerReadiness, TableError}
+import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
+import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
 
 /** Checks everything that a job needs, before it changes anything. */
-object JobSetup {
+private[job] object JobSetup {
 
   /**
-   * Returns the job.
+   * Returns a job that can run.
    *
-   * @param log takes what the job tells
-   * @param verified the tables that it verifies at its end
+   * @throws LakeException that names everything that is missing
    */
-  def job(
-      session: SparkSession,
-      options: ReplicateOptions,
-      log: JobLog,
-      verified: Seq[String]
-  ): ReplicationJob = ClonedSession.run(session) { own =>
+  def ready(session: SparkSession, options: ReplicateOptions, log: JobLog): ReadyJob = {
     val client = new ServerClient(options.address, options.applicationName)
     try {
-      val target = FirstStart.target(own, options, client)
-      new JobSetup(own, options, target, client, log, verified).job()
+      val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)
+      folder.check()
+      val kept = folder.read()
+      // Asked of the server first, because it says best what is wrong with the connection.
+      val target = Try(Targets.of(session, options.target, options.format))
+      if (kept.isEmpty) firstStart(options, client, target)
+      new ReadyJob(session, options, client, folder, kept, new OwnTables(session, target.get), log)
     } catch {
       case error: Throwable =>
         client.close()
         throw error
     }
   }
+
+  /** One error names everything that is missing, at the server and in the lake. */
+  private def firstStart(
+      options: ReplicateOptions,
+      client: ServerClient,
+      target: Try[Target]
+  ): Unit = {
+    val ofServer = client.query { connection =>
+      val version = Server.majorVersion(connection)
+      if (version < Server.OldestVersion) Nil // which is an error of its own
+      else {
+        val tables = PublishedTables.read(connection, options.publications, version)
+        ServerReadiness.of(connection, tables, options.publications).job
+      }
+    }
+    val ofTarget = target.flatMap(found => Try(write(found))).failed.toOption
+    if (ofServer.nonEmpty) throw TableError.notReady(ofServer ++ ofTarget.map {
+      case known: LakeException => known.sentences
+      case other                => String.valueOf(other.getMessage)
+    })
+    ofTarget.foreach(error => throw error)
+  }
+
+  /** Shows that the target can be written. */
+  private def write(target: Target): Unit =
+    if (target.tables().isEmpty)
+      try {
+        target.drop(Attempt)
+        target.create(Attempt, new StructType().add("attempt", LongType), Nil, Map.empty)
+        target.drop(Attempt)
+      } catch {
+        case known: LakeException => throw known
+        case NonFatal(problem)    => throw TargetError.notWritable(target.sqlName(Attempt), problem)
+      }
+
+  private val Attempt = "_spark_pgoutput_attempt"
 }
 
-final private class JobSetup(
-    session: SparkSession,
-    options: ReplicateOptions,
-    target: Target,
-    client: ServerClient,
-    log: JobLog,
-    verified: Seq[String]
+/**
+ * A job whose parts are there. [[open]] makes the slot if it has to be made.
+ *
+ * @param kept the newest epoch and its state, if there is one
+ */
+final private[job] class ReadyJob(
+    val session: SparkSession,
+    val options: ReplicateOptions,
+    val client: ServerClient,
+    val folder: JobFolder,
+    kept: Option[(Long, JobState)],
+    val own: OwnTables,
+    val log: JobLog
 ) {
-  private val server = client.replication(Server.of)
-  private val catalog = new SourceCatalog(client, server, options, target)
-  private val store = new StateTable(session, target)
-  private val found = store.read()
-  private val source =
-    SlotIdentity(server.systemIdentifier, server.database, options.slot)
-  private val slot = client.query(SlotState.read(_, options.slot))
-  private val newestCheckpoint =
-    CheckpointFolder.newest(options.checkpoint, session.sparkContext.hadoopConfiguration)
+  val server: Server = client.replication(Server.of)
+  val catalog = new ServerCatalog(client, server, options, own.target)
 
-  def job(): ReplicationJob = {
-    val requests = store.requests()
-    val isAnew = requests.exists {
-      case _: ResyncAllRequest => true
-      case _                   => false
-    }
-    if (isAnew) anew(requests) else goingOn()
+  private val fresh = JobState(
+    UUID.randomUUID().toString,
+    server.systemIdentifier,
+    server.timeline,
+    server.database,
+    options.slot,
+    options.publications,
+    options.target,
+    own.target.format,
+    told = 0
+  )
+
+  private val slot = client.query(SlotState.read(_, options.slot))
+  private val requests = folder.requests()
+  private val found = own.found(_.slot == options.slot)
+  private val isMarked = found.exists(_.properties.startsOver)
+
+  /** Whether a user has asked to begin again with a new slot and copies of all tables. */
+  private val startsOver = isMarked || requests.exists {
+    case _: ResyncAllRequest => true
+    case _                   => false
   }
 
-  private def goingOn(): ReplicationJob = {
-    // Tables of a job with another slot seem to be somebody else's.
-    found.foreach { case (job, tables) =>
-      JobStart.checkJob(source, job)
-      catalog.checkModes(tables)
-    }
-    val tables = neededTables()
-    checkPermissions(tables)
-    val needsSlot = found.exists(_._1.needsSlot)
-    slot.foreach(found =>
-      if (needsSlot) SlotChecks.replaceable(found, server)
-      else SlotChecks.readable(Some(found), server, options.slot)
-    )
-    val generation = found.fold(newestCheckpoint)(_._1.generation)
-    val isStarted = CheckpointFolder.isStarted(
-      options.checkpoint,
-      generation,
-      session.sparkContext.hadoopConfiguration
-    )
-    val start = JobStart.of(
-      FoundState(
-        source,
-        isStarted,
-        slot.flatMap(_.confirmedFlush),
-        found,
-        TargetMarks.read(target, source, tables.map(_.target), found.map(_._1.id)),
-        generation
+  private val start = if (startsOver) startOver() else goOn()
+
+  catalog.checkJob(catalog.all(start.state))
+  checkModes()
+  client.query(SlotChecks.publications(_, options.publications)): Unit
+
+  def state: JobState = start.state
+
+  private def goOn(): JobStart = {
+    slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
+    checkHolder(kept.map(_._2.id))
+    val state = kept.map(_._2)
+    val closed = JobStart.closed(fresh, state).filter(own.mark(state.get, _).nonEmpty)
+    closed.foreach(table => own.close(table.target))
+    val now = if (closed.isEmpty) found else own.found(_.slot == options.slot)
+    val marks = now.filter(table =>
+      table.properties.database == server.database &&
+        table.properties.systemIdentifier == server.systemIdentifier
+    ).map(table =>
+      FoundMark(
+        table.target,
+        table.properties.job,
+        table.properties.oid,
+        table.generation,
+        validMark(table)
       )
     )
-    if (start.job.end.isEmpty && !isStarted) checkFree()
-    val rebuilt =
-      start.lostState.map(JobStart.rebuilt(start.job, _, tables, WaitingTables.found(target)))
-    val state = new KeptState(store, start.job, start.tables ++ rebuilt)
-    catalog.checkModes(state.tables)
-    ready(state, start.needsSlot, None)
+    val parts = FoundJob(
+      state,
+      slot.flatMap(_.confirmedFlush),
+      client.query(Server.flushLsn),
+      server.inRecovery,
+      marks,
+      (timeline, lsn) =>
+        client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit
+    )
+    val start = JobStart.of(fresh, parts)
+    for {
+      before <- state.toSeq
+      table <- start.state.tables.values
+      if table.needsCopy && before.tables.get(table.oid).exists(!_.needsCopy)
+    } log.warn(s"The table ${table.name} is copied again. ${table.status.why.getOrElse("")}")
+    start
   }
 
-  private def anew(requests: Seq[JobRequest]): ReplicationJob = {
-    val kept = found.map(_._1)
-    found.foreach { case (_, tables) => catalog.checkModes(tables) }
-    val job = StartOver.job(source, kept, TargetMarks.jobs(target).values.toSeq, newestCheckpoint)
-    val sameServer = kept.exists(_.systemIdentifier == source.systemIdentifier)
-    val flushed = client.query(Server.flushLsn)
-    // A history that cannot go on can get another name by the options.
-    val named = StartOver.known(catalog.sources(), known, sameServer)
-      .filter(HistoryOrder.ahead(session, target, _, flushed).isEmpty)
-    val tables = catalog.read(named)
-    checkPermissions(tables)
+  /** The mark of a table. Rows that were restored have none that is valid. */
+  private def validMark(table: OwnTable): Option[Long] =
+    try table.mark()
+    catch { case known: LakeException if known.getCondition == TargetError.MarkLost => None }
+
+  /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
+  private def checkHolder(job: Option[String]): Unit = slot.flatMap(_.holder).foreach { holder =>
+    if (!job.exists(SessionSettings.isOfSource(_, holder.applicationName)))
+      throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
+  }
+
+  /** A history that exists keeps its mode. */
+  private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
+    val wanted = options.modeOf(table.name)
+    if (wanted.name != table.table.mode.name)
+      throw LakeError.otherMode(table.name.toString, table.table.mode.name, wanted.name)
+  }
+
+  // A job that begins again.
+
+  /**
+   * The state of a job that begins again with a new slot and copies of all tables. What it had at the
+   * server, and its checkpoint folder, can be lost.
+   */
+  private def startOver(): JobStart = {
+    val jobs = found.map(_.properties.job).distinct
+    val id = kept.map(_._2.id).orElse(jobs match {
+      case Seq(one)            => Some(one)
+      case one +: another +: _ => throw LakeError.twoJobs(one, another)
+      case _                   => None
+    }).getOrElse(throw LakeError.noJob(options.target))
     slot.foreach { found =>
-      if (kept.exists(_.slot != options.slot)) throw LakeError.otherSlotExists(options.slot)
+      if (kept.exists(_._2.slot != options.slot)) throw LakeError.otherSlotExists(options.slot)
       SlotChecks.replaceable(found, server)
     }
-    checkFree()
-    kept.filter(sameServer && _.slot != options.slot).foreach(job => warnOfSlot(job.slot))
-    StartOver.checkOwn(session, target, job, tables, flushed)
-    val begun = StartOver.begun(tables)
-    val done = requests.collect { case request @ (_: ResyncRequest | _: ResyncAllRequest) =>
-      request.id
+    checkHolder(Some(id))
+    val isSameServer = kept.exists(_._2.systemIdentifier == server.systemIdentifier)
+    val tables = kept.toSeq.flatMap(_._2.tables.values).filter(table =>
+      isSameServer && table.status != TableStatus.Dropped
+    ).map(table => table.oid -> again(table)).toMap
+    JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
+  }
+
+  private def again(table: TableState) = table.copy(
+    status = TableStatus.Copying("A copy of all tables was requested."),
+    next = None,
+    mark = None
+  )
+
+  /** Makes the slot if it has to be made. The slot comes first, so that no change is missed. */
+  def open(): Opened = {
+    if (startsOver) {
+      log.tell("All tables are copied again, with a new slot, as was requested.")
+      // Nobody who knows only the earlier copies can write the tables from now on.
+      val ours = own.found(_.job == start.state.id)
+      ours.foreach(table => own.close(table.target))
+      kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot(_))
+      SlotRemoval.drop(options.address, options.slot)
     }
-    val start = new StartOver(session, target, job, begun, done.distinct)
-    ready(new KeptState(store, job, begun), needsSlot = true, Some(start))
+    val begun =
+      if (!start.needsSlot) start
+      else {
+        log.tell(s"The server makes the slot ${options.slot}.")
+        SlotCreation.create(options.address, options.slot, options.failover)
+        val made = client.query(SlotState.read(_, options.slot))
+        start.withSlot(SlotChecks.readable(made, server, options.slot).confirmedFlush.get)
+      }
+    new Opened(begun.state, begun.begin, kept.fold(0L)(_._1), () => taken())
   }
-
-  private def ready(state: KeptState, needsSlot: Boolean, startOver: Option[StartOver]) = {
-    FirstStart.write(target, store)
-    new ReplicationJob(
-      session,
-      options,
-      target,
-      client,
-      server,
-      catalog,
-      state,
-      needsSlot,
-      verified,
-      startOver,
-      log
-    )
-  }
-
-  private def checkPermissions(tables: Seq[MirroredTable]): Unit =
-    client.query(ServerReadiness.check(_, tables.map(_.source), options.publications))
 
   private def warnOfSlot(left: String): Unit =
     if (client.query(SlotState.read(_, left)).nonEmpty)
@@ -168,25 +245,28 @@ final private class JobSetup(
           s"else reads it, drop it: SELECT pg_drop_replication_slot('$left')"
       )
 
-  /** Fails if somebody reads the slot. */
-  private def checkFree(): Unit = slot.flatMap(_.holder).foreach { holder =>
-    throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
+  /** The process has its epoch, with a state in which the requests are done. */
+  private def taken(): Unit = if (startsOver) {
+    own.found(found => found.job == start.state.id && found.startsOver)
+      .foreach(table => own.forgetStartOver(table.target))
+    requests.foreach {
+      case request @ (_: ResyncAllRequest | _: ResyncRequest) => folder.handled(request.id)
+      case _                                                  => ()
+    }
   }
-
-  /**
-   * Returns all tables if some are still to be copied. Otherwise returns the tables that the stream
-   * changes.
-   */
-  private def neededTables(): Seq[MirroredTable] = found match {
-    case Some((job, tables)) if job.end.nonEmpty =>
-      val live = tables.filter(_.isLive).map(_.table)
-      catalog.again(live).collect {
-        case (source, Right(table)) if live.exists(_.source.oid == source.oid) => table
-      }
-    case Some(_) => catalog.read(known)
-    // The state can be lost, and then a history keeps its columns.
-    case None => catalog.read(Nil, TargetMarks.modes(target, source))
-  }
-
-  private def known = found.toSeq.flatMap(_._2).filter(_.generation > 0).map(_.table)
 }
+
+/**
+ * A job whose slot is there.
+ *
+ * @param state the state to begin with
+ * @param begin where the session of the reader begins
+ * @param epoch the newest epoch that exists; 0 if there is none
+ * @param taken is called when the process has its own epoch
+ */
+final private[job] class Opened(
+    val state: JobState,
+    val begin: Long,
+    val epoch: Long,
+    val taken: () => Unit
+)

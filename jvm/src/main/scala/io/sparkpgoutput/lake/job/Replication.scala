@@ -6,25 +6,25 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.pgoutput.Signals
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.pgoutput.{ClonedSession, Signals}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import org.apache.hadoop.util.ShutdownHookManager
 
 import io.sparkpgoutput.lake.copy.CopyProgress
-import io.sparkpgoutput.lake.faults.Retries
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.StartOver
 import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
- * A job that keeps tables equal. It runs in a thread of its own: it makes the slot, copies the tables,
- * and applies each micro-batch of the stream.
+ * A job that keeps tables equal. It runs in a thread of its own.
+ *
+ * @param user the session that has started the job
+ * @param own the job's own session, with settings that do not change while it runs
  */
 final class Replication private (
-    session: SparkSession,
+    user: SparkSession,
+    own: SparkSession,
     options: ReplicateOptions,
     verifies: Seq[String],
     log: JobLog,
@@ -44,9 +44,7 @@ final class Replication private (
   private def run(): Unit =
     try
       while (runToEnd(current)) {
-        val again = new Retries().repeat(() => stopping, log.warn) {
-          JobSetup.job(session, options, log, verifies)
-        }
+        val again = Replication.job(own, options, verifies, log)
         synchronized { job = again }
         if (stopping) throw new InterruptedException
       }
@@ -57,28 +55,20 @@ final class Replication private (
       case error: Throwable =>
         logInfo(s"The job that replicates $options was stopped before it had written all", error)
     } finally {
-      current.close()
       Replication.remove(this)
       ended.countDown()
     }
 
-  /** Returns whether the job is to begin anew. */
+  /** Returns whether the job starts again: as a user has asked, or with what another process has written. */
   private def runToEnd(job: ReplicationJob): Boolean =
     try {
-      job.run()
+      job.run(own)
       false
-    } catch {
-      case _: StartOver.Requested if !stopping =>
-        job.close()
-        true
-    }
+    } catch { case _: StartOver | _: StartAgain if !stopping => true }
 
   private def current = synchronized(job)
 
   private def stopping = synchronized(isStopping)
-
-  /** The streaming query; null before the first copy has ended. */
-  def query: StreamingQuery = current.query.orNull
 
   /** Waits for the end of the job. Returns whether it has ended, and throws the error that ended it. */
   def awaitTermination(milliseconds: Long): Boolean = {
@@ -89,12 +79,13 @@ final class Replication private (
 
   /** Ends the job, and waits for its end. */
   def stop(): Unit = {
-    // The thread of a stream writes the state when the stream has ended.
     val running = synchronized {
       isStopping = true
       job
     }
-    if (!running.stop()) thread.interrupt()
+    running.stop()
+    // The server can still be making the slot.
+    if (!running.isRunning) thread.interrupt()
     ended.await()
   }
 
@@ -110,20 +101,27 @@ final class Replication private (
   def error: String = failure.map(error => String.valueOf(error.getMessage)).orNull
 
   /** The tables, with their state and lag. */
-  def status: DataFrame = current.status(session)
+  def status(session: SparkSession): DataFrame = JobStatus.toDataFrame(session, current.statusNow)
+
+  /** The tables, as a DataFrame of the session that has started the job. */
+  def status: DataFrame = status(user)
+
+  /** The failed tables, each with the reason, as a line. */
+  def failed: java.util.List[String] =
+    current.failedTables.map { case (table, reason) => s"$table: $reason" }.asJava
 
   /** What the verification has found, if the job was started for one; null before its end. */
   def verified: DataFrame =
-    current.verified.map(VerifiedTable.toDataFrame(session, _)).orNull
+    current.verified.map(VerifiedTable.toDataFrame(user, _)).orNull
 
-  /** Returns 0 if the job has done everything, 3 if a table is stopped, and 1 otherwise. */
+  /** Returns 0 if the job has done everything, 3 if a table has failed, and 1 otherwise. */
   def exitCode: Int =
-    if (failure.isDefined || current.isCutShort) 1 else if (current.hasStoppedTable) 3 else 0
+    if (failure.isDefined || current.isCutShort) 1 else if (current.failedTables.nonEmpty) 3 else 0
 
   /** Returns the progress of the copies that run. */
   def progress: java.util.List[CopyProgress] = log.progress.asJava
 
-  /** Returns what happened since the last call. */
+  /** Returns what happened since the last call, a line for each event. */
   def report: java.util.List[String] = log.take().asJava
 }
 
@@ -182,7 +180,17 @@ object Replication {
       verified: Seq[String]
   ): Replication = {
     val log = new JobLog
-    val first = JobSetup.job(session, options, log, verified)
-    new Replication(session, options, verified, log, first)
+    val own = ClonedSession.of(session)
+    val first = job(own, options, verified, log)
+    new Replication(session, own, options, verified, log, first)
+  }
+
+  private def job(
+      own: SparkSession,
+      options: ReplicateOptions,
+      verified: Seq[String],
+      log: JobLog
+  ): ReplicationJob = ClonedSession.within(own) {
+    new ReplicationJob(JobSetup.ready(own, options, log), verified)
   }
 }

@@ -1,234 +1,436 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.concurrent.atomic.AtomicReference
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.sql.pgoutput.ClonedSession
-import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException, Trigger}
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.faults.Retries
-import io.sparkpgoutput.lake.follow.{FollowedColumns, FollowedTables, SourceCatalog}
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.{Resyncs, StartOver}
-import io.sparkpgoutput.lake.state.{CheckpointFolder, KeptState}
-import io.sparkpgoutput.lake.status.{JobLog, JobStatus}
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.core.JobCore._
+import io.sparkpgoutput.lake.core.{JobCore, JobState}
+import io.sparkpgoutput.lake.queue.{QueueSpace, TableQueue}
+import io.sparkpgoutput.lake.reader.SlotReader
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.PublicationNames
-import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
+import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.slot.{Server, SourceIdentity, WalEnd}
 
-/** The steps of a job. [[run]] is called once, in a thread of its own. */
-final class ReplicationJob(
-    session: SparkSession,
-    options: ReplicateOptions,
-    target: Target,
-    client: ServerClient,
-    server: Server,
-    catalog: SourceCatalog,
-    state: KeptState,
-    needsSlot: Boolean,
-    verifies: Seq[String],
-    startOver: Option[StartOver],
-    log: JobLog
-) {
-  private val running = new AtomicReference[Option[StreamingQuery]](None)
-  @volatile private var stopping = false
-  private var isStarting = false
+/**
+ * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
+ * [[run]] takes the commands of the core and gives them to the threads. The reader puts changes into
+ * queues, the appliers and copiers commit, and each tells the core what became of it.
+ */
+final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String]) {
+  import ReplicationJob._
+  import ready.{client, options, server}
+
+  private val log = ready.log
+  private val settings = Settings(
+    appliers = options.applies,
+    copiers = options.copies,
+    intervalMillis = options.interval.toMillis,
+    maxHeldWal = options.maxHeldWal,
+    stopsAtError = !options.skips,
+    copiesChanged = options.copiesChanged
+  )
+  private var parts: JobParts = _
+  private val queues = new ConcurrentHashMap[Long, TableQueue]
+  private val space = new QueueSpace(
+    options.queueMemoryBytes,
+    options.queueDisk,
+    LocalFolder.make(ready.session, "spark-pgoutput-queues")
+  )
+  private var threads: JobThreads = _
+  private var applier: TableApplier = _
+  private var copier: TableCopier = _
+  private var verifications: Verifications = _
+  private var requests: Requests = _
+  private var reader: SlotReader = _
+  @volatile private var isStopping = false
   @volatile private var hasEverything = false
-  private val retries = new Retries
-  private val renewals = new SessionRenewals(options, server)
-  private val resyncs: Resyncs = new Resyncs(
-    session,
-    options,
-    target,
-    catalog,
-    state,
-    renewals.copiedAsOf,
-    log,
-    _ => query.foreach(_.stop()),
-    requests => verifications.take(requests),
-    () => batches.look()
-  )
-  private val followed = new FollowedTables(
-    catalog,
-    new FollowedColumns(catalog, target, state, log),
-    state,
-    log,
-    resyncs.added
-  )
-  private val verifications: Verifications = new Verifications(
-    session,
-    options,
-    target,
-    state,
-    resyncs,
-    followed,
-    log,
-    () => stopping
-  )
-  private val batches: MicroBatches = new MicroBatches(
-    options,
-    session.sparkContext.hadoopConfiguration,
-    target,
-    followed,
-    resyncs,
-    state,
-    log
-  )
+  @volatile private var lookAt = 0L
+  @volatile private var isLooking = false
+  @volatile private var readerWaits = Option.empty[String]
+  @volatile private var stateWaits = Option.empty[String]
+  @volatile private var catalogWaits = Option.empty[String]
+  @volatile private var isReaderDone = false
+  private var isPaused = false
 
   /** What was found, if the job was started to verify tables. */
   @volatile var verified: Option[Seq[VerifiedTable]] = None
 
-  def query: Option[StreamingQuery] = running.get
+  /** Runs the job until it has everything, is stopped, or fails. */
+  def run(session: SparkSession): Unit = ClonedSession.within(session) {
+    try {
+      val start = ready.open()
+      val core = new SharedCore(new JobCore(settings, start.state, start.begin))
+      parts = new JobParts(session, options, ready.own, ready.catalog, ready.folder, log, core)
+      threads = new JobThreads(session, options.toString, options.applies, options.copies)
+      applier = new TableApplier(parts)
+      copier = new TableCopier(parts)
+      reader = newReader(start)
+      verifications = new Verifications(parts, reader, () => look(isForced = true))
+      verifications.use(threads)
+      requests = new Requests(parts, verifications, () => look(isForced = true))
+      core(_.queuesAtStart).foreach { table =>
+        val queue = new TableQueue(table.oid, table.mark.getOrElse(0L), space)
+        queues.put(table.oid, queue)
+        reader.put(table.oid, queue)
+        core(_.queueBegun(table.oid, queue))
+      }
+      threads.read {
+        try reader.run(start.begin)
+        catch { case error: Throwable => if (!isStopping) parts.end(error) }
+        finally isReaderDone = true
+      }
+      loop()
+    } finally close()
+    parts.error.foreach(error => throw error)
+    if (hasEverything)
+      log.tell(s"Everything below ${Lsn.format(parts.state.told)} is applied.")
+  }
+
+  private def newReader(start: Opened): SlotReader = {
+    val identity = SourceIdentity(
+      start.state.id,
+      start.state.systemIdentifier,
+      Seq(start.state.timeline),
+      start.state.database,
+      options.slot,
+      Map.empty,
+      start.state.told,
+      new org.apache.spark.sql.types.StructType
+    )
+    val settings = SessionSettings(
+      options.address,
+      start.state.id,
+      UUID.randomUUID().toString,
+      options.slot,
+      options.publications,
+      binary = false
+    )
+    new SlotReader(options.address, settings, identity, new Events(start, settings))
+  }
+
+  /** Takes the commands of the core, and looks at the clock. */
+  private def loop(): Unit = {
+    var nextRequests, nextStatus = 0L
+    val started = now
+    var target = Option.empty[Long]
+    while (!parts.isEnding && !hasEverything) {
+      parts.core.await(MillisBetweenTicks)
+      parts.core.look(_.diskFull(space.isFull))
+      if (parts.epoch > 0) {
+        parts.core.look(_.take(now)).foreach(run)
+        if (now >= lookAt) look()
+        if (now >= nextRequests) {
+          nextRequests = now + MillisBetweenRequests
+          threads.answer(requests.take())
+        }
+        if (now >= nextStatus) {
+          nextStatus = now + MillisBetweenStatus
+          threads.answer(writeStatus())
+        }
+        if (options.once) {
+          if (target.isEmpty) target = onceTarget()
+          target.foreach { lsn =>
+            reader.ask(true)
+            if (now - started > options.retryFor.toMillis) giveUp()
+            if (requests.wereTaken && parts.core.look(_.isDone(lsn))) lastOfOnce()
+          }
+        }
+      }
+      if (parts.error.isEmpty) Thread.sleep(MillisToCoalesce)
+    }
+  }
+
+  /** All that was committed before the start of a job with `once`. */
+  private def onceTarget(): Option[Long] =
+    try Some(client.query(WalEnd.next))
+    catch { case error: Throwable if TableFailures.isPassing(error) => None }
+
+  private def giveUp(): Unit = {
+    parts.core(_.giveUp())
+    val waits = this.waits
+    if (waits.nonEmpty && parts.core.look(_.isWaiting))
+      parts.end(LakeError.retriesEnded(waits.head))
+  }
+
+  private def lastOfOnce(): Unit = {
+    if (verifies.nonEmpty && verified.isEmpty) {
+      threads.verify {
+        try verified = Some(verifications.verifyNamed(verifies))
+        catch { case error: Throwable => if (!isStopping) parts.end(error) }
+      }
+      while (verified.isEmpty && !parts.isEnding) tick()
+    }
+    while (requests.isBusy && !parts.isEnding) tick()
+    hasEverything = !parts.isEnding
+  }
+
+  /** Lets the job live while the caller waits for something. */
+  private def tick(): Unit = {
+    parts.core.await(MillisBetweenTicks)
+    parts.core.look(_.take(now)).foreach(run)
+    if (now >= lookAt) look()
+  }
+
+  private def run(command: Command): Unit = command match {
+    case WriteState(state, revision) => threads.writeState(writeState(state, revision))
+    case Confirm(lsn)                => reader.confirm(lsn)
+    case BeginQueue(oid) =>
+      reader.beginQueue(
+        oid,
+        new TableQueue(oid, _, space),
+        isNewSession = server.majorVersion < 15
+      ) {
+        queue =>
+          queues.put(oid, queue)
+          parts.core(_.queueBegun(oid, queue))
+      }
+    case DropQueue(oid, queue) =>
+      queues.remove(oid, queue)
+      reader.dropQueue(oid, queue.asInstanceOf[TableQueue])
+    case ApplyCut(oid, upTo) => threads.apply(applier(oid, upTo, queues.get(oid)))
+    case AlterColumns(oid)   => threads.apply(applier.alter(oid))
+    case MakeSnapshot(oid)   => threads.copy(copier.makeSnapshot(oid))
+    case CommitCopy(oid)     => threads.copy(copier.commit(oid))
+    case PauseReading =>
+      isPaused = true
+      log.warn(
+        s"The queues are full ($queueSizes), so the job stops reading the slot until there is room."
+      )
+      reader.pause()
+    case ResumeReading =>
+      if (isPaused) log.tell("The queues have room again, so the job goes on reading the slot.")
+      isPaused = false
+      reader.resume()
+    case EndJob(oid, reason) =>
+      parts.end(Option(parts.lastErrors.get(oid)).getOrElse(LakeError.tableStopped(reason)))
+  }
+
+  private def queueSizes =
+    f"${space.memoryUsed / 1e6}%,.0f MB in memory, ${space.diskUsed / 1e6}%,.0f MB on disk"
+
+  private def writeState(state: JobState, revision: Long): Unit =
+    try {
+      parts.checkEpoch()
+      ready.folder.write(parts.epoch, state)
+      stateWaits = None
+      parts.core(_.stateWritten(state, revision, now))
+    } catch {
+      case error: Throwable =>
+        if (TableFailures.isPassing(error)) {
+          waits("The state of the job cannot be written", error, stateWaits)(text =>
+            stateWaits = text
+          )
+          parts.core(_.stateFailed(now))
+        } else if (!isStopping) parts.end(error)
+    }
+
+  // The catalog.
+
+  /** Looks at the published tables of the server, in a thread of its own. */
+  private def look(isForced: Boolean = false): Unit = synchronized {
+    if (!isLooking || isForced) {
+      isLooking = true
+      lookAt = now + MillisBetweenLooks
+      threads.look {
+        try lookNow()
+        catch {
+          case error: Throwable =>
+            lookAt = now + MillisAfterFailedLook
+            if (TableFailures.isPassing(error) || error.isInstanceOf[InterruptedException])
+              waits("The catalog of the server cannot be read", error, catalogWaits)(text =>
+                catalogWaits = text
+              )
+            else if (!isStopping) parts.end(error)
+        } finally isLooking = false
+      }
+    }
+  }
+
+  private def lookNow(): Unit = {
+    val read = parts.core.look(_.readUpTo)
+    ready.catalog.timeline(parts.state, read).foreach { timeline =>
+      if (timeline != parts.state.timeline) reader.renew()
+      parts.core(_.timeline(timeline))
+    }
+    val published = ready.catalog.all(parts.state)
+    // Changes of a table that is not published any more are below the end of the WAL.
+    val end = client.query(Server.flushLsn)
+    catalogWaits = None
+    parts.core(_.published(published, end, now))
+    published.filter(_.problem.nonEmpty).foreach(found =>
+      log.refused(found.table.source.name, found.problem.get)
+    )
+  }
+
+  // What users see.
+
+  private def writeStatus(): Unit =
+    try ready.folder.writeStatus(JobStatus.toJson(statusNow))
+    catch { case NonFatal(_) => () } // the state's writer tells that the folder is away
+
+  /** The tables as they are now. */
+  def statusNow: StatusNow = Option(parts) match {
+    case None => StatusNow(ready.state, Map.empty, ready.state.told, Nil)
+    case Some(parts) =>
+      parts.core.look { core =>
+        StatusNow(
+          core.state,
+          core.state.tables.keys.map(oid => oid -> core.shown(oid)).toMap,
+          core.readUpTo,
+          waits
+        )
+      }
+  }
+
+  private def waits: Seq[String] = Seq(readerWaits, catalogWaits, stateWaits).flatten
+
+  private def waits(what: String, error: Throwable, before: Option[String])(
+      set: Option[String] => Unit
+  ): Unit = {
+    val text = s"$what: ${TableFailures.text(error)}"
+    if (!before.contains(text)) log.warn(s"$text The job tries again.")
+    set(Some(text))
+  }
+
+  def failedTables: Seq[(String, String)] = statusNow.state.tables.values.toSeq
+    .filter(_.isFailed).sortBy(_.oid).map(table => table.name.toString -> table.status.why.get)
+
+  /** Whether the threads of the job run. */
+  def isRunning: Boolean = threads != null
 
   /** True if the job ended before it had everything that the option `once` asks for. */
   def isCutShort: Boolean = options.once && !hasEverything
-  def hasStoppedTable: Boolean = state.tables.exists(_.isStopped)
 
-  def run(): Unit = ClonedSession.within(session) {
-    startOver.foreach(_.run(state, log))
-    state.save()
-    // A slot that another one replaces can be made again. The first is not, because its user waits.
-    if (state.job.needsSlot) retrying(makeSlot()) else if (needsSlot) makeSlot()
-    if (state.job.end.isEmpty)
-      retrying {
-        new FirstCopies(session, options, target, catalog, state, log, () => retries.succeeded())
-          .run()
+  /** Ends the job. What is not applied is applied by the next start. */
+  def stop(): Unit = {
+    isStopping = true
+    Option(parts).foreach(_.stop())
+  }
+
+  /** Ends the threads: first the work, then the state is written, and then the server is told. */
+  private def close(): Unit =
+    try
+      if (threads != null) {
+        // What is interrupted from here on has not failed.
+        parts.stop()
+        threads.endWork()
+        val isReplaced = parts.error.exists(LakeError.isOtherJob)
+        if (parts.epoch > 0 && !isReplaced) lastState()
+        if (reader != null) reader.stop()
+        val deadline = now + MillisForReader
+        while (!isReaderDone && now < deadline) Thread.sleep(MillisToCoalesce)
+        threads.close()
       }
-    try {
-      retrying(resyncs.start())
-      if (!options.once) verifications.start()
-      retrying(stream())
-      if (options.once) {
-        resyncs.await(() => stopping)
-        if (!stopping && resyncs.error.isEmpty)
-          try verify()
-          catch { case _: InterruptedException if resyncs.error.nonEmpty => () }
-      }
-      resyncs.error.foreach(throw _)
-    } finally
-      try verifications.stop()
-      finally resyncs.stop()
-    hasEverything = !stopping
-    log.tell(s"Everything below ${state.job.end.fold("the start")(Lsn.format)} is applied.")
-  }
-
-  /** Each verification lets the stream run once more, up to its snapshot. */
-  private def verify(): Unit = {
-    if (verifies.nonEmpty)
-      verified = Some(verifications.verify(verifies)(retrying(stream())))
-    verifications.answer()(retrying(stream()))
-  }
-
-  /** The slot comes first, so that no change is missed between the copies and the stream. */
-  private def makeSlot(): Unit = {
-    if (state.job.needsSlot) SlotRemoval.drop(options.address, options.slot)
-    endIfStopping()
-    log.tell(s"The server makes the slot ${options.slot}.")
-    SlotCreation.create(options.address, options.slot, options.failover)
-    val slot = client.query(SlotState.read(_, options.slot))
-    val made = SlotChecks.readable(slot, server, options.slot)
-    // The copies write it. If the job ends before, the next start takes this slot, or makes it again.
-    state.updateJob(_.copy(firstLsn = made.confirmedFlush.get, needsSlot = false))
-  }
-
-  /** The thread is interrupted when the job is to stop, but code that it calls can catch that. */
-  private def endIfStopping(): Unit = if (stopping) throw new InterruptedException
-
-  private def retrying(step: => Unit): Unit = retries.repeat(() => stopping, log.warn) {
-    endIfStopping()
-    step
-  }
-
-  private def stream(): Unit = {
-    catalog.checkTimeline(state)
-    renewals.begin(state.tables)
-    batches.error = None
-    val query = start()
-    if (stopping || resyncs.error.nonEmpty) query.stop()
-    try {
-      query.awaitTermination()
-      state.save()
-    } catch {
-      case failure: Throwable =>
-        val cause = batches.error.getOrElse(reason(failure))
-        // Another process that has replaced this one knows more.
-        try if (!LakeError.isOtherJob(cause)) state.save()
-        catch { case another: Exception => cause.addSuppressed(another) }
-        throw cause
-    } finally query.stop()
-  }
-
-  /** Starts the query. If Spark is interrupted meanwhile, it leaves a query that nobody can stop. */
-  private def start(): StreamingQuery = {
-    synchronized {
-      endIfStopping()
-      isStarting = true
+    finally {
+      Option(copier).foreach(_.close())
+      queues.values.asScala.foreach(_.drop())
+      space.close()
+      client.close()
     }
-    try {
-      val started = startQuery()
-      running.set(Some(started))
-      started
-    } finally synchronized { isStarting = false }
-  }
-
-  private def startQuery(): StreamingQuery = {
-    val changes = session.readStream
-      .format("pgoutput")
-      .options(ofSource)
-      .load()
-    val trigger = if (options.once) Trigger.AvailableNow() else Trigger.ProcessingTime(0)
-    val generation = state.job.generation
-    CheckpointFolder.removeUnfinished(
-      options.checkpoint,
-      generation,
-      session.sparkContext.hadoopConfiguration
-    )
-    changes.writeStream
-      .option("checkpointLocation", CheckpointFolder.of(options.checkpoint, generation))
-      .trigger(trigger)
-      .foreachBatch { (batch: Dataset[Row], id: Long) =>
-        batches.apply(batch, id)
-        retries.succeeded()
-      }
-      .start()
-  }
-
-  /** The error of the source or of Spark that ended the stream, whose condition users look for. */
-  private def reason(failure: Throwable) = failure match {
-    case ended: StreamingQueryException => Option(ended.getCause).getOrElse(ended)
-    case other                          => other
-  }
-
-  private def ofSource: Map[String, String] = Map(
-    "url" -> options.url,
-    "slot" -> options.slot,
-    "publication" -> PublicationNames.format(options.publications),
-    "output" -> "messages",
-    "maxBytesPerTrigger" -> options.maxBytesPerTrigger
-  ) ++ options.user.map("user" -> _) ++ options.password.map("password" -> _)
 
   /**
-   * Ends the stream. What was not applied as a whole is applied by the next start.
-   *
-   * @return false if there is no stream to end, so the thread of [[run]] must be interrupted
+   * Writes the state with all that is in the tables, so that the server need not send it again. An earlier
+   * write that still runs must not replace this state, because the server is told what this one says.
    */
-  def stop(): Boolean = {
-    val (starts, active) = synchronized {
-      stopping = true
-      (isStarting, query.filter(_.isActive))
+  private def lastState(): Unit =
+    try {
+      val last = parts.core { core =>
+        core.stop()
+        core.finish()
+        core.state
+      }
+      parts.checkEpoch()
+      ready.folder.write(parts.epoch, last)
+      reader.confirm(last.told)
+      writeStatus()
+    } catch {
+      case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
     }
-    active.foreach(_.stop())
-    starts || active.nonEmpty
+
+  private def now = System.currentTimeMillis
+
+  /** What the reader tells the job. */
+  final private class Events(start: Opened, sessions: SessionSettings) extends SlotReader.Events {
+    @volatile private var unknownAt = 0L
+
+    override def told: Long = if (parts.epoch == 0) start.state.told else parts.state.told
+    override def timeline: Int = parts.state.timeline
+    override def mayRead(): Unit = parts.checkEpoch()
+
+    // A process that starts later takes over. One that was replaced finds a later epoch, and ends.
+    override def mayEnd(applicationName: String): Boolean =
+      parts.epoch == 0 && sessions.isOfSource(applicationName)
+
+    override def isForeign(applicationName: String): Boolean =
+      !sessions.isOfSource(applicationName)
+
+    override def mayReadFrom(server: Server): Unit = ready.catalog.checkRecovery(server.inRecovery)
+
+    /** The process has the slot. Now it takes the next epoch. */
+    override def reads(server: Server): Unit = {
+      if (parts.epoch == 0) {
+        val epoch = start.epoch + 1
+        if (
+          ready.folder.newestEpoch().exists(_ > start.epoch) || !ready.folder.take(
+            epoch,
+            start.state
+          )
+        )
+          throw new StartAgain
+        start.taken()
+        ready.folder.clean(epoch)
+        parts.epoch = epoch
+      }
+      parts.core(_.timeline(server.timeline))
+    }
+
+    override def connected(): Unit = {
+      if (readerWaits.nonEmpty) log.tell("The job reads the slot again.")
+      readerWaits = None
+    }
+
+    override def read(lsn: Long, changed: Iterable[Long]): Unit =
+      if (changed.nonEmpty) parts.core(_.read(lsn)) else parts.core.look(_.read(lsn))
+
+    override def unknown(oid: Long): Unit =
+      if (now >= unknownAt && !parts.core.look(_.state.tables.contains(oid))) {
+        unknownAt = now + MillisAfterFailedLook
+        look()
+      }
+
+    override def mayTryAgain(error: Throwable): Boolean =
+      parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)
+
+    override def waits(error: Throwable): Unit =
+      ReplicationJob.this.waits("The slot cannot be read", error, readerWaits)(text =>
+        readerWaits = text
+      )
+
+    override def pause(millis: Long): Unit = {
+      val until = now + millis
+      while (now < until && !parts.isEnding) Thread.sleep(MillisToCoalesce)
+    }
   }
-
-  /** The tables, as a DataFrame of a session, which is the user's and not the job's own. */
-  def status(of: SparkSession): DataFrame = JobStatus.of(of, state, batches.appliedUpTo)
-
-  def close(): Unit = client.close()
-
-  override def toString: String = options.toString
 }
+
+private object ReplicationJob {
+  final private val MillisBetweenTicks = 100L
+  final private val MillisToCoalesce = 2L
+  final private val MillisBetweenRequests = 2000L
+  final private val MillisBetweenStatus = 10000L
+  final private val MillisBetweenLooks = 60000L
+  final private val MillisAfterFailedLook = 2000L
+  final private val MillisForReader = 15000L
+}
+
+/** Another process has taken an epoch while this one started. The start is tried again. */
+final private[job] class StartAgain
+    extends RuntimeException("Another process of the job has started.")

@@ -1,131 +1,89 @@
 package io.sparkpgoutput.lake.job
 
-import java.util.UUID
-import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue}
+import java.time.Duration
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.annotation.tailrec
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.SparkSession
-
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.SlotSnapshot
-import io.sparkpgoutput.lake.faults.{SchemaChange, TransientError}
-import io.sparkpgoutput.lake.follow.FollowedTables
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.resync.{CopyPool, Resyncs}
-import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, KeptState, TableState, VerifyRequest}
-import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.target.Target
-import io.sparkpgoutput.lake.verify.{PinnedTable, TableDifference, TableVerifier, VerifiedTable}
+import io.sparkpgoutput.lake.core.TableStatus.Live
+import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.folder.JobAnswer
+import io.sparkpgoutput.lake.reader.SlotReader
+import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.ServerStillWaits
 
 /**
- * Compares tables with those of the server, both as of one LSN, while the stream runs. The versions that
- * the tables have in the target when a micro-batch ends at the LSN of a [[HeldSnapshot]] are noted. The
- * rows of the snapshot and the rows of the versions are then compared, and the stream goes on meanwhile.
+ * Compares tables with those of the server, both as of one LSN, while the job goes on:
  *
- * Nothing of this is kept. A request stays in the state until it is answered, so the next start of a job
+ *   1. The appliers of the asked tables commit nothing above the read LSN.
+ *   1. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
+ *      transactions delay the snapshot, the appliers go on, and this begins again later.
+ *   1. The appliers go up to L, and then each table has exactly the transactions below L.
+ *   1. The version of each table in the target is noted, and the appliers go on.
+ *   1. The rows of the snapshot and the rows of the versions are compared.
+ *
+ * Nothing of this is kept. A request stays in the folder until it is answered, so the next start of a job
  * that was killed begins again.
+ *
+ * @param look looks at the server's catalog
  */
-final class Verifications(
-    session: SparkSession,
-    options: ReplicateOptions,
-    target: Target,
-    state: KeptState,
-    resyncs: Resyncs,
-    followed: FollowedTables,
-    log: JobLog,
-    isStopped: () => Boolean
-) {
+final private[job] class Verifications(job: JobParts, reader: SlotReader, look: () => Unit) {
   import Verifications._
+  import job.{core, folder, log, options, target}
 
-  private val held = new HeldSnapshot(options.source, options.slot, state, resyncs, log)
-  private val verifier = new TableVerifier(session, options.source, target)
-  private val answers = new AnswerTable(session, target)
-  private val asked = new LinkedBlockingQueue[(Long, Seq[String])]
-  private val known = ConcurrentHashMap.newKeySet[Long]
-  private val tag = s"spark-pgoutput-verify-${UUID.randomUUID()}"
+  private val verifier = new TableVerifier(job.session, options.source, target)
+  private val running = new AtomicInteger
+  private var threads: JobThreads = _
 
-  private val thread =
-    new Thread(
-      () => answerAll(asked.take()),
-      "spark-pgoutput verifies tables while the stream runs"
-    )
-  thread.setDaemon(true)
+  def isBusy: Boolean = running.get > 0
 
-  @volatile private var ended = false
-  private def isEnding = ended || isStopped()
+  /** Lets the verifications use the threads of the job. */
+  def use(threads: JobThreads): Unit = this.threads = threads
 
-  /** Takes requests. It ignores requests that it has taken before. */
-  def take(requests: Seq[VerifyRequest]): Unit =
-    requests.groupMap(_.id)(_.table).foreach { case (id, tables) =>
-      if (known.add(id)) asked.add(id -> tables)
+  /** Answers a request, in a thread of its own. */
+  def ask(id: String, tables: Seq[TableName])(done: => Unit): Unit = {
+    running.incrementAndGet()
+    threads.verify {
+      try {
+        answer(id, tables)
+        done
+      } finally running.decrementAndGet(): Unit
     }
-
-  /** Answers requests while the stream runs. */
-  def start(): Unit = thread.start()
-
-  /** Ends the verification that runs. */
-  def stop(): Unit = {
-    ended = true
-    thread.interrupt()
-    try
-      try session.sparkContext.cancelJobsWithTag(tag)
-      finally if (thread.isAlive) thread.join(MillisToStop)
-    finally held.release()
   }
 
-  private def answerAll(next: => (Long, Seq[String])): Unit =
-    try while (!isEnding) {
-        val (id, tables) = next
-        answer(id, tables)(())
-      }
-    catch { case _: InterruptedException => () }
-
-  /** Answers the requests that were taken. `stream` runs the stream up to what is there. */
-  def answer()(stream: => Unit): Unit =
-    Iterator.continually(asked.poll()).takeWhile(_ != null)
-      .foreach { case (id, tables) => answer(id, tables)(stream) }
-
-  private def answer(id: Long, tables: Seq[String])(stream: => Unit): Unit = {
+  private def answer(id: String, tables: Seq[TableName]): Unit = {
     val answer =
       try {
-        val found =
-          verify(tables, text => answers.add(id, JobAnswer(JobAnswer.Waits, text)))(stream)
-        JobAnswer(JobAnswer.Done, VerifiedTable.toText(session, found))
+        val found = verify(tables, text => folder.answer(id, JobAnswer(JobAnswer.Waits, text)))
+        JobAnswer(JobAnswer.Done, VerifiedTable.toText(job.session, found))
       } catch {
-        case NonFatal(problem) if !isEnding =>
-          log.warn(s"The tables cannot be verified. ${problem.getMessage}")
-          JobAnswer(JobAnswer.Failed, String.valueOf(problem.getMessage))
+        case NonFatal(problem) if !job.isEnding =>
+          log.warn(s"The tables cannot be verified. ${TableFailures.text(problem)}")
+          JobAnswer(JobAnswer.Failed, TableFailures.text(problem))
       }
-    try {
-      answers.add(id, answer)
-      state.take(id)
-      state.save()
-    } catch {
-      case NonFatal(problem) =>
-        known.remove(id) // so that the request, which stays in the state, is taken again
-        log.warn(s"The answer is not written. ${problem.getMessage}")
+    if (!job.isEnding) {
+      folder.answer(id, answer)
+      folder.handled(id)
     }
   }
 
   /**
    * Compares tables.
    *
-   * @param tables their names at the server
    * @param tell takes what delays it
-   * @param stream runs the stream up to what is there; does nothing if it runs already
    */
-  def verify(tables: Seq[String], tell: String => Unit = _ => ())(
-      stream: => Unit
-  ): Seq[VerifiedTable] = {
-    session.sparkContext.addJobTag(tag)
-    try
-      CopyPool.within(session.sparkContext) {
-        rounds(tables, Nil, MostRounds, tell)(() => stream).sortBy(_.table)
-      }
-    finally session.sparkContext.removeJobTag(tag)
+  def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
+    rounds(tables, Nil, MostRounds, tell).sortBy(_.table)
+
+  /** Compares tables whose names are texts, as a user gives them. */
+  def verifyNamed(tables: Seq[String]): Seq[VerifiedTable] = {
+    val names = job.state.tables.values.map(_.name).toSeq.distinct
+    verify(if (tables.isEmpty) names else ResyncCommand.named(tables, names))
   }
 
   /**
@@ -135,46 +93,99 @@ final class Verifications(
    */
   @tailrec
   private def rounds(
-      tables: Seq[String],
+      tables: Seq[TableName],
       done: Seq[VerifiedTable],
       left: Int,
       tell: String => Unit
-  )(stream: () => Unit): Seq[VerifiedTable] = {
+  ): Seq[VerifiedTable] = {
     val snapshots = if (left == MostRounds) Seq(tables) else tables.map(Seq(_))
-    val found = snapshots.flatMap(round(_, tell)(stream))
+    val found = snapshots.flatMap(names => round(names, tell).map(names -> _)).map(_._2)
     val (again, ended) = found.partition(_.canPass)
     if (again.isEmpty || left == 1) done ++ found.map(_.table)
     else {
       Thread.sleep(MillisBetweenRounds)
-      rounds(again.map(_.table.table), done ++ ended.map(_.table), left - 1, tell)(stream)
+      rounds(again.map(_.name), done ++ ended.map(_.table), left - 1, tell)
     }
   }
 
-  private def round(tables: Seq[String], tell: String => Unit)(
-      stream: () => Unit
-  ): Seq[Attempt] =
+  private def round(names: Seq[TableName], tell: String => Unit): Seq[Attempt] = {
     // What the catalog says of the tables matters even if nothing changes in them.
-    try Using.resource(held.make(tell)(followed.expire())) { snapshot =>
-        stream()
-        val pinned =
-          held.reached(snapshot.lsn, () => isEnding || resyncs.error.nonEmpty)(
-            tables.map(pin(_, snapshot.lsn))
-          )
-        held.release()
-        log.tell(s"Verifying ${tables.length} tables as of ${Lsn.format(snapshot.lsn)}.")
+    look()
+    val tables = names.map(name => name -> Requests.table(job.state, name))
+    val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
+    try Using.resource(snapshot(oids, tell)) { snapshot =>
+        reach(oids, snapshot.lsn)
+        val pinned = tables.map { case (name, _) => pin(name, snapshot.lsn) }
+        core(_.release(oids))
+        reader.ask(options.once)
+        log.tell(s"Verifying ${names.length} tables as of ${Lsn.format(snapshot.lsn)}.")
         pinned.map(_.fold(identity, compare(_, snapshot)))
       }
-    finally held.release()
+    finally {
+      core(_.release(oids))
+      reader.ask(options.once)
+    }
+  }
 
-  private def pin(name: String, lsn: Long): Either[Attempt, PinnedTable] = {
+  private def isComparable(table: TableState) = table.status == Live && !table.table.isHistory
+
+  /** Makes a snapshot that no table is ahead of. */
+  @tailrec
+  private def snapshot(
+      oids: Seq[Long],
+      tell: String => Unit,
+      pauses: Seq[Int] = Pauses
+  ): SlotSnapshot = {
+    val read = core { core =>
+      core.hold(oids, core.readUpTo)
+      core.readUpTo
+    }
+    // A commit that has begun can go no further than this.
+    while (!job.isEnding && core.look(core => oids.exists(core.isApplying)))
+      Thread.sleep(PauseMillis)
+    val found =
+      try Right(SlotSnapshot.make(
+          options.source,
+          "The server makes a snapshot to verify tables",
+          MostHold
+        ))
+      catch { case waits: ServerStillWaits => Left(waits) }
+    found match {
+      case Right(snapshot) if !Lsn.isBelow(snapshot.lsn, read) => snapshot
+      case other =>
+        core(_.release(oids))
+        other.foreach(_.close())
+        val why = other.fold(_.getMessage, _ => "The server is a standby that is behind.")
+        val text = s"$why The job goes on, and the verification is tried again in ${pauses.head} s."
+        log.warn(text)
+        tell(text)
+        Thread.sleep(pauses.head * 1000L)
+        snapshot(oids, tell, if (pauses.length > 1) pauses.tail else pauses)
+    }
+  }
+
+  /** Waits until the tables have everything below an LSN, or cannot get it now. */
+  private def reach(oids: Seq[Long], lsn: Long): Unit = {
+    core(_.hold(oids, lsn))
+    reader.ask(true)
+    def isThere(oid: Long) = core.look { core =>
+      core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live)
+    }
+    while (!oids.forall(isThere)) {
+      if (job.isEnding) throw new InterruptedException
+      Thread.sleep(PauseMillis)
+    }
+  }
+
+  private def pin(name: TableName, lsn: Long): Either[Attempt, PinnedTable] = {
     def skipped(target: String, reason: String, canPass: Boolean) =
-      Left(Attempt(VerifiedTable(name, target, lsn, Left(reason)), canPass))
-    // The job also knows tables of this name that the server has dropped.
-    state.tables.filter(_.table.source.name.toString == name).sortBy(!_.isLive).headOption match {
-      case None => skipped(name, "The job has no such table any more.", canPass = false)
-      case Some(table) if !table.isLive =>
+      Left(Attempt(name, VerifiedTable(name.toString, target, lsn, Left(reason)), canPass))
+    Requests.table(job.state, name) match {
+      case None => skipped(name.toString, "The job has no such table any more.", canPass = false)
+      case Some(table) if table.status != Live =>
         val reason = table.status.why.fold("")(why => s" $why")
-        skipped(table.target, s"The table is ${table.status.name}.$reason", table.isWaiting)
+        val isCopied = table.status.isInstanceOf[TableStatus.Copying]
+        skipped(table.target, s"The table is ${table.status.name}.$reason", isCopied)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
       case Some(table) if table.mark.exists(Lsn.isBelow(lsn, _)) =>
@@ -184,34 +195,41 @@ final class Verifications(
   }
 
   private def compare(pinned: PinnedTable, snapshot: SlotSnapshot): Attempt = {
-    def attempt(found: Either[String, TableDifference]) =
-      VerifiedTable(name(pinned.state), pinned.state.target, snapshot.lsn, found)
+    val name = pinned.state.name
+    def attempt(table: VerifiedTable, canPass: Boolean) = Attempt(name, table, canPass)
     try {
       val found = verifier.compare(pinned, snapshot)
-      val table = attempt(Right(found))
-      log.tell(f"The table ${table.table} is ${table.result}: ${found.serverRows}%,d rows.")
-      Attempt(table, canPass = false)
+      val table = VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Right(found))
+      log.tell(f"The table $name is ${table.result}: ${found.serverRows}%,d rows.")
+      attempt(table, canPass = false)
     } catch {
-      case NonFatal(problem) if !isEnding =>
-        log.warn(s"The table ${name(pinned.state)} is not verified. ${problem.getMessage}")
-        val canPass =
-          TransientError.unapply(problem).nonEmpty || SchemaChange.unapply(problem).nonEmpty
-        Attempt(attempt(Left(String.valueOf(problem.getMessage))), canPass)
+      case NonFatal(problem) if !job.isEnding =>
+        val text = TableFailures.text(problem)
+        log.warn(s"The table $name is not verified. $text")
+        val canPass = TableFailures.isPassing(problem) || TableFailures.isChanged(problem)
+        attempt(
+          VerifiedTable(name.toString, pinned.state.target, snapshot.lsn, Left(text)),
+          canPass
+        )
     }
   }
-
-  private def name(table: TableState) = table.table.source.name.toString
 }
 
 private object Verifications {
   final private val MostRounds = 3
   final private val MillisBetweenRounds = 2000L
-  final private val MillisToStop = 30000L
+  final private val PauseMillis = 20L
+
+  /** The longest time in which the appliers are held. */
+  private val MostHold = Duration.ofSeconds(30)
+
+  /** The seconds that the appliers go on before they are held again. */
+  private val Pauses = Seq(30, 60, 120, 300, 600)
 
   /**
    * What was found out about a table in one snapshot.
    *
    * @param canPass whether another snapshot can have another result
    */
-  final case class Attempt(table: VerifiedTable, canPass: Boolean)
+  final case class Attempt(name: TableName, table: VerifiedTable, canPass: Boolean)
 }

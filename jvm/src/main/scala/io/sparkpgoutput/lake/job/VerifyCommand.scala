@@ -2,36 +2,34 @@ package io.sparkpgoutput.lake.job
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.folder.{JobAnswer, JobFolder, JobRequest, VerifyRequest}
 import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.state.{AnswerTable, JobAnswer, StateTable}
-import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
-/** Asks the job of a target to compare tables with the server. */
+/** Asks a job to compare tables with the server. */
 object VerifyCommand {
 
   /**
-   * Writes the request.
+   * Writes the request into the checkpoint folder of a job.
    *
-   * @param format null if the catalog decides
    * @param tables names of tables at the server as [[ResyncCommand]] takes them; empty for all
-   * @throws LakeException if the target has no job or no tables, or the job does not know a table
+   * @throws LakeException
+   *   if the folder has no state of a job, the job has no tables, or it does not know a table
    */
   def ask(
       session: SparkSession,
-      target: String,
-      format: String,
+      checkpoint: String,
       tables: java.util.List[String]
-  ): AskedVerification = ClonedSession.run(session) { own =>
-    val found = Targets.of(own, target, Option(format))
-    val store = new StateTable(own, found)
-    val wanted = known(store, target, tables.asScala.toSeq)
-    val answers = new AnswerTable(own, found)
-    new AskedVerification(session, own, answers, store.request(wanted, StateTable.Verify))
+  ): AskedVerification = {
+    val folder = ResyncCommand.folderOf(session, checkpoint)
+    val wanted = known(folder, checkpoint, tables.asScala.toSeq)
+    val id = JobRequest.newId()
+    folder.ask(VerifyRequest(id, wanted))
+    new AskedVerification(session, folder, id)
   }
 
   /**
@@ -45,18 +43,16 @@ object VerifyCommand {
       tables: java.util.List[String]
   ): Replication = {
     val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
-    val wanted = ClonedSession.run(session) { own =>
-      val store = new StateTable(own, Targets.of(own, parsed.target, parsed.format))
-      known(store, parsed.target, tables.asScala.toSeq)
-    }
-    Replication.start(session, parsed, wanted)
+    val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
+    val wanted = known(folder, parsed.checkpoint, tables.asScala.toSeq)
+    Replication.start(session, parsed, wanted.map(_.toString))
   }
 
-  private def known(store: StateTable, target: String, tables: Seq[String]): Seq[String] = {
-    val (_, states) = store.read().getOrElse(throw LakeError.noJob(target))
-    if (states.isEmpty) throw LakeError.noTables(target)
-    val names = states.map(_.table.source.name)
-    if (tables.isEmpty) names.map(_.toString) else ResyncCommand.named(tables, names)
+  private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
+    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val names = state.tables.values.map(_.name).toSeq.distinct
+    if (names.isEmpty) throw LakeError.noTables(checkpoint)
+    if (tables.isEmpty) names else ResyncCommand.named(tables, names)
   }
 }
 
@@ -64,15 +60,8 @@ object VerifyCommand {
  * A request for a verification, which a job answers.
  *
  * @param session the user's session, which gets the result
- * @param own the session that reads the answers
  */
-final class AskedVerification(
-    session: SparkSession,
-    own: SparkSession,
-    answers: AnswerTable,
-    id: Long
-) {
-  private var lastVersion = ""
+final class AskedVerification(session: SparkSession, folder: JobFolder, id: String) {
   private var read = 0
   private var found = Option.empty[String]
 
@@ -82,10 +71,8 @@ final class AskedVerification(
    * @return what delays the verification, since the last call
    * @throws LakeException if the job cannot verify the tables
    */
-  def poll(): java.util.List[String] = ClonedSession.within(own) {
-    val version = answers.version
-    val added = if (version == lastVersion) Nil else answers.of(id).drop(read)
-    lastVersion = version
+  def poll(): java.util.List[String] = {
+    val added = folder.answers(id).drop(read)
     read += added.length
     added.foreach {
       case JobAnswer(JobAnswer.Done, text)   => found = Some(text)

@@ -1,5 +1,9 @@
 package io.sparkpgoutput.lake.options
 
+import java.time.Duration
+import java.util.Locale
+import java.util.concurrent.TimeUnit
+
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
@@ -28,12 +32,20 @@ import io.sparkpgoutput.source.connection.ServerAddress
  * @param historyPrefix the text with which the names of the added columns of new histories begin
  * @param tableProperties properties of each table that the job makes
  * @param copies the number of tables that are copied at the same time
- * @param applies the number of tables to which a micro-batch is applied at the same time
+ * @param applies the number of tables that are committed at the same time
+ * @param interval the least time between two commits of a table
  * @param repairs true takes a change that the table does not fit; false makes it an error
- * @param skips true stops a table that has an error; false stops the job
+ * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
  *   true copies a table again that was altered in a way that changes do not tell; false makes it an
  *   error of the table
+ * @param retryFor how long a job with `once` tries passing errors again
+ * @param maxBytesPerCommit the greatest size of a commit of several transactions
+ * @param maxHeldWal the WAL in bytes that a failed table holds back at the server at most
+ * @param queueMemory
+ *   the bytes of memory that all queues share. 0 is the default share of the heap: see
+ *   [[queueMemoryBytes]].
+ * @param queueDisk the bytes of local disk that all queues share
  */
 final case class ReplicateOptions(
     url: String = "",
@@ -55,11 +67,21 @@ final case class ReplicateOptions(
     failover: Boolean = false,
     copies: Int = 2,
     applies: Int = 4,
+    interval: Duration = Duration.ZERO,
     repairs: Boolean = false,
-    skips: Boolean = false,
+    skips: Boolean = true,
     copiesChanged: Boolean = true,
+    retryFor: Duration = Duration.ofMinutes(10),
+    maxBytesPerCommit: Long = 1L << 30,
+    maxHeldWal: Long = 10L << 30,
+    queueMemory: Long = 0,
+    queueDisk: Long = 20L << 30,
     maxBytesPerTrigger: String = "1g"
 ) {
+
+  /** The bytes of memory that all queues share in this process. */
+  def queueMemoryBytes: Long =
+    if (queueMemory > 0) queueMemory else ReplicateOptions.ofHeap(ReplicateOptions.QueuePercent)
 
   /** The mode that a new table gets. */
   def modeOf(table: TableName): TableMode = TableMode.of(
@@ -122,7 +144,7 @@ object ReplicateOptions {
         "checkpoint",
         "a folder",
         Required,
-        "Spark keeps the position of the stream in this folder."
+        "The job keeps its state in this folder."
       )((options, checkpoint) => options.copy(checkpoint = checkpoint)),
       flag(
         "once",
@@ -200,45 +222,92 @@ object ReplicateOptions {
       number(
         "parallelCopies",
         2,
-        "The number of tables that the first copy reads at the same time."
+        "The number of tables that are copied at the same time."
       )((options, copies) => options.copy(copies = copies)),
       number(
         "parallelTables",
         4,
-        "The number of tables to which the job applies a micro-batch at the same time."
+        "The number of tables that are committed at the same time."
       )((options, applies) => options.copy(applies = applies)),
+      duration(
+        "interval",
+        "0s",
+        "The least time between two commits of a table. A longer interval makes fewer and larger " +
+          "commits."
+      )((options, interval) => options.copy(interval = interval)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",
         "A change does not fit if the target lacks the row that it changes, or has the row that it " +
           "inserts. With error, such a change is an error. With repair, the job takes and counts it."
       )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
-      OptionSpec.choice[ReplicateOptions, Boolean](
+      OptionSpec[ReplicateOptions](
         "onTableError",
-        "stop",
-        "With stop, an error of one table stops the job. With skip, the error stops only this table, " +
-          "until you copy the table again."
-      )("stop" -> false, "skip" -> true)((options, skips) => options.copy(skips = skips)),
+        "isolate, stop",
+        "isolate",
+        "With isolate, an error of one table stops only this table, and the job tries again. With " +
+          "stop, the error ends the job."
+      )((options, entry) =>
+        entry.value.toLowerCase(Locale.ROOT) match {
+          case "isolate" => Right(options.copy(skips = true))
+          case "stop"    => Right(options.copy(skips = false))
+          case "skip" => Left(
+              s"The option '${entry.name}' has no value 'skip' any more. Use 'isolate': an error " +
+                "stops only the table, and its changes are kept."
+            )
+          case _ => Left(entry.invalid("isolate, stop"))
+        }
+      ),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onSchemaChange",
         "copy",
         "A table can be altered in a way that its changes do not tell. With copy, the job then copies " +
-          "the table again while the stream goes on. With error, the table has an error."
+          "the table again. With error, the table has an error."
       )("copy" -> true, "error" -> false)((options, copies) =>
         options.copy(copiesChanged = copies)
       ),
-      OptionSpec.parsed[ReplicateOptions, String](
-        "maxBytesPerTrigger",
-        "a size such as 512m or 2g",
+      duration(
+        "retryFor",
+        "10min",
+        "With once, how long the job tries again after errors that can pass by themselves."
+      )((options, time) => options.copy(retryFor = time)),
+      size(
+        "maxBytesPerCommit",
         "1g",
-        "The greatest size of a micro-batch, in bytes of WAL. A transaction is never split."
-      )(size =>
-        Some(size).filter(size => Try(JavaUtils.byteStringAsBytes(size)).toOption.exists(_ > 0))
-      )((options, size) => options.copy(maxBytesPerTrigger = size))
+        "The size, in bytes of changes, up to which one commit of a table takes several " +
+          "transactions. A transaction is never split."
+      )((options, bytes) => options.copy(maxBytesPerCommit = bytes)),
+      size(
+        "maxHeldWal",
+        "10g",
+        "The WAL that the server keeps for a failed table at most. Above it, the job drops the " +
+          "changes of the table, and copies the table when the cause of the error is gone."
+      )((options, bytes) => options.copy(maxHeldWal = bytes)),
+      OptionSpec.parsed[ReplicateOptions, Long](
+        "queueMemory",
+        "a size such as 512m or 2g, or a share such as 20%",
+        s"$QueuePercent% of the driver's heap",
+        "The memory of the driver that all queues share. A queue has the changes of a table that " +
+          "are read and not applied."
+      )(memory)((options, bytes) => options.copy(queueMemory = bytes)),
+      size(
+        "queueDisk",
+        "20g",
+        "The disk in Spark's local directories of the driver that all queues share, for what does " +
+          "not fit into queueMemory."
+      )((options, bytes) => options.copy(queueDisk = bytes))
     )
   )
 
   final private val Required = "required"
+
+  /** The share of the heap that queues have by default. */
+  final private val QueuePercent = 20
+
+  /** A longer time is a mistake, and does not fit into a number of nanoseconds. */
+  final private val LongestTime = Duration.ofDays(365)
+
+  private val Percent = "([1-9][0-9]?)%".r
 
   /**
    * Reads the options.
@@ -247,15 +316,22 @@ object ReplicateOptions {
    */
   def parse(entries: Seq[(String, String)]): ReplicateOptions = {
     val set = entries.filter(_._2 != null)
-    val parsed = list.parse(set).flatMap(check)
+    val parsed = renamed(set).toLeft(set).flatMap(list.parse).flatMap(check)
       .fold(problem => throw LakeError.option(problem), identity)
     parsed.address.check()
     parsed
   }
 
-  /** Reads the options that tell the server and the target, without the others. */
+  /** Reads the options that tell the server, without those that a job needs besides. */
   def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
-    parse((entries.asScala.toMap + ("checkpoint" -> "none")).toSeq)
+    parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
+
+  /** Says what replaces an option that there is no more. */
+  private def renamed(entries: Seq[(String, String)]): Option[String] =
+    entries.collectFirst {
+      case (name, _) if name.equalsIgnoreCase("maxBytesPerTrigger") =>
+        s"There is no option '$name' any more. Use 'maxBytesPerCommit', the size of a table's commit."
+    }
 
   private def check(options: ReplicateOptions): Either[String, ReplicateOptions] = {
     import options._
@@ -286,6 +362,39 @@ object ReplicateOptions {
   ) = OptionSpec.parsed[ReplicateOptions, Int](name, "1 to 100", default.toString, description)(
     _.toIntOption.filter(number => number >= 1 && number <= 100)
   )(set)
+
+  private def duration(name: String, default: String, description: String)(
+      set: (ReplicateOptions, Duration) => ReplicateOptions
+  ) = OptionSpec.parsed[ReplicateOptions, Duration](
+    name,
+    "a time such as 500ms, 5s or 10min",
+    default,
+    description
+  )(text =>
+    Try(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).toOption
+      .filter(milliseconds => milliseconds >= 0 && milliseconds <= LongestTime.toMillis)
+      .filter(milliseconds => milliseconds == 0 || text.exists(_.isLetter))
+      .map(Duration.ofMillis)
+  )(set)
+
+  private def size(name: String, default: String, description: String)(
+      set: (ReplicateOptions, Long) => ReplicateOptions
+  ) = OptionSpec.parsed[ReplicateOptions, Long](
+    name,
+    "a size such as 512m or 2g",
+    default,
+    description
+  )(bytes)(set)
+
+  private def bytes(size: String): Option[Long] =
+    Try(JavaUtils.byteStringAsBytes(size)).toOption.filter(_ > 0)
+
+  private def memory(text: String): Option[Long] = text match {
+    case Percent(percent) => Some(ofHeap(percent.toInt))
+    case size             => bytes(size)
+  }
+
+  private def ofHeap(percent: Int): Long = Runtime.getRuntime.maxMemory / 100 * percent
 
   /** An option for each table or column, whose name follows a point. */
   private def prefixed(name: String, values: String, default: String, description: String)(

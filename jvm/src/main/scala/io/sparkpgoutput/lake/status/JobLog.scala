@@ -1,15 +1,19 @@
 package io.sparkpgoutput.lake.status
 
+import java.time.{Duration, Instant}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
+import io.sparkpgoutput.lake.core.JobCore.Failure
 
 /**
- * The lines that a job prints for its user: one for each copy and micro-batch, and the progress of
+ * The lines that a job prints for its user: one for each copy and each commit, and the progress of
  * the copies.
  */
 final class JobLog extends Logging {
@@ -25,6 +29,39 @@ final class JobLog extends Logging {
     logWarning(line)
     add(s"WARNING: $line")
   }
+
+  /** Tells of a commit. The lines of small commits that follow each other are one line for each table. */
+  def committed(table: TableName, changes: Long, lastCommit: Long, started: Long): Unit = {
+    val lag = Duration.between(microsToInstant(lastCommit), Instant.now).toMillis / 1e3
+    val seconds = (System.nanoTime() - started) / 1e9
+    tell(f"$table: $changes%,d changes in $seconds%.1f s, lag $lag%.1f s.")
+  }
+
+  /** What was told last of each table that cannot go on. */
+  private val problems = new ConcurrentHashMap[TableName, String]
+
+  /** Tells why a table cannot go on. The same reason is told once. */
+  def failed(table: TableName, failure: Failure): Unit =
+    if (problems.put(table, failure.text) != failure.text) {
+      val what = failure.kind match {
+        case Failure.Waits   => s"The table $table waits, and the job tries again."
+        case Failure.Changed => s"The table $table is copied while the job goes on."
+        case Failure.Passing => s"The table $table has failed, and the job tries again."
+        case Failure.Lasting => s"The table $table has failed. Other tables go on."
+      }
+      warn(s"$what ${failure.text}")
+    }
+
+  /** Tells why a table cannot be copied. */
+  def refused(table: TableName, problem: String): Unit =
+    failed(table, Failure(Failure.Lasting, problem))
+
+  /** Writes an error that nobody knows into Spark's log, with its stack. */
+  def unknown(table: TableName, error: Throwable): Unit =
+    logInfo(s"The table $table has met an error of another library", error)
+
+  /** Forgets the problem of a table that goes on. */
+  def goesOn(table: TableName): Unit = problems.remove(table): Unit
 
   private def add(line: String): Unit = {
     lines.add(line)

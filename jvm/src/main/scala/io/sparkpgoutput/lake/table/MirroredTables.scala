@@ -14,26 +14,23 @@ import io.sparkpgoutput.types.{ConversionOptions, PgType}
 object MirroredTables {
 
   /**
-   * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
-   * default, unless the user gives others.
+   * Checks that each type that the user gives is one of a published column.
    *
-   * @param targets the name of each table in the target, by its oid
    * @param types
    *   types as DDL, such as `DECIMAL(20,4)`, by `column` or by `schema.table.column`. The latter wins.
    */
-  def of(
-      connection: ServerConnection,
-      sources: Seq[SourceTable],
-      targets: Map[Long, String],
-      types: Map[String, String]
-  ): Seq[MirroredTable] = {
+  def checkTypes(sources: Seq[SourceTable], types: Map[String, String]): Unit = {
     val columns = sources.flatMap(source => source.columns.map(source -> _))
     val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
     unused.headOption.foreach(name => throw noColumn(name))
-    each(connection, sources, targets, types).map(_.fold(error => throw error, identity))
   }
 
-  /** Returns the same tables. For a table that cannot have such types, returns the reason. */
+  /**
+   * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
+   * default, unless the user gives others. For a table that cannot have such types, returns the reason.
+   *
+   * @param targets the name of each table in the target, by its oid
+   */
   def each(
       connection: ServerConnection,
       sources: Seq[SourceTable],

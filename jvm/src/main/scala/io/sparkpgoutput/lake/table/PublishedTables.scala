@@ -47,16 +47,20 @@ object PublishedTables {
       partitions(connection, published.filter(_.isPartitioned).map(_.oid).distinct)
     val columns = tableColumns(connection, oids, publications, version)
     val missing = missingColumns(connection, leaves.values.flatten.map(_.oid).toSeq)
-    val keys = TableKeys.read(connection, oids)
+    val keys = TableKeys.read(connection, oids ++ leaves.values.flatten.map(_.oid))
+    def keyOf(oid: Long, identity: ReplicaIdentity) =
+      keys.get(oid).fold(Seq.empty[String])(_.of(identity))
     published.groupBy(_.oid).toSeq.map { case (oid, sent) =>
       val table = sent.head
-      val ownLeaves = leaves.getOrElse(oid, Nil)
+      val ownLeaves = leaves.getOrElse(oid, Nil).map(leaf =>
+        leaf.copy(key = keyOf(leaf.oid, leaf.identity))
+      )
       val (sentColumns, others) = columns.getOrElse(oid, Nil).partition(_.isSent)
       val ownColumns = sentColumns.map { found =>
         val ofLeaf = ownLeaves.exists(leaf => missing(leaf.oid -> found.column.name))
         found.column.copy(hasMissing = found.column.hasMissing || ofLeaf)
       }
-      val key = keys.get(oid).fold(Seq.empty[String])(_.of(table.identity))
+      val key = keyOf(oid, table.identity)
       SourceTable(
         oid,
         table.name,

@@ -3,44 +3,46 @@ package io.sparkpgoutput.lake.table
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
  * Checks that the server writes what the stream needs, that the role of a connection can copy tables and
  * follow their changes, and that the publications send all changes. The connection itself shows that the
- * role may connect.
+ * role may connect. It asks a fixed number of queries, however many tables there are.
  */
 object ServerReadiness {
 
-  /** Fails with one error that names everything that is missing. */
-  def check(
+  /** Returns what is missing for the job, and for each table, each a text with the statement that mends it. */
+  def of(
       connection: ServerConnection,
       tables: Seq[SourceTable],
       publications: Seq[String]
-  ): Unit = {
-    val problems = missing(connection, tables, publications)
-    if (problems.nonEmpty) throw TableError.notReady(problems)
-  }
-
-  /** Returns what is missing, each a text with the statement that mends it. */
-  def missing(
-      connection: ServerConnection,
-      tables: Seq[SourceTable],
-      publications: Seq[String]
-  ): Seq[String] = {
+  ): Readiness = {
     val role = connection.query("SELECT current_user")(_.getString(1)).head
-    val files = tables.flatMap(_.files)
-    walLevel(connection) ++
-      replication(connection, role) ++
-      schemas(connection, role, files) ++
+    val sent = sentOperations(connection, publications)
+    val ofServer =
+      walLevel(connection) ++ replication(connection, role) ++ operations(sent, publications)
+    val ofFiles = schemas(connection, role, tables) ++
       columns(connection, role, tables, publications) ++
-      policies(connection, role, files) ++
-      notLogged(connection, files) ++
-      tables.flatMap(identity(connection, _)) ++
-      keys(connection, tables) ++
-      tables.filter(_.columns.isEmpty).map(table =>
-        s"The table ${shown(table.name)} has no column that is sent. Leave it out of the publications."
-      ) ++
-      tables.flatMap(operations(_, publications))
+      policies(connection, role, tables) ++
+      notLogged(connection, tables)
+    val keys = TableKeys.read(connection, tables.map(_.oid))
+    val generated = generatedColumns(connection, tables)
+    val version = connection.majorVersion
+    val ofTables = tables.flatMap { table =>
+      val key = keys.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
+      val found = noColumn(table) ++ identity(table, key) ++
+        unsentKey(
+          table,
+          key,
+          generated.getOrElse(table.oid, Set.empty),
+          publications,
+          version
+        ) ++
+        operations(table, sent, publications)
+      found.map(table.oid -> _)
+    }
+    Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
   }
 
   private def walLevel(connection: ServerConnection): Seq[String] = {
@@ -66,16 +68,23 @@ object ServerReadiness {
     ).toSeq
   }
 
-  private def schemas(connection: ServerConnection, role: String, files: Seq[Leaf]): Seq[String] =
-    connection.query(
+  private def schemas(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val hidden = connection.query(
       """SELECT nspname FROM pg_namespace
-        |WHERE nspname = ANY (?) AND NOT has_schema_privilege(oid, 'USAGE')
-        |ORDER BY nspname""".stripMargin,
-      files.map(_.name.namespace).distinct.toArray
-    ) { row =>
-      val name = SqlIdentifier(row.getString(1))
+        |WHERE nspname = ANY (?) AND NOT has_schema_privilege(oid, 'USAGE')""".stripMargin,
+      tables.flatMap(_.files).map(_.name.namespace).distinct.toArray
+    )(_.getString(1)).toSet
+    for {
+      table <- tables
+      schema <- table.files.map(_.name.namespace).distinct if hidden(schema)
+      name = SqlIdentifier(schema)
+    } yield table.oid ->
       s"The role cannot use the schema $name: GRANT USAGE ON SCHEMA $name TO ${SqlIdentifier(role)};"
-    }
+  }
 
   /** The columns that are sent, and those that a row filter reads. */
   private def columns(
@@ -83,30 +92,37 @@ object ServerReadiness {
       role: String,
       tables: Seq[SourceTable],
       publications: Seq[String]
-  ): Seq[String] = {
-    val ofFilters = filterColumns(connection, publications)
-    tables.flatMap { table =>
-      val names = table.columns.map(_.name) ++ ofFilters.getOrElse(table.oid, Nil)
-      table.files.flatMap { file =>
-        val hidden = connection.query(
-          """SELECT attname FROM pg_attribute
-            |WHERE attrelid = ?::oid AND attname = ANY (?) AND attnum > 0 AND NOT attisdropped
-            |  AND NOT has_column_privilege(attrelid, attnum, 'SELECT')
-            |ORDER BY attnum""".stripMargin,
-          file.oid,
-          names.distinct.toArray
-        )(_.getString(1))
-        Option.when(hidden.nonEmpty) {
-          val all = hidden.length == names.distinct.length
-          val listed = hidden.map(SqlIdentifier(_)).mkString(", ")
-          val what = if (all) "" else s"the columns $listed of "
-          val list = if (all) "" else s" ($listed)"
-          val name = shown(file.name)
-          s"The role cannot read $what$name: GRANT SELECT$list ON $name TO ${SqlIdentifier(role)};"
-        }
-      }
+  ): Seq[(Long, String)] = {
+    val hidden = hiddenColumns(connection, tables.flatMap(_.files))
+    val ofFilters =
+      if (hidden.isEmpty) Map.empty[Long, Seq[String]] else filterColumns(connection, publications)
+    for {
+      table <- tables
+      names = (table.columns.map(_.name) ++ ofFilters.getOrElse(table.oid, Nil)).distinct
+      file <- table.files
+      unread = hidden.getOrElse(file.oid, Nil).filter(names.contains) if unread.nonEmpty
+    } yield {
+      val all = unread.length == names.length
+      val listed = unread.map(SqlIdentifier(_)).mkString(", ")
+      val what = if (all) "" else s"the columns $listed of "
+      val list = if (all) "" else s" ($listed)"
+      val name = shown(file.name)
+      table.oid ->
+        s"The role cannot read $what$name: GRANT SELECT$list ON $name TO ${SqlIdentifier(role)};"
     }
   }
+
+  /** The columns that the role cannot read, by the oids of their tables. */
+  private def hiddenColumns(connection: ServerConnection, files: Seq[Leaf]) =
+    connection
+      .query(
+        """SELECT a.attrelid::bigint, a.attname FROM pg_attribute a
+          |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+          |  AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+          |ORDER BY a.attrelid, a.attnum""".stripMargin,
+        PublishedTables.array(files.map(_.oid))
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
 
   private def filterColumns(connection: ServerConnection, publications: Seq[String]) =
     connection
@@ -121,81 +137,160 @@ object ServerReadiness {
       )(row => row.getLong(1) -> row.getString(2))
       .groupMap(_._1)(_._2)
 
-  private def policies(connection: ServerConnection, role: String, files: Seq[Leaf]): Seq[String] =
-    connection.query(
-      "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
-        "WHERE c.oid = ANY (?::oid[]) AND row_security_active(c.oid) ORDER BY 1, 2",
-      PublishedTables.array(files.map(_.oid))
-    ) { row =>
-      val name = shown(TableName(row.getString(1), row.getString(2)))
-      s"A policy hides rows of $name from the role, and the changes of all rows are sent: ALTER ROLE " +
-        s"${SqlIdentifier(role)} BYPASSRLS;"
-    }
-
-  /** Partitions whose changes are not in the WAL. */
-  private def notLogged(connection: ServerConnection, files: Seq[Leaf]): Seq[String] =
-    connection.query(
-      """SELECT n.nspname, c.relname, c.relkind = 'f' AS is_foreign
-        |FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        |WHERE c.oid = ANY (?::oid[]) AND (c.relkind = 'f' OR c.relpersistence <> 'p')
-        |ORDER BY 1, 2""".stripMargin,
-      PublishedTables.array(files.map(_.oid))
-    ) { row =>
-      val name = shown(TableName(row.getString(1), row.getString(2)))
-      if (row.getBoolean("is_foreign"))
-        s"The partition $name is a foreign table, whose changes are not sent. Publish the partitions " +
-          "under their own names: set publish_via_partition_root to false."
-      else s"The changes of the unlogged table $name are not sent: ALTER TABLE $name SET LOGGED;"
-    }
-
-  /**
-   * Finds roots whose replica identity is not that of a partition. The server sends the old row by
-   * the identity of the partition, but describes it by the identity of the root.
-   */
-  private def identity(connection: ServerConnection, table: SourceTable): Seq[String] = {
-    val others = table.leaves.filterNot(_.identity == ReplicaIdentity.Full)
-    if (others.isEmpty) Nil
-    else if (table.identity == ReplicaIdentity.Full) others.map { leaf =>
-      s"The table ${shown(table.name)} has REPLICA IDENTITY FULL, but its partition does not: ALTER TABLE " +
-        s"${shown(leaf.name)} REPLICA IDENTITY FULL;"
-    }
-    else {
-      val keys = TableKeys.read(connection, table.oid +: others.map(_.oid))
-      def key(oid: Long, identity: ReplicaIdentity) =
-        keys.get(oid).fold(Seq.empty[String])(_.of(identity))
-      val root = key(table.oid, table.identity)
-      others.flatMap { leaf =>
-        val own = key(leaf.oid, leaf.identity)
-        // Without a key of its own, the server refuses updates and deletes.
-        Option.when(root.nonEmpty && own.nonEmpty && !root.forall(own.contains))(
-          s"The partition ${shown(leaf.name)} identifies rows by (${own.mkString(", ")}), and its table " +
-            s"${shown(table.name)} by (${root.mkString(", ")}): ALTER TABLE ${shown(leaf.name)} REPLICA " +
-            "IDENTITY FULL;"
-        )
-      }
-    }
+  private def policies(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val hiding = connection.query(
+      "SELECT oid::bigint FROM pg_class WHERE oid = ANY (?::oid[]) AND row_security_active(oid)",
+      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+    )(_.getLong(1)).toSet
+    for (table <- tables; file <- table.files if hiding(file.oid))
+      yield table.oid ->
+        (s"A policy hides rows of ${shown(file.name)} from the role, and the changes of all rows are sent: " +
+          s"ALTER ROLE ${SqlIdentifier(role)} BYPASSRLS;")
   }
 
-  /** A row cannot be found by a part of its key, and the server sends that part as the key. */
-  private def keys(connection: ServerConnection, tables: Seq[SourceTable]): Seq[String] = {
-    val known = TableKeys.read(connection, tables.map(_.oid))
-    tables.filter(_.identity != ReplicaIdentity.Full).flatMap { table =>
-      val sent = table.columns.map(_.name).toSet
-      val (there, unsent) = known.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
-        .partition(sent)
-      Option.when(there.nonEmpty && unsent.nonEmpty)(
-        s"The publications do not send the columns ${unsent.map(SqlIdentifier(_)).mkString(", ")} of the " +
-          s"key: ALTER TABLE ${shown(table.name)} REPLICA IDENTITY FULL;"
+  /** Partitions whose changes are not in the WAL. */
+  private def notLogged(
+      connection: ServerConnection,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val foreign = connection.query(
+      """SELECT oid::bigint, relkind = 'f' FROM pg_class
+        |WHERE oid = ANY (?::oid[]) AND (relkind = 'f' OR relpersistence <> 'p')""".stripMargin,
+      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+    )(row => row.getLong(1) -> row.getBoolean(2)).toMap
+    for {
+      table <- tables
+      file <- table.files
+      isForeign <- foreign.get(file.oid)
+    } yield {
+      val name = shown(file.name)
+      table.oid -> (
+        if (isForeign)
+          s"The partition $name is a foreign table, whose changes are not sent. Publish the partitions " +
+            "under their own names: set publish_via_partition_root to false."
+        else s"The changes of the unlogged table $name are not sent: ALTER TABLE $name SET LOGGED;"
       )
     }
   }
 
-  private def operations(table: SourceTable, publications: Seq[String]): Option[String] =
-    Option.when(table.unpublished.nonEmpty) {
-      s"The publications leave out the changes of ${shown(table.name)} by " +
-        s"${table.unpublished.mkString(", ")}: ALTER PUBLICATION ${SqlIdentifier(publications.head)} " +
-        s"SET (publish = '${SourceTable.Operations.mkString(", ")}');"
+  private def noColumn(table: SourceTable): Seq[String] = Option.when(table.columns.isEmpty) {
+    val name = shown(table.name)
+    s"The table $name has no column that is sent: give it one with ALTER TABLE $name ADD COLUMN, or leave " +
+      "it out of the publications."
+  }.toSeq
+
+  /**
+   * Finds roots whose replica identity is not that of a partition. The server sends the old row by
+   * the identity of the partition, but describes it by the identity of the root.
+   *
+   * @param key the columns of the root's replica identity
+   */
+  private def identity(table: SourceTable, key: Seq[String]): Seq[String] = {
+    val root = shown(table.name)
+    if (table.identity == ReplicaIdentity.Full) notFull(table).map { leaf =>
+      s"The table $root has REPLICA IDENTITY FULL, but its partition does not: ${full(leaf.name)}"
     }
+    else if (key.isEmpty) TableKeys.withIdentity(table.leaves).headOption.map { leaf =>
+      val columns = leaf.key.map(SqlIdentifier(_)).mkString(", ")
+      val how = if (leaf.identity == ReplicaIdentity.Full) "the whole row" else s"($columns)"
+      val all = (table.name +: notFull(table).map(_.name)).map(full).mkString(" ")
+      val primary =
+        if (leaf.identity == ReplicaIdentity.Full) ""
+        else s"ALTER TABLE $root ADD PRIMARY KEY ($columns); or "
+      s"The partition ${shown(leaf.name)} identifies rows by $how, and its table $root has no key, so that " +
+        s"its updates and deletes cannot be applied: $primary$all"
+    }.toSeq
+    else TableKeys.otherLeaves(table.leaves, key).map { leaf =>
+      s"The partition ${shown(leaf.name)} identifies rows by (${leaf.key.mkString(", ")}), and its table " +
+        s"$root by (${key.mkString(", ")}): ${full(leaf.name)}"
+    }
+  }
+
+  private def notFull(table: SourceTable) =
+    table.leaves.filterNot(_.identity == ReplicaIdentity.Full)
+
+  private def full(table: TableName) = s"ALTER TABLE ${shown(table)} REPLICA IDENTITY FULL;"
+
+  /**
+   * A row cannot be found by a part of its key, and the server sends that part as the key. Before
+   * PostgreSQL 18 it also takes updates if a generated column is all of the key, and sends no key. Later
+   * versions refuse them, also if the replica identity is FULL, unless they publish the column.
+   */
+  private def unsentKey(
+      table: SourceTable,
+      key: Seq[String],
+      generated: Set[String],
+      publications: Seq[String],
+      version: Int
+  ): Seq[String] = {
+    val sent = table.columns.map(_.name).toSet
+    val (there, unsent) = key.partition(sent)
+    val isGenerated = unsent.exists(generated)
+    val isFull = table.identity == ReplicaIdentity.Full
+    val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
+    Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
+      val named = unsent.map(SqlIdentifier(_)).mkString(", ")
+      val mended =
+        if (publishes)
+          s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish_generated_columns = stored);"
+        else full(table.name)
+      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
+    }.toSeq
+  }
+
+  /** The stored generated columns of tables, by their oids. */
+  private def generatedColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
+    connection
+      .query(
+        "SELECT attrelid::bigint, attname FROM pg_attribute " +
+          "WHERE attrelid = ANY (?::oid[]) AND attgenerated = 's' AND NOT attisdropped",
+        PublishedTables.array(tables.map(_.oid))
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
+      .map { case (oid, names) => oid -> names.toSet }
+
+  /** The operations that one of the publications sends, for whichever table. */
+  private def sentOperations(
+      connection: ServerConnection,
+      publications: Seq[String]
+  ): Set[String] = {
+    val options = SourceTable.Operations
+    connection.query(
+      options.map(name => s"bool_or(pub$name)").mkString("SELECT ", ", ", " FROM pg_publication ") +
+        "WHERE pubname = ANY (?)",
+      publications.toArray
+    )(row => options.zipWithIndex.filter { case (_, i) => row.getBoolean(i + 1) }.map(_._1))
+      .flatten.toSet
+  }
+
+  private def operations(sent: Set[String], publications: Seq[String]): Seq[String] = {
+    val unsent = SourceTable.Operations.filterNot(sent)
+    Option.when(unsent.nonEmpty)(
+      s"The publications leave out the changes of all tables by ${unsent.mkString(", ")}: " +
+        allOperations(publications)
+    ).toSeq
+  }
+
+  /** The operations that only the publications of other tables send. */
+  private def operations(
+      table: SourceTable,
+      sent: Set[String],
+      publications: Seq[String]
+  ): Seq[String] = {
+    val unsent = table.unpublished.filter(sent)
+    Option.when(unsent.nonEmpty)(
+      s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}: " +
+        allOperations(publications)
+    ).toSeq
+  }
+
+  private def allOperations(publications: Seq[String]) =
+    s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish = " +
+      s"'${SourceTable.Operations.mkString(", ")}');"
 
   private def shown(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"

@@ -89,6 +89,9 @@ final case class SourceColumn(
  *   the xmin of the rows of `pg_inherits` from the root to the partition. A partition that is detached and
  *   attached again has others. Empty if it is not known.
  * @param isLogged false for an unlogged or a foreign table, whose changes are not in the WAL
+ * @param key
+ *   the columns of the replica identity, by which the server sends old rows. Empty if there is no such key,
+ *   or if it is not known. If the replica identity is FULL, the primary key.
  */
 final case class Leaf(
     oid: Long,
@@ -97,7 +100,8 @@ final case class Leaf(
     identity: ReplicaIdentity,
     attached: Boolean,
     links: String = "",
-    isLogged: Boolean = true
+    isLogged: Boolean = true,
+    key: Seq[String] = Nil
 )
 
 /** The part of an old row that the server sends (`pg_class.relreplident`). */

@@ -89,8 +89,22 @@ object TableComparison {
       now.leaves.find(isFull && _.identity != ReplicaIdentity.Full).map(leaf =>
         s"The partition ${leaf.name} does not have REPLICA IDENTITY FULL, as its root has."
       )
-    gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity)
+    gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity).orElse(otherKey(now))
   }
+
+  /** A partition whose replica identity has other columns than that of its root. */
+  private def otherKey(now: SourceTable): Option[String] =
+    if (now.identity == ReplicaIdentity.Full) None
+    else if (now.key.isEmpty) TableKeys.withIdentity(now.leaves).headOption.map { leaf =>
+      s"The partition ${leaf.name} has a replica identity, and its root has no key, so that old rows cannot " +
+        s"be found. Run ALTER TABLE ${QuotedName(now.name)} ADD PRIMARY KEY, or ALTER TABLE … REPLICA " +
+        "IDENTITY FULL for it and all of its partitions."
+    }
+    else TableKeys.otherLeaves(now.leaves, now.key).headOption.map { leaf =>
+      s"The partition ${leaf.name} identifies rows by (${leaf.key.mkString(", ")}) and no longer by the key " +
+        s"(${now.key.mkString(", ")}) of its root, so that old rows cannot be found. Run ALTER TABLE " +
+        s"${QuotedName(leaf.name)} REPLICA IDENTITY FULL."
+    }
 
   private def isOther(links: String, now: String) = links.nonEmpty && links != now
 

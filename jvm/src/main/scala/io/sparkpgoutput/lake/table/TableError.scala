@@ -6,10 +6,11 @@ import io.sparkpgoutput.lake.LakeException
 /** The errors of the tables of the server. */
 object TableError {
   final val Changed = "PGOUTPUT_TABLE_CHANGED"
+  final val NotReady = "PGOUTPUT_SOURCE_NOT_READY"
 
   /** @param problems what is missing, each a whole text with the statement that mends it */
   def notReady(problems: Seq[String]): LakeException = new LakeException(
-    "PGOUTPUT_SOURCE_NOT_READY",
+    NotReady,
     "55000",
     problems match {
       case Seq(one) => s"The tables of the server cannot be kept equal yet: $one"
@@ -27,10 +28,6 @@ object TableError {
     s"The table $table has changed in a way that its changes do not tell: $reason Run " +
       s"spark-pgoutput resync --table $table."
   )
-
-  /** The target has the rows of a table that was dropped, and whose name another one has. */
-  def madeAgain(table: TableName): LakeException =
-    changed(table, "It was dropped, or left the publications, and another table has its name.")
 
   def notPublished(table: TableName): LakeException = new LakeException(
     Changed,

@@ -27,6 +27,21 @@ final private case class TableKeys(
 
 private object TableKeys {
 
+  /**
+   * Returns the partitions that identify rows by other columns than their root. The server sends an old
+   * row by the columns of the partition, and describes it as one of the root. One with REPLICA IDENTITY
+   * FULL sends all columns, and of one without a key the server refuses updates and deletes.
+   *
+   * @param root the columns of the root's replica identity, which is not FULL
+   */
+  def otherLeaves(leaves: Seq[Leaf], root: Seq[String]): Seq[Leaf] = leaves.filter { leaf =>
+    leaf.identity != ReplicaIdentity.Full && leaf.key.nonEmpty && !root.forall(leaf.key.contains)
+  }
+
+  /** The partitions of which the server sends old rows. It refuses updates and deletes of the others. */
+  def withIdentity(leaves: Seq[Leaf]): Seq[Leaf] =
+    leaves.filter(leaf => leaf.identity == ReplicaIdentity.Full || leaf.key.nonEmpty)
+
   /** Reads the keys of tables by their oids. */
   def read(connection: ServerConnection, tables: Seq[Long]): Map[Long, TableKeys] =
     connection

@@ -8,6 +8,8 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
+import io.sparkpgoutput.lake.MarkName
+
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
  * is the LSN. Delta writes it in the commit of the rows, and keeps it through compactions and VACUUM.
@@ -24,6 +26,10 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   // The rows of a MERGE are the same whenever they are computed, so Delta need not store them first.
   if (session.conf.getOption(MergeSource).isEmpty) session.conf.set(MergeSource, "none")
 
+  // If a zone is not UTC, Delta computes the state of a small table after each commit, to check its checksum.
+  if (session.conf.getOption(ChecksOutsideUtc).isEmpty)
+    session.conf.set(ChecksOutsideUtc, false)
+
   /** The version of each table up to which no RESTORE stands behind the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
@@ -32,7 +38,10 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   def mark(table: String, name: MarkName): Option[Long] = mark(table, snapshot(table), name)
 
   def generation(table: String, job: String, oid: Long): Option[Int] =
-    MarkName.newest(snapshot(table).transactions.keys, job, oid)
+    MarkName.newest(transactions(snapshot(table)).keys, job, oid)
+
+  def newest(table: String, job: String): Option[MarkName] =
+    MarkName.newest(transactions(snapshot(table)).keys, job)
 
   def version(table: String): String = snapshot(table).version.toString
 
@@ -46,7 +55,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   protected def defaults(schema: StructType): Map[String, String] = Map(
     "delta.columnMapping.mode" -> "name",
     "delta.enableDeletionVectors" -> "true",
-    "delta.enableTypeWidening" -> "true"
+    "delta.enableTypeWidening" -> "true",
+    // A checkpoint takes about a second. A reader reads up to so many small files instead.
+    "delta.checkpointInterval" -> "100"
   )
 
   /** Delta adds this feature by itself only when a table is made. */
@@ -77,11 +88,15 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       write: TargetWrite
   ): Unit = {
     val check = new FirstTransactionCheck(transaction => {
-      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(transaction.snapshot.numOfFiles))
+      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(files(transaction.snapshot)))
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
-      // A new copy has the next name. An append would not conflict with it otherwise.
-      if (transaction.txnVersion(name.next.toString) >= 0)
+      // Delta lets an append pass that others do not read. One of another copy must not pass.
+      write match {
+        case TargetWrite.Append(_) => transaction.readWholeTable()
+        case _                     => ()
+      }
+      if (name.isReplaced(transactions(transaction.snapshot).keys))
         throw TargetError.copiedAgain(sqlName(table))
       val found = mark(table, transaction.snapshot, name)
       if (found != expected) throw TargetError.otherJob(sqlName(table), expected, found)
@@ -109,7 +124,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   }
 
   private def mark(table: String, snapshot: Snapshot, name: MarkName): Option[Long] = {
-    val found = snapshot.transactions.get(name.toString)
+    val found = transactions(snapshot).get(name.toString)
     if (found.nonEmpty && !Option(checked.get(table)).contains(snapshot.version)) {
       checkHistory(table, snapshot, comment(name, found.get))
       checked.put(table, snapshot.version)
@@ -133,8 +148,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
         }
       case folder: FolderPlace => DeltaLog.forTable(session, folder.path(table)).update()
     }
-    // Delta computes it when it is asked for the first time, with the settings of that moment.
-    found.transactions: Unit
+    // Delta computes them when it is asked for the first time, with the settings of that moment.
+    transactions(found): Unit
     found
   }
 }
@@ -142,6 +157,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
 object DeltaTarget {
 
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
+
+  private val ChecksOutsideUtc =
+    "spark.databricks.delta.allFilesInCrc.verificationMode.forceOnNonUTC.enabled"
 
   private val SnapshotTasks = "spark.databricks.delta.snapshotPartitions"
 
@@ -156,6 +174,13 @@ object DeltaTarget {
   final private val Indexed = 32
 
   final private val MostClustered = 4
+
+  private def transactions(snapshot: Snapshot): Map[String, Long] =
+    DeltaTransactions.of(snapshot).getOrElse(snapshot.transactions)
+
+  /** The number of files, which the checksum of a commit has, too. */
+  private def files(snapshot: Snapshot): Long =
+    snapshot.checksumOpt.fold(snapshot.numOfFiles)(_.numFiles)
 
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
 

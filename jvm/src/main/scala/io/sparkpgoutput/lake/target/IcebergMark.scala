@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.target
 
 import java.util.{Map => JMap}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.iceberg.encryption.EncryptionManager
@@ -13,7 +14,7 @@ import org.apache.iceberg.exceptions.{
 import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.{Snapshot, TableMetadata, TableOperations}
 
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.{LakeException, MarkName}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -98,7 +99,7 @@ final private class MarkingOperations(
 
   def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
-    if (base.properties.containsKey(name.next.toString))
+    if (name.isReplaced(base.properties.keySet.asScala))
       throw refused(TargetError.copiedAgain(table))
     if (found != expected) throw refused(TargetError.otherJob(table, expected, found))
     val snapshot = metadata.currentSnapshot

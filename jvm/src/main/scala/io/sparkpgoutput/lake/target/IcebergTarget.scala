@@ -16,6 +16,8 @@ import org.apache.iceberg.{
   Transactions
 }
 
+import io.sparkpgoutput.lake.MarkName
+
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     extends TableCommands(session, TableFormat.Iceberg, place) {
@@ -34,12 +36,15 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   def generation(table: String, job: String, oid: Long): Option[Int] =
     MarkName.newest(operations(table).current.properties.keySet.asScala, job, oid)
 
+  def newest(table: String, job: String): Option[MarkName] =
+    MarkName.newest(operations(table).current.properties.keySet.asScala, job)
+
   def version(table: String): String =
     Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
 
   /**
    * If a new session looked up the table, Spark would make a catalog for this session, with connections
-   * of its own, which nobody closes. Each micro-batch has new sessions.
+   * of its own, which nobody closes. Each commit has a new session.
    */
   def read(session: SparkSession, table: String): DataFrame = {
     refresh(table)

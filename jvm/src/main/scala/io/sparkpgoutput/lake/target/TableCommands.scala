@@ -4,6 +4,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
+import io.sparkpgoutput.lake.MarkName
 
 /** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)

@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.target
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.MarkName
+
 /**
  * The place of the tables that are kept equal: a namespace of a catalog, or a folder of Delta
  * tables. The names of tables are those in the namespace, without quotes.
@@ -71,6 +73,9 @@ trait Target {
   /** Returns the newest generation of a source table's copies that has a mark in the table. */
   def generation(table: String, job: String, oid: Long): Option[Int]
 
+  /** Returns the mark of a job with the greatest generation, of whichever source table. */
+  def newest(table: String, job: String): Option[MarkName]
+
   /** Returns what changes with each commit to a table. */
   def version(table: String): String
 
@@ -97,29 +102,6 @@ trait Target {
       expected: Option[Long],
       lsn: Long
   )(write: TargetWrite): Unit
-}
-
-/**
- * What a mark is called. The mark is an LSN: all transactions with a lower commit LSN are in the table.
- *
- * @param job the UUID of the job
- * @param oid the oid of the source table
- * @param generation a new copy of the table begins a new generation
- */
-final case class MarkName(job: String, oid: Long, generation: Int) {
-  override def toString: String = s"${MarkName.prefix(job, oid)}$generation"
-
-  def next: MarkName = copy(generation = generation + 1)
-}
-
-object MarkName {
-  private def prefix(job: String, oid: Long) = s"spark-pgoutput-$job-$oid-"
-
-  /** Finds the newest generation of a table's copies among names of marks and others. */
-  def newest(names: Iterable[String], job: String, oid: Long): Option[Int] = names
-    .filter(_.startsWith(prefix(job, oid)))
-    .flatMap(_.stripPrefix(prefix(job, oid)).toIntOption)
-    .maxOption
 }
 
 /** One way to change the rows of a table. */

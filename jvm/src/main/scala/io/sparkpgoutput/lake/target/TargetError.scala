@@ -21,6 +21,7 @@ final class CommitConflict(table: String, reason: Throwable)
 /** The errors of tables in Delta and Iceberg. */
 object TargetError {
   final val Format = "PGOUTPUT_TARGET_FORMAT"
+  final val MarkLost = "PGOUTPUT_MARK_LOST"
 
   def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
     def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
@@ -47,9 +48,9 @@ object TargetError {
   )
 
   def restored(table: String, how: String): LakeException = new LakeException(
-    "PGOUTPUT_MARK_LOST",
+    MarkLost,
     "55000",
-    s"The table $table has older rows than its mark says, because of $how. ${LakeError.CopyAgain}"
+    s"The table $table has older rows than its mark says, because of $how. The job copies it again."
   )
 
   def format(problem: String): LakeException =

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.verify
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
-import io.sparkpgoutput.lake.state.TableState
+import io.sparkpgoutput.lake.core.TableState
 import io.sparkpgoutput.lake.target.{TablePlace, Target}
 
 /**

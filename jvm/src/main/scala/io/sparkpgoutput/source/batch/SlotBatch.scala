@@ -35,7 +35,6 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
     options.address.forTasks,
     options.slot,
     UUID.randomUUID().toString,
-    renewedAt = 0,
     options.slot,
     options.publications,
     options.binary

@@ -33,14 +33,14 @@ object Connections {
   }
 
   /**
-   * Opens an ordinary connection.
+   * Opens an ordinary connection. No time limit applies to it, whatever the role has.
    *
    * @param applicationName what `pg_stat_activity` shows
    */
   def open(address: ServerAddress, applicationName: String): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))
 
-  /** Opens a connection for the replication protocol. */
+  /** Opens a connection for the replication protocol, without time limits too. */
   def openReplication(address: ServerAddress, applicationName: String): ReplicationConnection =
     open(address, applicationName, replication) { made =>
       val connection = new ReplicationConnection(made)
@@ -56,7 +56,7 @@ object Connections {
     val connected = connect(address, applicationName, parameters)
     try {
       val connection = made(connected)
-      TextSettings.set(connection)
+      SessionSetup.run(connection)
       connection
     } catch {
       case error: Throwable =>

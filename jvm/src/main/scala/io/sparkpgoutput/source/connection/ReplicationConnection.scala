@@ -24,9 +24,9 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
     .copyDual(s"START_REPLICATION PHYSICAL ${Lsn.format(lsn)}")
 
   /**
-   * Starts to read a slot, without time limits: the server decodes each transaction in one of its own, to
-   * which `transaction_timeout` applies (`reorderbuffer.c`, ReorderBufferProcessTXN). From then on the
-   * connection runs no other statement.
+   * Starts to read a slot. From then on the connection runs no other statement. It has no time limits:
+   * the server decodes each transaction in one of its own, to which `transaction_timeout` would apply
+   * (`reorderbuffer.c`, ReorderBufferProcessTXN).
    *
    * It is pgjdbc's `CopyDual` and not its `PGReplicationStream`, because the latter repeats the
    * confirmed LSN in each status update, which makes a fast shutdown of the server wait for ever.
@@ -34,7 +34,6 @@ final class ReplicationConnection(connection: Connection) extends ServerConnecti
    * @param options the options of pgoutput
    */
   def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
-    TimeLimits.remove(this)
     val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }
     // In quotes, because the name of a slot can begin with a digit.
     connection.unwrap(classOf[PGConnection]).getCopyAPI.copyDual(

@@ -53,7 +53,10 @@ object SessionEnd extends Logging {
         logWarning(s"The slot ${settings.slot} was not told what is committed: ${error.getMessage}")
     }
 
-  /** Ends the session that has the slot, if it is of this source. None if it is somebody else's. */
+  /**
+   * Ends the session that has the slot, if this start of the query made it. None if it is somebody
+   * else's: also a later start of the same query, which can begin before this one has ended.
+   */
   private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
     var state = SlotState.read(sql, settings.slot)
     val deadline = System.nanoTime() + Limit.toNanos

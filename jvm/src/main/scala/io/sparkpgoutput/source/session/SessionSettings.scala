@@ -8,21 +8,28 @@ import io.sparkpgoutput.source.connection.ServerAddress
  *
  * @param id the UUID of the source, which its checkpoint keeps
  * @param run the UUID of this start of the query
- * @param renewedAt the session began at or above this LSN
  * @param binary true asks the server for binary values
  */
 final case class SessionSettings(
     address: ServerAddress,
     id: String,
     run: String,
-    renewedAt: Long,
     slot: String,
     publications: Seq[String],
     binary: Boolean
 ) {
 
-  /** What `pg_stat_activity` shows. It tells others whose session holds the slot. */
-  def applicationName: String = SessionSettings.ApplicationName + id
+  /**
+   * What `pg_stat_activity` shows. It tells others whose session holds the slot. The server cuts it off
+   * after 63 bytes, so that it has only the beginning of the run's UUID.
+   */
+  def applicationName: String = s"$sourceName ${run.take(SessionSettings.RunLength)}"
+
+  /** Tells whether a session is of this source, of this start of the query or of another one. */
+  def isOfSource(applicationName: String): Boolean =
+    SessionSettings.isOfSource(id, applicationName)
+
+  private def sourceName = SessionSettings.ApplicationName + id
 
   /** The options of pgoutput. Transactions come whole, because `streaming` is not given. */
   def pluginOptions: Seq[(String, String)] = Seq(
@@ -33,4 +40,9 @@ final case class SessionSettings(
 
 object SessionSettings {
   final val ApplicationName = "spark-pgoutput "
+  final private val RunLength = 8
+
+  /** Tells whether a session is of the source with a UUID, of any start of it. */
+  def isOfSource(id: String, applicationName: String): Boolean =
+    s"$applicationName ".startsWith(s"$ApplicationName$id ")
 }

@@ -63,7 +63,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual =
     SlotState.read(sql, settings.slot).flatMap(_.holder) match {
       case Some(holder) =>
-        if (holder.applicationName == settings.applicationName) endIfParked(holder)
+        if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
           throw SourceError.slotInUse(settings.slot, holder.pid, holder.applicationName)
         pause()

@@ -194,7 +194,8 @@ final class SlotSession(
   /**
    * Waits until the task takes messages. A client that leaves data unread makes a fast shutdown of
    * the server wait for ever (`WalSndDone` runs when all is sent), so the session ends if the server
-   * is about to stop.
+   * is about to stop. Only a new connection tells that: an open one would make a smart shutdown wait.
+   * `pg_ctl stop` waits for 60 seconds, so the question is not asked more often than it must.
    */
   private def full(): Unit = {
     val since = System.nanoTime()
@@ -260,6 +261,6 @@ object SlotSession {
   final private val MessageOverhead = 24
   private val ParkedPause = TimeUnit.MILLISECONDS.toNanos(10)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
-  private val ShutdownQuestionInterval = TimeUnit.SECONDS.toNanos(5)
+  private val ShutdownQuestionInterval = TimeUnit.SECONDS.toNanos(20)
   private val LongestParking = TimeUnit.MINUTES.toNanos(10)
 }

@@ -49,7 +49,6 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private val pace = new BatchPace(options.idleInterval)
   private val flushedEnd = new FlushedEnd
-  private val streamLimit = StreamLimit.of(options.address, options.slot)
   private val warnings = new SlotWarnings(text => logWarning(text))
 
   /** The LSN below which all is committed in Spark; 0 if that is not known. */
@@ -77,12 +76,10 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     committed = Lsn.max(committed, begin)
     val last = reports.last
     val isDue = target.nonEmpty || pace.isDue(hadRows = last.end == begin && last.rows > 0)
-    if (streamLimit.isHeld || !isDue) from
+    if (!isDue) from
     else {
       val now = askServer(begin)
-      val most = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
-      // It can have been held since the server was asked.
-      val end = streamLimit.endOf(begin, most)
+      val end = Lsn.max(begin, Lsn.min(available(now, begin), limited(begin, limit)))
       pace.asked(isBehind = Lsn.isBelow(end, now.flushLsn) && end != begin)
       SlotOffset(end)
     }
@@ -113,15 +110,14 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   private[stream] def plan(from: Offset, to: Offset, output: SlotOutput): Array[InputPartition] = {
     start.check(lsn(from), isPlanned = true)
-    val read = BatchRead(settings(lsn(from)), start.source, lsn(from), lsn(to), committed, output)
+    val read = BatchRead(settings, start.source, lsn(from), lsn(to), committed, output)
     Array(SlotPartition(read, reports.last.location))
   }
 
-  private def settings(begin: Long) = SessionSettings(
+  private def settings = SessionSettings(
     options.address.forTasks,
     start.source.id,
     run,
-    streamLimit.renewedAt(begin),
     options.slot,
     options.publications,
     options.binary
@@ -147,7 +143,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
 
   /** Ends the session wherever it is, and tells the server what is committed. */
   override def stop(): Unit = {
-    if (start.isChecked) SessionEnd.end(settings(committed), start.source, committed)
+    if (start.isChecked) SessionEnd.end(settings, start.source, committed)
     server.close()
   }
 

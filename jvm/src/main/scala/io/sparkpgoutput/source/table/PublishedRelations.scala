@@ -14,7 +14,7 @@ object PublishedRelations {
   final private val FirstWithLists = 15
 
   /** From 18 on, publications can send generated columns too. */
-  final private val FirstWithGeneratedColumns = 18
+  final val FirstWithGeneratedColumns = 18
 
   /**
    * Returns the beginning of a query, which has a table expression `published`: a row for each table of

@@ -13,7 +13,8 @@ import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import io.sparkpgoutput.lake.target.{ColumnChange, MarkName, TablePlace, Target, TargetWrite}
+import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite}
 
 /** A catalog of Spark's own tests, whose tables all sessions share. Spark runs MERGE on them. */
 final class MemoryCatalog extends InMemoryRowLevelOperationTableCatalog {
@@ -44,6 +45,7 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def setProperties(table: String, properties: Map[String, String]): Unit = ()
   override def mark(table: String, name: MarkName): Option[Long] = marks.get(table)
   override def generation(table: String, job: String, oid: Long): Option[Int] = None
+  override def newest(table: String, job: String): Option[MarkName] = None
   override def version(table: String): String = marks.get(table).mkString
   override def arrange(table: String, schema: StructType, key: Seq[String]): Unit = ()
   override def drop(table: String): Unit = {

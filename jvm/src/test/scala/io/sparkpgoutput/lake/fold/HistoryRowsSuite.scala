@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.fold
 import scala.util.Random
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 
@@ -12,14 +12,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
-import io.sparkpgoutput.lake.apply.{ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.batch.{
-  BatchRouter,
-  BatchStatistics,
-  ChangeChunk,
-  ChangeFields,
-  RoutedTable
-}
+import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.batch.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
 import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -45,20 +39,17 @@ class HistoryRowsSuite extends AnyFunSuite {
       names: Map[String, String] = Map.empty
   ): Map[Long, Seq[Row]] = {
     val targets = tables.map(_.target.copy(mode = TableMode.History("_")))
-    var report = BatchStatistics.empty
-    val messages = batch.iterator.map { case (_, ordinal, message) =>
-      InternalRow(ordinal, message)
-    }
-    val router =
-      new BatchRouter(targets.map(RoutedTable.of(_, 0, names)), messages, report = _)
-    val changes = router.map(row => unsafe(row).copy()).toVector
-      .sortBy(row => (row.getLong(ChangeFields.HASH), row.getLong(ChangeFields.LSN)))
-    val chunks = ChangeChunk.pack(changes.iterator).toVector
     targets.zip(tables).flatMap { case (target, table) =>
-      report.tables.get(table.oid).map { statistics =>
+      val routed = Vector.newBuilder[UnsafeRow]
+      val router =
+        new CutRouter(RoutedTable.of(target, 0, names), row => routed += unsafe(row).copy())
+      CutOfServer(table.oid, batch, end = 0).foreach(router.take)
+      router.statistics.map { statistics =>
+        val sorted = routed.result()
+          .sortBy(row => (row.getLong(ChangeFields.HASH), row.getLong(ChangeFields.LSN)))
         val format = FoldFormat.of(target, names, statistics, ConversionOptions(), isStrict = true)
-        val own = chunks.iterator.collect { case (oid, chunk) if oid == table.oid => chunk }
-        val found = rows(schema(table), ChangeFold.rows(format, own))
+        val chunks = ChangeChunk.pack(sorted.iterator)
+        val found = rows(schema(table), ChangeFold.rows(format, chunks))
         assert(found.map(position).distinct == found.map(position))
         table.oid -> found.sortBy(position)
       }

@@ -21,6 +21,8 @@ import org.apache.iceberg.{
 }
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.lake.MarkName
+
 /** Commits to a table in a folder, whose file system can fail. */
 class MarkingOperationsSuite extends AnyFunSuite {
   private val name = MarkName("job", 1, 1)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pgoutput
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{
@@ -8,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{
   Max,
   Min
 }
+import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, ExpressionUtils}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -57,28 +59,76 @@ object KeyFilter {
       hasLimits: Boolean
   ): Option[Column] = {
     val types = key.map(keys.schema(_).dataType)
-    val columns = key.map(UnresolvedAttribute.quoted)
     val searched = table.map(column => ColumnNodeToExpressionConverter(column.node))
-    val bits = Literal(math.max(64, most * BitsPerKey))
-    val hashes = new BloomFilterAggregate(new XxHash64(columns), Literal(most), bits)
     val limited = if (hasLimits) key.indices.filter(index => isOrdered(types(index))) else Nil
-    val limits = limited.flatMap(index => Seq(Min(columns(index)), Max(columns(index))))
-    val row = aggregate(keys, hashes +: limits)
-    Option.when(!row.isNullAt(0)) {
+    val found = LocalRows.of(keys) match {
+      case Some(rows) => ofRows(rows, keys.schema, key, limited)
+      case None       => byQuery(keys, most, key, limited)
+    }
+    found.map { found =>
       // A value of a wider type that does not fit in the key's type is no key.
       val comparable = searched.zip(types).map { case (column, dataType) =>
         Cast(column, dataType, None, EvalMode.TRY)
       }
-      val filter = MayBeKey(new XxHash64(comparable), BloomFilter.readFrom(row.getBinary(0)))
-      val ranges = limited.zipWithIndex.flatMap { case (index, place) =>
-        def limit(ordinal: Int) = Literal(row.get(ordinal, types(index)), types(index))
+      val filter = MayBeKey(new XxHash64(comparable), found.hashes)
+      val ranges = limited.zip(found.limits).flatMap { case (index, (least, greatest)) =>
         Seq(
-          GreaterThanOrEqual(searched(index), limit(2 * place + 1)),
-          LessThanOrEqual(searched(index), limit(2 * place + 2))
+          GreaterThanOrEqual(searched(index), Literal(least, types(index))),
+          LessThanOrEqual(searched(index), Literal(greatest, types(index)))
         )
       }
       ExpressionUtils.column((ranges :+ filter).reduce(And(_, _)))
     }
+  }
+
+  /**
+   * What keys have in common.
+   *
+   * @param limits the least and the greatest value of some columns, NULL if all values are
+   */
+  final private case class Found(hashes: BloomFilter, limits: Seq[(Any, Any)])
+
+  private def byQuery(
+      keys: DataFrame,
+      most: Long,
+      key: Seq[String],
+      limited: Seq[Int]
+  ): Option[Found] = {
+    val columns = key.map(UnresolvedAttribute.quoted)
+    val bits = Literal(math.max(64, most * BitsPerKey))
+    val hashes = new BloomFilterAggregate(new XxHash64(columns), Literal(most), bits)
+    val limits = limited.flatMap(index => Seq(Min(columns(index)), Max(columns(index))))
+    val row = aggregate(keys, hashes +: limits)
+    Option.when(!row.isNullAt(0)) {
+      val found = limited.zipWithIndex.map { case (index, place) =>
+        val dataType = keys.schema(key(index)).dataType
+        (row.get(2 * place + 1, dataType), row.get(2 * place + 2, dataType))
+      }
+      Found(BloomFilter.readFrom(row.getBinary(0)), found)
+    }
+  }
+
+  /** Reads keys that the driver has, without a job. */
+  private def ofRows(
+      rows: Seq[InternalRow],
+      schema: StructType,
+      key: Seq[String],
+      limited: Seq[Int]
+  ): Option[Found] = Option.when(rows.nonEmpty) {
+    val columns = key.map { name =>
+      val ordinal = schema.fieldIndex(name)
+      BoundReference(ordinal, schema(ordinal).dataType, nullable = true)
+    }
+    val hash = new XxHash64(columns)
+    val hashes =
+      BloomFilter.create(rows.length.toLong, math.max(64L, rows.length.toLong * BitsPerKey))
+    rows.foreach(row => hashes.putLong(hash.eval(row).asInstanceOf[Long]))
+    val limits = limited.map { index =>
+      val ordering = TypeUtils.getInterpretedOrdering(columns(index).dataType)
+      val values = rows.iterator.map(columns(index).eval(_)).filter(_ != null).toSeq
+      if (values.isEmpty) (null, null) else (values.min(ordering), values.max(ordering))
+    }
+    Found(hashes, limits)
   }
 
   private def aggregate(rows: DataFrame, functions: Seq[AggregateFunction]) = {

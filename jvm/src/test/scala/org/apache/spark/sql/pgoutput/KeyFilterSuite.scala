@@ -35,6 +35,13 @@ class KeyFilterSuite extends SparkSessionTests {
     (row.getLong(0), row.getLong(1))
   }
 
+  /** The same rows, which the driver has. */
+  private def local(rows: DataFrame): DataFrame = LocalRows.toDataFrame(
+    spark,
+    RowsOfRdd.of(rows).map(_.copy()).collect().toIndexedSeq,
+    rows.schema
+  )
+
   private val keysOfTypes = Seq(
     Seq("CAST(id AS INT)"),
     Seq("id"),
@@ -51,17 +58,20 @@ class KeyFilterSuite extends SparkSessionTests {
   for (values <- keysOfTypes; hasLimits <- Seq(false, true))
     test(s"all rows with a key are found, and few others: $values, limits: $hasLimits") {
       val searched = table(values)
-      val (right, wrong) = found(searched, filter(keys(values), searched, hasLimits).get)
-      assert(right == changes)
-      assert(wrong < ids / 30)
+      for (rows <- Seq(keys(values), local(keys(values)))) {
+        val (right, wrong) = found(searched, filter(rows, searched, hasLimits).get)
+        assert(right == changes)
+        assert(wrong < ids / 30)
+      }
     }
 
   test("0 and -0 are the same key, and so are all values that are not a number") {
     def values(zero: String, other: String) =
       Seq(s"if(id = 5003, $zero, if(id = 5013, $other, id / 3))")
     val searched = table(values("0.0D", "CAST('NaN' AS DOUBLE)"))
-    val made = filter(keys(values("-0.0D", "-CAST('NaN' AS DOUBLE)")), searched, hasLimits = true)
-    assert(found(searched, made.get)._1 == changes)
+    val rows = keys(values("-0.0D", "-CAST('NaN' AS DOUBLE)"))
+    for (rows <- Seq(rows, local(rows)))
+      assert(found(searched, filter(rows, searched, hasLimits = true).get)._1 == changes)
   }
 
   private val widened = Seq(
@@ -77,8 +87,8 @@ class KeyFilterSuite extends SparkSessionTests {
   for ((narrow, wide, larger) <- widened)
     test(s"a key is found in a wider type, which has values that the key's type lacks: $narrow") {
       val searched = table(Seq(s"if($changed, $wide, $larger)"))
-      assert(found(searched, filter(keys(Seq(narrow)), searched, hasLimits = true).get) ==
-        ((changes, 0)))
+      for (rows <- Seq(keys(Seq(narrow)), local(keys(Seq(narrow)))))
+        assert(found(searched, filter(rows, searched, hasLimits = true).get) == ((changes, 0)))
     }
 
   test("there is no condition if equal values of the key and the column can have other hashes") {
@@ -97,10 +107,11 @@ class KeyFilterSuite extends SparkSessionTests {
 
   test("the limits are those of the keys, and the text of the condition has nothing else of them") {
     val searched = table(Seq("id"))
-    val made = Seq(false, true).map(filter(keys(Seq("id")), searched, _).get.toString)
+    def made(keys: DataFrame) = Seq(false, true).map(filter(keys, searched, _).get.toString)
     val hash = "may_be_key(xxhash64(TRY_CAST(`the ``key``.0` AS BIGINT)))"
     val limits = "((`the ``key``.0` >= 5003L) AND (`the ``key``.0` <= 14993L))"
-    assert(made == Seq(hash, s"($limits AND $hash)"))
+    for (rows <- Seq(keys(Seq("id")), local(keys(Seq("id")))))
+      assert(made(rows) == Seq(hash, s"($limits AND $hash)"))
   }
 
   test("types of which a format leaves out too much have no limits") {
@@ -112,6 +123,7 @@ class KeyFilterSuite extends SparkSessionTests {
 
   test("without keys there is no condition") {
     val none = keys(Seq("id")).where("false")
-    assert(filter(none, table(Seq("id")), hasLimits = true).isEmpty)
+    for (rows <- Seq(none, local(none)))
+      assert(filter(rows, table(Seq("id")), hasLimits = true).isEmpty)
   }
 }

@@ -1,0 +1,163 @@
+package io.sparkpgoutput.lake.core
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.slot.SlotError
+
+/**
+ * The mark that a table of the target has.
+ *
+ * @param target the name of the table in the target
+ * @param job the UUID of the job that made the table
+ * @param oid the oid of the table of the server that owns it
+ * @param generation the newest generation of this owner that has a mark
+ * @param mark None if no copy of it was committed
+ */
+final case class FoundMark(
+    target: String,
+    job: String,
+    oid: Long,
+    generation: Int,
+    mark: Option[Long]
+)
+
+/**
+ * What a process finds when it has taken the slot. It reads the state before the marks: a process that is
+ * slow to end can still commit, and a mark that is newer than the state is right.
+ *
+ * @param kept the state of the greatest epoch
+ * @param confirmed the confirmed LSN of the slot; None if there is no slot
+ * @param flush the end of the server's WAL
+ * @param marks the tables in the target that a job of this slot has made
+ * @param checkTimeline
+ *   throws PGOUTPUT_TIMELINE if the timeline of the server branched off from another one below an LSN
+ */
+final case class FoundJob(
+    kept: Option[JobState],
+    confirmed: Option[Long],
+    flush: Long,
+    isInRecovery: Boolean,
+    marks: Seq[FoundMark],
+    checkTimeline: (Int, Long) => Unit
+)
+
+/**
+ * The decision how a job starts.
+ *
+ * @param needsSlot whether the slot is to be made. Then the job goes on with [[withSlot]].
+ */
+final case class JobStart(state: JobState, needsSlot: Boolean) {
+
+  /** The LSN at which the session of the reader begins. */
+  def begin: Long = state.told
+
+  /** @param lsn the confirmed LSN of the slot that was made */
+  def withSlot(lsn: Long): JobStart = JobStart(state.copy(told = lsn), needsSlot = false)
+}
+
+object JobStart {
+
+  /**
+   * Returns the tables whose generations must be closed in the target before the process reads the marks:
+   * all that have rows, if the server is on another timeline than before. An older process that is slow to
+   * end can have read changes that the server lost in a failover. After the marks are compared with the
+   * branch of the timeline, it must not commit them.
+   */
+  def closed(fresh: JobState, kept: Option[JobState]): Seq[TableState] =
+    kept.filter(_.timeline != fresh.timeline).toSeq.flatMap(_.tables.values.filter(_.owns))
+
+  /**
+   * Decides how a job starts.
+   *
+   * @param fresh
+   *   the state of a new job, by the options of this start and the server. A job that goes on takes the
+   *   timeline, the publications, the target and the format from it.
+   */
+  def of(fresh: JobState, found: FoundJob): JobStart = found.kept match {
+    case None =>
+      // The slot has passed changes that the tables can lack, and nothing says which.
+      if (found.marks.nonEmpty) throw LakeError.checkpointLost(fresh.target)
+      take(fresh, found)
+    case Some(kept) =>
+      check(fresh, found, kept)
+      val state = kept.copy(
+        timeline = fresh.timeline,
+        publications = fresh.publications,
+        target = fresh.target,
+        format = fresh.format
+      )
+      // A process was killed before the slot was made, or before it wrote where the slot begins.
+      if (kept.told == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
+      else {
+        checkSlot(found, kept)
+        val tables = kept.tables.map { case (oid, table) => oid -> withMark(found, table) }
+        checkServer(found, kept, tables.values)
+        JobStart(state.copy(tables = tables), needsSlot = false)
+      }
+  }
+
+  /** Nothing was read. A slot that is there was made for this job, by the job or by its user. */
+  private def take(state: JobState, found: FoundJob) = {
+    val start = JobStart(state, needsSlot = found.confirmed.isEmpty)
+    found.confirmed.fold(start)(start.withSlot)
+  }
+
+  private def check(fresh: JobState, found: FoundJob, kept: JobState): Unit = {
+    def source(job: JobState) =
+      s"the slot '${job.slot}' of the database '${job.database}' at the " +
+        s"server with the system identifier ${job.systemIdentifier}"
+    if (source(fresh) != source(kept)) throw LakeError.otherSource(source(kept), source(fresh))
+    found.marks.map(_.job).find(_ != kept.id).foreach(other =>
+      throw LakeError.twoJobs(kept.id, other)
+    )
+  }
+
+  private def checkSlot(found: FoundJob, kept: JobState): Unit = {
+    val confirmed = found.confirmed.getOrElse(
+      throw LakeError.slotLost(s"the slot '${kept.slot}' of the database '${kept.database}'")
+    )
+    if (Lsn.isBelow(kept.told, confirmed)) throw SlotError.moved(kept.slot, kept.told, confirmed)
+  }
+
+  /** The server must have all that the job has read from it. */
+  private def checkServer(found: FoundJob, kept: JobState, tables: Iterable[TableState]): Unit = {
+    val marks = tables.filter(table => !table.needsCopy && table.status != Dropped).flatMap(_.mark)
+    val has = marks.foldLeft(kept.told)(Lsn.max)
+    found.checkTimeline(kept.timeline, has)
+    // A standby that has started again can still replay what it had replayed before.
+    if (!found.isInRecovery && Lsn.isBelow(found.flush, has))
+      throw SlotError.serverBehind(kept.slot, has, found.flush)
+  }
+
+  /**
+   * Takes what the table of the target has. Its rows are those that the table of the server had at the mark,
+   * whichever process and generation has written them. So each mark that is not below the noted one is right.
+   */
+  private def withMark(found: FoundJob, kept: TableState): TableState = {
+    val mark = found.marks.find(mark =>
+      mark.target.equalsIgnoreCase(kept.target) && mark.oid == kept.oid &&
+        mark.generation >= kept.generation
+    )
+    def has(least: Long) = mark.exists(_.mark.exists(!Lsn.isBelow(_, least)))
+    val known = kept.copy(generation = mark.fold(kept.generation)(_.generation))
+    def taken(status: TableStatus) = known.copy(status = status, mark = mark.flatMap(_.mark))
+    kept.status match {
+      case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
+      // A commit of this copy that still comes must not count: the table has no queue from now on.
+      case Copying(reason, _)                     => known.copy(status = Copying(reason))
+      case Dropped | Failed(_, _, true, _)        => known
+      case status if has(kept.mark.getOrElse(0L)) => taken(status)
+      case _ => known.copy(status =
+          Copying(
+            mark.flatMap(_.mark).fold(
+              s"The table ${kept.target} of the target has lost its mark, or was removed."
+            )(lsn =>
+              s"The table ${kept.target} of the target has the mark ${Lsn.format(lsn)} and had " +
+                s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."
+            )
+          )
+        )
+    }
+  }
+}

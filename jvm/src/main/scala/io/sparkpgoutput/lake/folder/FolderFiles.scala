@@ -1,0 +1,222 @@
+package io.sparkpgoutput.lake.folder
+
+import java.io.{FileNotFoundException, IOException}
+import java.time.Instant
+import java.util.UUID
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{
+  CommonPathCapabilities,
+  FSDataOutputStream,
+  FileAlreadyExistsException,
+  FileSystem,
+  Path,
+  StreamCapabilities
+}
+
+/** A file, its name without the folder, and the time at which it was written. */
+final private[folder] case class FolderFile(name: String, written: Instant)
+
+/**
+ * Small files of a folder, which are written whole: who reads a file sees all of it, as it was before or
+ * after a write, and a crash leaves one of the two. Names are relative to the folder, such as
+ * `state/1.json`.
+ */
+private[folder] trait FolderFiles {
+
+  /** The files and folders in a folder, and none if it does not exist. */
+  def list(folder: String): Seq[FolderFile]
+
+  def read(name: String): Option[Array[Byte]]
+
+  /**
+   * Writes a file if there is none of this name.
+   *
+   * @return whether it did
+   */
+  def create(name: String, content: Array[Byte]): Boolean
+
+  /** Writes a file, in place of one that is there. */
+  def replace(name: String, content: Array[Byte]): Unit
+
+  /** Removes a file, if it is there. */
+  def delete(name: String): Unit
+}
+
+private[folder] object FolderFiles {
+
+  /** Chooses how files of a folder are written, by its file system. */
+  def of(path: String, configuration: Configuration): FolderFiles = {
+    val folder = new Path(path)
+    val files = folder.getFileSystem(configuration)
+    val qualified = files.makeQualified(folder)
+    if (files.getUri.getScheme == "file")
+      new LocalFiles(java.nio.file.Path.of(qualified.toUri.getPath))
+    else if (isObjectStore(files, qualified)) new StoredObjects(files, qualified)
+    else new RenamedFiles(files, qualified)
+  }
+
+  /** A file is not in a folder by this name until it is whole. */
+  def unfinished(name: String): String = {
+    val (folder, file) = name.splitAt(name.lastIndexOf('/') + 1)
+    s"$folder.$file.${UUID.randomUUID}.tmp"
+  }
+
+  def isUnfinished(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")
+
+  /**
+   * Returns whether a file is there only when its stream was closed, and whole. S3A declares it as a
+   * capability (its streams can be aborted). The connectors of other object stores do the same, and some
+   * do not say so. That of Azure is not one of them.
+   */
+  private def isObjectStore(files: FileSystem, path: Path) =
+    Stores(files.getUri.getScheme) ||
+      files.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
+
+  private val Stores = Set("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
+}
+
+/** What the two kinds of Hadoop's file systems have in common. */
+abstract private class HadoopFiles(files: FileSystem, folder: Path) extends FolderFiles {
+
+  protected def path(name: String): Path = new Path(folder, name)
+
+  override def list(folder: String): Seq[FolderFile] =
+    try
+      files.listStatus(if (folder.isEmpty) this.folder else path(folder)).toSeq.map(status =>
+        FolderFile(status.getPath.getName, Instant.ofEpochMilli(status.getModificationTime))
+      )
+    catch { case _: FileNotFoundException => Nil }
+
+  override def read(name: String): Option[Array[Byte]] =
+    try {
+      val in = files.open(path(name))
+      try Some(in.readAllBytes())
+      finally in.close()
+    } catch { case _: FileNotFoundException => None }
+
+  override def delete(name: String): Unit = files.delete(path(name), false)
+}
+
+/**
+ * Files in an object store: one PUT is atomic. If the store has conditional writes, and the connector uses
+ * them (S3A from Hadoop 3.4.2 on with the option below, that of Google for `overwrite(false)`), then
+ * [[create]] is atomic too. Otherwise the caller looks again after it.
+ */
+final private class StoredObjects(files: FileSystem, folder: Path)
+    extends HadoopFiles(files, folder) {
+
+  override def create(name: String, content: Array[Byte]): Boolean =
+    try {
+      val file = files.createFile(path(name)).recursive().overwrite(false)
+        .opt("fs.option.create.conditional.overwrite", true)
+      put(file.build(), content)
+      true
+    } catch {
+      case _: FileAlreadyExistsException => false
+      // Connectors have errors of their own for a condition that is not fulfilled.
+      case problem: IOException =>
+        if (files.exists(path(name))) false else throw problem
+    }
+
+  override def replace(name: String, content: Array[Byte]): Unit =
+    put(files.createFile(path(name)).recursive().overwrite(true).build(), content)
+
+  private def put(out: FSDataOutputStream, content: Array[Byte]): Unit = {
+    try out.write(content)
+    catch {
+      case NonFatal(problem) => // To close the stream would make a file of what was written.
+        try out.abort(): Unit
+        catch { case NonFatal(other) => problem.addSuppressed(other) }
+        throw problem
+    }
+    out.close()
+  }
+}
+
+/**
+ * Files in HDFS, in Azure's store, and in any other file system. A file gets its name when it is whole, by
+ * a rename. HDFS and Azure refuse a rename to a name that exists, so [[create]] is atomic.
+ *
+ * `FileSystem` has no rename that replaces a file, and `FileContext` has one that is atomic only in HDFS.
+ * So [[replace]] first renames the new file to a name that is its own: `<name>.next`. From then on it is
+ * the one that counts. Then the old one is removed, and the new one gets its name. Who finds a next file
+ * after a crash does the rest.
+ *
+ * A list of a folder that is made meanwhile can have neither name. So `<name>.place` stands beside a file
+ * that was replaced once, and stands for it in lists.
+ */
+final private class RenamedFiles(files: FileSystem, folder: Path)
+    extends HadoopFiles(files, folder) {
+  import RenamedFiles._
+
+  override def list(folder: String): Seq[FolderFile] = super.list(folder)
+    .groupBy(_.name.stripSuffix(Next).stripSuffix(Place)).toSeq
+    .map { case (name, files) => FolderFile(name, files.map(_.written).max) }
+
+  override def read(name: String): Option[Array[Byte]] = read(name, MostMoves)
+
+  /** A file is in neither place if it moves between the two looks. */
+  @tailrec private def read(name: String, times: Int): Option[Array[Byte]] =
+    super.read(name + Next).orElse(super.read(name)) match {
+      case None if times > 1 => read(name, times - 1)
+      case found             => found
+    }
+
+  override def create(name: String, content: Array[Byte]): Boolean =
+    if (files.exists(path(name)) || files.exists(path(name + Next))) false
+    else
+      write(name, content) { written =>
+        files.rename(written, path(name)) || {
+          if (!files.exists(path(name))) throw notRenamed(written, path(name))
+          false
+        }
+      }
+
+  override def replace(name: String, content: Array[Byte]): Unit = {
+    if (!files.exists(path(name + Place))) files.create(path(name + Place), true).close()
+    finish(name)
+    write(name, content)(rename(_, path(name + Next)))
+    finish(name)
+  }
+
+  override def delete(name: String): Unit = {
+    super.delete(name) // first, so that an older file never counts again
+    super.delete(name + Next)
+    super.delete(name + Place)
+  }
+
+  private def finish(name: String): Unit =
+    if (files.exists(path(name + Next))) {
+      files.delete(path(name), false)
+      rename(path(name + Next), path(name))
+    }
+
+  /** Writes a file under another name, which `named` changes. */
+  private def write[A](name: String, content: Array[Byte])(named: Path => A): A = {
+    val written = path(FolderFiles.unfinished(name))
+    try {
+      val out = files.create(written, false)
+      try {
+        out.write(content)
+        if (out.hasCapability(StreamCapabilities.HSYNC)) out.hsync()
+      } finally out.close()
+      named(written)
+    } finally files.delete(written, false): Unit
+  }
+
+  private def rename(from: Path, to: Path): Unit =
+    if (!files.rename(from, to)) throw notRenamed(from, to)
+
+  private def notRenamed(from: Path, to: Path) =
+    new IOException(s"The file $from cannot be renamed to $to.")
+}
+
+private object RenamedFiles {
+  private val Next = ".next"
+  private val Place = ".place"
+  final private val MostMoves = 5
+}

@@ -1,0 +1,256 @@
+package io.sparkpgoutput.lake.folder
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.{Duration, Instant}
+import java.util.{Locale, UUID}
+
+import scala.annotation.tailrec
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.core.JobState
+
+/**
+ * The checkpoint folder of a job (option `checkpoint`), in any file system of Hadoop. `docs/protocol.md`
+ * has its files and their fields.
+ *
+ * The state has a file for each epoch. A process of the job takes an epoch at its start, and writes only
+ * the file of this epoch. The greatest epoch counts. So what a process writes that was slow to die changes
+ * nothing.
+ *
+ * All methods throw IOException if the file system is away or read-only, and can be called again then. A
+ * method that reads makes no folder. Threads can use it at the same time.
+ */
+final class JobFolder(path: String, configuration: Configuration) {
+  import JobFolder._
+
+  private val writer = UUID.randomUUID.toString
+
+  private lazy val files = FolderFiles.of(path, configuration)
+
+  /** The greatest epoch of which there is a state; None if there is no state. */
+  def newestEpoch(): Option[Long] = epochs().maxOption
+
+  /**
+   * Reads the state of the newest epoch.
+   *
+   * @return None if there is no state
+   * @throws LakeException
+   *   if the file is damaged, or has been written by a later version. The state of an older epoch is never
+   *   taken in its place.
+   */
+  def read(): Option[(Long, JobState)] = read(MostTries)
+
+  @tailrec private def read(times: Int): Option[(Long, JobState)] = newestEpoch() match {
+    case None => None
+    case Some(epoch) =>
+      files.read(stateFile(epoch)) match {
+        case Some(content) => Some(epoch -> StateFormat.read(full(stateFile(epoch)), content))
+        // The process of a later epoch has removed it since.
+        case None if times > 1 => read(times - 1)
+        case None => throw new IOException(s"The file ${full(stateFile(epoch))} cannot be read.")
+      }
+  }
+
+  /**
+   * Takes an epoch, and writes its first state.
+   *
+   * @return
+   *   whether it did. Otherwise another process has this epoch or a later one: the caller reads the state
+   *   again. After an IOException it can take the same epoch again.
+   */
+  def take(epoch: Long, state: JobState): Boolean = {
+    val content = StateFormat.write(state, writer)
+    def isLater = newestEpoch().exists(_ > epoch)
+    if (isLater) false
+    else {
+      // What counts is whose file it is, and not what this returns: the answer to an earlier try can be
+      // lost, and not every object store refuses to write a file that is there.
+      files.create(stateFile(epoch), content): Unit
+      val isOwn = files.read(stateFile(epoch)).exists(_.sameElements(content))
+      // A process that was suspended before it created the file can be late: its epoch can be one whose
+      // file was removed as an old one.
+      isOwn && !isLater
+    }
+  }
+
+  /** Writes the state of an epoch that this process has taken. */
+  def write(epoch: Long, state: JobState): Unit =
+    files.replace(stateFile(epoch), StateFormat.write(state, writer))
+
+  /**
+   * Removes the files of old epochs, answers to old requests, and what interrupted writes have left.
+   *
+   * @param epoch the epoch of this process
+   */
+  def clean(epoch: Long): Unit = {
+    epochs().filter(_ <= epoch - KeptEpochs).foreach(old => files.delete(stateFile(old)))
+    val now = Instant.now
+    def remove(folder: String, age: Duration)(isOld: String => Boolean): Unit =
+      files.list(folder)
+        .filter(file => isOld(file.name) && file.written.isBefore(now.minus(age)))
+        .foreach(file => files.delete(nameIn(folder, file.name)))
+    Seq("", States, Requests, Answers)
+      .foreach(remove(_, UnfinishedStay)(FolderFiles.isUnfinished))
+    remove(Answers, AnswersStay)(AnswerName.matches)
+  }
+
+  /** The requests that are not handled, in the order in which users have asked. */
+  def requests(): Seq[JobRequest] = files.list(Requests).map(_.name)
+    .collect { case RequestName(id) => id }.sorted
+    .flatMap(id => files.read(requestFile(id)).map(request(id, _))) // None if it was handled since
+
+  private def request(id: String, content: Array[Byte]) =
+    RequestFormat.request(full(requestFile(id)), id, content)
+
+  /** Asks the job for something. Its answers have the id of the request. */
+  def ask(request: JobRequest): Unit =
+    files.create(requestFile(request.id), RequestFormat.write(request)): Unit
+
+  /** Takes a request away. */
+  def handled(id: String): Unit = files.delete(requestFile(id))
+
+  /** Adds an answer to a request. */
+  @tailrec def answer(id: String, answer: JobAnswer): Unit = {
+    val next = numbers(id).lastOption.getOrElse(0) + 1
+    // Another process of the job can answer at the same time.
+    if (!files.create(answerFile(id, next), RequestFormat.write(answer))) this.answer(id, answer)
+  }
+
+  /** Reads the answers to a request, the oldest first. A job removes them after a day. */
+  def answers(id: String): Seq[JobAnswer] = numbers(id).flatMap { number =>
+    val file = answerFile(id, number)
+    files.read(file).map(RequestFormat.answer(full(file), _))
+  }
+
+  private def numbers(id: String): Seq[Int] = {
+    JobRequest.checkId(id)
+    files.list(Answers).map(_.name)
+      .collect { case AnswerName(`id`, number) => number.toInt }.sorted
+  }
+
+  /** Writes what the command `status` shows, in place of what was there. */
+  def writeStatus(json: String): Unit = files.replace(Status, json.getBytes(UTF_8))
+
+  def readStatus(): Option[WrittenStatus] = for {
+    file <- files.list("").find(_.name == Status)
+    content <- files.read(Status)
+  } yield WrittenStatus(new String(content, UTF_8), file.written)
+
+  /**
+   * Refuses a folder that has the checkpoint of a streaming query of Spark, as jobs of older versions had
+   * it, and no state.
+   */
+  def check(): Unit =
+    if (newestEpoch().isEmpty && files.list("").exists(file => StreamingName.matches(file.name)))
+      throw FolderError.streamingCheckpoint(path)
+
+  private def epochs(): Seq[Long] =
+    files.list(
+      States
+    ).map(_.name).collect { case StateName(epoch) => epoch }.flatMap(_.toLongOption)
+
+  private def full(name: String) = s"${path.stripSuffix("/")}/$name"
+}
+
+/**
+ * The status of a job, as it wrote it last.
+ *
+ * @param written when, by the clock of the file system
+ */
+final case class WrittenStatus(json: String, written: Instant)
+
+private object JobFolder {
+  private val States = "state"
+  private val Requests = "requests"
+  private val Answers = "answers"
+  private val Status = "status.json"
+
+  private val StateName = """(\d{20})\.json""".r
+  private val RequestName = """([0-9A-Za-z-]{1,64})\.json""".r
+  private val AnswerName = """([0-9A-Za-z-]{1,64})\.(\d{1,9})\.json""".r
+
+  /** Spark's `StreamingCheckpointConstants`, and the folders of the generations of older jobs. */
+  private val StreamingName = """offsets|commits|metadata|sources|generation-\d+""".r
+
+  /** An older epoch helps only a person who looks for what has happened. */
+  final private val KeptEpochs = 5
+
+  final private val MostTries = 10
+
+  /** No write takes so long. Files of a write that goes on must stay. */
+  private val UnfinishedStay = Duration.ofHours(1)
+
+  private val AnswersStay = Duration.ofDays(1)
+
+  private def stateFile(epoch: Long) = nameIn(States, "%020d.json".formatLocal(Locale.ROOT, epoch))
+
+  private def requestFile(id: String) = {
+    JobRequest.checkId(id)
+    nameIn(Requests, s"$id.json")
+  }
+
+  private def answerFile(id: String, number: Int) = nameIn(Answers, s"$id.$number.json")
+
+  private def nameIn(folder: String, name: String) = if (folder.isEmpty) name else s"$folder/$name"
+}
+
+/** Requests and answers as JSON. */
+private object RequestFormat {
+  import JsonFile.{Fields, fields}
+
+  final private val Version = 1
+
+  private val Resync = "resync"
+  private val ResyncAll = "resync all"
+  private val Verify = "verify"
+
+  def write(request: JobRequest): Array[Byte] = request match {
+    case ResyncRequest(_, tables) => write(Resync, tables)
+    case ResyncAllRequest(_)      => JsonFile.write("version" -> Version, "request" -> ResyncAll)
+    case VerifyRequest(_, tables) => write(Verify, tables)
+    case UnreadableRequest(id, _) =>
+      throw new IllegalArgumentException(s"The request $id cannot be written.")
+  }
+
+  private def write(request: String, tables: Seq[TableName]) =
+    JsonFile.write(
+      "version" -> Version,
+      "request" -> request,
+      "tables" -> tables.map(table => fields(StateFormat.nameFields(table): _*)).asJava
+    )
+
+  def request(file: String, id: String, content: Array[Byte]): JobRequest =
+    try
+      JsonFile.read(file, content, damaged(file)) { of =>
+        StateFormat.checkVersion(of, Version)
+        of.word("request") {
+          case Resync    => Some(ResyncRequest(id, tables(of)))
+          case ResyncAll => Some(ResyncAllRequest(id))
+          case Verify    => Some(VerifyRequest(id, tables(of)))
+          case _         => None
+        }
+      }
+    catch {
+      case known: LakeException => UnreadableRequest(id, known.sentences)
+      case damaged: IOException => UnreadableRequest(id, damaged.getMessage)
+    }
+
+  private def tables(of: Fields) = of.seq("tables").map(StateFormat.name)
+
+  def write(answer: JobAnswer): Array[Byte] =
+    JsonFile.write("version" -> Version, "kind" -> answer.kind.name, "text" -> answer.text)
+
+  def answer(file: String, content: Array[Byte]): JobAnswer =
+    JsonFile.read(file, content, damaged(file)) { of =>
+      StateFormat.checkVersion(of, Version)
+      JobAnswer(of.word("kind")(name => JobAnswer.kinds.find(_.name == name)), of.text("text"))
+    }
+
+  private def damaged(file: String)(problem: String) =
+    new IOException(s"The file $file is damaged. $problem")
+}

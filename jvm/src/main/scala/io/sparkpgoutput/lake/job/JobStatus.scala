@@ -1,0 +1,226 @@
+package io.sparkpgoutput.lake.job
+
+import java.sql.Timestamp
+import java.time.{Duration, Instant}
+
+import scala.collection.immutable.ListMap
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.core.JobCore.Shown
+import io.sparkpgoutput.lake.core.TableStatus.{Failed, Live}
+import io.sparkpgoutput.lake.core.{JobState, TableState}
+import io.sparkpgoutput.lake.folder.JobFolder
+import io.sparkpgoutput.lake.target.Targets
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
+import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
+
+/**
+ * The tables of a job as they are now.
+ *
+ * @param tables what the state does not have of each table, by the oids of the tables
+ * @param read the read LSN
+ * @param waits what the whole job waits for
+ */
+final private[job] case class StatusNow(
+    state: JobState,
+    tables: Map[Long, Shown],
+    read: Long,
+    waits: Seq[String]
+)
+
+/**
+ * What users see of a job. A job that runs writes its status into its checkpoint folder every 10 seconds.
+ * So the commands ask the folder, and not the process of the job, which can run elsewhere or not at all.
+ */
+object JobStatus {
+  private val mapper = new ObjectMapper
+
+  private val columns = Seq(
+    StructField("table", StringType),
+    StructField("target", StringType),
+    StructField("mode", StringType),
+    StructField("state", StringType),
+    StructField("reason", StringType),
+    StructField("since", TimestampType),
+    StructField("next_try", TimestampType),
+    StructField("lsn", StringType),
+    StructField("last_change", TimestampType),
+    StructField("lag", DoubleType),
+    StructField("queue_changes", LongType),
+    StructField("queue_bytes", LongType)
+  )
+
+  /** Returns a row for each table. */
+  private[job] def toDataFrame(session: SparkSession, now: StatusNow): DataFrame =
+    session.createDataFrame(rows(now).asJava, StructType(columns))
+
+  private def rows(now: StatusNow): Seq[Row] =
+    tables(now.state).map(table => Row.fromSeq(values(table, now.tables.get(table.oid), now.read)))
+
+  private def tables(state: JobState) =
+    state.tables.values.toSeq.sortBy(table => (table.name.namespace, table.name.name, table.oid))
+
+  private def values(table: TableState, shown: Option[Shown], read: Long): Seq[Any] = {
+    val since = table.status match {
+      case Failed(_, since, _, _) => Some(since)
+      case _                      => None
+    }
+    // The table has no changes between its mark and the read LSN if its queue is empty.
+    val isEmpty = table.status == Live && shown.exists(_.changes == 0)
+    val lsn = if (isEmpty) (table.mark ++ Some(read)).reduceOption(Lsn.max(_, _)) else table.mark
+    Seq(
+      table.name.toString,
+      table.target,
+      table.table.mode.name,
+      table.status.name,
+      table.status.why.orElse(shown.flatMap(_.waits)).orNull,
+      since.map(Timestamp.from).orNull,
+      shown.flatMap(_.nextTry).map(Timestamp.from).orNull,
+      lsn.map(Lsn.format).orNull,
+      table.lastChange.map(Timestamp.from).orNull,
+      lag(table, shown).map(Double.box).orNull,
+      shown.map(shown => Long.box(shown.changes)).orNull,
+      shown.map(shown => Long.box(shown.bytes)).orNull
+    )
+  }
+
+  /** The age of the oldest change that is not in the table, in seconds. */
+  private def lag(table: TableState, shown: Option[Shown]): Option[Double] =
+    if (table.needsCopy || shown.isEmpty) None
+    else Some(shown.flatMap(_.oldest).fold(0.0) { micros =>
+      math.max(0, Duration.between(microsToInstant(micros), Instant.now).toMillis / 1e3)
+    })
+
+  // The file `status.json`.
+
+  private[job] def toJson(now: StatusNow): String = mapper.writeValueAsString(
+    ListMap[String, Any](
+      "version" -> 1,
+      "read" -> Lsn.format(now.read),
+      "waits" -> now.waits.asJava,
+      "tables" -> tables(now.state).map { table =>
+        val shown = now.tables.getOrElse(table.oid, Shown.none)
+        ListMap[String, Any](
+          "oid" -> table.oid,
+          "mark" -> table.mark.map(Lsn.format).orNull,
+          "lastChange" -> table.lastChange.map(_.toString).orNull,
+          "queueChanges" -> shown.changes,
+          "queueBytes" -> shown.bytes,
+          "oldestCommit" -> shown.oldest.map(Long.box).orNull,
+          "waits" -> shown.waits.orNull,
+          "nextTry" -> shown.nextTry.map(_.toString).orNull
+        ).asJava
+      }.asJava
+    ).asJava
+  )
+
+  private def shown(node: JsonNode) = Shown(
+    node.path("queueChanges").asLong,
+    node.path("queueBytes").asLong,
+    Option(node.path("oldestCommit")).filter(_.isNumber).map(_.asLong),
+    text(node, "waits"),
+    text(node, "nextTry").map(Instant.parse)
+  )
+
+  private def text(node: JsonNode, field: String) =
+    Option(node.get(field)).filterNot(_.isNull).map(_.asText)
+
+  // The commands.
+
+  /** The state of a job, with what `status.json` says of it. */
+  private def read(session: SparkSession, checkpoint: String): (StatusNow, Option[Instant]) = {
+    val folder = new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
+    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val status = folder.readStatus()
+    val node = status.map(found => mapper.readTree(found.json))
+    val tables = node.toSeq.flatMap(_.path("tables").elements.asScala)
+      .map(table => table.path("oid").asLong -> table).toMap
+    val known = state.tables.map { case (oid, table) =>
+      val newer = tables.get(oid)
+      val mark = newer.flatMap(text(_, "mark")).flatMap(Lsn.parse)
+      oid -> table.copy(
+        mark = (table.mark ++ mark).reduceOption(Lsn.max(_, _)),
+        lastChange =
+          (table.lastChange ++ newer.flatMap(text(_, "lastChange")).map(Instant.parse)).maxOption
+      )
+    }
+    val now = StatusNow(
+      state.copy(tables = known),
+      tables.map { case (oid, table) => oid -> shown(table) },
+      node.flatMap(text(_, "read")).flatMap(Lsn.parse).fold(state.told)(Lsn.max(state.told, _)),
+      node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText)
+    )
+    now -> status.map(_.written)
+  }
+
+  /**
+   * Returns a row for each table of a job.
+   *
+   * @param checkpoint the checkpoint folder of the job
+   * @param countsRows whether to count the rows in the target
+   */
+  def of(session: SparkSession, checkpoint: String, countsRows: Boolean): DataFrame = {
+    val (now, written) = read(session, checkpoint)
+    val counts =
+      if (countsRows) ClonedSession.run(session)(count(_, now.state)) else Map.empty[Long, Long]
+    val found = tables(now.state).zip(rows(now)).map { case (table, row) =>
+      val counted = if (countsRows) Seq(counts.get(table.oid).map(Long.box).orNull) else Nil
+      Row.fromSeq(row.toSeq ++ counted :+ written.map(Timestamp.from).orNull)
+    }
+    val more = Seq(StructField("rows", LongType)).filter(_ => countsRows) :+
+      StructField("written", TimestampType)
+    session.createDataFrame(found.asJava, StructType(columns ++ more))
+  }
+
+  private def count(session: SparkSession, state: JobState): Map[Long, Long] = {
+    val target = Targets.of(session, state.target, Some(state.format))
+    state.tables.values.filter(table => table.generation > 0 && target.exists(table.target))
+      .map(table => table.oid -> target.read(session, table.target).count()).toMap
+  }
+
+  /** What a job waits for now. */
+  def waits(session: SparkSession, checkpoint: String): java.util.List[String] =
+    read(session, checkpoint)._1.waits.asJava
+
+  /**
+   * Asks the server for the slot of a job.
+   *
+   * @return the metrics of the source, the LSN of the job, and what is wrong with the slot
+   */
+  def slot(
+      session: SparkSession,
+      checkpoint: String,
+      url: String,
+      user: String,
+      password: String,
+      slot: String
+  ): java.util.Map[String, String] = {
+    val (now, _) = read(session, checkpoint)
+    val address = ServerAddress(url, Option(user), Option(password))
+    address.check()
+    val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
+    try {
+      val found = client.query(SlotState.read(_, slot)).getOrElse(throw LakeError.noSlot(slot))
+      val position = (found.confirmedFlush ++ Some(now.read)).reduce(Lsn.max(_, _))
+      val newest = now.state.tables.values.flatMap(_.lastChange).maxOption
+      val seconds =
+        SlotHealth.secondsBehind(Lsn.isBelow(position, found.flushLsn), newest).map(_.toString)
+      val metrics = SlotHealth.metrics(found, position) ++
+        SlotMetrics.of(SlotMetrics.SECONDS_BEHIND -> seconds)
+      (metrics ++ Map(
+        "lsn" -> Lsn.format(position),
+        "active" -> found.holder.nonEmpty.toString,
+        "warnings" -> SlotHealth.warnings(found).map(_.text).mkString("\n")
+      )).asJava
+    } finally client.close()
+  }
+}

@@ -1,0 +1,188 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.apply.{CutApply, CutMessages}
+import io.sparkpgoutput.lake.catalog.ServerCatalog.Look
+import io.sparkpgoutput.lake.core.JobCore.Failure
+import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
+import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
+import io.sparkpgoutput.lake.schema.TableEvolution
+import io.sparkpgoutput.lake.table.{MirroredTable, TableChange, TableComparison, TableError}
+import io.sparkpgoutput.protocol.Lsn
+
+/** Commits cuts of the queues, and changes the columns of the target before that if the server's have. */
+final private[job] class TableApplier(job: JobParts) {
+  import TableApplier._
+  import job.{catalog, core, own, target}
+
+  private val cuts = new CutApply(target, job.options.repairs)
+
+  /** The fingerprints of definitions to which columns are being changed. */
+  private val changing = new ConcurrentHashMap[Long, String]
+
+  /** Takes a cut of a table's queue and commits it. */
+  def apply(oid: Long, upTo: Long, queue: TableQueue): Unit = reporting(oid) { table =>
+    queue.cut(upTo, job.options.maxBytesPerCommit) match {
+      case None =>
+        // The catalog can say that the table was altered, also if no row of it has changed.
+        if (defined(table, Array.empty).nonEmpty)
+          core(_.applied(oid, table.mark.getOrElse(0L), None, now))
+      case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut))
+    }
+  }
+
+  /** Returns the table by a catalog that is as new as the cut; None if its columns have to change first. */
+  private def defined(table: TableState, xids: Array[Long]): Option[TableState] =
+    look(table, xids, System.nanoTime() + WaitForCatalog) match {
+      case Look.Changed(found, fingerprint) =>
+        val next = following(table, found)
+        if (TableEvolution.columns(table.table, next.table).isEmpty) {
+          core(_.redefined(table.oid, next.table, next.formerNames))
+          catalog.follows(table.oid, fingerprint)
+          Some(table.copy(table = next.table, formerNames = next.formerNames))
+        } else {
+          changing.put(table.oid, fingerprint)
+          core(_.defines(table.oid, next))
+          None
+        }
+      case _ => Some(table)
+    }
+
+  /** Looks at the catalog until it is as new as the cut. A synchronous standby can take milliseconds. */
+  private def look(table: TableState, xids: Array[Long], deadline: Long): Look = {
+    var found = catalog.look(table, job.state, xids)
+    while (found.isInstanceOf[Look.Behind] && System.nanoTime() < deadline) {
+      Thread.sleep(PauseMillis)
+      found = catalog.look(table, job.state, xids)
+    }
+    found match {
+      case Look.Behind(why) =>
+        throw new Waiting(s"The changes of ${table.name} wait for the catalog: $why.")
+      case other => other
+    }
+  }
+
+  /**
+   * Returns the next definition.
+   *
+   * @throws io.sparkpgoutput.lake.LakeException if the table must be copied again
+   */
+  private def following(table: TableState, now: MirroredTable): NextDefinition =
+    TableComparison.compare(table.table.source, now.source, table.columnNames) match {
+      case Left(reason) => throw TableError.changed(table.name, reason)
+      case Right(changes) =>
+        catalog.reason(table.table.source, changes).foreach { reason =>
+          throw TableError.changed(table.name, reason)
+        }
+        taken(table, changes).foreach { name =>
+          throw TableError.changed(
+            table.name,
+            s"The target has a column '$name' already, whose values are not those of the new one."
+          )
+        }
+        TableEvolution.next(table, now, changes)
+    }
+
+  /**
+   * The name of a new or renamed column that another one of the target has: one that the source had before
+   * a copy, or one that a user has added.
+   */
+  private def taken(table: TableState, changes: Seq[TableChange]): Option[String] = {
+    val names = changes.collect {
+      case TableChange.Added(column)  => column.name
+      case TableChange.Renamed(_, to) => to.name
+    }
+    if (names.isEmpty) None
+    else {
+      val columns = target.columns(table.target)
+      names.find(name => columns.exists(_.equalsIgnoreCase(name)))
+    }
+  }
+
+  private def commit(table: TableState, queue: TableQueue, cut: Cut): Unit = {
+    val expected = table.mark.getOrElse(throw LakeError.markLost(table.target))
+    val started = System.nanoTime()
+    job.session.sparkContext.setJobDescription(s"changes of ${table.name}")
+    val done = cuts.commit(
+      job.session,
+      table.table,
+      table.formerNames,
+      table.markName(job.state.id),
+      expected,
+      messages(cut)
+    )()
+    queue.remove(cut)
+    if (done.repaired > 0)
+      job.log.warn(
+        s"The table ${table.target} differed in ${done.repaired} rows, which are repaired."
+      )
+    val changed = Option.when(done.committed)(microsToInstant(cut.lastCommit))
+    // Nothing is committed if the table had all changes already.
+    val mark = if (done.committed) cut.end else expected
+    core(_.applied(table.oid, mark, changed, now))
+    if (done.committed) job.log.committed(table.name, done.changes, cut.lastCommit, started)
+  }
+
+  private def messages(cut: Cut) = new CutMessages {
+    override def end: Long = cut.end
+    override def changes: Long = cut.changes
+    override def bytes: Long = cut.bytes
+    override def isInMemory: Boolean = cut.isInMemory
+    override def foreach(take: (Long, Array[Byte]) => Unit): Unit = cut.foreach(take)
+  }
+
+  /** Changes the columns of the target to the next definition. It can be repeated after an interruption. */
+  def alter(oid: Long): Unit = reporting(oid) { table =>
+    table.next.foreach { next =>
+      val columns = TableEvolution.columns(table.table, next.table)
+      if (columns.nonEmpty)
+        job.log.tell(s"The columns of ${table.target} change: ${columns.mkString(", ")}.")
+      target.alter(table.target, columns)
+      own.noteDefinition(table.copy(number = table.number + 1))
+      Option(changing.remove(oid)).fold(catalog.forget(oid))(catalog.follows(oid, _))
+    }
+    core(_.defined(oid, now))
+  }
+
+  /** Runs the work on a table, and reports its error. */
+  private def reporting(oid: Long)(body: TableState => Unit): Unit =
+    job.state.tables.get(oid).foreach {
+      table =>
+        try body(table)
+        catch { case error: Throwable => failed(table, error) }
+    }
+
+  private def failed(table: TableState, error: Throwable): Unit =
+    job.unlessEnding(error) {
+      if (TableFailures.isOtherMark(error)) otherMark(table, error)
+      else job.failed(table, TableFailures.of(error), error)
+    }
+
+  /**
+   * The table has another mark than the one expected. If it is a greater one of the same generation, a
+   * process of the job that was slow to end has committed a cut, which is right. Its changes are left out.
+   */
+  private def otherMark(table: TableState, error: Throwable): Unit = {
+    job.checkEpoch()
+    val newest = own.newestGeneration(job.state, table)
+    val mark = own.mark(job.state, table)
+    if (
+      newest.forall(_ <= table.generation) && mark.exists(found =>
+        table.mark.exists(Lsn.isBelow(_, found))
+      )
+    )
+      core(_.applied(table.oid, mark.get, None, now))
+    else job.failed(table, Failure(Failure.Changed, TableFailures.text(error)), error)
+  }
+
+  private def now = System.currentTimeMillis
+}
+
+private object TableApplier {
+  private val WaitForCatalog = java.time.Duration.ofSeconds(2).toNanos
+  final private val PauseMillis = 10L
+}

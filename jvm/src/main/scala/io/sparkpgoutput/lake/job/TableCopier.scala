@@ -1,0 +1,129 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.TimeUnit.NANOSECONDS
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.pgoutput.ClonedSession
+
+import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
+import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.schema.{HistoryOrder, TableEvolution}
+import io.sparkpgoutput.lake.table.TableError
+import io.sparkpgoutput.lake.target.{TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.protocol.Lsn
+
+/** Copies tables: makes a snapshot, and commits its rows. [[io.sparkpgoutput.lake.core.JobCore]] orders the steps. */
+final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
+  import TableCopier._
+  import job.{catalog, core, own, target}
+
+  /** The snapshots that are made and not committed yet, by the oids of their tables. */
+  private val open = new ConcurrentHashMap[Long, TableCopy]
+
+  /** Makes a snapshot of a table. */
+  def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>
+    // The last snapshot was too old: the server is behind.
+    if (forget(oid)) Thread.sleep(MillisToCatchUp) else job.log.tell(s"Copying ${table.name}.")
+    val copy = start(table)
+    open.put(oid, copy)
+    val newest = own.newestGeneration(job.state, table).getOrElse(0)
+    core(_.snapshotMade(oid, copy.lsn, copy.table, newest))
+  }
+
+  /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
+  private def start(table: TableState, attempts: Int = 3): TableCopy =
+    try TableCopy.open(job.options.source, catalog.forCopy(table, job.state))
+    catch {
+      case changed: LakeException
+          if changed.getCondition == TableError.Changed && attempts > 1 =>
+        start(table, attempts - 1)
+    }
+
+  /** Replaces the rows of the target by those of the snapshot. */
+  def commit(oid: Long): Unit = reporting(oid) { table =>
+    val copy = Option(open.get(oid)).getOrElse(
+      throw new IllegalStateException(s"The snapshot of ${table.name} is gone.")
+    )
+    val lsn = table.status match {
+      case TableStatus.Copying(_, Some(lsn)) => lsn
+      case other =>
+        throw new IllegalStateException(s"${table.name} is ${other.name}, and not copied.")
+    }
+    val started = System.nanoTime()
+    try job.log.watching(copy) {
+        val isNew = own.prepare(job.state, table, job.options.tableProperties)
+        val isFirst = own.newest(table.target).isEmpty
+        if (isFirst && !isNew) checkEmpty(table)
+        if (table.table.isHistory) keepColumns(table)
+        HistoryOrder.check(job.session, own, table.table, lsn)
+        val session = ClonedSession.of(job.session)
+        session.sparkContext.setJobDescription(copy.description)
+        val rows =
+          if (table.table.isHistory) TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst))
+          else if (isNew) TargetWrite.Append(copy.rows(session))
+          else TargetWrite.Replace(copy.rows(session))
+        target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
+        if (!isNew && !table.table.isHistory) arrange(table)
+        catalog.forget(oid)
+        val read = copy.copied
+        // The lock of the table goes before anybody hears that the copy is done.
+        forget(oid)
+        core(_.copied(oid, System.currentTimeMillis))
+        val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
+        job.log.tell(
+          f"Copied ${table.name}: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
+            s"as of ${Lsn.format(lsn)}."
+        )
+      }
+    finally forget(oid)
+  }
+
+  /** A user can have written into a table that a copy which did not end has left without rows. */
+  private def checkEmpty(table: TableState): Unit =
+    if (!target.read(job.session, table.target).isEmpty)
+      throw LakeError.unfinishedCopy(target.sqlName(table.target))
+
+  /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
+  private def keepColumns(table: TableState): Unit = {
+    val has = target.read(job.session, table.target).schema.toNullable
+    val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
+    target.alter(table.target, TableEvolution.keep(has, wanted.toNullable, table.generation))
+  }
+
+  /** The columns of a replacement take the arrangement away. The rows are right without it, too. */
+  private def arrange(table: TableState): Unit =
+    try target.arrange(table.target, table.table.schema, table.table.targetKey)
+    catch {
+      case NonFatal(problem) =>
+        job.log.warn(s"The table ${table.target} is not arranged by its key. ${problem.getMessage}")
+    }
+
+  private def reporting(oid: Long)(body: TableState => Unit): Unit =
+    job.state.tables.get(oid).foreach { table =>
+      try body(table)
+      catch {
+        case error: Throwable =>
+          forget(oid)
+          job.unlessEnding(error) {
+            if (TableFailures.isOtherMark(error)) job.checkEpoch()
+            job.failed(table, TableFailures.of(error), error)
+          }
+      }
+    }
+
+  /** Gives up the snapshot of a table. Returns whether there was one. */
+  private def forget(oid: Long): Boolean = {
+    val copy = Option(open.remove(oid))
+    copy.foreach(_.close())
+    copy.nonEmpty
+  }
+
+  override def close(): Unit = open.keySet.forEach(oid => forget(oid): Unit)
+}
+
+private object TableCopier {
+  final private val MillisToCatchUp = 1000L
+}

@@ -1,0 +1,127 @@
+package io.sparkpgoutput.lake.job
+
+import java.io.IOException
+import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
+
+import org.apache.spark.SparkThrowable
+
+import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.copy.CopyError
+import io.sparkpgoutput.lake.core.JobCore.Failure
+import io.sparkpgoutput.lake.table.TableError
+import io.sparkpgoutput.lake.target.CommitConflict
+import io.sparkpgoutput.source.SourceException
+
+/**
+ * Says what becomes of a table, or of the job, after an error.
+ *
+ * An error of one table never ends the job. An error that nobody knows stops its table, and is tried
+ * again, because to try again does no harm: each commit compares its mark.
+ */
+object TableFailures {
+
+  /** Classes of SQLSTATEs: connections, resources that the server lacks, and the end of a session. */
+  private val PassingStates = Set("08", "53", "57P", "55P03", "40")
+  private val NoRights = "42501"
+
+  /** What Spark says of tasks whose executor is lost. */
+  private val LostTasks =
+    Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
+
+  /** The errors that a new copy of the table mends. */
+  private val Changed =
+    Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION", "PGOUTPUT_MARK_LOST", LakeError.OtherJob)
+
+  /** The errors of the server, the slot and the state that no table can go on after. */
+  private val EndsJob = Set(
+    "PGOUTPUT_SLOT_NOT_FOUND",
+    "PGOUTPUT_SLOT_MOVED",
+    "PGOUTPUT_SLOT_INVALIDATED",
+    "PGOUTPUT_SLOT_PLUGIN",
+    "PGOUTPUT_SLOT_DATABASE",
+    "PGOUTPUT_SLOT_TEMPORARY",
+    "PGOUTPUT_SLOT_TWO_PHASE",
+    "PGOUTPUT_SLOT_SYNCHRONIZED",
+    "PGOUTPUT_OTHER_SERVER",
+    "PGOUTPUT_SERVER_BEHIND",
+    "PGOUTPUT_SERVER_VERSION",
+    "PGOUTPUT_TIMELINE",
+    "PGOUTPUT_PUBLICATION_NOT_FOUND",
+    "PGOUTPUT_PUBLICATION_MADE_AGAIN"
+  )
+
+  /** Returns the failure of a table whose cut, copy or columns have the error. */
+  def of(error: Throwable): Failure = {
+    val kind =
+      if (isPassing(error)) Failure.Waits
+      else known(error).map(_.getCondition) match {
+        case Some(condition) if Changed(condition)               => Failure.Changed
+        case Some(TableError.NotReady)                           => Failure.Passing
+        case _ if known(error).exists(_.getSqlState == NoRights) => Failure.Passing
+        case Some(_)                                             => Failure.Lasting
+        case None                                                => Failure.Passing
+      }
+    Failure(kind, text(error))
+  }
+
+  /** Returns whether the error is one of the whole job, whichever table met it. */
+  def endsJob(error: Throwable): Boolean =
+    !isPassing(error) && known(error).exists {
+      case found: SourceException => EndsJob(found.getCondition)
+      case _                      => false
+    }
+
+  /** Returns whether another process, a store or the server is the reason, which passes by itself. */
+  def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists {
+    case _: CommitConflict => true
+    case found: SparkThrowable if found.getCondition == "PGOUTPUT_CONNECTION" =>
+      PassingStates.exists(found.getSqlState.startsWith)
+    // A statement such as TRUNCATE came between. The next attempt has a newer snapshot.
+    case found: SparkThrowable if found.getCondition == CopyError.Interrupted     => true
+    case found: SparkThrowable if found.getCondition == "PGOUTPUT_POOLER"         => false
+    case _: SourceException                                                       => false
+    case _: SocketException | _: SocketTimeoutException | _: UnknownHostException => true
+    case found: IOException => !found.getClass.getName.contains("FileNotFound")
+    case other =>
+      val name = other.getClass.getName
+      PassingClasses.exists(name.endsWith) ||
+      LostTasks.exists(text => Option(other.getMessage).exists(_.contains(text)))
+  }
+
+  /** The errors of stores and catalogs, by their names, because their JARs may be absent. */
+  private val PassingClasses = Seq(
+    "iceberg.exceptions.RuntimeIOException",
+    "iceberg.exceptions.ServiceUnavailableException",
+    "iceberg.exceptions.ServiceFailureException",
+    "iceberg.exceptions.RESTException",
+    "iceberg.exceptions.CommitStateUnknownException",
+    "iceberg.exceptions.CommitFailedException",
+    "iceberg.jdbc.UncheckedSQLException",
+    "SdkClientException",
+    "S3Exception"
+  )
+
+  private def known(error: Throwable): Option[PgOutputException] =
+    ErrorCauses.of(error).collectFirst { case found: PgOutputException => found }
+
+  /** Whether the error is one of this library, whose text says everything. */
+  def isKnown(error: Throwable): Boolean = known(error).nonEmpty
+
+  /** The text of the error that says most. */
+  def text(error: Throwable): String = known(error).map(_.getMessage).getOrElse(
+    ErrorCauses.of(error).map(_.getMessage).find(_ != null).getOrElse(error.toString)
+      .linesIterator.nextOption().getOrElse(error.toString)
+  )
+
+  /** Whether a commit was refused because the table has another mark than the one expected. */
+  def isOtherMark(error: Throwable): Boolean =
+    known(error).exists(found => found.getCondition == LakeError.OtherJob) &&
+      !isPassing(error)
+
+  /** Whether a table has changed in a way that its changes do not tell. */
+  def isChanged(error: Throwable): Boolean =
+    known(error).exists(found =>
+      Changed(found.getCondition) && found.getCondition != LakeError.OtherJob
+    )
+}

@@ -1,0 +1,459 @@
+package io.sparkpgoutput.lake.queue
+
+import java.io.{FileNotFoundException, IOException, RandomAccessFile}
+import java.nio.file.Path
+
+import scala.annotation.tailrec
+import scala.collection.mutable
+
+import io.sparkpgoutput.lake.core.JobCore
+import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
+
+/**
+ * The part of a slot's stream that concerns one table and is read, but not applied: whole transactions in
+ * order, as messages of pgoutput. It is in memory and, if the queues have more than their memory, in files.
+ *
+ * One thread appends (`begin`, `add`, `commit`, `abandon`), one at a time takes (`cut`, `remove`), and any
+ * thread may ask and drop. Nobody holds the lock of the queue while a file is read or written. What the queue
+ * keeps for itself is some 100 bytes a block, however many transactions it has.
+ *
+ * @param oid the oid of the table
+ * @param from changes of transactions with a commit LSN below it are not taken
+ */
+final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
+    extends JobCore.ChangeQueue {
+  private val blocks = mutable.ArrayDeque.empty[QueueBlock]
+
+  /** Where in the first block the queue begins. */
+  private var front = Place.beginOfBlock(null)
+
+  /** The Begin message of the oldest transaction that is whole, null if there is none. */
+  private var oldestBegin: Array[Byte] = null
+  private var committed = 0L
+  private var allChanges = 0L
+  private var allBytes = 0L
+  private var inMemory = 0L
+  private var isDropped = false
+
+  /** Transactions with a commit LSN below it are not taken: the queue has them, or had them. */
+  private var taken = from
+
+  /** The definition that was queued last. */
+  private var queued: TableMessages = null
+
+  /** The definition of the last change, to compare its bytes once only. */
+  private var seen: TableMessages = null
+
+  /** The open transaction, null if there is none. */
+  private var open: OpenTransaction = null
+
+  /** The open transaction is not taken. */
+  private var isSkipped = false
+
+  /** The file to which blocks are being added, null if there is none. */
+  private var file: SpillFile = null
+
+  /** Files that no block needs any more. */
+  private val unneeded = mutable.ArrayBuffer.empty[SpillFile]
+
+  // The reader's side.
+
+  /**
+   * Begins a transaction of the table, before its first change. A transaction that the queue has already, or
+   * had, is passed over: a new session of the slot can send it again.
+   *
+   * @param begin its Begin message
+   * @param origin its Origin message, null if it has none
+   */
+  def begin(begin: Array[Byte], origin: Array[Byte]): Unit = {
+    require(BeginMessage.is(begin), "A transaction begins with a Begin message.")
+    append {
+      checkNot(open != null || isSkipped, "begins while another is open")
+      isSkipped = Lsn.isBelow(BeginMessage.lsn(begin), taken)
+      if (!isSkipped) {
+        val block = blockFor(begin)
+        open = new OpenTransaction(begin, block, block.used, block.changes, queued)
+        write(begin, Cut.NoOrdinal)
+        if (origin != null) write(origin, Cut.NoOrdinal)
+      }
+    }
+  }
+
+  /**
+   * Adds a change of the transaction that is open.
+   *
+   * @param message the Insert, Update, Delete or Truncate message
+   * @param ordinal its position in the transaction, from 0
+   * @param definition the definition of the table in force
+   */
+  def add(message: Array[Byte], ordinal: Long, definition: TableMessages): Unit = append {
+    checkNot(open == null && !isSkipped, "has a change, and did not begin")
+    if (!isSkipped) {
+      if (definition ne seen) {
+        if (definition != queued) {
+          definition.types.foreach(write(_, Cut.NoOrdinal))
+          write(definition.relation, Cut.NoOrdinal)
+          queued = definition
+        }
+        seen = definition
+      }
+      write(message, ordinal)
+      blocks.last.changes += 1
+      open.changes += 1
+      allChanges += 1
+    }
+  }
+
+  /**
+   * Ends the transaction that is open: it is whole.
+   *
+   * @param end the end LSN of its commit record
+   */
+  def commit(end: Long): Unit = append {
+    checkNot(open == null && !isSkipped, "has a commit, and did not begin")
+    if (!isSkipped) {
+      write(CommitEntry.of(open.begin, end), Cut.NoOrdinal)
+      val block = blocks.last
+      if (block.commits == 0) block.firstEnd = end
+      block.commits += 1
+      val time = BeginMessage.timestamp(open.begin)
+      block.last = Place(block.used, end, time, block.changes, block.commits, queued)
+      if (committed == 0) oldestBegin = open.begin
+      committed += 1
+      taken = Lsn.max(taken, end)
+    }
+    open = null
+    isSkipped = false
+  }
+
+  /**
+   * Forgets the changes of the transaction that is open, if one is: the session was lost. The next session
+   * sends the transaction again from its Begin.
+   */
+  def abandon(): Unit = append {
+    if (open != null) {
+      while (blocks.last ne open.block) free(blocks.removeLast())
+      allBytes -= open.bytes
+      allChanges -= open.changes
+      queued = open.queued
+      seen = null
+      val block = open.block
+      block.used = open.used
+      block.changes = open.blockChanges
+      if (block.used == 0 || (block eq blocks.head) && block.used == front.offset) {
+        // An earlier cut has had all that is left of the block.
+        if (block eq blocks.head) front = Place.beginOfBlock(front.definition)
+        free(blocks.removeLast())
+      }
+      open = null
+    }
+    isSkipped = false
+  }
+
+  /** Runs a change of the queue, unless it was dropped, and then moves blocks to files if need be. */
+  private def append(change: => Unit): Unit = {
+    locked(if (!isDropped) change)
+    space.makeRoom()
+  }
+
+  private def checkNot(isWrong: Boolean, what: String): Unit =
+    if (isWrong) throw new IllegalStateException(s"A transaction of the table $oid $what.")
+
+  private def write(message: Array[Byte], ordinal: Long): Unit = {
+    val block = blockFor(message)
+    addMemory(block.append(message, ordinal).toLong)
+    val size = QueueBlock.HeaderSize + message.length
+    open.bytes += size
+    allBytes += size
+  }
+
+  /** Returns the block that gets a message. */
+  private def blockFor(message: Array[Byte]): QueueBlock = {
+    require(message.length > 0, "A message has a type.")
+    val size = Math.addExact(QueueBlock.HeaderSize, message.length)
+    val hasRoom = blocks.lastOption.exists { block =>
+      !block.isSealed && (block.used == 0 || block.used + size.toLong <= QueueBlock.Size)
+    }
+    if (!hasRoom) {
+      val block = new QueueBlock(math.max(QueueBlock.FirstSize, size), queued)
+      blocks.lastOption.foreach(_.isSealed = true)
+      if (blocks.isEmpty) space.add(this)
+      blocks += block
+      addMemory(block.data.length.toLong)
+    }
+    blocks.last
+  }
+
+  private def addMemory(bytes: Long): Unit = {
+    inMemory += bytes
+    space.addMemory(bytes)
+  }
+
+  // What any thread can ask.
+
+  /** The commit LSN of the oldest transaction, also of an open one; None if there is none. */
+  def position: Option[Long] = synchronized {
+    val oldest = if (committed > 0) oldestBegin else if (open != null) open.begin else null
+    Option(oldest).map(BeginMessage.lsn)
+  }
+
+  /** The commit time of the oldest transaction that is whole, in microseconds since 1970. */
+  def oldest: Option[Long] = synchronized {
+    if (committed > 0) Some(BeginMessage.timestamp(oldestBegin)) else None
+  }
+
+  /** How many changes it has, with those of the transaction that is open. */
+  def changes: Long = synchronized(allChanges)
+
+  /** How many bytes its entries have, with those of the transaction that is open. */
+  def bytes: Long = synchronized(allBytes)
+
+  /** How many whole transactions it has. */
+  def transactions: Long = synchronized(committed)
+
+  /** Returns whether the queue has, or had, the whole of a transaction with this commit LSN, or cannot get it. */
+  def isWhole(lsn: Long): Boolean = synchronized(Lsn.isBelow(lsn, taken))
+
+  /** The bytes that it has in memory. */
+  def memoryUsed: Long = synchronized(inMemory)
+
+  // The applier's side.
+
+  /**
+   * Returns the transactions from the oldest one on whose commits end at an LSN or below: as many as have no
+   * more than so many bytes, but at least one. None if there is none. The queue keeps them.
+   *
+   * @throws java.io.IOException a file of the queue is lost: so are the changes in it
+   */
+  def cut(upTo: Long, maxBytes: Long): Option[Cut] = {
+    val search = synchronized {
+      if (committed == 0) None else Some(CutSearch.of(this, blocks, front, upTo, maxBytes))
+    }
+    search.flatMap(search => unlessDropped(search.result()))
+  }
+
+  /**
+   * Removes a cut, after its commit, and frees its memory and files.
+   *
+   * @throws java.io.IOException as `cut`. The queue still has the cut.
+   */
+  @tailrec def remove(cut: Cut): Unit = {
+    val following = locked {
+      if (!isDropped && !beginsWith(cut))
+        throw new IllegalStateException(
+          s"The queue of the table $oid does not begin with this cut."
+        )
+      if (isDropped || committed == cut.transactions) None
+      else if (cut.last.offset < cut.blocks.last.used)
+        Some((cut.blocks.last, cut.last.offset, cut.blocks.last.used))
+      else Some((blocks(cut.blocks.size), 0, blocks(cut.blocks.size).used))
+    }
+    val begin = following.flatMap { case (block, offset, used) =>
+      unlessDropped(Some(first(block, offset, used)))
+    }
+    val isRemoved = locked {
+      // The reader may have committed the oldest transaction that is left in the meantime.
+      val isKnown = begin.isDefined || committed == cut.transactions
+      if (!isDropped && isKnown) forget(cut, begin)
+      isDropped || isKnown
+    }
+    if (!isRemoved) remove(cut)
+  }
+
+  private def beginsWith(cut: Cut) =
+    blocks.headOption.exists(_ eq cut.blocks.head) && front == cut.first
+
+  /** Returns the first message of a part of a block. */
+  private def first(block: QueueBlock, from: Int, to: Int): Array[Byte] = {
+    val found = entries(block, from, to)
+    try {
+      found.next()
+      found.message()
+    } finally found.close()
+  }
+
+  /** Returns what is read, or None if the queue was dropped in the meantime. */
+  private def unlessDropped[A](read: => Option[A]): Option[A] =
+    try read
+    catch {
+      case _: IllegalStateException if synchronized(isDropped) => None
+    }
+
+  private def forget(cut: Cut, begin: Option[Array[Byte]]): Unit = {
+    cut.blocks.init.foreach(_ => free(blocks.removeHead()))
+    front = cut.last
+    if (front.offset == blocks.head.used) {
+      free(blocks.removeHead())
+      front = Place.beginOfBlock(front.definition)
+    }
+    committed -= cut.transactions
+    allChanges -= cut.changes
+    allBytes -= cut.bytes
+    oldestBegin = begin.orNull
+  }
+
+  /**
+   * Frees everything. The queue is not used any more: what the reader does later does nothing, and a cut
+   * cannot be read.
+   */
+  def drop(): Unit = locked {
+    blocks.foreach(free)
+    blocks.clear()
+    isDropped = true
+    open = null
+    oldestBegin = null
+    committed = 0
+    allChanges = 0
+    allBytes = 0
+    space.remove(this)
+  }
+
+  private[queue] def isInMemory(blocks: Seq[QueueBlock]): Boolean = synchronized {
+    blocks.forall(_.data != null)
+  }
+
+  /** Returns the entries of a part of a block. */
+  private[queue] def entries(block: QueueBlock, from: Int, to: Int): Entries = {
+    val (data, path, begin) = synchronized {
+      if (block.isFreed) throw gone
+      (block.data, Option(block.file).map(_.path), block.fileOffset)
+    }
+    if (data != null) new EntriesInMemory(data, from, to)
+    else
+      try new EntriesInFile(path.get, begin, from, to)
+      catch {
+        case _: FileNotFoundException if synchronized(block.isFreed) => throw gone
+      }
+  }
+
+  private def gone =
+    new IllegalStateException(s"The queue of the table $oid has dropped or removed what is read.")
+
+  // Memory and files.
+
+  /** Runs something with the lock, and then removes the files that nobody needs any more. */
+  private def locked[A](f: => A): A = {
+    var files = List.empty[SpillFile]
+    val result = synchronized {
+      val result = f
+      files = unneeded.toList
+      unneeded.clear()
+      result
+    }
+    files.foreach(space.delete)
+    result
+  }
+
+  private def free(block: QueueBlock): Unit = {
+    block.isFreed = true
+    if (block.data != null) {
+      addMemory(-block.data.length.toLong)
+      block.data = null
+    }
+    if (block.file != null) leave(block.file)
+  }
+
+  /** One block less needs a file. */
+  private def leave(left: SpillFile): Unit = {
+    left.blocks -= 1
+    if (left.blocks == 0) {
+      unneeded += left
+      if (file eq left) file = null
+    }
+  }
+
+  /** Moves the block that is read last to a file. Only one thread does so at a time, for all queues. */
+  private[queue] def spill(): QueueSpace.Outcome =
+    try {
+      val path = space.newFile(oid)
+      synchronized(choose(path)).fold(identity, write)
+    } catch {
+      case error: IOException =>
+        space.failed(error)
+        QueueSpace.NoRoom
+    }
+
+  private def choose(newFile: Path): Either[QueueSpace.Outcome, SpilledBlock] = {
+    def inMemory = blocks.reverseIterator.filter(_.data != null)
+    inMemory.find(_.isSealed).orElse(inMemory.nextOption()) match {
+      case None                                              => Left(QueueSpace.Nothing)
+      case Some(block) if !space.takeDisk(block.used.toLong) => Left(QueueSpace.NoRoom)
+      case Some(block) =>
+        block.isSealed = true
+        if (file == null || file.size >= TableQueue.FileSize) file = new SpillFile(newFile)
+        file.blocks += 1
+        Right(new SpilledBlock(block, block.data, block.used, file))
+    }
+  }
+
+  private def write(spilled: SpilledBlock): QueueSpace.Outcome = {
+    val file = spilled.file
+    try spilled.write()
+    catch {
+      case error: IOException =>
+        space.giveDisk(spilled.used.toLong)
+        locked(leave(file))
+        throw error
+    }
+    locked {
+      val block = spilled.block
+      if (block.isFreed) leave(file)
+      else {
+        addMemory(-block.data.length.toLong)
+        block.data = null
+        block.file = file
+        block.fileOffset = file.size
+      }
+      file.size += spilled.used
+    }
+    QueueSpace.Spilled
+  }
+}
+
+private object TableQueue {
+
+  /** A file of this size gets no more blocks: 20 GB are not 20,000 files. */
+  final val FileSize = 16L * 1024 * 1024
+}
+
+/**
+ * The transaction that is open, and what its queue goes back to if it is abandoned.
+ *
+ * @param block the block that has its Begin message
+ * @param used how many bytes the block had before
+ * @param blockChanges how many changes the block had before
+ * @param queued the definition that was queued last before
+ */
+final private class OpenTransaction(
+    val begin: Array[Byte],
+    val block: QueueBlock,
+    val used: Int,
+    val blockChanges: Long,
+    val queued: TableMessages
+) {
+  var changes = 0L
+  var bytes = 0L
+}
+
+/** A block that goes to the end of a file. It is sealed, so nobody changes the bytes. */
+final private class SpilledBlock(
+    val block: QueueBlock,
+    data: Array[Byte],
+    val used: Int,
+    val file: SpillFile
+) {
+  def write(): Unit = {
+    val output = new RandomAccessFile(file.path.toFile, "rw")
+    try {
+      output.seek(file.size)
+      try output.write(data, 0, used)
+      catch {
+        case error: IOException =>
+          // What was written of the block goes, to give the disk its room back.
+          try output.setLength(file.size)
+          catch { case another: IOException => error.addSuppressed(another) }
+          throw error
+      }
+    } finally output.close()
+  }
+}

@@ -1,0 +1,224 @@
+package io.sparkpgoutput.lake.target
+
+import java.util.concurrent.{Callable, ExecutionException, Executors}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+
+import io.sparkpgoutput.lake.core.{JobState, TableState}
+import io.sparkpgoutput.lake.table.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.{LakeError, LakeException, MarkName}
+
+/**
+ * The tables of a target that a job has made. Each has properties that say which job made it, and of
+ * which source table it is a copy. The mark of the newest generation says which changes it has.
+ *
+ * No other table of the target is touched.
+ */
+final class OwnTables(session: SparkSession, val target: Target) {
+  import OwnTables._
+
+  /** The properties of a table. */
+  def propertiesOf(job: JobState, table: TableState): Map[String, String] = Map(
+    VersionKey -> Version,
+    SystemIdentifier -> job.systemIdentifier,
+    Database -> job.database,
+    Slot -> job.slot,
+    Job -> job.id,
+    TableOid -> table.oid.toString,
+    Generation -> table.generation.toString,
+    Definition -> table.number.toString
+  ) ++ (table.table.mode match {
+    case TableMode.Mirror          => Map.empty
+    case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
+  })
+
+  /**
+   * Makes the table of the target for a copy, or makes one that the job has made ready for another copy.
+   *
+   * @return whether the table is new, and has no rows
+   * @throws LakeException if somebody else has made the table, or if it has another mode
+   */
+  def prepare(job: JobState, table: TableState, properties: Map[String, String]): Boolean =
+    if (!target.exists(table.target)) {
+      target.create(
+        table.target,
+        table.table.targetSchema,
+        table.table.targetKey,
+        properties ++ propertiesOf(job, table)
+      )
+      true
+    } else {
+      val found = properties0(table.target)
+      if (!found.get(Job).contains(job.id))
+        throw LakeError.foreignTable(target.sqlName(table.target))
+      checkMode(table.table, found)
+      val wanted = propertiesOf(job, table)
+      if (wanted.exists { case (name, value) => !found.get(name).contains(value) })
+        target.setProperties(table.target, wanted)
+      false
+    }
+
+  /** Notes the number of a definition, after the columns were changed to it. */
+  def noteDefinition(table: TableState): Unit =
+    target.setProperties(table.target, Map(Definition -> table.number.toString))
+
+  /** Returns the mode of a table of the target. */
+  def mode(table: String): TableMode = modeOf(properties0(table))
+
+  private def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
+    val found = modeOf(properties)
+    if (found.name != table.mode.name)
+      throw LakeError.otherMode(table.source.name.toString, found.name, table.mode.name)
+  }
+
+  /**
+   * Closes all generations of a table so far. A process that knows only these generations, for example
+   * because it was suspended, cannot write the table any more. The rows and their mark stay, under a new
+   * generation.
+   *
+   * @return the generation of the next copy
+   */
+  def close(table: String): Int = {
+    val found = properties0(table)
+    val generation = newestName(table, found).fold(found(Generation).toInt)(_.generation + 1)
+    val name = MarkName(found(Job), found(TableOid).toLong, generation)
+    val own = ClonedSession.of(session)
+    val none = own.createDataFrame(java.util.List.of[Row](), target.read(own, table).schema)
+    val mark = newest(table, found).getOrElse(0L)
+    target.commit(own, table, name, None, mark)(TargetWrite.Append(none))
+    name.next.generation
+  }
+
+  /**
+   * Returns all tables of the target that a job has made.
+   *
+   * @param wanted which ones, by their properties
+   */
+  def found(wanted: Properties => Boolean = _ => true): Seq[OwnTable] =
+    sideBySide(target.tables()) { table =>
+      Properties.of(properties0(table)).filter(wanted).map { own =>
+        val generation = target.generation(table, own.job, own.oid)
+        val name = MarkName(own.job, own.oid, generation.getOrElse(own.generation))
+        OwnTable(table, own, name.generation, () => target.mark(table, name))
+      }
+    }.flatten
+
+  /**
+   * A target can have hundreds of tables, and each look takes a while. The threads have the class loader of
+   * this one, which knows the JARs of the format.
+   */
+  private def sideBySide[A, B](values: Seq[A])(look: A => B): Seq[B] = {
+    val pool = Executors.newFixedThreadPool(Threads)
+    try pool.invokeAll(values.map(value => (() => look(value)): Callable[B]).asJava)
+        .asScala.map(_.get()).toSeq
+    catch { case failed: ExecutionException => throw failed.getCause }
+    finally pool.shutdownNow(): Unit
+  }
+
+  /** Notes that the job is to begin again with copies of all tables, if its checkpoint folder is lost. */
+  def askToStartOver(table: String): Unit = target.setProperties(table, Map(StartOver -> "true"))
+
+  def forgetStartOver(table: String): Unit =
+    target.setProperties(table, Map(StartOver -> "false"))
+
+  /** The mark of a table's copy; None if it has none. */
+  def mark(job: JobState, table: TableState): Option[Long] =
+    if (!target.exists(table.target) || !isCopyOf(job, table, properties0(table.target))) None
+    else target.mark(table.target, table.markName(job.id))
+
+  /** The greatest generation of the job that has a mark in a table's table of the target. */
+  def newestGeneration(job: JobState, table: TableState): Option[Int] =
+    if (target.exists(table.target)) target.newest(table.target, job.id).map(_.generation)
+    else None
+
+  /** The newest mark of a table, of whichever generation. */
+  def newest(table: String): Option[Long] = newest(table, properties0(table))
+
+  private def newest(table: String, properties: Map[String, String]): Option[Long] =
+    // A table of which an older state was restored has no valid mark.
+    newestName(table, properties).flatMap(name => Try(target.mark(table, name)).toOption.flatten)
+
+  private def newestName(table: String, properties: Map[String, String]) =
+    properties.get(Job).flatMap(target.newest(table, _))
+
+  private def isCopyOf(job: JobState, table: TableState, properties: Map[String, String]) =
+    properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
+
+  /** A namespace can have views, and tables of other formats. */
+  private def properties0(table: String): Map[String, String] =
+    try target.properties(table)
+    catch {
+      case known: LakeException if known.getCondition == TargetError.Format => Map.empty
+      case _: AnalysisException                                             => Map.empty
+    }
+}
+
+/**
+ * A table of the target that a job has made.
+ *
+ * @param generation the newest generation that has a mark, or that of the properties
+ * @param mark reads the mark of the generation
+ */
+final case class OwnTable(
+    target: String,
+    properties: OwnTables.Properties,
+    generation: Int,
+    mark: () => Option[Long]
+)
+
+object OwnTables {
+  final private val Threads = 8
+  private val Prefix = "spark-pgoutput."
+  final private val Version = "2"
+  private val VersionKey = s"${Prefix}version"
+  private val SystemIdentifier = s"${Prefix}system-identifier"
+  private val Database = s"${Prefix}database"
+  private val Slot = s"${Prefix}slot"
+  private val Job = s"${Prefix}job"
+  private val TableOid = s"${Prefix}table-oid"
+  private val Generation = s"${Prefix}generation"
+  private val Definition = s"${Prefix}definition"
+  private val StartOver = s"${Prefix}start-over"
+  private val Mode = s"${Prefix}mode"
+  private val HistoryPrefix = s"${Prefix}history-prefix"
+
+  private def modeOf(properties: Map[String, String]): TableMode = properties.get(Mode).flatMap(
+    TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))
+  ).getOrElse(TableMode.Mirror)
+
+  /** What the properties of a table say. */
+  final case class Properties(
+      job: String,
+      systemIdentifier: String,
+      database: String,
+      slot: String,
+      oid: Long,
+      generation: Int,
+      mode: TableMode,
+      startsOver: Boolean
+  )
+
+  object Properties {
+
+    /** Returns None if no job has made the table. */
+    def of(properties: Map[String, String]): Option[Properties] =
+      for {
+        job <- properties.get(Job)
+        oid <- properties.get(TableOid).flatMap(_.toLongOption)
+        generation <- properties.get(Generation).flatMap(_.toIntOption)
+      } yield Properties(
+        job,
+        properties.getOrElse(SystemIdentifier, ""),
+        properties.getOrElse(Database, ""),
+        properties.getOrElse(Slot, ""),
+        oid,
+        generation,
+        modeOf(properties),
+        properties.get(StartOver).contains("true")
+      )
+  }
+}

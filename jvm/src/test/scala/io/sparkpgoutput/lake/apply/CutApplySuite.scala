@@ -1,0 +1,363 @@
+package io.sparkpgoutput.lake.apply
+
+import scala.util.{Failure, Random, Success, Try}
+
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.apply.CutOfServer.Messages
+import io.sparkpgoutput.lake.table.ReplicaIdentity
+import io.sparkpgoutput.lake.target.TablePlace
+import io.sparkpgoutput.lake.{LakeException, MarkName}
+
+/** Cuts of messages that are applied to tables in memory, each by the driver and by executors. */
+class CutApplySuite extends SparkSessionTests {
+  private lazy val target = new MemoryTarget(spark, isLarge = true)
+
+  private def create(table: ServerTable): Unit = {
+    if (target.exists(table.name)) target.drop(table.name)
+    target.create(table.name, table.target.schema, table.key, Map.empty)
+  }
+
+  /** Runs a test with small cuts and with large ones. */
+  private def both(name: String)(run: Long => Unit): Unit =
+    for ((size, smallCut) <- Seq("small" -> CutApply.SmallCut, "large" -> 0L))
+      test(s"$size cut: $name")(run(smallCut))
+
+  private def commit(
+      cut: CutMessages,
+      table: ServerTable,
+      smallCut: Long,
+      repairs: Boolean = false
+  ): CutResult = {
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    // A user's setting for joins, with which Spark makes no Bloom filter.
+    val setting = "spark.sql.optimizer.runtime.bloomFilter.maxNumItems"
+    spark.conf.set(setting, "0")
+    try
+      new CutApply(target, repairs, smallCut = smallCut).commit(
+        spark,
+        table.target,
+        Map.empty,
+        MarkName("job", table.oid, 0),
+        target.marks(table.name),
+        cut
+      )()
+    finally spark.conf.unset(setting)
+  }
+
+  /** Commits a cut of each table. */
+  private def run(
+      batch: Messages,
+      end: Long,
+      tables: Seq[ServerTable],
+      smallCut: Long,
+      repairs: Boolean = false
+  ): Map[Long, Try[CutResult]] = tables.map { table =>
+    table.oid -> Try(commit(CutOfServer(table.oid, batch, end), table, smallCut, repairs))
+  }.toMap
+
+  private def error(found: Try[CutResult]): Throwable = found match {
+    case Failure(error) => error
+    case Success(done)  => fail(done.toString)
+  }
+
+  private def content(table: ServerTable): Seq[String] = ServerTable.sorted(
+    target
+      .read(spark, table.name)
+      .select(table.names.map(name =>
+        org.apache.spark.sql.functions.col(TablePlace.quoted(name))
+      ): _*)
+      .collect()
+      .toSeq
+      .map(_.toSeq)
+  )
+
+  /** A transaction for each group of messages. */
+  private def batch(table: ServerTable, lsn: Long)(groups: Seq[Array[Byte]]*): Messages =
+    groups.zipWithIndex.flatMap { case (group, index) =>
+      val at = lsn + 10 * index
+      val described = if (index == 0) table.relation +: group else group
+      (StreamMessages.begin(at, at) +: described :+ StreamMessages.commit(at)).zipWithIndex.map {
+        case (message, ordinal) => (at, ordinal.toLong, message)
+      }
+    }
+
+  private def table(oid: Long, name: String, columns: String*) = new ServerTable(
+    oid,
+    name,
+    ReplicaIdentity.Default,
+    columns.take(1),
+    (columns.head -> ServerHistory.Int4) +: columns.tail.map(_ -> ServerHistory.Text),
+    (columns.head -> IntegerType) +: columns.tail.map(_ -> StringType)
+  )
+
+  both("after each cut of a random history, the tables have the rows of the server") { smallCut =>
+    val history = new ServerHistory(new Random(1))
+    val seen = scala.collection.mutable.Map.empty[Long, Array[Byte]]
+    history.tables.foreach(create)
+    (1 to 2).foreach { _ =>
+      val batch = history.batch(20)
+      history.tables.foreach { table =>
+        val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
+        cut.definition.foreach(seen.update(table.oid, _))
+        val found = commit(cut, table, smallCut)
+        assert(found.changes == cut.changes && found.committed == (cut.changes > 0))
+        assert(content(table) == table.content, table.name)
+        if (found.committed) assert(target.marks(table.name) == history.end)
+      }
+    }
+    history.tables.foreach(table => target.drop(table.name)) // All suites share them.
+  }
+
+  both("a value that was not sent follows its row through all keys of a batch") { smallCut =>
+    val moved = table(21, "moved", "id", "v", "big")
+    create(moved)
+    def row(id: Int, v: String) = Seq(id.toString, v, s"T$v")
+    run(
+      batch(moved, 100)(Seq(1, 2).map(id => moved.insert(row(id, s"v$id")))),
+      110,
+      Seq(moved),
+      smallCut
+    )
+    // 1 goes to 3, 4, …, 9; 2 goes to 1 and back; a row that was inserted goes to 20 and to 2's place.
+    val chain = (1 +: (3 to 8)).zip(3 to 9).map { case (from, to) =>
+      moved.update(row(from, "v1"), row(to, "v1"))
+    }
+    val swap = Seq(2 -> 1, 1 -> 2, 2 -> 30).map { case (from, to) =>
+      moved.update(row(from, "v2"), row(to, "v2"))
+    }
+    val fresh = moved.insert(row(10, "v10")) +: Seq(10 -> 20, 20 -> 2).map { case (from, to) =>
+      moved.update(row(from, "v10"), row(to, "v10"))
+    }
+    val found = run(batch(moved, 110)(chain, swap, fresh), 200, Seq(moved), smallCut)
+    assert(found(21).get.changes == 7 + 3 + 3)
+    assert(content(moved) == moved.content)
+    assert(content(moved) == Seq("2|v10|Tv10", "30|v2|Tv2", "9|v1|Tv1"))
+  }
+
+  both("a row moves although a value that was not sent is of a column that is dropped since") {
+    smallCut =>
+      val dropped = new ServerTable(
+        51,
+        "dropped",
+        ReplicaIdentity.Default,
+        Seq("id"),
+        Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text, "doc" -> ServerHistory.Text),
+        Seq("id" -> IntegerType, "v" -> StringType)
+      )
+      create(dropped)
+      val row = Seq("1", "a", "T1")
+      run(batch(dropped, 100)(Seq(dropped.insert(row))), 110, Seq(dropped), smallCut)
+      val moves = batch(dropped, 110)(Seq(dropped.update(row, "101" +: row.tail)))
+      dropped.drop("doc")
+      assert(run(moves, 120, Seq(dropped), smallCut).apply(51).get.changes == 1)
+      assert(content(dropped) == Seq("101|a"))
+  }
+
+  both("an update without the old row that REPLICA IDENTITY FULL sends is the table's error") {
+    smallCut =>
+      for ((key, oid) <- Seq(Seq("id"), Nil).zip(Seq(52L, 53L))) {
+        val full = new ServerTable(
+          oid,
+          s"full$oid",
+          ReplicaIdentity.Full,
+          key,
+          Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+          Seq("id" -> IntegerType, "v" -> StringType)
+        )
+        create(full)
+        val update = StreamMessages.update(Seq("1", "b"), oid = oid)
+        val found =
+          run(batch(full, 100)(Seq(full.insert(Seq("1", "a")), update)), 110, Seq(full), smallCut)
+        assert(
+          error(found(oid)).getMessage.contains("does not have all columns of the replica identity")
+        )
+        assert(content(full).isEmpty)
+      }
+  }
+
+  both("columns that had each other's names for a while are the table's error") { smallCut =>
+    val swapped = table(55, "swapped", "id", "a", "b")
+    create(swapped)
+    val target = swapped.target
+    swapped.columns = swapped.columns.take(1) ++ swapped.columns.drop(1).reverse
+    val messages = batch(swapped, 100)(Seq(swapped.insert(Seq("1", "of b", "of a"))))
+    val found = run(messages, 110, Seq(swapped), smallCut)(55)
+    assert(target.schema == swapped.target.schema)
+    assert(error(
+      found
+    ).asInstanceOf[LakeException].getMessage.contains("had the names of others for a while"))
+  }
+
+  both("an insert without a value, which a row filter makes of an update, is the table's error") {
+    smallCut =>
+      val filtered = table(54, "filtered", "id", "v")
+      create(filtered)
+      val insert = StreamMessages.insert(Seq("1", StreamMessages.Unchanged), oid = 54)
+      val found = run(batch(filtered, 100)(Seq(insert)), 110, Seq(filtered), smallCut)
+      assert(error(found(54)).asInstanceOf[LakeException].getCondition == "PGOUTPUT_TABLE_CHANGED")
+      assert(content(filtered).isEmpty)
+  }
+
+  both("rows without a key are told apart by each digit and sign of their values") { smallCut =>
+    val hstoreAndTime = StructType.fromDDL("m MAP<STRING, STRING>, t TIMESTAMP")
+    val nested = new ServerTable(
+      56,
+      "nested",
+      ReplicaIdentity.Full,
+      Nil,
+      Seq("f" -> ServerHistory.Float8Array, "c" -> ServerHistory.Composite),
+      Seq("f" -> ArrayType(DoubleType), "c" -> hstoreAndTime)
+    )
+    create(nested)
+    def composite(micros: Int) = {
+      val hstore = """""k""=>""v"""""
+      s"""("$hstore","2026-01-01 00:00:00.00000$micros+00")"""
+    }
+    val rows = for (f <- Seq("{0}", "{-0}"); micros <- 1 to 2) yield Seq(f, composite(micros))
+    val (deleted, left) = rows.splitAt(1)
+    val changes = Seq(rows.map(nested.insert), deleted.map(nested.delete)).zip(Seq(100L, 110L))
+    for ((messages, lsn) <- changes) {
+      val found = run(batch(nested, lsn)(messages), lsn + 10, Seq(nested), smallCut)
+      found(56).get: Unit
+    }
+    val found = target.read(spark, nested.name).selectExpr("CAST(f AS STRING)", "c.t")
+    val texts = found.collect().map(row => s"${row.getString(0)} ${row.getTimestamp(1).getNanos}")
+    assert(texts.sorted.toSeq == Seq("[-0.0] 1000", "[-0.0] 2000", "[0.0] 2000"), left)
+  }
+
+  both("a change that does not fit the target is the table's error, or is repaired and counted") {
+    smallCut =>
+      val drifted = table(31, "drift`ed ü", "i`d.1", "s t")
+      val sound = table(32, "sound", "id", "s")
+      Seq(drifted, sound).foreach(create)
+      run(
+        batch(drifted, 100)(Seq(drifted.insert(Seq("1", "a")))),
+        110,
+        Seq(drifted, sound),
+        smallCut
+      )
+      def wrong(change: => Array[Byte]) = {
+        val before = drifted.rows.toSeq
+        val message = change
+        val good = sound.insert(Seq((sound.rows.size + 1).toString, "x"))
+        val lsn = target.marks("sound") + 1000
+        val both = batch(drifted, lsn)(Seq(message)) ++ batch(sound, lsn + 1)(Seq(good))
+        val found = run(both, lsn + 10, Seq(drifted, sound), smallCut)
+        assert(content(sound) == sound.content)
+        drifted.rows.clear()
+        drifted.rows ++= before
+        val differs = error(found(31)).asInstanceOf[LakeException]
+        assert(differs.getCondition == "PGOUTPUT_TARGET_DIFFERS")
+        differs.getMessage
+      }
+      def away(row: Seq[String])(message: => Array[Byte]) = { drifted.rows += row; message }
+      val missing = Seq("7", "q")
+      assert(wrong(drifted.insert(Seq("1", "again"))).contains("""{"i`d.1":1} is there already"""))
+      assert(wrong(away(missing)(drifted.delete(missing))).contains("""{"i`d.1":7} is not there"""))
+      assert(wrong(away(missing)(drifted.update(missing, Seq("7", "r")))).contains("is not there"))
+      assert(content(drifted) == Seq("1|a"))
+
+      val end = target.marks("sound") + 10000
+      val repairs = batch(drifted, end - 100)(
+        Seq(
+          drifted.insert(Seq("1", "again")),
+          away(missing)(drifted.update(missing, Seq("7", "r"))),
+          away(Seq("8", "w"))(drifted.delete(Seq("8", "w"))),
+          drifted.insert(Seq("9", "new"))
+        )
+      )
+      val found = run(repairs, end, Seq(drifted), smallCut, repairs = true)
+      assert(found(31).get.repaired == 3)
+      assert(content(drifted) == Seq("1|again", "7|r", "9|new"))
+  }
+
+  both("what is below the mark of a table is left out, and nothing else means no commit") {
+    smallCut =>
+      val marked = table(41, "marked", "id", "v")
+      create(marked)
+      val first = batch(marked, 100)(Seq(marked.insert(Seq("1", "a"))))
+      val second = batch(marked, 110)(Seq(marked.insert(Seq("2", "b"))))
+      run(first, 110, Seq(marked), smallCut)
+      assert(run(first ++ second, 120, Seq(marked), smallCut)(41).get.changes == 1)
+      assert(content(marked) == marked.content)
+      assert(run(first ++ second, 130, Seq(marked), smallCut)(41).get == CutResult.nothing)
+      assert(target.marks("marked") == 120)
+  }
+
+  both("a TRUNCATE of several tables is each table's, and the others need no definition") {
+    smallCut =>
+      val truncated = table(42, "truncated", "id", "v")
+      create(truncated)
+      run(
+        batch(truncated, 100)(Seq(truncated.insert(Seq("1", "a")))),
+        110,
+        Seq(truncated),
+        smallCut
+      )
+      truncated.rows.clear()
+      val messages = Seq(StreamMessages.truncate(Seq(7L, 42L, 8L)), truncated.insert(Seq("2", "b")))
+      run(batch(truncated, 110)(messages), 120, Seq(truncated), smallCut)(42).get
+      assert(content(truncated) == Seq("2|b"))
+  }
+
+  both("a table that is altered before the commit is routed by its new columns") { smallCut =>
+    val altered = table(43, "altered", "id", "v", "w")
+    create(altered)
+    val messages = batch(altered, 100)(Seq(altered.insert(Seq("1", "a", "x"))))
+    val before = table(43, "altered", "id", "v").target
+    val found = new CutApply(target, repairs = false, smallCut = smallCut).commit(
+      spark,
+      before,
+      Map.empty,
+      MarkName("job", 43, 0),
+      0,
+      CutOfServer(43, messages, 110)
+    ) { statistics =>
+      assert(statistics.inserts == 1)
+      PreparedTable(altered.target)
+    }
+    assert(found.changes == 1)
+    assert(content(altered) == Seq("1|a|x"))
+  }
+
+  both("an old key with NULL is of a partition with another identity, and the table's error") {
+    smallCut =>
+      val keyed = table(44, "keyed", "id", "k")
+      create(keyed)
+      val messages = Seq(StreamMessages.delete(key = Seq(null, "5"), oid = 44))
+      val found = run(batch(keyed, 100)(messages), 110, Seq(keyed), smallCut, repairs = true)
+      assert(error(found(44)).getMessage.contains("A partition has another replica identity"))
+  }
+
+  test("a commit leaves no rows behind that it has kept") {
+    val keyed = table(45, "kept", "id", "v")
+    val counted = new ServerTable(
+      46,
+      "counted",
+      ReplicaIdentity.Full,
+      Nil,
+      Seq("x" -> ServerHistory.Int4),
+      Seq("x" -> IntegerType)
+    )
+    Seq(keyed, counted).foreach(create)
+    val context = spark.sparkContext
+    context.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
+    for ((smallCut, number) <- Seq(CutApply.SmallCut, 0L).zipWithIndex) {
+      val lsn = 100L + 100 * number
+      val ids = (1 to 3000).map(_ + 10000 * number)
+      val inserts = ids.map(id => keyed.insert(Seq(id.toString, s"T$id")))
+      val moves = ids.map(id => keyed.update(Seq(id.toString, s"T$id"), Seq(s"-$id", s"T$id")))
+      val rows = batch(keyed, lsn)(inserts, moves)
+      val copies = Seq("1", "2").map(x => counted.insert(Seq(x))) :+ counted.delete(Seq("1"))
+      val found = run(rows, lsn + 50, Seq(keyed), smallCut) ++
+        run(batch(counted, lsn)(copies), lsn + 50, Seq(counted), smallCut)
+      found.values.foreach(_.get)
+      assert(content(keyed) == keyed.content)
+      assert(content(counted) == counted.content)
+      assert(context.getPersistentRDDs.isEmpty)
+    }
+  }
+}

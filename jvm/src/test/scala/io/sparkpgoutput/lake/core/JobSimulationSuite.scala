@@ -1,0 +1,55 @@
+package io.sparkpgoutput.lake.core
+
+import java.util.concurrent.Executors
+
+import scala.concurrent.duration.DurationInt
+import scala.concurrent.{Await, ExecutionContext, Future}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/**
+ * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and
+ * `-Dspark-pgoutput.histories=` how many there are.
+ */
+class JobSimulationSuite extends AnyFunSuite {
+  private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
+  private val count = Integer.getInteger("spark-pgoutput.histories", 10000).intValue
+
+  /** The seed of the first history that does not end as it must, and how many commits were compared. */
+  private def search(seeds: Iterator[Long], mutation: Mutation): (Option[(Long, String)], Long) = {
+    var commits = 0L
+    val found = seeds.flatMap { seed =>
+      val simulation = new JobSimulation(seed, mutation)
+      val failure = simulation.run()
+      commits += simulation.commits
+      failure.map(seed -> _)
+    }.nextOption()
+    (found, commits)
+  }
+
+  test("each history ends with tables that are equal to those of the server") {
+    val pool = Executors.newFixedThreadPool(2)
+    implicit val threads: ExecutionContext = ExecutionContext.fromExecutor(pool)
+    try {
+      val halves = Seq(0, 1).map(half =>
+        Future(search((half until count by 2).iterator.map(first + _), Mutation.Nothing))
+      )
+      val ends = halves.map(Await.result(_, 10.minutes))
+      for ((seed, failure) <- ends.flatMap(_._1).headOption) {
+        val again = new JobSimulation(seed, Mutation.Nothing, isTraced = true)
+        again.run(): Unit
+        fail(s"Seed $seed: $failure Its last steps:\n${again.steps.takeRight(80).mkString("\n")}")
+      }
+      // The histories do something.
+      assert(ends.map(_._2).sum > 2L * count)
+    } finally pool.shutdown()
+  }
+
+  Mutation.all.foreach { mutation =>
+    test(s"the simulation finds a job with the fault $mutation") {
+      val (found, _) = search(Iterator.range(1, 8000).map(_.toLong), mutation)
+      assert(found.nonEmpty)
+      info(s"found by the history ${found.get._1}")
+    }
+  }
+}

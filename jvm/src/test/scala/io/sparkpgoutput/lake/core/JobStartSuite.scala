@@ -1,0 +1,159 @@
+package io.sparkpgoutput.lake.core
+
+import java.time.Instant
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.source.slot.SlotError
+
+class JobStartSuite extends AnyFunSuite {
+  private val told = 500L
+  private val fresh = JobState("new", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", told = 0)
+
+  private def table(status: TableStatus, mark: Option[Long] = Some(450)) =
+    TableState(
+      SimTable(16400, "orders", Vector("id")).definition,
+      status,
+      generation = 2,
+      mark = mark
+    )
+
+  private def keeps(table: TableState) = fresh.copy(id = "job", told = told).put(table)
+
+  private def found(
+      kept: Option[JobState] = Some(keeps(table(Live))),
+      confirmed: Option[Long] = Some(told),
+      marks: Seq[FoundMark] = Seq(mark(450)),
+      flush: Long = 1000,
+      isInRecovery: Boolean = false
+  ) = FoundJob(
+    kept,
+    confirmed,
+    flush,
+    isInRecovery,
+    marks,
+    // The timeline 2 has branched off at 600.
+    (timeline, lsn) =>
+      if (timeline == 9 && lsn > 600) throw SlotError.timeline(9, 1, Some(600), lsn)
+  )
+
+  private def mark(lsn: Long, generation: Int = 2, target: String = "orders", oid: Long = 16400) =
+    FoundMark(target, "job", oid, generation, Some(lsn))
+
+  private def start(found: FoundJob) = JobStart.of(fresh, found)
+
+  private def outcome(found: FoundJob): String =
+    try {
+      val decided = start(found)
+      if (decided.needsSlot) "makes the slot"
+      else if (decided.state.tables.isEmpty) "takes the slot"
+      else decided.state.tables.values.map(_.status.name).mkString
+    } catch { case error: PgOutputException => error.getCondition }
+
+  private def status(table: TableState, marks: FoundMark*) =
+    start(found(Some(keeps(table)), marks = marks)).state.tables(16400)
+
+  test("each part of a job can be kept or lost") {
+    val expected = Map(
+      // state, slot, table of the target
+      (true, true, true) -> "live",
+      (true, true, false) -> "copying",
+      (true, false, true) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (true, false, false) -> "PGOUTPUT_SLOT_NOT_FOUND",
+      (false, true, true) -> "PGOUTPUT_CHECKPOINT_LOST",
+      (false, true, false) -> "takes the slot",
+      (false, false, true) -> "PGOUTPUT_CHECKPOINT_LOST",
+      (false, false, false) -> "makes the slot"
+    )
+    expected.foreach { case (parts @ (state, slot, target), end) =>
+      val all = found()
+      val left = all.copy(
+        kept = all.kept.filter(_ => state),
+        confirmed = all.confirmed.filter(_ => slot),
+        marks = all.marks.filter(_ => target)
+      )
+      assert(outcome(left) == end, parts)
+    }
+  }
+
+  test("a job whose folder is lost is told how to begin again") {
+    val error = intercept[PgOutputException](start(found(kept = None)))
+    assert(error.getMessage.contains("spark-pgoutput resync --all"))
+  }
+
+  test("a job that was killed before it knew where its slot begins goes on with the same UUID") {
+    val begun = fresh.copy(id = "job")
+    assert(outcome(found(Some(begun), confirmed = None, marks = Nil)) == "makes the slot")
+    val taken = start(found(Some(begun), confirmed = Some(77), marks = Nil))
+    assert(taken.state == begun.copy(told = 77) && taken.begin == 77)
+    assert(JobStart(begun, needsSlot = true).withSlot(88).begin == 88)
+  }
+
+  test("the session begins at what the server was told, also if the slot did not get it") {
+    assert(start(found(confirmed = Some(told - 100))).begin == told)
+    assert(outcome(found(confirmed = Some(told + 1))) == "PGOUTPUT_SLOT_MOVED")
+  }
+
+  test("the server must have what the job and its tables have") {
+    assert(outcome(found(flush = told - 1)) == "PGOUTPUT_SERVER_BEHIND")
+    assert(outcome(found(flush = 600, marks = Seq(mark(601)))) == "PGOUTPUT_SERVER_BEHIND")
+    assert(outcome(found(flush = 600, marks = Seq(mark(601)), isInRecovery = true)) == "live")
+    def after(mark: FoundMark) =
+      outcome(found(Some(keeps(table(Live)).copy(timeline = 9)), marks = Seq(mark)))
+    assert(after(mark(600)) == "live")
+    assert(after(mark(601)) == "PGOUTPUT_TIMELINE")
+  }
+
+  test(
+    "after a failover, the generations of all tables with rows are closed before marks are read"
+  ) {
+    val owned = table(Live)
+    assert(JobStart.closed(fresh, Some(keeps(owned))).isEmpty)
+    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(owned))) == Seq(owned))
+    assert(JobStart.closed(fresh.copy(timeline = 2), Some(keeps(table(Dropped)))).isEmpty)
+  }
+
+  test("the timeline, the target and the publications are those of this start") {
+    val options = fresh.copy(timeline = 2, target = "other", publications = Seq("some"))
+    val state = JobStart.of(options, found()).state
+    assert(state.timeline == 2 && state.target == "other" && state.publications == Seq("some"))
+    assert(state.id == "job" && state.told == told)
+  }
+
+  test("the table of the target says what it has") {
+    assert(status(table(Live), mark(450)) == table(Live))
+    assert(status(table(Live), mark(700)).mark.contains(700L))
+    assert(status(table(Live), mark(700, target = "ORDERS")).mark.contains(700L))
+    val closed = status(table(Live), mark(450, generation = 3))
+    assert(closed.status == Live && closed.generation == 3)
+    for (lost <- Seq(mark(449), mark(450, generation = 1), mark(450, oid = 5)))
+      assert(status(table(Live), lost).status.isInstanceOf[Copying], lost)
+    assert(status(table(Live)).status.why.get.contains("lost its mark"))
+  }
+
+  test("the mark says whether the commit of a copy was made") {
+    val copying = table(Copying("why", Some(480)))
+    assert(status(copying, mark(480)).status == Live)
+    assert(status(copying, mark(490)).mark.contains(490L))
+    assert(status(copying, mark(480, generation = 1)).status == Copying("why"))
+    assert(status(copying).status == Copying("why"))
+    assert(status(table(Copying("why")), mark(480)).status == Copying("why"))
+  }
+
+  test("a table that has failed or is dropped stays so") {
+    def failed(needsCopy: Boolean) = Failed("why", Instant.EPOCH, needsCopy, isLasting = true)
+    assert(status(table(failed(needsCopy = true)), mark(900)).status == failed(needsCopy = true))
+    assert(status(table(failed(needsCopy = false)), mark(460)).mark.contains(460L))
+    assert(status(table(failed(needsCopy = false)), mark(460)).status == failed(needsCopy = false))
+    assert(status(table(Dropped)) == table(Dropped))
+  }
+
+  test("the tables of another slot, or of two jobs, are refused") {
+    val other = keeps(table(Live)).copy(slot = "other")
+    assert(outcome(found(Some(other))) == "PGOUTPUT_OTHER_JOB")
+    val two = Seq(mark(450), mark(450, target = "b").copy(job = "another"))
+    assert(outcome(found(marks = two)) == "PGOUTPUT_OTHER_JOB")
+  }
+}

@@ -1,0 +1,330 @@
+package io.sparkpgoutput.lake.folder
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.attribute.FileTime
+import java.nio.file.{Files, Path}
+import java.time.{Duration, Instant}
+import java.util.concurrent.{Callable, Executors}
+
+import scala.jdk.CollectionConverters._
+import scala.util.{Random, Try}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.InLocale
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.core.JobState
+
+class JobFolderSuite extends AnyFunSuite {
+  private val first = JobState("id", "1", 1, "db", "lake", Seq("all"), "lake", "delta", told = 1)
+
+  /** Runs a test in a folder of a local disk, of HDFS, and of an object store. */
+  private def onEach(name: String)(body: (Path, () => JobFolder) => Any): Unit =
+    Seq("file", "renames", "stores").foreach { scheme =>
+      test(s"$scheme: $name") {
+        val path = Files.createTempDirectory("folder").resolve("a job, 100%")
+        val uri = s"$scheme://$path"
+        try body(path, () => new JobFolder(uri, TestFileSystems.configuration)): Unit
+        finally TestFileSystems.failsAt = -1
+      }
+    }
+
+  private def names(folder: Path): Seq[String] =
+    if (!Files.exists(folder)) Nil
+    else Files.list(folder).iterator.asScala.map(_.getFileName.toString).toSeq.sorted
+      .filterNot(_.endsWith(".crc"))
+
+  private def write(file: Path, text: String): Unit = {
+    Files.createDirectories(file.getParent)
+    Files.writeString(file, text): Unit
+  }
+
+  private def makeOld(file: Path, age: Duration): Unit =
+    Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(age))): Unit
+
+  onEach("a folder that nobody has made is empty, and stays so when it is read") { (path, open) =>
+    val folder = open()
+    folder.check()
+    assert(folder.newestEpoch().isEmpty && folder.read().isEmpty && folder.readStatus().isEmpty)
+    assert(folder.requests().isEmpty && folder.answers("1").isEmpty)
+    folder.clean(7)
+    folder.handled("1")
+    assert(!Files.exists(path))
+  }
+
+  onEach("the state of the newest epoch is read, by number") { (path, open) =>
+    val folder = open()
+    assert(folder.take(9, first))
+    assert(folder.take(10, first.copy(told = 10)))
+    assert(open().read().contains(10L -> first.copy(told = 10)))
+    assert(names(path.resolve("state")) ==
+      Seq("00000000000000000009.json", "00000000000000000010.json"))
+    folder.write(10, first.copy(told = 11))
+    assert(open().read().contains(10L -> first.copy(told = 11)))
+    InLocale("ar-EG-u-nu-arab")(assert(folder.take(
+      12,
+      first
+    ) && folder.newestEpoch().contains(12L)))
+  }
+
+  onEach("an old epoch that is written later does not count") { (_, open) =>
+    val (old, late) = (open(), open())
+    assert(old.take(1, first) && late.take(2, first.copy(told = 2)))
+    old.write(1, first.copy(told = 100))
+    assert(open().read().contains(2L -> first.copy(told = 2)))
+    (3 to 8).foreach(epoch => assert(late.take(epoch.toLong, first.copy(told = epoch.toLong))))
+    late.clean(8)
+    old.write(1, first.copy(told = 100))
+    assert(!old.take(2, first))
+    assert(open().read().contains(8L -> first.copy(told = 8)))
+  }
+
+  onEach("an epoch that another process has, or that is older, cannot be taken") { (path, open) =>
+    assert(open().take(3, first))
+    val other = open()
+    assert(!other.take(3, first.copy(told = 2)))
+    assert(!other.take(2, first))
+    assert(open().read().contains(3L -> first))
+    assert(names(path.resolve("state")).size == 1)
+    assert(other.take(4, first))
+  }
+
+  Seq("renames", "stores").foreach { scheme =>
+    test(s"$scheme: a process that was suspended before it took an epoch does not get it") {
+      val path = s"$scheme://${Files.createTempDirectory("folder")}"
+      def open() = new JobFolder(path, TestFileSystems.configuration)
+      assert(open().take(1, first))
+      TestFileSystems.before = () => {
+        val other = open()
+        (2 to 9).foreach(epoch => assert(other.take(epoch.toLong, first.copy(told = 9))))
+        other.clean(9)
+      }
+      assert(!open().take(2, first))
+      assert(open().read().contains(9L -> first.copy(told = 9)))
+      assert(!open().take(9, first) && open().take(10, first))
+    }
+  }
+
+  onEach("one process wins each epoch") { (path, open) =>
+    val processes = Executors.newFixedThreadPool(4)
+    try
+      (1 to 25).foreach { epoch =>
+        val wins = processes.invokeAll((1 to 4).map { number =>
+          val folder = open()
+          (
+              () => Try(folder.take(epoch.toLong, first.copy(told = number.toLong)))
+          ): Callable[Try[Boolean]]
+        }.asJava).asScala.map(_.get.get).toSeq
+        assert(wins.count(identity) == 1, epoch)
+        assert(open().read().contains(epoch.toLong -> first.copy(told = wins.indexOf(true) + 1L)))
+      }
+    finally processes.shutdown()
+    assert(names(path.resolve("state")).forall(_.matches("""\d{20}\.json""")))
+  }
+
+  onEach("who reads while another writes sees one of the states") { (_, open) =>
+    val writer = open()
+    assert(writer.take(1, first))
+    @volatile var isOver = false
+    val thread = new Thread(() =>
+      try (2 to 150).foreach(told => writer.write(1, first.copy(told = told.toLong)))
+      finally isOver = true
+    )
+    thread.start()
+    val reader = open()
+    var last = 1L
+    try
+      while (!isOver) {
+        val told = reader.read().get._2.told
+        assert(told >= last)
+        last = told
+      }
+    finally thread.join()
+    assert(reader.read().map(_._2.told).contains(150L))
+  }
+
+  onEach("a write that is interrupted anywhere leaves the old or the new state") { (_, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    (2 to 40).foreach { told =>
+      val before = folder.read().get._2.told
+      TestFileSystems.failsAt = told % 8
+      val failed = Try(folder.write(1, first.copy(told = told.toLong)))
+      assert(failed.failed.toOption.forall(_.isInstanceOf[IOException]))
+      val found = open().read().get._2.told
+      assert(if (failed.isSuccess) found == told else found == before || found == told)
+      TestFileSystems.failsAt = -1
+      open().write(1, first.copy(told = told + 1000L))
+      assert(open().read().get._2.told == told + 1000L)
+    }
+  }
+
+  onEach("an epoch can be taken again after an error") { (_, open) =>
+    (1 to 12).foreach { epoch =>
+      val folder = open()
+      TestFileSystems.failsAt = epoch % 4
+      val once = Try(folder.take(epoch.toLong, first))
+      TestFileSystems.failsAt = -1
+      assert(once.toOption.forall(identity) && folder.take(epoch.toLong, first))
+    }
+  }
+
+  onEach("a damaged newest state is an error, and the one before is not taken") { (path, open) =>
+    val folder = open()
+    assert(folder.take(1, first) && folder.take(2, first))
+    val file = path.resolve("state/00000000000000000002.json")
+    Files.writeString(file, Files.readString(file).take(50))
+    Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
+    val error = intercept[LakeException](folder.read())
+    assert(error.getMessage.contains("00000000000000000002.json"))
+    assert(error.getMessage.contains("spark-pgoutput resync --all"))
+    assert(folder.newestEpoch().contains(2L)) // resync --all takes the next one
+    assert(folder.take(3, first) && folder.read().contains(3L -> first))
+  }
+
+  onEach("old epochs, old answers and leftovers are removed") { (path, open) =>
+    val folder = open()
+    (1 to 8).foreach(epoch => assert(folder.take(epoch.toLong, first)))
+    folder.ask(ResyncAllRequest("1"))
+    folder.answer("old", JobAnswer(JobAnswer.Done, "Done."))
+    folder.answer("new", JobAnswer(JobAnswer.Done, "Done."))
+    makeOld(path.resolve("answers/old.1.json"), Duration.ofHours(25))
+    makeOld(path.resolve("requests/1.json"), Duration.ofDays(100))
+    val leftovers = Seq("", "state", "requests", "answers").flatMap(in =>
+      Seq("old", "new").map(age => path.resolve(in).resolve(s".x.json.$age.tmp"))
+    )
+    leftovers.foreach(write(_, "{"))
+    leftovers.filter(_.toString.endsWith("old.tmp")).foreach(makeOld(_, Duration.ofHours(2)))
+    folder.clean(7)
+    assert(names(path.resolve("state")).filterNot(_.startsWith(".")) ==
+      (3 to 8).map(epoch => s"0000000000000000000$epoch.json"))
+    assert(folder.answers("old").isEmpty && folder.answers("new").size == 1)
+    assert(folder.requests().size == 1)
+    leftovers.foreach(file => assert(Files.exists(file) == file.toString.endsWith("new.tmp"), file))
+  }
+
+  onEach("requests are found in their order until they are handled") { (path, open) =>
+    val dots = Seq(TableName("a.b", "c"), TableName("a", "b.c"), TableName("größe\"", "💎"))
+    val asked = Seq(
+      ResyncRequest("100-a", dots),
+      ResyncAllRequest("200-b"),
+      VerifyRequest("300-c", dots.take(1)),
+      VerifyRequest("400-d", Nil)
+    )
+    assert(open().take(1, first))
+    new Random(4).shuffle(asked).foreach(open().ask)
+    val folder = open()
+    assert(folder.requests() == asked)
+    folder.handled("200-b")
+    folder.handled("200-b")
+    assert(folder.requests() == asked.filterNot(_.id == "200-b"))
+    Seq("../state", "a/b", "", "a.b").foreach { id =>
+      intercept[IllegalArgumentException](folder.ask(ResyncAllRequest(id)))
+      intercept[IllegalArgumentException](folder.handled(id))
+      intercept[IllegalArgumentException](folder.answer(id, JobAnswer(JobAnswer.Done, "")))
+    }
+    folder.ask(ResyncAllRequest(JobRequest.newId()))
+    assert(names(path.resolve("requests")).size == 4)
+  }
+
+  onEach("a request that cannot be read stops nobody") { (path, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    Seq(
+      """{"ver""",
+      """{"version": 2}""",
+      """{"version": 1, "request": "drop"}""",
+      "[]"
+    ).zipWithIndex
+      .foreach { case (text, index) => write(path.resolve(s"requests/$index.json"), text) }
+    folder.ask(ResyncAllRequest("9"))
+    val found = folder.requests()
+    assert(found.map(_.id) == Seq("0", "1", "2", "3", "9"))
+    assert(found.last == ResyncAllRequest("9"))
+    val problems = found.collect { case UnreadableRequest(id, problem) => id -> problem }
+    assert(problems.size == 4)
+    problems.foreach { case (id, problem) =>
+      assert(problem.contains(s"$id.json") && !problem.contains("resync --all"), problem)
+    }
+  }
+
+  onEach("answers come in the order in which they were given") { (path, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    val all = (1 to 12).map(number => JobAnswer(JobAnswer.Waits, s"größe \" $number")) ++
+      Seq(JobAnswer(JobAnswer.Failed, ""), JobAnswer(JobAnswer.Done, "{\"a\": 1}"))
+    all.foreach(open().answer("100-a", _))
+    folder.answer("100", JobAnswer(JobAnswer.Done, "another"))
+    assert(folder.answers("100-a") == all && folder.answers("10").isEmpty)
+    write(path.resolve("answers/7.1.json"), "{\"version\": 1, \"ki")
+    intercept[IOException](folder.answers("7"))
+    write(path.resolve("answers/8.1.json"), """{"version": 1, "kind": "perhaps", "text": ""}""")
+    assert(intercept[LakeException](folder.answers("8")).getCondition ==
+      "PGOUTPUT_CHECKPOINT_VERSION")
+  }
+
+  onEach("the last status is read, with its time") { (_, open) =>
+    val folder = open()
+    assert(folder.take(1, first))
+    folder.writeStatus("""{"lag": 1}""")
+    folder.writeStatus("""{"größe": 2}""")
+    val status = open().readStatus().get
+    assert(status.json == """{"größe": 2}""")
+    assert(Duration.between(status.written, Instant.now).abs.compareTo(Duration.ofMinutes(1)) < 0)
+  }
+
+  onEach("a checkpoint of Structured Streaming is refused, unless there is a state") {
+    (path, open) =>
+      Seq("offsets/0", "commits/0", "metadata", "sources/0", "generation-2/offsets/0").foreach {
+        file =>
+          write(path.resolve(file), "v1")
+          // The state of an operator of Spark.
+          write(path.resolve("state/0/0/1.delta"), "")
+          val error = intercept[LakeException](open().check())
+          assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
+          assert(error.getMessage.contains("spark-pgoutput resync --all"))
+          val name = path.resolve(file.takeWhile(_ != '/'))
+          Files.walk(name).iterator.asScala.toSeq.reverse.foreach(Files.delete)
+      }
+      open().check()
+      write(path.resolve("offsets/0"), "v1")
+      assert(open().take(1, first))
+      open().check()
+  }
+
+  test("a folder that is read-only, or no folder, is an IOException") {
+    val parent = Files.createTempDirectory("folder")
+    write(parent.resolve("file"), "")
+    val folder = new JobFolder(s"$parent/file", TestFileSystems.configuration)
+    intercept[IOException](folder.take(1, first))
+    intercept[IOException](folder.writeStatus("{}"))
+  }
+
+  test("no folder is made where a disk was mounted before") {
+    val path = Files.createTempDirectory("folder").resolve("disk")
+    val folder = new JobFolder(path.toString, TestFileSystems.configuration)
+    assert(folder.take(1, first))
+    Files.walk(path).iterator.asScala.toSeq.reverse.foreach(Files.delete)
+    intercept[IOException](folder.write(1, first))
+    intercept[IOException](folder.writeStatus("{}"))
+    assert(!Files.exists(path))
+  }
+
+  test("where the file system has no hard links, one process gets a name") {
+    val folder = Files.createTempDirectory("folder")
+    val threads = Executors.newFixedThreadPool(4)
+    try
+      (1 to 25).foreach { round =>
+        val target = folder.resolve(s"$round.json")
+        val wins = threads.invokeAll((1 to 4).map { number =>
+          val written = Files.write(folder.resolve(s"$round-$number"), s"$number".getBytes(UTF_8))
+          (() => LocalFiles.move(written, target)): Callable[Boolean]
+        }.asJava).asScala.map(_.get).toSeq
+        assert(wins.count(identity) == 1)
+        assert(Files.readString(target) == s"${wins.indexOf(true) + 1}")
+      }
+    finally threads.shutdown()
+  }
+}

@@ -1,0 +1,232 @@
+package io.sparkpgoutput.lake.folder
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.time.Instant
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.types.{LongType, StringType, StructType}
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import io.sparkpgoutput.PropertySuite
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
+import io.sparkpgoutput.lake.table._
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+class StateFormatSuite extends PropertySuite {
+  private val golden = Path.of("jvm/src/test/resources/lake/state-v1.json")
+
+  private val source = SourceTable(
+    oid = 16385,
+    name = TableName("other \"schema", "order.lines"),
+    columns = Seq(
+      SourceColumn(1, "id", 20, -1, 738, hasMissing = false),
+      SourceColumn(3, "größe", 16390, -1, 741, hasMissing = true)
+    ),
+    unsent = Seq(4),
+    key = Seq("id"),
+    identity = ReplicaIdentity.Full,
+    publish = Seq("insert", "update"),
+    rowFilter = Some("(id > 3)"),
+    fileNode = 16385,
+    isPartitioned = true,
+    leaves =
+      Seq(Leaf(
+        16400,
+        TableName("public", "low"),
+        16401,
+        ReplicaIdentity.Index,
+        true,
+        "738 739",
+        false
+      )),
+    horizon = 745,
+    memberships = Seq(16393),
+    publications = Map(16392L -> 743L),
+    attributes = 4
+  )
+
+  private val mirrored = MirroredTable(
+    source,
+    "order_lines",
+    new StructType().add("id", LongType).add("größe", StringType),
+    TypeRegistry(Map(16390L -> "enum")),
+    TableMode.History("_")
+  )
+
+  private val failed = TableState(
+    mirrored,
+    TableStatus.Failed(
+      "The value 'infinity' has no place in the target.",
+      Instant.parse("2026-11-22T13:12:25.247123Z"),
+      needsCopy = false,
+      isLasting = true
+    ),
+    number = 2,
+    next = Some(NextDefinition(mirrored.copy(mode = TableMode.Mirror), Map("size" -> "größe"))),
+    formerNames = Map("state" -> "status"),
+    generation = 3,
+    mark = Some(0x1781be8L),
+    lastChange = Some(Instant.parse("2026-11-22T13:12:25Z"))
+  )
+
+  private def other(oid: Long, status: TableStatus) = TableState(
+    MirroredTable(
+      source.copy(oid = oid, name = TableName("public", s"t$oid"), rowFilter = None, leaves = Nil),
+      s"t$oid",
+      new StructType().add("id", LongType),
+      TypeRegistry()
+    ),
+    status
+  )
+
+  /** Each field, and each status. */
+  private val full = Seq(
+    failed,
+    other(16500, TableStatus.Copying("The table is new.", Some(-1L))),
+    other(16501, TableStatus.Copying("The table is new.")),
+    other(16502, TableStatus.Live),
+    other(16503, TableStatus.Dropped)
+  ).foldLeft(JobState(
+    "198348ad-b2eb-4c1f-80b1-3fd46e32532d",
+    "7710982159958800053",
+    2,
+    "postgres",
+    "lake",
+    Seq("all", "tables \"of\" late"),
+    "lake.db",
+    "iceberg",
+    0x16b374d848L
+  ))(_.put(_))
+
+  private val whole = Set("formerNames", "types", "publicationVersions", "sparkSchema")
+
+  private def written(state: JobState) = StateFormat.write(state, "w")
+  private def text(state: JobState) = new String(written(state), UTF_8)
+  private def read(text: String) = StateFormat.read("s3a://b/state/1.json", text.getBytes(UTF_8))
+
+  /** Writes the full state with a change of its JSON. */
+  private def changed(change: ObjectNode => Any): String = {
+    val root = new ObjectMapper().readTree(written(full)).asInstanceOf[ObjectNode]
+    change(root): Unit
+    root.toString
+  }
+
+  private def table(root: ObjectNode) = root.withArray("tables").get(0).asInstanceOf[ObjectNode]
+
+  test("what is read is what was written") {
+    forAll(RandomState.state)(state => assert(StateFormat.read("f", written(state)) == state))
+    assert(read(text(full)) == full)
+  }
+
+  test("the state that version 1 wrote is read by every later version") {
+    assert(StateFormat.read("f", Files.readAllBytes(golden)) == full)
+  }
+
+  test("the state is written as version 1 wrote it, as long as this is version 1") {
+    assert(StateFormat.Version == 1)
+    val mapper = new ObjectMapper
+    assert(mapper.readTree(text(full)) == mapper.readTree(golden.toFile))
+  }
+
+  test("a greater version is an error that names the file") {
+    val error = intercept[LakeException](read(changed(_.put("version", 2))))
+    assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
+    assert(
+      error.getMessage.contains("s3a://b/state/1.json") && error.getMessage.contains("version 2")
+    )
+  }
+
+  test("a status, mode or replica identity that is not known is an error, and never a guess") {
+    def status(root: ObjectNode) = table(root).get("status").asInstanceOf[ObjectNode]
+    def definition(root: ObjectNode) = table(root).get("definition").asInstanceOf[ObjectNode]
+    Seq[ObjectNode => Any](
+      status(_).put("name", "paused"),
+      definition(_).put("mode", "Mirror"),
+      definition(_).put("identity", "full")
+    ).foreach { change =>
+      val error = intercept[LakeException](read(changed(change)))
+      assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
+      assert(error.getMessage.contains("s3a://b/state/1.json"))
+    }
+  }
+
+  test("a torn or empty file is an error that says what to do") {
+    val whole = text(full)
+    (whole.indices by 97).map(whole.take(_)).foreach(torn => isDamaged(torn))
+    isDamaged(whole + whole)
+    isDamaged("null")
+    isDamaged("\u0000" * 100)
+  }
+
+  test("a field that is missing, or has another type, is an error") {
+    val optional = Set("next", "mark", "lastChange", "rowFilter", "lsn")
+    // Objects whose fields are names or oids, and the schema of Spark, have no fields of this format.
+    def objects(node: JsonNode): Seq[ObjectNode] = node match {
+      case found: ObjectNode => found +: found.properties.asScala.toSeq
+          .filterNot(entry => whole(entry.getKey)).flatMap(entry => objects(entry.getValue))
+      case other => other.elements.asScala.toSeq.flatMap(objects(_))
+    }
+    val root = new ObjectMapper().readTree(written(full))
+    for (found <- objects(root); field <- found.fieldNames.asScala.toList if field != "writer") {
+      val value = found.remove(field)
+      withClue(s"$field in $found: ") {
+        if (optional(field)) read(root.toString): Unit
+        else intercept[LakeException](read(root.toString)): Unit
+        found.putNull(field)
+        intercept[LakeException](read(root.toString))
+        found.put(field, 0.5)
+        intercept[LakeException](read(root.toString))
+      }
+      found.set[JsonNode](field, value)
+    }
+    assert(read(root.toString) == full)
+  }
+
+  test("a number that is too large, an LSN or a time that is none, or a field twice is an error") {
+    isDamaged(changed(table(_).put("oid", new java.math.BigInteger("9" * 30))))
+    isDamaged(changed(table(_).put("generation", Long.MaxValue)))
+    isDamaged(changed(table(_).put("mark", "16/B374D848 ")))
+    isDamaged(changed(table(_).put("lastChange", "yesterday")))
+    isDamaged(changed(_.put("told", 12)))
+    isDamaged(text(full).replaceFirst("\"timeline\"", "\"told\" : \"0/0\", \"timeline\""))
+  }
+
+  private def isDamaged(text: String) = {
+    val error = intercept[LakeException](read(text))
+    assert(error.getCondition == "PGOUTPUT_CHECKPOINT_LOST", error.getMessage)
+    assert(error.getMessage.contains("s3a://b/state/1.json"))
+    assert(error.getMessage.contains("spark-pgoutput resync --all"))
+  }
+
+  test("the page of the protocol has the fields of the state, and no others") {
+    def fields(node: JsonNode, path: String): Set[String] = node match {
+      case found: ObjectNode => found.properties.asScala.toSet.flatMap {
+          entry: java.util.Map.Entry[String, JsonNode] =>
+            val name = if (path.isEmpty) entry.getKey else s"$path.${entry.getKey}"
+            if (whole(entry.getKey)) Set(name)
+            else Set(name) ++ fields(entry.getValue, name)
+        }
+      case list if list.isArray =>
+        list.elements.asScala.toSet.flatMap((element: JsonNode) =>
+          if (element.isObject) fields(element, s"$path[]") else Set.empty[String]
+        )
+      case _ => Set.empty
+    }
+    val all = fields(new ObjectMapper().readTree(written(full)), "")
+    val (next, others) = all.partition(_.startsWith("tables[].next.definition."))
+    val page = Files.readString(Path.of("docs/protocol.md"))
+    val documented = page.linesIterator.dropWhile(_ != "## The state").drop(1)
+      .takeWhile(!_.startsWith("## "))
+      .flatMap("""^\| `([^`]+)` \|""".r.findFirstMatchIn(_).map(_.group(1))).toSeq
+    assert(documented.toSet == others && documented.distinct == documented)
+    // The page says of this field that it is like the other definition.
+    val definition = others.map(_.stripPrefix("tables[].definition.")) -- others
+    assert(next.map(_.stripPrefix("tables[].next.definition.")).forall(definition))
+  }
+}

@@ -1,0 +1,106 @@
+package io.sparkpgoutput.lake.folder
+
+import java.io.{ByteArrayOutputStream, IOException}
+import java.net.URI
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{
+  CommonPathCapabilities,
+  FSDataOutputStream,
+  FileAlreadyExistsException,
+  FileSystem,
+  Path,
+  RawLocalFileSystem
+}
+import org.apache.hadoop.util.Progressable
+
+/** Local files behind other schemes, with the rules of the file systems that jobs use. */
+object TestFileSystems {
+
+  /** The call that fails from now on, counted down by each call that changes files; none if negative. */
+  @volatile var failsAt: Int = -1
+
+  /** What happens before the next call that changes files, once. */
+  @volatile var before: () => Unit = () => ()
+
+  private def change(): Unit = synchronized {
+    val first = before
+    before = () => ()
+    first()
+    if (failsAt == 0) throw new IOException("The file system is away.")
+    if (failsAt > 0) failsAt -= 1
+  }
+
+  val configuration: Configuration = {
+    val configuration = new Configuration(false)
+    configuration.set("fs.renames.impl", classOf[RenamingFiles].getName)
+    configuration.set("fs.stores.impl", classOf[StoringFiles].getName)
+    configuration
+  }
+
+  abstract class TestFiles(scheme: String) extends RawLocalFileSystem {
+    override def getUri: URI = URI.create(s"$scheme:///")
+    override def getScheme: String = scheme
+
+    override def pathToFile(path: Path): java.io.File = new java.io.File(path.toUri.getPath)
+
+    override def delete(path: Path, recursive: Boolean): Boolean = {
+      change()
+      super.delete(path, recursive)
+    }
+  }
+
+  /** As in HDFS, a rename does not replace a file. */
+  class RenamingFiles extends TestFiles("renames") {
+    override def rename(from: Path, to: Path): Boolean = {
+      change()
+      TestFileSystems.synchronized(
+        !pathToFile(to).exists && pathToFile(from).renameTo(pathToFile(to))
+      )
+    }
+
+    override def create(
+        path: Path,
+        permission: FsPermission,
+        overwrite: Boolean,
+        size: Int,
+        replication: Short,
+        blockSize: Long,
+        progress: Progressable
+    ): FSDataOutputStream = {
+      change()
+      super.create(path, permission, overwrite, size, replication, blockSize, progress)
+    }
+  }
+
+  /** As in an object store, a file is there when it is closed, and the condition is checked then. */
+  class StoringFiles extends TestFiles("stores") {
+    override def hasPathCapability(path: Path, capability: String): Boolean =
+      capability == CommonPathCapabilities.ABORTABLE_STREAM ||
+        super.hasPathCapability(path, capability)
+
+    override def create(
+        path: Path,
+        permission: FsPermission,
+        overwrite: Boolean,
+        size: Int,
+        replication: Short,
+        blockSize: Long,
+        progress: Progressable
+    ): FSDataOutputStream = {
+      change()
+      val content = new ByteArrayOutputStream {
+        override def close(): Unit = TestFileSystems.synchronized {
+          val file = pathToFile(path).toPath
+          if (!overwrite && file.toFile.exists) throw new FileAlreadyExistsException(path.toString)
+          java.nio.file.Files.createDirectories(file.getParent)
+          val whole = file.resolveSibling(s"../put-${java.util.UUID.randomUUID}")
+          java.nio.file.Files.write(whole, toByteArray)
+          java.nio.file.Files.move(whole, file, java.nio.file.StandardCopyOption.ATOMIC_MOVE): Unit
+        }
+      }
+      new FSDataOutputStream(content, new FileSystem.Statistics("stores"))
+    }
+  }
+}

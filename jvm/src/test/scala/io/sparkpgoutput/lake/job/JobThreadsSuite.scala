@@ -1,0 +1,55 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import io.sparkpgoutput.SparkSessionTests
+
+class JobThreadsSuite extends SparkSessionTests {
+
+  private def withThreads(body: JobThreads => Unit): Unit = {
+    val threads = new JobThreads(spark, "a test", appliers = 1, copiers = 1)
+    try body(threads)
+    finally threads.close()
+  }
+
+  test("the last state is written behind the writes that were under way") {
+    withThreads { threads =>
+      val written = new ConcurrentLinkedQueue[Int]
+      val (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+      threads.writeState {
+        begun.countDown()
+        goesOn.await(10, TimeUnit.SECONDS): Unit
+        written.add(1): Unit
+      }
+      assert(begun.await(10, TimeUnit.SECONDS))
+      threads.endWork()
+      val slow = new Thread(() => {
+        Thread.sleep(100)
+        goesOn.countDown()
+      })
+      slow.start()
+      threads.writeLastState(written.add(2): Unit)
+      threads.close()
+      assert(written.asScala.toSeq == Seq(1, 2))
+      slow.join()
+    }
+  }
+
+  test("an error of the last write is the caller's") {
+    withThreads { threads =>
+      val error = new java.io.IOException("away")
+      assert(intercept[java.io.IOException](threads.writeLastState(throw error)) eq error)
+    }
+  }
+
+  test("a thread that still runs can ask for a look when the threads of looks are ended") {
+    withThreads { threads =>
+      var looks = 0
+      threads.endWork()
+      threads.look(looks += 1)
+      assert(looks == 0)
+    }
+  }
+}

@@ -1,0 +1,307 @@
+package io.sparkpgoutput.lake.queue
+
+import java.io.File
+import java.nio.file.{Files, Path}
+import java.util.Arrays
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong}
+
+import scala.collection.mutable
+import scala.concurrent.duration._
+import scala.concurrent.{Await, ExecutionContext, Future}
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.StreamMessages
+
+class TableQueueSuite extends AnyFunSuite {
+  private val Highest = -1L
+  private val definition = QueuedStream.definition(1)
+
+  private def withSpace(memory: Long, disk: Long = Long.MaxValue)(
+      f: (QueueSpace, Path) => Unit
+  ): Unit = {
+    val folder = Files.createTempDirectory("queue").resolve("of_the_job")
+    val space = new QueueSpace(memory, disk, folder.toFile)
+    try f(space, folder)
+    finally {
+      space.close()
+      Files.delete(folder.getParent)
+    }
+  }
+
+  private def change(size: Int): Array[Byte] = {
+    val message = new Array[Byte](size)
+    message(0) = 'I'.toByte
+    message
+  }
+
+  /** Queues a transaction of changes of this size. */
+  private def put(queue: TableQueue, lsn: Long, sizes: Int*): Unit = {
+    queue.begin(StreamMessages.begin(lsn, lsn), null)
+    sizes.zipWithIndex.foreach { case (size, ordinal) =>
+      queue.add(change(size), ordinal.toLong, definition)
+    }
+    queue.commit(lsn + 1)
+  }
+
+  private def tags(cut: Cut): String = {
+    val tags = new mutable.StringBuilder
+    cut.foreach((_, message) => tags += message(0).toChar)
+    tags.result()
+  }
+
+  private def all(queue: TableQueue): Cut = queue.cut(Highest, Long.MaxValue).get
+
+  test("a session that is new sends the definition again, which is queued only if it differs") {
+    withSpace(1000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      def add(lsn: Long, definition: Int): Unit = {
+        queue.begin(StreamMessages.begin(lsn, lsn), StreamMessages.origin("far"))
+        queue.add(change(10), 0, QueuedStream.definition(definition))
+        queue.commit(lsn + 1)
+      }
+      Seq(1, 1, 0, 1).zipWithIndex.foreach { case (definition, n) =>
+        add(10L * (n + 1), definition)
+      }
+      assert(tags(all(queue)) == "BOYRIC" + "BOIC" + "BORIC" + "BOYRIC")
+      queue.remove(queue.cut(11, Long.MaxValue).get)
+      assert(tags(all(queue)) == "BOYRIC" + "BORIC" + "BOYRIC")
+      queue.remove(all(queue))
+      add(100, 1)
+      assert(tags(all(queue)) == "BOYRIC")
+    }
+  }
+
+  test("transactions below the begin of the queue are not taken") {
+    withSpace(1000000) { (space, _) =>
+      val queue = new TableQueue(1, 100, space)
+      put(queue, 99, 10)
+      assert(queue.position.isEmpty && space.memoryUsed == 0)
+      put(queue, 100, 10)
+      assert(queue.position.contains(100L))
+      assert(tags(all(queue)) == "BYRIC")
+    }
+  }
+
+  test("LSNs are unsigned") {
+    withSpace(1000000) { (space, _) =>
+      val queue = new TableQueue(1, Long.MaxValue, space)
+      put(queue, Long.MaxValue, 10)
+      put(queue, Long.MinValue + 10, 10)
+      assert(queue.cut(Long.MinValue, Long.MaxValue).map(_.end).contains(Long.MinValue))
+      assert(queue.cut(Highest, Long.MaxValue).map(_.end).contains(Long.MinValue + 11))
+      assert(queue.cut(1, Long.MaxValue).isEmpty)
+    }
+  }
+
+  test("calls of the reader that make no transaction are errors") {
+    withSpace(1000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      assertThrows[IllegalStateException](queue.add(change(1), 0, definition))
+      assertThrows[IllegalStateException](queue.commit(5))
+      queue.begin(StreamMessages.begin(1, 1), null)
+      assertThrows[IllegalStateException](queue.begin(StreamMessages.begin(2, 2), null))
+    }
+  }
+
+  test("a transaction of millions of rows passes through a small memory and few files") {
+    withSpace(4000000) { (space, folder) =>
+      val queue = new TableQueue(1, 0, space)
+      val rows = 1000000
+      val message = change(40)
+      queue.begin(StreamMessages.begin(7, 7), null)
+      (0 until rows).foreach { ordinal =>
+        queue.add(message, ordinal.toLong, definition)
+        if (ordinal % 1000 == 0) assert(space.memoryUsed <= 4000000)
+      }
+      assert(queue.cut(Highest, Long.MaxValue).isEmpty)
+      queue.commit(8)
+      assert(folder.toFile.list().length <= 4)
+      val cut = queue.cut(Highest, 1).get
+      assert(cut.changes == rows && !cut.isInMemory)
+      assert(cut.xids.toSeq == Seq(7L))
+      var next = 0L
+      cut.foreach { (ordinal, _) =>
+        if (ordinal != Cut.NoOrdinal) {
+          assert(ordinal == next)
+          next += 1
+        }
+      }
+      assert(next == rows)
+      queue.remove(cut)
+      assert(space.diskUsed == 0 && space.memoryUsed == 0)
+    }
+  }
+
+  test("many small transactions need no memory beside their bytes, and a cut of few is found fast") {
+    withSpace(2000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      val count = 300000
+      (1 to count).foreach(n => put(queue, n * 10L, 30))
+      assert(space.memoryUsed <= 2000000)
+      var taken = 0L
+      while (taken < count) {
+        val cut = queue.cut((taken + 1000) * 10 + 1, Long.MaxValue).get
+        assert(cut.transactions == 1000)
+        queue.remove(cut)
+        taken += 1000
+        assert(queue.position == Option.when(taken < count)((taken + 1) * 10))
+      }
+      assert(space.diskUsed == 0 && space.memoryUsed == 0)
+    }
+  }
+
+  test("what is above the memory is the queue that has most") {
+    withSpace(3000000) { (space, _) =>
+      val small = new TableQueue(1, 0, space)
+      val large = new TableQueue(2, 0, space)
+      put(small, 10, 100)
+      (1 to 5).foreach(n => put(large, n * 10L, 1000000))
+      put(small, 20, 100)
+      assert(all(small).isInMemory && !all(large).isInMemory)
+      assert(large.cut(Highest, 1).get.isInMemory, "what is taken next stays in memory")
+    }
+  }
+
+  test("a thousand queues with a few changes have a few megabytes, and none if they have none") {
+    withSpace(100000000) { (space, _) =>
+      val queues = Seq.tabulate(1000)(n => new TableQueue(n.toLong, 0, space))
+      queues.foreach(put(_, 10, 100, 100))
+      assert(space.memoryUsed <= 5000000)
+      queues.foreach(queue => queue.remove(all(queue)))
+      assert(space.memoryUsed == 0)
+    }
+  }
+
+  test("a disk that is used up makes the space full until something is taken") {
+    withSpace(1000000, 3000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      (1 to 3).foreach(n => put(queue, n * 10L, 900000))
+      assert(!space.isFull && space.memoryUsed <= 1000000)
+      (4 to 6).foreach(n => put(queue, n * 10L, 900000))
+      assert(space.isFull && space.diskUsed <= 3000000)
+      val cut = all(queue)
+      assert(tags(cut) == "BYRIC" + "BIC" * 5)
+      queue.remove(cut)
+      assert(!space.isFull && space.diskUsed == 0 && space.memoryUsed == 0)
+    }
+  }
+
+  test("a disk that cannot be written makes the space full until it can, and nothing is lost") {
+    val parent = Files.createTempDirectory("queue")
+    val obstacle = Files.createFile(parent.resolve("file"))
+    val space = new QueueSpace(1000000, Long.MaxValue, new File(obstacle.toFile, "folder"))
+    val queue = new TableQueue(1, 0, space)
+    (1 to 3).foreach(n => put(queue, n * 10L, 900000))
+    assert(space.isFull && space.diskUsed == 0)
+    assert(all(queue).isInMemory && tags(all(queue)) == "BYRICBICBIC")
+    Files.delete(obstacle)
+    Thread.sleep(200)
+    assert(!space.isFull && space.diskUsed > 0)
+    assert(tags(all(queue)) == "BYRICBICBIC")
+    space.close()
+    Files.delete(obstacle)
+    Files.delete(parent)
+  }
+
+  test("a queue that is dropped frees all, and its cuts cannot be read") {
+    withSpace(1000000) { (space, folder) =>
+      val queue = new TableQueue(1, 0, space)
+      (1 to 5).foreach(n => put(queue, n * 10L, 900000))
+      val cut = all(queue)
+      queue.begin(StreamMessages.begin(9, 900), null)
+      assert(folder.toFile.list().nonEmpty)
+      queue.drop()
+      assert(space.memoryUsed == 0 && space.diskUsed == 0)
+      assert(folder.toFile.list().isEmpty)
+      assertThrows[IllegalStateException](tags(cut))
+      queue.add(change(10), 0, definition)
+      queue.commit(901)
+      put(queue, 1000, 10)
+      queue.remove(cut)
+      queue.drop()
+      assert(queue.position.isEmpty && queue.bytes == 0 && space.memoryUsed == 0)
+      assert(queue.cut(Highest, 1).isEmpty)
+    }
+  }
+
+  test("a cut that is not the begin of the queue cannot be removed") {
+    withSpace(1000000) { (space, _) =>
+      val queue = new TableQueue(1, 0, space)
+      put(queue, 10, 10)
+      put(queue, 20, 10)
+      val cut = queue.cut(11, Long.MaxValue).get
+      queue.remove(cut)
+      assertThrows[IllegalStateException](queue.remove(cut))
+      assert(all(queue).transactions == 1)
+    }
+  }
+
+  test("a reader and appliers work side by side") {
+    implicit val threads: ExecutionContext = ExecutionContext.global
+    withSpace(300000) { (space, _) =>
+      val tables = 2
+      val count = 4000
+      val streams = Seq.tabulate(tables) { seed =>
+        val stream = new QueuedStream(new Random(seed.toLong), 300000)
+        stream(count - 1)
+        stream
+      }
+      val queues = Seq.tabulate(tables)(n => new TableQueue(n.toLong, 0, space))
+      val read = new AtomicLong(0)
+      val isDone = new AtomicBoolean(false)
+
+      val reader = Future {
+        val random = new Random(3)
+        (0 until count).foreach { n =>
+          queues.zip(streams).foreach { case (queue, stream) =>
+            val transaction = stream(n)
+            if (random.nextInt(10) == 0) {
+              queue.begin(transaction.begin, transaction.originMessage.orNull)
+              transaction.changes.foreach { sent =>
+                queue.add(sent.message, sent.ordinal, QueuedStream.definition(sent.definition))
+              }
+              queue.abandon()
+            }
+            queue.begin(transaction.begin, transaction.originMessage.orNull)
+            transaction.changes.foreach { sent =>
+              queue.add(sent.message, sent.ordinal, QueuedStream.definition(sent.definition))
+            }
+            queue.commit(transaction.end)
+          }
+          read.set(streams.map(_(n).end).min)
+        }
+        read.set(Long.MaxValue)
+        isDone.set(true)
+      }
+
+      val appliers = queues.zip(streams).map { case (queue, stream) =>
+        Future {
+          val random = new Random(queue.oid)
+          var transaction = 0
+          while (!isDone.get || queue.position.isDefined)
+            queue.cut(read.get, random.nextInt(500000).toLong).foreach { cut =>
+              assert(queue.position.contains(stream(transaction).lsn))
+              val until = transaction + cut.transactions.toInt
+              val expected = (transaction until until).iterator.flatMap(stream(_).changes)
+              cut.foreach { (ordinal, message) =>
+                if (ordinal != Cut.NoOrdinal) {
+                  val sent = expected.next()
+                  assert(sent.ordinal == ordinal && Arrays.equals(sent.message, message))
+                }
+              }
+              assert(expected.isEmpty)
+              if (random.nextInt(5) > 0) {
+                queue.remove(cut)
+                transaction = until
+              }
+            }
+          assert(transaction == count)
+        }
+      }
+      (reader +: appliers).foreach(Await.result(_, 2.minutes))
+      assert(space.memoryUsed == 0 && space.diskUsed == 0)
+    }
+  }
+}

@@ -1,0 +1,72 @@
+"""Reads the checkpoint folder of a job that keeps tables equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from support.lsn import parsed_lsn
+
+
+class JobState:
+    """The state of a job, as the file of the newest epoch has it.
+
+    Parameters
+    ----------
+    epoch : int
+        The epoch; 0 if there is no state.
+    content : dict
+        The JSON of the file.
+    """
+
+    def __init__(self, epoch: int, content: dict[str, Any]) -> None:
+        self.epoch = epoch
+        self.content = content
+        #: What is kept of each table, by its name in the target.
+        self.tables: dict[str, dict[str, Any]] = {
+            table["target"]: table for table in content.get("tables", ())
+        }
+
+    @property
+    def told(self) -> int:
+        """The LSN that the server can have been told to forget at most."""
+        return parsed_lsn(self.content["told"]) if self.content else 0
+
+    def status(self, table: str) -> str | None:
+        """Return the status of a table; None if the state does not have it."""
+        return self.tables[table]["status"]["name"] if table in self.tables else None
+
+    def is_altered(self, table: str) -> bool:
+        """Tell whether the columns of a table are being changed."""
+        return "next" in self.tables.get(table, ())
+
+    def has_snapshot(self, table: str) -> bool:
+        """Tell whether a table is copied, and the LSN of the snapshot is known."""
+        return "lsn" in self.tables.get(table, {"status": {}})["status"]
+
+    def mark(self, table: str) -> int:
+        """Return the mark that the job knows of a table; 0 if there is none."""
+        return parsed_lsn(self.tables.get(table, {}).get("mark", "0/0"))
+
+
+def state_files(checkpoint: Path) -> list[Path]:
+    """Return the files of all epochs, the newest last."""
+    return sorted((checkpoint / "state").glob("[0-9]*.json"))
+
+
+def job_state(checkpoint: Path) -> JobState:
+    """Read the state of a job."""
+    while files := state_files(checkpoint):
+        try:
+            return JobState(int(files[-1].stem), json.loads(files[-1].read_bytes()))
+        except FileNotFoundError:  # a later process has removed it since
+            continue
+    return JobState(0, {})
+
+
+def job_status(checkpoint: Path) -> dict[str, Any]:
+    """Read what a job has written for the command `status`, every 10 seconds."""
+    file = checkpoint / "status.json"
+    found: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
+    return found

@@ -1,0 +1,100 @@
+"""Waits for what a running job does with its tables."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from spark_pgoutput.replication import Replication
+from support.lake_job import LakeJob
+from support.lake_judge import differences
+from support.servers import Server, wait_until
+
+# A busy machine needs seconds for each table.
+PATIENCE = 200.0
+
+
+class JobTables:
+    """The tables of a running job, as its status shows them.
+
+    Parameters
+    ----------
+    running : Replication
+        The job.
+    """
+
+    def __init__(self, running: Replication) -> None:
+        self._running = running
+
+    def rows(self) -> dict[str, Any]:
+        """Return the row of each table of the server that is not dropped, or was dropped last."""
+        found: dict[str, Any] = {}
+        for row in self._running.status().collect():
+            name = row.table.removeprefix("public.")
+            if name not in found or row.state != "dropped":
+                found[name] = row
+        return found
+
+    def states(self) -> dict[str, str]:
+        """Return the states by the names of the tables."""
+        return {name: row.state for name, row in self.rows().items()}
+
+    def wait(self, state: str, *tables: str, reason: str = "") -> None:
+        """Wait until tables have a state, for a reason with a text."""
+
+        def is_there() -> bool:
+            assert self._running.exception() is None, self._running.exception()
+            found = self.rows()
+            return all(
+                table in found
+                and found[table].state == state
+                and reason in (found[table].reason or "")
+                for table in tables
+            )
+
+        try:
+            wait_until(is_there, PATIENCE, 0.1)
+        except AssertionError:
+            print(*self.rows().values(), sep="\n")
+            raise
+
+
+def wait_until_equal(
+    spark: SparkSession, job: LakeJob, running: Replication, tables: Iterable[str]
+) -> None:
+    """Wait until tables of the target are those of the server, which nobody changes meanwhile."""
+    left = set(tables)
+
+    def are_equal() -> bool:
+        assert running.exception() is None, running.exception()
+        rows = JobTables(running).rows()
+        # A look at the status costs less than one at the tables.
+        ready = [name for name in left if name not in rows or not rows[name].queue_changes]
+        for name in ready:
+            try:
+                if not differences(spark, job, {name: name}):
+                    left.remove(name)
+            except AnalysisException:  # the table is not there yet
+                pass
+        return not left
+
+    try:
+        wait_until(are_equal, PATIENCE, 0.2)
+    except AssertionError:
+        print(*running.status().collect(), sep="\n")
+        print(differences(spark, job, {name: name for name in left}))
+        raise
+
+
+def look(server: Server) -> str:
+    """Let a job look at the catalog, whose looks are a minute apart: a new table has a row.
+
+    The publication of the job is one for all tables.
+    """
+    name = f"knock_{secrets.token_hex(3)}"
+    server.execute(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES (1)")
+    return name

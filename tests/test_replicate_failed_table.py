@@ -1,0 +1,98 @@
+"""A table that has failed keeps its queue for a time, and goes on from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support import lake
+from support.job_folder import job_state
+from support.job_report import generations
+from support.job_tables import JobTables, wait_until_equal
+from support.lake_job import LakeJob
+from support.lake_judge import assert_equal
+from support.lsn import parsed_lsn
+from support.servers import Server, server_fixture
+
+pytestmark = lake.needs_lake
+
+OTHERS = ("a", "b", "c", "d", "e")
+SETUP = f"""
+{"".join(f"CREATE TABLE {name} (id int PRIMARY KEY, v text);" for name in (*OTHERS, "drifted"))}
+CREATE TABLE endless (id int PRIMARY KEY, d date);
+INSERT INTO endless VALUES (1, '2026-01-31');
+INSERT INTO drifted VALUES (1, 'one'), (2, 'two');
+CREATE PUBLICATION p FOR ALL TABLES;
+"""
+
+server = server_fixture(SETUP)
+
+
+def confirmed(server: Server, job: LakeJob) -> int:
+    """Return the LSN below which the server may forget the WAL."""
+    query = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
+    return parsed_lsn(server.value(query))
+
+
+@pytest.mark.lake
+def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, "delta", publication="p")
+    with job.session(spark) as replicate:
+        assert replicate(once=True).exit_code == 0
+        first = generations(job)
+        failing = parsed_lsn(server.value("SELECT pg_current_wal_insert_lsn()"))
+        spark.sql(f"DELETE FROM {job.sql_name('drifted')} WHERE id = 2")
+        server.execute("UPDATE drifted SET v = 'changed' WHERE id = 2")
+        server.execute("INSERT INTO endless VALUES (2, 'infinity')")
+
+        # Two tables fail, and their changes wait. The others go on.
+        running = replicate()
+        tables = JobTables(running)
+        tables.wait("failed", "drifted", reason="PGOUTPUT_TARGET_DIFFERS")
+        tables.wait("failed", "endless", reason="infinity")
+        assert sorted(line.split(":")[0] for line in running.failed()) == [
+            "public.drifted",
+            "public.endless",
+        ]
+        for name in OTHERS:
+            server.execute(f"INSERT INTO {name} SELECT g, 'x' FROM generate_series(1, 10) g")
+        server.execute("INSERT INTO drifted SELECT g, 'x' FROM generate_series(3, 1000) g")
+        wait_until_equal(spark, job, running, OTHERS)
+        assert tables.rows()["drifted"].queue_changes == 999
+        assert tables.rows()["drifted"].lag > 0
+        running.stop()
+        assert (running.exit_code, running.exception()) == (3, None)
+        # The server keeps what waits. Nothing else is kept of it.
+        assert confirmed(server, job) <= failing + 1000
+
+        # An option helps one of the two, which needs no copy. The other one holds back too much.
+        running = replicate(onDrift="repair", maxHeldWal="1m")
+        tables = JobTables(running)
+        wait_until_equal(spark, job, running, ["drifted"])
+        tables.wait("failed", "endless", reason="infinity")
+        server.execute("INSERT INTO a SELECT g, repeat('x', 1000) FROM generate_series(11, 3000) g")
+        wait_until_equal(spark, job, running, OTHERS)
+        tables.wait("failed", "endless", reason="maxHeldWal")
+        written = parsed_lsn(server.value("SELECT pg_current_wal_insert_lsn()"))
+        server.execute("INSERT INTO b VALUES (11, 'last')")
+        wait_until_equal(spark, job, running, OTHERS)
+        running.stop()
+        assert job_state(job.checkpoint).tables["endless"]["status"]["needsCopy"]
+        assert confirmed(server, job) >= written
+        assert generations(job) == first
+
+        # The value is still there, so the copy fails too, and it holds back nothing.
+        assert replicate(once=True).exit_code == 3
+        assert confirmed(server, job) >= written
+        last = replicate(once=True, types={"public.endless.d": "STRING"})
+        assert (last.exit_code, last.failed()) == (0, [])
+        copied = generations(job)
+        assert copied.pop("endless") > first.pop("endless")
+        assert copied == first
+    assert_equal(spark, job, {name: name for name in (*OTHERS, "drifted")})
+    rows = spark.table(job.sql_name("endless")).orderBy("id").collect()
+    assert rows == [(1, "2026-01-31"), (2, "infinity")]

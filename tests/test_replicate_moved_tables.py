@@ -1,0 +1,141 @@
+"""Tables that come, go and change their names while a job runs, or between its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from support import lake
+from support.job_report import generations
+from support.job_tables import PATIENCE, JobTables, look
+from support.lake_job import LakeJob
+from support.lake_judge import lake_rows
+from support.servers import Server, server_fixture, wait_until
+
+pytestmark = lake.needs_lake
+
+# The partitions of `days` are published by their own names.
+PLAIN = ("good", "stage", "t", "t_new", "plain", "s1.t", "s1.other")
+TABLES = (*PLAIN, "day_1", "day_2")
+SETUP = f"""
+CREATE SCHEMA s1;
+CREATE TABLE days (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+CREATE TABLE day_1 PARTITION OF days FOR VALUES FROM (0) TO (10);
+CREATE TABLE day_2 PARTITION OF days FOR VALUES FROM (10) TO (20);
+{"".join(f"CREATE TABLE {name} (id int PRIMARY KEY, v text);" for name in PLAIN)}
+{"".join(f"INSERT INTO {name} VALUES (1, '{name}');" for name in PLAIN)}
+INSERT INTO days VALUES (1, 'one'), (11, 'eleven');
+CREATE PUBLICATION p FOR ALL TABLES;
+"""
+
+server = server_fixture(SETUP)
+
+Rows = Counter[tuple[object, ...]]
+
+
+def at_server(server: Server, table: str) -> Rows:
+    return Counter(server.execute(f"TABLE {table}"))
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_tables_come_and_go_and_take_the_names_of_others(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p")
+    job.use(spark)
+
+    def in_lake(name: str) -> Rows:
+        try:
+            return lake_rows(spark, job.sql_name(name), spark.table(job.sql_name(name)).columns)
+        except PySparkException:  # the table is not there yet, or is being replaced
+            return Counter()
+
+    def wait_for(expected: dict[str, str]) -> None:
+        """Wait until tables of the target, by their names, have the rows of those of the server."""
+        wanted = {name: at_server(server, table) for name, table in expected.items()}
+
+        def are_equal() -> bool:
+            for name in [name for name, rows in wanted.items() if in_lake(name) == rows]:
+                del wanted[name]
+            return not wanted
+
+        try:
+            wait_until(are_equal, PATIENCE, 0.2)
+        except AssertionError:
+            print({name: (in_lake(name), rows) for name, rows in wanted.items()})
+            raise
+
+    def is_stage_again() -> bool:
+        """Tell whether `stage` is the new table. Columns that only the target has stay."""
+        stage = job.sql_name("stage")
+        columns = [name for name in spark.table(stage).columns if name in ("other", "id")]
+        rows = at_server(server, "stage")
+        return columns == ["other", "id"] and lake_rows(spark, stage, columns) == rows
+
+    with job.session(spark) as replicate:
+        running = replicate()
+        tables = JobTables(running)
+        wait_for({name.replace(".", "_"): name for name in TABLES})
+        tables.wait("live", "t", "s1.other")
+        before = generations(job)
+
+        # The last rows of tables that are dropped are applied, too.
+        server.execute("INSERT INTO stage VALUES (2, 'last'); INSERT INTO days VALUES (2, 'last')")
+        left = {"stage": at_server(server, "stage"), "day_1": at_server(server, "day_1")}
+        server.execute(
+            "DROP TABLE stage; DROP TABLE day_1;"
+            "CREATE TABLE day_3 PARTITION OF days FOR VALUES FROM (20) TO (30);"
+            "INSERT INTO days VALUES (12, 'twelve'), (21, 'new')"
+        )
+        server.execute(
+            "BEGIN; INSERT INTO t VALUES (2, 'before'); ALTER TABLE t RENAME TO t_old;"
+            "ALTER TABLE t_new RENAME TO t; INSERT INTO t VALUES (3, 'after');"
+            "INSERT INTO t_old VALUES (4, 'after'); COMMIT"
+        )
+        server.execute(
+            "BEGIN; ALTER SCHEMA s1 RENAME TO s2; CREATE SCHEMA s1;"
+            "CREATE TABLE s1.t (LIKE s2.t INCLUDING ALL); INSERT INTO s1.t VALUES (9, 'new');"
+            "INSERT INTO s2.t VALUES (8, 'old'); INSERT INTO s2.other VALUES (8, 'old'); COMMIT"
+        )
+        server.execute(
+            "ALTER TABLE plain RENAME TO plainer; INSERT INTO plainer VALUES (5, 'five')"
+        )
+        look(server)
+        renamed = {
+            **{"t": "t", "t_old": "t_old", "s1_t": "s1.t", "s2_t": "s2.t"},
+            **{"plain": "plainer", "s1_other": "s2.other"},
+            **{"good": "good", "day_2": "day_2", "day_3": "day_3"},
+        }
+        wait_for(renamed)
+        tables.wait("dropped", "stage", "day_1")
+        tables.wait("live", "t", "t_old", "s1.t", "s2.t", "plainer", "s2.other", "day_3")
+        assert {name: in_lake(name) for name in left} == left
+        now = generations(job)
+        kept_names = ("good", "day_2", "plain", "s1_other")
+        assert {n: now[n] for n in kept_names} == {n: before[n] for n in kept_names}
+
+        # The same name is another table now.
+        server.execute(
+            "CREATE TABLE stage (other date, id int PRIMARY KEY);"
+            "INSERT INTO stage VALUES ('2026-01-31', 7); INSERT INTO good VALUES (2, 'b')"
+        )
+        wait_for(renamed)
+        wait_until(is_stage_again, PATIENCE, 0.2)
+        assert running.failed() == []
+        running.stop()
+
+        # Names move between the runs, too.
+        server.execute(
+            "BEGIN; ALTER TABLE t RENAME TO x; ALTER TABLE t_old RENAME TO t;"
+            "ALTER TABLE x RENAME TO t_old; INSERT INTO t_old VALUES (6, 'six'); COMMIT;"
+            "DROP TABLE day_2; INSERT INTO plainer VALUES (6, 'six')"
+        )
+        assert replicate(once=True).exit_code == 0
+        del renamed["day_2"]
+        wait_for(renamed)
+        wait_until(is_stage_again, PATIENCE, 0.2)
