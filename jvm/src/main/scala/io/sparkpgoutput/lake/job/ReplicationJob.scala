@@ -265,9 +265,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     val end = client.query(Server.flushLsn)
     catalogWaits = None
     parts.core(_.published(published, end, now))
-    published.filter(_.problem.nonEmpty).foreach(found =>
-      log.refused(found.table.source.name, found.problem.get)
-    )
+    // What a copy needs does not matter to a table that is copied already.
+    val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
+    for (found <- published; problem <- found.problem if failed(found.oid))
+      log.refused(found.table.source.name, problem)
   }
 
   // What users see.
@@ -347,8 +348,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         core.finish()
         core.state
       }
-      parts.checkEpoch()
-      ready.folder.write(parts.epoch, last)
+      threads.writeLastState {
+        parts.checkEpoch()
+        ready.folder.write(parts.epoch, last)
+      }
       reader.confirm(last.told)
       writeStatus()
     } catch {

@@ -75,8 +75,7 @@ final case class ReplicateOptions(
     maxBytesPerCommit: Long = 1L << 30,
     maxHeldWal: Long = 10L << 30,
     queueMemory: Long = 0,
-    queueDisk: Long = 20L << 30,
-    maxBytesPerTrigger: String = "1g"
+    queueDisk: Long = 20L << 30
 ) {
 
   /** The bytes of memory that all queues share in this process. */
