@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.apply.{CutApply, CutMessages}
+import io.sparkpgoutput.lake.apply.CutApply
 import io.sparkpgoutput.lake.catalog.ServerCatalog.Look
 import io.sparkpgoutput.lake.core.JobCore.Failure
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
@@ -113,7 +113,7 @@ final private[job] class TableApplier(job: JobParts) {
       table.formerNames,
       table.markName(job.state.id),
       expected,
-      messages(cut)
+      cut
     )()
     queue.remove(cut)
     if (done.repaired > 0)
@@ -125,14 +125,6 @@ final private[job] class TableApplier(job: JobParts) {
     val mark = if (done.committed) cut.end else expected
     core(_.applied(table.oid, mark, changed, now))
     if (done.committed) job.log.committed(table.name, done.changes, cut.lastCommit, started)
-  }
-
-  private def messages(cut: Cut) = new CutMessages {
-    override def end: Long = cut.end
-    override def changes: Long = cut.changes
-    override def bytes: Long = cut.bytes
-    override def isInMemory: Boolean = cut.isInMemory
-    override def foreach(take: (Long, Array[Byte]) => Unit): Unit = cut.foreach(take)
   }
 
   /** Changes the columns of the target to the next definition. It can be repeated after an interruption. */

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.queue
 
 import scala.collection.mutable
 
+import io.sparkpgoutput.lake.apply.CutMessages
 import io.sparkpgoutput.protocol.{BeginMessage, MessageType}
 
 /**
@@ -23,7 +24,7 @@ final class Cut private[queue] (
     val changes: Long,
     val bytes: Long,
     val transactions: Long
-) {
+) extends CutMessages {
 
   /** The end LSN of its last commit. */
   def end: Long = last.end
@@ -49,17 +50,17 @@ final class Cut private[queue] (
    * are before the first change that they define, and before the first change of the cut in any case. What
    * is no change has the ordinal [[Cut.NoOrdinal]].
    */
-  def foreach(f: (Long, Array[Byte]) => Unit): Unit = {
+  def foreach(take: (Long, Array[Byte]) => Unit): Unit = {
     // An earlier cut can have had the definition that is in force at the first change.
     var missing = first.definition
     readEntries { entries =>
       if (missing != null)
         if (entries.ordinal != Cut.NoOrdinal) {
-          missing.types.foreach(f(Cut.NoOrdinal, _))
-          f(Cut.NoOrdinal, missing.relation)
+          missing.types.foreach(take(Cut.NoOrdinal, _))
+          take(Cut.NoOrdinal, missing.relation)
           missing = null
         } else if (Cut.isDefinition(entries.tag)) missing = null
-      f(entries.ordinal, entries.message())
+      take(entries.ordinal, entries.message())
     }
   }
 
