@@ -184,7 +184,8 @@ class FoldersSuite extends AnyFunSuite {
       "lake.table",
       "lake.target",
       "lake.batch",
-      "lake.fold"
+      "lake.fold",
+      "lake.queue"
     ),
     "lake.queue" -> Set("protocol", "lake.core"),
     "lake.reader" -> Set(

@@ -16,6 +16,7 @@ import io.sparkpgoutput.lake.batch.{
   TableStatistics
 }
 import io.sparkpgoutput.lake.fold.FoldFormat
+import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.lake.target.Target
 import io.sparkpgoutput.types.ConversionOptions

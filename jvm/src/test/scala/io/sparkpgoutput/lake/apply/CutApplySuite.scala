@@ -7,6 +7,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
+import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.table.ReplicaIdentity
 import io.sparkpgoutput.lake.target.TablePlace
 import io.sparkpgoutput.lake.{LakeException, MarkName}

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.apply
 import java.nio.ByteBuffer
 
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
+import io.sparkpgoutput.lake.queue.CutMessages
 
 /**
  * The part of a server's messages that the queue of one table has: the definition in force, and the
