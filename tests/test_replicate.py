@@ -45,6 +45,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.lake
 def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

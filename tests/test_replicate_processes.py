@@ -47,6 +47,13 @@ def condition(error: PySparkException) -> str | None:
     return error.getCondition()
 
 
+def written(folder: Path) -> list[Path]:
+    """Return the files of the commits."""
+    return sorted(
+        path for log in ("_delta_log", "metadata") for path in folder.rglob(f"{log}/*.json")
+    )
+
+
 def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
     def is_read() -> bool:
         assert process.poll() is None, job.ending(process)
@@ -55,20 +62,23 @@ def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
     wait_until(is_read, TIMEOUT)
 
 
-def test_one_process_has_the_slot(server: Server, tmp_path: Path, spark: SparkSession) -> None:
-    job = LakeJob(tmp_path, server, "delta", publication="p")
+@pytest.mark.parametrize("target", lake.JOB_TARGETS)
+def test_one_process_has_the_slot(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p")
     with job.session(spark) as replicate:
         first = replicate()
         wait_until_equal(spark, job, first, TABLES)
 
         # Another folder is another job, which writes nothing.
         other = tmp_path / "other"
-        before = sorted(tmp_path.rglob("*/_delta_log/*.json"))
+        before = written(tmp_path)
         with pytest.raises(PySparkException) as caught:
             replicate(checkpoint=str(other), wait=False)
         assert condition(caught.value) == "PGOUTPUT_SLOT_IN_USE"
         assert not list(other.rglob("*.json"))
-        assert sorted(tmp_path.rglob("*/_delta_log/*.json")) == before
+        assert written(tmp_path) == before
         server.execute("INSERT INTO good VALUES (2, 'b')")
         wait_until_equal(spark, job, first, TABLES)
         assert job_state(job.checkpoint).epoch == 1

@@ -74,10 +74,10 @@ AT_RESTART = {"endless": "UPDATE endless SET d = '2026-01-31'"}
 server = server_fixture(SETUP)
 
 
-@pytest.fixture
-def job(server: Server, tmp_path: Path) -> LakeJob:
+@pytest.fixture(params=lake.JOB_TARGETS)
+def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
     server.execute(f"ALTER ROLE copier PASSWORD '{server.password}'")
-    return LakeJob(tmp_path, server, "delta", publication="p")
+    return LakeJob(tmp_path, server, request.param, publication="p")
 
 
 def assert_failed(lines: list[str], tables: set[str]) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import psycopg
+import pytest
 from pyspark.sql import SparkSession
 
 from support import lake
@@ -35,11 +36,12 @@ CREATE PUBLICATION p FOR TABLE t, other;
 server = server_fixture(SETUP)
 
 
+@pytest.mark.parametrize("target", lake.JOB_TARGETS)
 def test_a_job_waits_for_transactions_and_for_a_synchronous_standby(
-    server: Server, tmp_path: Path, spark: SparkSession
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     server.execute(f"ALTER ROLE copier PASSWORD '{server.password}'")
-    job = LakeJob(tmp_path, server, "delta", publication="p")
+    job = LakeJob(tmp_path, server, target, publication="p")
     with job.session(spark) as replicate:
         # The slot waits for the end of this transaction, longer than the role's limits allow.
         with server.open_transaction() as connection:

@@ -190,6 +190,8 @@ def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
     start = state(client, "lost").get().confirmedFlush().get()
     server.configure(max_slot_wal_keep_size="1MB")
     try:
+        # A session of the client reads its settings again a moment later than that of `configure`.
+        wait_until(lambda: state(client, "lost").get().maxSlotWalKeepSize().isDefined())
         assert state(client, "lost").get().maxSlotWalKeepSize().get() == 2**20
         for _ in range(3):
             server.execute("INSERT INTO t VALUES (1); SELECT pg_switch_wal()")

@@ -16,6 +16,9 @@ needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on 
 # Each format, as `LakeJob` names it.
 TARGETS = ("delta", "iceberg")
 
+# `make test` runs these tests in Iceberg, which commits faster, and `make test-lake` in Delta.
+JOB_TARGETS = ("iceberg", pytest.param("delta", marks=pytest.mark.lake))
+
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 

@@ -105,7 +105,7 @@ class Server(PostgresServer):
         return value
 
     def configure(self, **settings: str) -> None:
-        """Change settings that need no restart. New and old sessions have them at the return."""
+        """Change settings that need no restart. New sessions have them at the return."""
         with self.connect() as connection:
             loaded = "SELECT pg_conf_load_time()"
             before = connection.execute(loaded).fetchone()
