@@ -14,10 +14,7 @@ from support.postgres_binaries import NEWEST, VERSIONS
 from support.servers import Server, wait_until
 from support.source import SourceClient, source_client
 
-OLDER = [
-    VERSIONS[0],
-    *(pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[1:-1]),
-]
+OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
 
 SETUP = """
 CREATE ROLE reader; CREATE ROLE readers; CREATE ROLE other;

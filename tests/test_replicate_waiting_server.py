@@ -36,7 +36,8 @@ CREATE PUBLICATION p FOR TABLE t, other;
 server = server_fixture(SETUP)
 
 
-@pytest.mark.parametrize("target", lake.JOB_TARGETS)
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_job_waits_for_transactions_and_for_a_synchronous_standby(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:

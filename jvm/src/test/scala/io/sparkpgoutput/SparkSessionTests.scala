@@ -16,5 +16,6 @@ abstract class SparkSessionTests extends AnyFunSuite {
     .config("spark.ui.enabled", "false")
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.driver.host", "127.0.0.1")
+    .config("spark.sql.shuffle.partitions", "2") // of 200, most would be empty
     .getOrCreate()
 }

@@ -4,8 +4,7 @@ import java.io.IOException
 
 import scala.collection.concurrent.TrieMap
 
-import io.sparkpgoutput.lake.core.JobCore.Published
-import io.sparkpgoutput.lake.core.{JobState, TableState}
+import io.sparkpgoutput.lake.core.{JobState, Published, TableState}
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.table._
 import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}

@@ -2,8 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import scala.collection.mutable
-
+import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.protocol.Lsn
@@ -53,24 +52,10 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * @param begin the LSN at which the session of the reader begins: it gets all transactions from there on
  */
-final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
+final class JobCore(settings: JobSettings, start: JobState, begin: Long)
+    extends JobMemory(settings, start, begin) {
   import JobCore._
 
-  private var current = start
-  private var durable = start
-  private var readLsn = begin
-  private val works = mutable.LongMap.empty[Work]
-  private val commands = mutable.Queue.empty[Command]
-
-  /** The number of the newest state in memory, of the one that is being written, and of the durable one. */
-  private var revision = 0L
-  private var writing = 0L
-  private var written = 0L
-  private var isUrgent = false
-  private var lastWrite = 0L
-
-  private var applying = 0
-  private var copying = 0
   private var isPaused = false
   private var isFull = false
   private var isStopping = false
@@ -80,7 +65,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   private var isLooked = false
 
   current.tables.values.foreach { table =>
-    val work = new Work
+    val work = new TableWork
     works(table.oid) = work
     if (!table.needsCopy && table.status != Dropped) {
       work.wantsQueue = true
@@ -89,11 +74,6 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     } else if (table.isFailed) put(table.copy(status = Copying(table.status.why.get)))
   }
 
-  /** The state, also what is not written yet. */
-  def state: JobState = current
-
-  def readUpTo: Long = readLsn
-
   /** The tables whose queues begin with the first session, at their marks. */
   def queuesAtStart: Seq[TableState] =
     current.tables.values.filter(table => works(table.oid).wantsQueue).toSeq.sortBy(_.oid)
@@ -101,11 +81,8 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   /** Returns whether something that passes by itself keeps a table from its next step. */
   def isWaiting: Boolean = works.values.exists(_.waiting.nonEmpty)
 
-  /** Returns whether a revision of the state is durable. */
-  def isWritten(number: Long): Boolean = number <= written
-
   /** Returns the commands that are to be run, each once. */
-  def take(now: Long): Seq[Command] = {
+  def take(now: Long): Seq[JobCommand] = {
     if (!isStopping) plan(now)
     commands.dequeueAll(_ => true).toSeq
   }
@@ -223,33 +200,33 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   // Errors.
 
   /** What a table was doing has failed. */
-  def failed(oid: Long, failure: Failure, now: Long): Unit = end(oid) { work =>
+  def failed(oid: Long, failure: TableFailure, now: Long): Unit = end(oid) { work =>
     if (work.losing.nonEmpty) {
       dropQueue(oid, work)
       copyAgain(oid, work, now)
     } else failed(oid, work, failure, now)
   }
 
-  private def failed(oid: Long, work: Work, failure: Failure, now: Long): Unit = {
+  private def failed(oid: Long, work: TableWork, failure: TableFailure, now: Long): Unit = {
     val table = current.tables(oid)
     val wasCopying = table.needsCopy
     val text = failure.text
     failure.kind match {
-      case Failure.Waits =>
-        work.waits(text, now, FirstWait, MostWait)
+      case TableFailure.Waits =>
+        work.waits(text, now)
         // The queue of the copy goes, so a commit of it that was made in spite of the error does not count.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
-      case Failure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
+      case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
         change(oid)(_.copy(status = Copying(text)))
         work.notBefore = now
       case kind =>
-        val isLasting = kind != Failure.Passing
-        if (!isLasting) work.waits(text, now, FirstRetry, MostRetry) else work.waiting = None
+        val isLasting = kind != TableFailure.Passing
+        if (!isLasting) work.retries(text, now) else work.waiting = None
         val since = table.status match {
           case Failed(_, since, _, _) => since
           case _                      => Instant.ofEpochMilli(now)
         }
-        val needsCopy = wasCopying || (kind == Failure.Changed && settings.copiesChanged)
+        val needsCopy = wasCopying || (kind == TableFailure.Changed && settings.copiesChanged)
         change(oid)(_.copy(status = Failed(text, since, needsCopy, isLasting)))
         if (settings.stopsAtError) {
           isStopping = true
@@ -276,7 +253,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
       else if (oids(table.oid)) works(table.oid).leaving = None
     }
     tables.foreach(one(_, now))
-    names(tables)
+    moves = TargetOwners.moves(tables, current)
     isLooked = true
   }
 
@@ -297,7 +274,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   }
 
   private def one(found: Published, now: Long): Unit = {
-    val work = works.getOrElseUpdate(found.oid, new Work)
+    val work = works.getOrElseUpdate(found.oid, new TableWork)
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem
     current.tables.get(found.oid) match {
@@ -344,26 +321,6 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   }
 
   /**
-   * A table of the target belongs to the table that has its name at the server now. A table that was
-   * renamed to a name that no table had before keeps the name that it has in the target.
-   */
-  private def names(tables: Seq[Published]): Unit = {
-    val possible = tables.filter(_.problem.isEmpty)
-    val natural = possible.flatMap(found => found.natural.map(folded(_) -> found.oid)).toMap
-    moves = possible.flatMap { found =>
-      val table = current.tables(found.oid)
-      found.natural.filter { name =>
-        def isTaken = current.tables.values.exists(other =>
-          other.oid != table.oid && folded(other.target) == folded(name)
-        )
-        if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
-        else table.generation == 0 || table.target.isEmpty || isTaken ||
-        natural.get(folded(table.target)).exists(_ != table.oid)
-      }.map(found.oid -> _)
-    }.toMap
-  }
-
-  /**
    * Gives tables their new names in the target, in one change of the state, when no commit of the old and
    * the new owners runs. A table that loses its name and gets no other one is not published any more, or
    * cannot be in the target as it is: then it has the empty name, until it can.
@@ -403,12 +360,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   }
 
   /** The tables that get or lose a name in the target. */
-  private def involved: Set[Long] = {
-    val names = moves.values.map(folded).toSet
-    moves.keySet ++ current.tables.values.filter(table => names(folded(table.target))).map(_.oid)
-  }
-
-  private def folded(name: String) = name.toLowerCase(java.util.Locale.ROOT)
+  private def involved = TargetOwners.involved(moves, current)
 
   // Requests.
 
@@ -470,81 +422,6 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     }
   }
 
-  // Confirmation and state.
-
-  /** The LSN below which each table that has a queue has everything. */
-  def confirmable: Long = works.foldLeft(readLsn) { case (least, (oid, work)) =>
-    work.queue.fold(if (work.wantsQueue) Lsn.min(least, durable.told) else least) { queue =>
-      val position =
-        if (current.tables.get(oid).forall(_.needsCopy)) queue.from
-        else queue.position.getOrElse(readLsn)
-      Lsn.min(least, position)
-    }
-  }
-
-  /** The state with a revision is durable. */
-  def stateWritten(state: JobState, number: Long, now: Long): Unit = {
-    durable = state
-    written = number
-    writing = 0
-    lastWrite = now
-    commands += Confirm(state.told)
-    works.foreach { case (oid, work) =>
-      if (work.losing.exists(_ <= written)) dropQueue(oid, work)
-      work.phase match {
-        case Phase.Beginning(needs) if needs <= written =>
-          dropQueue(oid, work)
-          work.phase = Phase.Queueing
-          commands += BeginQueue(oid)
-        case Phase.Noting(needs) if needs <= written =>
-          work.phase = Phase.Committing
-          commands += CommitCopy(oid)
-        case Phase.Defining(needs) if needs <= written =>
-          work.phase = Phase.Applying
-          commands += AlterColumns(oid)
-        case Phase.Dropping(needs) if needs <= written =>
-          work.phase = Phase.Idle
-          dropQueue(oid, work)
-        case Phase.Giving(needs) if needs <= written => end(oid)(dropQueue(oid, _))
-        case _                                       => ()
-      }
-    }
-  }
-
-  /** The state could not be written. It is written again after a pause. */
-  def stateFailed(now: Long): Unit = {
-    writing = 0
-    isUrgent = false
-    lastWrite = now - settings.writeMillis + FirstWait
-  }
-
-  /** Asks for the state to be written at once. Returns the revision that must be durable. */
-  private def write(): Long = {
-    revision += 1
-    isUrgent = true
-    revision
-  }
-
-  /** Writes the state with the LSN that can be confirmed now, for the end of the job. */
-  def finish(): Unit = {
-    tell()
-    isUrgent = true
-  }
-
-  private def tell(): Unit = {
-    val lsn = confirmable
-    if (Lsn.isBelow(current.told, lsn)) {
-      current = current.copy(told = lsn)
-      revision += 1
-    }
-  }
-
-  /** The server is on another timeline than at the last look. */
-  def timeline(timeline: Int): Unit = if (current.timeline != timeline) {
-    current = current.copy(timeline = timeline)
-    write(): Unit
-  }
-
   /** Lets no new work begin. */
   def stop(): Unit = isStopping = true
 
@@ -598,19 +475,19 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
    * The changes of a table that is copied go. The state forgets the LSN of the snapshot first: without the
    * changes from there on, the copy would not be the table.
    */
-  private def giveUpCopy(work: Work, oid: Long): Unit = {
+  private def giveUpCopy(work: TableWork, oid: Long): Unit = {
     change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
     work.losing = Some(write())
   }
 
   /** The copy of a table that has lost its queue begins again, a few times. */
-  private def copyAgain(oid: Long, work: Work, now: Long): Unit = {
+  private def copyAgain(oid: Long, work: TableWork, now: Long): Unit = {
     work.losing = None
     work.lost += 1
-    work.notBefore = now + FirstRetry
+    work.notBefore = now + TableWork.FirstRetry
     val since = Instant.ofEpochMilli(now)
     change(oid)(_.copy(status =
-      if (work.lost < MostCopies) Copying(DiskFull)
+      if (work.lost < TableWork.MostCopies) Copying(DiskFull)
       else
         Failed(s"$DiskFull Raise the option queueDisk.", since, needsCopy = true, isLasting = true)
     ))
@@ -618,14 +495,15 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   }
 
   /** The state says first that the table needs a copy. */
-  private def giveUpQueue(table: TableState, work: Work, why: String): Unit = table.status match {
-    case Failed(reason, since, _, isLasting) =>
-      change(table.oid)(_.copy(status =
-        Failed(s"$reason $why", since, needsCopy = true, isLasting)
-      ))
-      work.phase = Phase.Giving(write())
-    case _ => ()
-  }
+  private def giveUpQueue(table: TableState, work: TableWork, why: String): Unit =
+    table.status match {
+      case Failed(reason, since, _, isLasting) =>
+        change(table.oid)(_.copy(status =
+          Failed(s"$reason $why", since, needsCopy = true, isLasting)
+        ))
+        work.phase = Phase.Giving(write())
+      case _ => ()
+    }
 
   private def copies(now: Long, blocked: Set[Long]): Unit = {
     val due = current.tables.values.filter { table =>
@@ -675,9 +553,9 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
       }
   }
 
-  private def upTo(work: Work) = work.limit.fold(readLsn)(Lsn.min(_, readLsn))
+  private def upTo(work: TableWork) = work.limit.fold(readLsn)(Lsn.min(_, readLsn))
 
-  private def hasChanges(work: Work) = work.queue.exists(queue =>
+  private def hasChanges(work: TableWork) = work.queue.exists(queue =>
     queue.oldest.nonEmpty && queue.position.exists(Lsn.isBelow(_, upTo(work)))
   )
 
@@ -693,52 +571,7 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
     }
   }
 
-  private def writeIfDue(now: Long): Unit = {
-    val isDue = now - lastWrite >= settings.writeMillis
-    if (isDue) tell()
-    if (writing == 0 && (isUrgent || (isDue && revision > written))) {
-      isUrgent = false
-      writing = revision
-      commands += WriteState(current, revision)
-    }
-  }
-
   // Small steps.
-
-  /** Ends what a table was doing. */
-  private def end(oid: Long)(body: Work => Unit): Unit = works.get(oid).foreach { work =>
-    work.phase match {
-      case Phase.Applying | Phase.Defining(_) => applying -= 1
-      case Phase.Beginning(_) | Phase.Queueing | Phase.Snapshot | Phase.Noting(_) |
-          Phase.Committing => copying -= 1
-      case _ => ()
-    }
-    work.phase = Phase.Idle
-    body(work)
-    work.copyNext.foreach { reason =>
-      work.copyNext = None
-      change(oid)(_.copy(status = Copying(reason)))
-    }
-  }
-
-  private def dropQueue(oid: Long, work: Work): Unit = {
-    work.wantsQueue = false
-    work.queue.foreach { queue =>
-      work.queue = None
-      commands += DropQueue(oid, queue)
-    }
-  }
-
-  private def change(oid: Long)(change: TableState => TableState): Unit =
-    current.tables.get(oid).foreach { table =>
-      val changed = change(table)
-      if (changed != table) put(changed)
-    }
-
-  private def put(table: TableState): Unit = {
-    current = current.put(table)
-    revision += 1
-  }
 
   /** What `status` shows of a table beside its state. */
   def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
@@ -752,223 +585,6 @@ final class JobCore(settings: JobCore.Settings, start: JobState, begin: Long) {
   )
 }
 
-object JobCore {
-
-  /**
-   * @param appliers how many tables are committed at the same time
-   * @param copiers how many tables are copied at the same time
-   * @param intervalMillis the least time between two commits of a table
-   * @param maxHeldWal the bytes of WAL that a failed table holds back at most
-   * @param stopsAtError whether the first failed table ends the job
-   * @param copiesChanged whether a table is copied if its changes do not tell what happened to it
-   * @param writeMillis the time between two writes of a state that only has new marks
-   */
-  final case class Settings(
-      appliers: Int = 4,
-      copiers: Int = 2,
-      intervalMillis: Long = 0,
-      maxHeldWal: Long = 10L << 30,
-      stopsAtError: Boolean = false,
-      copiesChanged: Boolean = true,
-      writeMillis: Long = 10000
-  )
-
-  /** What the core asks of a queue. */
-  trait ChangeQueue {
-
-    /** Changes with a lower commit LSN are not in the queue. */
-    def from: Long
-
-    /** The commit LSN of the oldest change, also of a transaction that is being read. */
-    def position: Option[Long]
-
-    /** The commit time of the oldest whole transaction, in microseconds since 1970. */
-    def oldest: Option[Long]
-    def changes: Long
-    def bytes: Long
-  }
-
-  /**
-   * A published table, as a look at the catalog found it.
-   *
-   * @param table the table with the name that it would get in the target
-   * @param natural the name in the target by the options; None if it cannot have one
-   * @param problem why the table cannot be in the target, with a way out; None if it can
-   * @param fingerprint changes whenever the definition or the rights change
-   */
-  final case class Published(
-      table: MirroredTable,
-      natural: Option[String],
-      problem: Option[String],
-      fingerprint: String
-  ) {
-    def oid: Long = table.source.oid
-  }
-
-  /** An error of a table. */
-  final case class Failure(kind: Failure.Kind, text: String)
-
-  object Failure {
-    sealed trait Kind
-
-    /** The store, the catalog or the server is away, or somebody else committed: the table stays live. */
-    case object Waits extends Kind
-
-    /** It can pass without the user: the job tries again. */
-    case object Passing extends Kind
-
-    /** Only the user can mend it. */
-    case object Lasting extends Kind
-
-    /** The changes do not tell what happened to the table. A copy mends it. */
-    case object Changed extends Kind
-  }
-
-  /** What is to be done. */
-  sealed trait Command
-
-  /** Writes the state, and reports [[JobCore.stateWritten]] or [[JobCore.stateFailed]]. */
-  final case class WriteState(state: JobState, revision: Long) extends Command
-
-  /** Tells the server that it may forget what is below an LSN. */
-  final case class Confirm(lsn: Long) extends Command
-
-  /** Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]]. */
-  final case class BeginQueue(oid: Long) extends Command
-  final case class DropQueue(oid: Long, queue: ChangeQueue) extends Command
-
-  /**
-   * Takes a cut of the queue, plans it by the catalog, and commits it. The cut can be empty: then only the
-   * definition is compared, because the catalog says that the table has changed.
-   */
-  final case class ApplyCut(oid: Long, upTo: Long) extends Command
-
-  /** Changes the columns of the target to the next definition, and reports [[JobCore.defined]]. */
-  final case class AlterColumns(oid: Long) extends Command
-
-  /** Makes a snapshot of the table, and reports [[JobCore.snapshotMade]]. */
-  final case class MakeSnapshot(oid: Long) extends Command
-
-  /** Replaces the rows of the target by those of the snapshot, and reports [[JobCore.copied]]. */
-  final case class CommitCopy(oid: Long) extends Command
-
-  case object PauseReading extends Command
-  case object ResumeReading extends Command
-
-  /** A table has failed, and the option `onTableError` says that the job ends then. */
-  final case class EndJob(oid: Long, reason: String) extends Command
-
-  /** What `status` shows of a table beside its state. */
-  final case class Shown(
-      changes: Long,
-      bytes: Long,
-      oldest: Option[Long],
-      waits: Option[String],
-      nextTry: Option[Instant]
-  )
-
-  object Shown { val none: Shown = Shown(0, 0, None, None, None) }
-
-  final private val FirstWait = 1000L
-  final private val MostWait = 60000L
-  final private val FirstRetry = 10000L
-  final private val MostRetry = 600000L
-
+private object JobCore {
   private val DiskFull = "The disk for queues was full."
-
-  /** How often a table is copied for the same reason, without a cut or another definition in between. */
-  final private val MostCopies = 3
-
-  /** What a table is doing. */
-  sealed private trait Phase
-
-  private object Phase {
-    case object Idle extends Phase
-
-    /** A cut is committed. */
-    case object Applying extends Phase
-
-    /** The state with the next definition is written. */
-    final case class Defining(revision: Long) extends Phase
-
-    /** The state is written that says that the table is copied. */
-    final case class Beginning(revision: Long) extends Phase
-
-    /** The reader begins the queue. */
-    case object Queueing extends Phase
-    case object Snapshot extends Phase
-
-    /** The state with the LSN of the snapshot is written. */
-    final case class Noting(revision: Long) extends Phase
-    case object Committing extends Phase
-
-    /** The state is written that says that the table is dropped. */
-    final case class Dropping(revision: Long) extends Phase
-
-    /** The state is written that says that the table needs a copy. */
-    final case class Giving(revision: Long) extends Phase
-  }
-
-  /** What the core knows of a table that is not kept. */
-  final private class Work {
-    var phase: Phase = Phase.Idle
-    var queue: Option[ChangeQueue] = None
-
-    /** Whether the table has changes in the slot, and its queue is not made yet. */
-    var wantsQueue = false
-
-    /** No cut goes to this LSN or above. */
-    var limit: Option[Long] = None
-    var lastCommit = Long.MinValue / 2
-    var notBefore = Long.MinValue / 2
-    var failures = 0
-    var waiting: Option[String] = None
-
-    /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
-    var copiedFor = Option.empty[(String, Option[String])]
-
-    /** How often it was copied for that. */
-    private var copies = 0
-    var copyNext: Option[String] = None
-    var fingerprint: Option[String] = None
-
-    /** The fingerprint at the last begin of a commit or a copy. */
-    var triedWith: Option[String] = None
-    var problem: Option[String] = None
-    var isRefused = false
-
-    /** The revision of the state by which a table that is copied gives up its queue. */
-    var losing: Option[Long] = None
-
-    /** How often that has happened since the last copy. */
-    var lost = 0
-
-    /** The LSN up to which a table that is not published any more can have changes. */
-    var leaving: Option[Long] = None
-
-    def isDue(now: Long): Boolean = now >= notBefore
-
-    /** Returns whether the definition or the rights have changed since the last begin of a commit. */
-    def isNews: Boolean = fingerprint.nonEmpty && fingerprint != triedWith
-
-    def succeeded(now: Long): Unit = {
-      lastCommit = now
-      failures = 0
-      waiting = None
-      notBefore = now
-    }
-
-    def waits(text: String, now: Long, first: Long, most: Long): Unit = {
-      waiting = Some(text)
-      notBefore = now + math.min(most, first << math.min(failures, 20))
-      failures += 1
-    }
-
-    def mayCopyAgain(reason: String): Boolean = {
-      val cause = Some(reason -> fingerprint)
-      copies = if (copiedFor == cause) copies + 1 else 1
-      copiedFor = cause
-      copies <= MostCopies
-    }
-  }
 }

@@ -6,8 +6,7 @@ import org.apache.spark.sql.SparkSession
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.ServerCatalog
-import io.sparkpgoutput.lake.core.JobCore.Failure
-import io.sparkpgoutput.lake.core.{JobCore, JobState, TableState}
+import io.sparkpgoutput.lake.core.{JobCore, JobState, TableFailure, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.options.ReplicateOptions
 import io.sparkpgoutput.lake.status.JobLog
@@ -61,7 +60,7 @@ final private[job] class JobParts(
     }
 
   /** Tells the core and the user that a table has failed. */
-  def failed(table: TableState, failure: Failure, error: Throwable): Unit = {
+  def failed(table: TableState, failure: TableFailure, error: Throwable): Unit = {
     lastErrors.put(table.oid, error)
     if (!TableFailures.isKnown(error)) log.unknown(table.name, error)
     val isCopied = core { core =>
@@ -70,8 +69,8 @@ final private[job] class JobParts(
     }
     // A copy is not made if the options forbid it, or if copies have not helped before.
     val told =
-      if (failure.kind != Failure.Changed || isCopied) failure
-      else failure.copy(kind = Failure.Lasting)
+      if (failure.kind != TableFailure.Changed || isCopied) failure
+      else failure.copy(kind = TableFailure.Lasting)
     log.failed(table.name, told)
   }
 

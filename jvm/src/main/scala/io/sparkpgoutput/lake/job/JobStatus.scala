@@ -14,9 +14,8 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.core.JobCore.Shown
 import io.sparkpgoutput.lake.core.TableStatus.{Failed, Live}
-import io.sparkpgoutput.lake.core.{JobState, TableState}
+import io.sparkpgoutput.lake.core.{JobState, Shown, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.protocol.Lsn

@@ -10,8 +10,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.core.JobCore._
-import io.sparkpgoutput.lake.core.{JobCore, JobState}
+import io.sparkpgoutput.lake.core.JobCommand._
+import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
 import io.sparkpgoutput.lake.queue.{QueueSpace, TableQueue}
 import io.sparkpgoutput.lake.reader.SlotReader
 import io.sparkpgoutput.lake.verify.VerifiedTable
@@ -29,7 +29,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   import ready.{client, options, server}
 
   private val log = ready.log
-  private val settings = Settings(
+  private val settings = JobSettings(
     appliers = options.applies,
     copiers = options.copies,
     intervalMillis = options.interval.toMillis,
@@ -179,7 +179,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     if (now >= lookAt) look()
   }
 
-  private def run(command: Command): Unit = command match {
+  private def run(command: JobCommand): Unit = command match {
     case WriteState(state, revision) => threads.writeState(writeState(state, revision))
     case Confirm(lsn)                => reader.confirm(lsn)
     case BeginQueue(oid) =>

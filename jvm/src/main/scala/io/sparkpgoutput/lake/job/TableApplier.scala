@@ -7,8 +7,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.apply.CutApply
 import io.sparkpgoutput.lake.catalog.ServerCatalog.Look
-import io.sparkpgoutput.lake.core.JobCore.Failure
-import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
+import io.sparkpgoutput.lake.core.{NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
 import io.sparkpgoutput.lake.schema.TableEvolution
 import io.sparkpgoutput.lake.table.{MirroredTable, TableChange, TableComparison, TableError}
@@ -168,7 +167,7 @@ final private[job] class TableApplier(job: JobParts) {
       )
     )
       core(_.applied(table.oid, mark.get, None, now))
-    else job.failed(table, Failure(Failure.Changed, TableFailures.text(error)), error)
+    else job.failed(table, TableFailure(TableFailure.Changed, TableFailures.text(error)), error)
   }
 
   private def now = System.currentTimeMillis

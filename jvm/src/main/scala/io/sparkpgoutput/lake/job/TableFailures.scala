@@ -8,7 +8,7 @@ import org.apache.spark.SparkThrowable
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.CopyError
-import io.sparkpgoutput.lake.core.JobCore.Failure
+import io.sparkpgoutput.lake.core.TableFailure
 import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.lake.target.CommitConflict
 import io.sparkpgoutput.source.SourceException
@@ -52,17 +52,17 @@ object TableFailures {
   )
 
   /** Returns the failure of a table whose cut, copy or columns have the error. */
-  def of(error: Throwable): Failure = {
+  def of(error: Throwable): TableFailure = {
     val kind =
-      if (isPassing(error)) Failure.Waits
+      if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
-        case Some(condition) if Changed(condition)               => Failure.Changed
-        case Some(TableError.NotReady)                           => Failure.Passing
-        case _ if known(error).exists(_.getSqlState == NoRights) => Failure.Passing
-        case Some(_)                                             => Failure.Lasting
-        case None                                                => Failure.Passing
+        case Some(condition) if Changed(condition)               => TableFailure.Changed
+        case Some(TableError.NotReady)                           => TableFailure.Passing
+        case _ if known(error).exists(_.getSqlState == NoRights) => TableFailure.Passing
+        case Some(_)                                             => TableFailure.Lasting
+        case None                                                => TableFailure.Passing
       }
-    Failure(kind, text(error))
+    TableFailure(kind, text(error))
   }
 
   /** Returns whether the error is one of the whole job, whichever table met it. */

@@ -6,7 +6,7 @@ import java.nio.file.Path
 import scala.annotation.tailrec
 import scala.collection.mutable
 
-import io.sparkpgoutput.lake.core.JobCore
+import io.sparkpgoutput.lake.core.ChangeQueue
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
 
 /**
@@ -21,7 +21,7 @@ import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
  * @param from changes of transactions with a commit LSN below it are not taken
  */
 final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
-    extends JobCore.ChangeQueue {
+    extends ChangeQueue {
   private val blocks = mutable.ArrayDeque.empty[QueueBlock]
 
   /** Where in the first block the queue begins. */

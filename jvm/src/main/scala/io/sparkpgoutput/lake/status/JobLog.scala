@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
-import io.sparkpgoutput.lake.core.JobCore.Failure
+import io.sparkpgoutput.lake.core.TableFailure
 
 /**
  * The lines that a job prints for its user: one for each copy and each commit, and the progress of
@@ -41,20 +41,20 @@ final class JobLog extends Logging {
   private val problems = new ConcurrentHashMap[TableName, String]
 
   /** Tells why a table cannot go on. The same reason is told once. */
-  def failed(table: TableName, failure: Failure): Unit =
+  def failed(table: TableName, failure: TableFailure): Unit =
     if (problems.put(table, failure.text) != failure.text) {
       val what = failure.kind match {
-        case Failure.Waits   => s"The table $table waits, and the job tries again."
-        case Failure.Changed => s"The table $table is copied while the job goes on."
-        case Failure.Passing => s"The table $table has failed, and the job tries again."
-        case Failure.Lasting => s"The table $table has failed. Other tables go on."
+        case TableFailure.Waits   => s"The table $table waits, and the job tries again."
+        case TableFailure.Changed => s"The table $table is copied while the job goes on."
+        case TableFailure.Passing => s"The table $table has failed, and the job tries again."
+        case TableFailure.Lasting => s"The table $table has failed. Other tables go on."
       }
       warn(s"$what ${failure.text}")
     }
 
   /** Tells why a table cannot be copied. */
   def refused(table: TableName, problem: String): Unit =
-    failed(table, Failure(Failure.Lasting, problem))
+    failed(table, TableFailure(TableFailure.Lasting, problem))
 
   /** Writes an error that nobody knows into Spark's log, with its stack. */
   def unknown(table: TableName, error: Throwable): Unit =

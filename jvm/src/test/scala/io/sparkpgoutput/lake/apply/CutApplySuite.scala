@@ -32,7 +32,6 @@ class CutApplySuite extends SparkSessionTests {
       smallCut: Long,
       repairs: Boolean = false
   ): CutResult = {
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
     // A user's setting for joins, with which Spark makes no Bloom filter.
     val setting = "spark.sql.optimizer.runtime.bloomFilter.maxNumItems"
     spark.conf.set(setting, "0")

@@ -34,7 +34,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   var end: Option[String] = None
   private val trace = mutable.ArrayBuffer.empty[String]
 
-  private val settings = JobCore.Settings(
+  private val settings = JobSettings(
     appliers = 1 + random.nextInt(3),
     copiers = 1 + random.nextInt(2),
     maxHeldWal = if (random.nextBoolean()) 40 else 1 << 30

@@ -2,10 +2,8 @@ package io.sparkpgoutput.lake.core
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.lake.core.JobCore.{Command, Failure}
-
 /** The queue of a table in the memory of a process. */
-final class SimQueue(val from: Long) extends JobCore.ChangeQueue {
+final class SimQueue(val from: Long) extends ChangeQueue {
   var entries = Vector.empty[(SimTransaction, SimChange)]
 
   /** The transaction that is being read. */
@@ -28,7 +26,7 @@ final class SimulatedProcess(
     world: JobSimulation,
     val epoch: Int,
     start: JobState,
-    settings: JobCore.Settings
+    settings: JobSettings
 ) {
   import world.{fails, lake, mutation, random, say, server}
 
@@ -73,36 +71,37 @@ final class SimulatedProcess(
     run(command)
   }
 
-  private def text(command: Command) = command match {
-    case JobCore.WriteState(state, revision) => s"WriteState $revision ${JobSimulation.text(state)}"
-    case other                               => other.toString
+  private def text(command: JobCommand) = command match {
+    case JobCommand.WriteState(state, revision) =>
+      s"WriteState $revision ${JobSimulation.text(state)}"
+    case other => other.toString
   }
 
-  private def failed(oid: Long, kind: Failure.Kind, text: String): Unit = {
+  private def failed(oid: Long, kind: TableFailure.Kind, text: String): Unit = {
     say(s"$epoch: $oid fails, $kind: $text")
-    core.failed(oid, Failure(kind, text), now)
+    core.failed(oid, TableFailure(kind, text), now)
   }
 
-  private def passing: Failure.Kind =
-    if (random.nextInt(3) == 0) Failure.Passing else Failure.Waits
+  private def passing: TableFailure.Kind =
+    if (random.nextInt(3) == 0) TableFailure.Passing else TableFailure.Waits
 
-  private def run(command: Command): Unit = command match {
-    case JobCore.WriteState(state, revision) => write(state, revision)
-    case JobCore.Confirm(lsn)                => later(s"confirm $lsn")(confirm(lsn))
-    case JobCore.BeginQueue(oid) => later(s"begin the queue of $oid") {
+  private def run(command: JobCommand): Unit = command match {
+    case JobCommand.WriteState(state, revision) => write(state, revision)
+    case JobCommand.Confirm(lsn)                => later(s"confirm $lsn")(confirm(lsn))
+    case JobCommand.BeginQueue(oid) => later(s"begin the queue of $oid") {
         val queue = new SimQueue(open.fold(core.readUpTo)(_._1.end))
         queues(oid) = queue
         core.queueBegun(oid, queue)
       }
-    case JobCore.DropQueue(oid, queue) =>
+    case JobCommand.DropQueue(oid, queue) =>
       if (queues.get(oid).exists(_ eq queue)) queues -= oid
-    case JobCore.ApplyCut(oid, upTo) => later(s"cut $oid up to $upTo")(cut(oid, upTo))
-    case JobCore.AlterColumns(oid)   => later(s"alter the columns of $oid")(alter(oid))
-    case JobCore.MakeSnapshot(oid)   => later(s"snapshot of $oid")(snapshot(oid))
-    case JobCore.CommitCopy(oid)     => later(s"commit the copy of $oid")(copy(oid))
-    case JobCore.PauseReading        => isPaused = true
-    case JobCore.ResumeReading       => isPaused = false
-    case JobCore.EndJob(_, _)        => ()
+    case JobCommand.ApplyCut(oid, upTo) => later(s"cut $oid up to $upTo")(cut(oid, upTo))
+    case JobCommand.AlterColumns(oid)   => later(s"alter the columns of $oid")(alter(oid))
+    case JobCommand.MakeSnapshot(oid)   => later(s"snapshot of $oid")(snapshot(oid))
+    case JobCommand.CommitCopy(oid)     => later(s"commit the copy of $oid")(copy(oid))
+    case JobCommand.PauseReading        => isPaused = true
+    case JobCommand.ResumeReading       => isPaused = false
+    case JobCommand.EndJob(_, _)        => ()
   }
 
   private def write(asked: JobState, revision: Long): Unit = {
@@ -179,7 +178,7 @@ final class SimulatedProcess(
     )
   }
 
-  private def looked(found: Seq[JobCore.Published], end: Long): Unit = {
+  private def looked(found: Seq[Published], end: Long): Unit = {
     isLooking = false
     core.published(found, end, now)
   }
@@ -190,9 +189,9 @@ final class SimulatedProcess(
     val target = lake.tables.get(kept.target)
     val mark = target.flatMap(_.marks.get((oid, kept.generation)))
     if (target.exists(lake.isClosed(_, oid, kept.generation)))
-      failed(oid, Failure.Changed, "Another process has copied the table.")
+      failed(oid, TableFailure.Changed, "Another process has copied the table.")
     else if (mark.isEmpty || mark.get < kept.mark.get)
-      failed(oid, Failure.Changed, "The mark is lost.")
+      failed(oid, TableFailure.Changed, "The mark is lost.")
     else if (mark.get > kept.mark.get && mutation != Mutation.ForgottenMark) applied(oid, mark.get)
     else {
       val limit = if (mutation == Mutation.CutAboveReadLsn) Long.MaxValue else upTo
@@ -210,12 +209,12 @@ final class SimulatedProcess(
     val known = kept.table.source.columns.map(_.name)
     if (fails()) failed(kept.oid, passing, "The catalog is away.")
     else if (!isNew && mutation != Mutation.CatalogBehind)
-      failed(kept.oid, Failure.Waits, "The catalog is behind.")
+      failed(kept.oid, TableFailure.Waits, "The catalog is behind.")
     else found match {
       case Some(table) if table.isBroken =>
-        failed(kept.oid, Failure.Lasting, "The definition cannot be followed.")
+        failed(kept.oid, TableFailure.Lasting, "The definition cannot be followed.")
       case Some(table) if kept.table.source.memberships != Seq(table.membership.toLong) =>
-        failed(kept.oid, Failure.Changed, "It was published again.")
+        failed(kept.oid, TableFailure.Changed, "It was published again.")
       case Some(table) if !table.columns.forall(known.contains) =>
         val next = table.definition.copy(target = kept.target)
         core.defines(kept.oid, NextDefinition(next, Map.empty))
@@ -224,9 +223,13 @@ final class SimulatedProcess(
           core.redefined(kept.oid, table.definition.copy(target = kept.target), Map.empty)
         if (changes.isEmpty) applied(kept.oid, kept.mark.get)
         else if (found.isEmpty && changes.exists(_._2.row.exists(!_.keys.forall(known.contains))))
-          failed(kept.oid, Failure.Lasting, "It is not published any more, and had other columns.")
+          failed(
+            kept.oid,
+            TableFailure.Lasting,
+            "It is not published any more, and had other columns."
+          )
         else if (changes.exists(_._2.row.exists(SimTable.isBad)))
-          failed(kept.oid, Failure.Lasting, "A value cannot be read.")
+          failed(kept.oid, TableFailure.Lasting, "A value cannot be read.")
         else
           later(s"commit the cut of ${kept.oid}")(commit(kept, changes, found))
     }
@@ -249,12 +252,12 @@ final class SimulatedProcess(
     }
     if (isLost && random.nextBoolean()) failed(kept.oid, passing, "The store is away.")
     else if (lake.tables.get(kept.target).exists(target => !columns.forall(target.columns)))
-      failed(kept.oid, Failure.Changed, "The target lacks a column.")
+      failed(kept.oid, TableFailure.Changed, "The target lacks a column.")
     else if (
       !lake.commit(kept.target, kept.oid, kept.generation, kept.mark.get, mark)(target =>
         target.copy(rows = rows(target.rows))
       )
-    ) failed(kept.oid, Failure.Waits, "Somebody else has committed.")
+    ) failed(kept.oid, TableFailure.Waits, "Somebody else has committed.")
     else {
       say(s"$epoch: $isLost commit of ${kept.oid} in ${kept.target} at $mark")
       // A table that was dropped can have had changes while it was not published for a while before.
@@ -282,7 +285,7 @@ final class SimulatedProcess(
           lake.tables += kept.target -> target.copy(columns = target.columns ++ columns)
           core.defined(oid, now)
         }
-      case _ => failed(oid, Failure.Changed, "Another process has copied the table.")
+      case _ => failed(oid, TableFailure.Changed, "Another process has copied the table.")
     }
   }
 
@@ -300,12 +303,12 @@ final class SimulatedProcess(
     if (timeline != server.timeline || fails()) failed(oid, passing, "The server is away.")
     else server.asOf(lsn).get(oid) match {
       case Some(found) if found.isPublished && found.isAllowed =>
-        if (found.hasBadValue) failed(oid, Failure.Lasting, "A value cannot be read.")
+        if (found.hasBadValue) failed(oid, TableFailure.Lasting, "A value cannot be read.")
         else later(s"snapshot of $oid is made at $lsn") {
           snapshots(oid) = told -> found
           core.snapshotMade(oid, told, found.definition)
         }
-      case _ => failed(oid, Failure.Passing, "The table cannot be read.")
+      case _ => failed(oid, TableFailure.Passing, "The table cannot be read.")
     }
   }
 
@@ -316,7 +319,7 @@ final class SimulatedProcess(
       else if (
         !lake.replace(kept.target, oid, kept.generation, lsn, found.columns.toSet, found.rows)
       )
-        failed(oid, Failure.Waits, "Somebody else has committed.")
+        failed(oid, TableFailure.Waits, "Somebody else has committed.")
       else {
         say(s"$epoch: $isLost copy of $oid in ${kept.target} at $lsn")
         if (timeline == server.timeline) world.checkRows(kept.target, oid, lsn)

@@ -5,7 +5,6 @@ import scala.collection.mutable
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.core.JobCore.Published
 import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceColumn, SourceTable}
 import io.sparkpgoutput.types.registry.TypeRegistry
 

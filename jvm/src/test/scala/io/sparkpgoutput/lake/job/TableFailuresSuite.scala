@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.copy.CopyError
-import io.sparkpgoutput.lake.core.JobCore.Failure
+import io.sparkpgoutput.lake.core.TableFailure
 import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.lake.target.{CommitConflict, TargetError}
 import io.sparkpgoutput.lake.{ApplyError, LakeError}
@@ -33,14 +33,14 @@ class TableFailuresSuite extends AnyFunSuite {
     new SparkException("Job aborted due to stage failure", new RuntimeException("A task.", cause))
 
   /** An error that a task meets means the same as one that the driver meets. */
-  private def assertKind(kind: Failure.Kind)(errors: Throwable*) =
+  private def assertKind(kind: TableFailure.Kind)(errors: Throwable*) =
     errors.flatMap(error => Seq(error, inTask(error))).foreach { error =>
       assert(TableFailures.of(error).kind == kind, error)
       assert(!TableFailures.endsJob(error), error)
     }
 
   test("a table waits, and stays live, for what passes by itself") {
-    assertKind(Failure.Waits)(
+    assertKind(TableFailure.Waits)(
       conflict,
       CopyError.interrupted(orders, "it gives way."),
       new SparkException("ExecutorLostFailure (executor 1 exited)"),
@@ -61,14 +61,14 @@ class TableFailuresSuite extends AnyFunSuite {
   test("the SQLSTATE of an error of the server says whether it passes by itself") {
     // Connections, resources that are used up, and sessions that an administrator or a crash ends.
     val passing = Seq("08000", "08001", "08006", "53100", "53300", "57P01", "57P02", "57P03")
-    assertKind(Failure.Waits)(passing.map(ofServer): _*)
+    assertKind(TableFailure.Waits)(passing.map(ofServer): _*)
     val lasting = Seq("42P01", "28P01", "3D000", "22023", "55006", "57014", "XX000")
-    assertKind(Failure.Lasting)(lasting.map(ofServer): _*)
-    assertKind(Failure.Passing)(new SQLException("of somebody else's database", "08006"))
+    assertKind(TableFailure.Lasting)(lasting.map(ofServer): _*)
+    assertKind(TableFailure.Passing)(new SQLException("of somebody else's database", "08006"))
   }
 
   test("a table stops, and is tried again, for missing rights and for errors that nobody knows") {
-    assertKind(Failure.Passing)(
+    assertKind(TableFailure.Passing)(
       ofServer("42501"),
       TableError.notReady(Seq("The role cannot read public.orders.")),
       TargetError.notWritable("orders", new RuntimeException("403")),
@@ -80,7 +80,7 @@ class TableFailuresSuite extends AnyFunSuite {
   }
 
   test("a table stops until its user mends a value, a type, a name or a drift") {
-    assertKind(Failure.Lasting)(
+    assertKind(TableFailure.Lasting)(
       ApplyError.targetDiffers(orders, "the row is there already"),
       ApplyError.invalidValue(orders, "day", "infinity"),
       ApplyError.keyNotSent(orders),
@@ -98,7 +98,7 @@ class TableFailuresSuite extends AnyFunSuite {
       LakeError.markLost("orders"),
       TargetError.restored("orders", "a RESTORE")
     )
-    assertKind(Failure.Changed)(changed ++ otherMark: _*)
+    assertKind(TableFailure.Changed)(changed ++ otherMark: _*)
     (changed.map(_ -> true) ++ otherMark.map(_ -> false)).foreach { case (error, expected) =>
       assert(TableFailures.isChanged(inTask(error)) == expected, error)
       assert(TableFailures.isOtherMark(inTask(error)) != expected, error)
@@ -133,6 +133,6 @@ class TableFailuresSuite extends AnyFunSuite {
     val first = new RuntimeException("one")
     val second = new RuntimeException("two", first)
     first.initCause(second)
-    assert(TableFailures.of(second) == Failure(Failure.Passing, "two"))
+    assert(TableFailures.of(second) == TableFailure(TableFailure.Passing, "two"))
   }
 }

@@ -17,10 +17,8 @@ class RowComparisonSuite extends SparkSessionTests {
   private def frame(rows: Seq[Row], parts: Int = 2): DataFrame =
     spark.createDataFrame(spark.sparkContext.parallelize(rows, parts), schema)
 
-  private def compare(key: String*)(server: Seq[Row], target: Seq[Row]): TableDifference = {
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+  private def compare(key: String*)(server: Seq[Row], target: Seq[Row]): TableDifference =
     new RowComparison(schema, key, tasks = 1).compare(frame(server), frame(target, parts = 3))
-  }
 
   private def row(a: Any, text: Any, d: Any = 1.5, l: Any = Seq(1), m: Any = Map("k" -> "v")): Row =
     Row(

@@ -1,0 +1,125 @@
+package io.sparkpgoutput.lake.core
+
+import java.time.Instant
+
+import io.sparkpgoutput.lake.table.MirroredTable
+
+/** What [[JobCore]] wants done. The threads around it do it, and tell the core what came of it. */
+sealed trait JobCommand
+
+object JobCommand {
+
+  /** Writes the state, and reports [[JobCore.stateWritten]] or [[JobCore.stateFailed]]. */
+  final case class WriteState(state: JobState, revision: Long) extends JobCommand
+
+  /** Tells the server that it may forget what is below an LSN. */
+  final case class Confirm(lsn: Long) extends JobCommand
+
+  /** Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]]. */
+  final case class BeginQueue(oid: Long) extends JobCommand
+  final case class DropQueue(oid: Long, queue: ChangeQueue) extends JobCommand
+
+  /**
+   * Takes a cut of the queue, plans it by the catalog, and commits it. The cut can be empty: then only the
+   * definition is compared, because the catalog says that the table has changed.
+   */
+  final case class ApplyCut(oid: Long, upTo: Long) extends JobCommand
+
+  /** Changes the columns of the target to the next definition, and reports [[JobCore.defined]]. */
+  final case class AlterColumns(oid: Long) extends JobCommand
+
+  /** Makes a snapshot of the table, and reports [[JobCore.snapshotMade]]. */
+  final case class MakeSnapshot(oid: Long) extends JobCommand
+
+  /** Replaces the rows of the target by those of the snapshot, and reports [[JobCore.copied]]. */
+  final case class CommitCopy(oid: Long) extends JobCommand
+
+  case object PauseReading extends JobCommand
+  case object ResumeReading extends JobCommand
+
+  /** A table has failed, and the option `onTableError` says that the job ends then. */
+  final case class EndJob(oid: Long, reason: String) extends JobCommand
+}
+
+/**
+ * How a job is to work.
+ *
+ * @param appliers how many tables are committed at the same time
+ * @param copiers how many tables are copied at the same time
+ * @param intervalMillis the least time between two commits of a table
+ * @param maxHeldWal the bytes of WAL that a failed table holds back at most
+ * @param stopsAtError whether the first failed table ends the job
+ * @param copiesChanged whether a table is copied if its changes do not tell what happened to it
+ * @param writeMillis the time between two writes of a state that only has new marks
+ */
+final case class JobSettings(
+    appliers: Int = 4,
+    copiers: Int = 2,
+    intervalMillis: Long = 0,
+    maxHeldWal: Long = 10L << 30,
+    stopsAtError: Boolean = false,
+    copiesChanged: Boolean = true,
+    writeMillis: Long = 10000
+)
+
+/** What the core asks of the queue of a table. */
+trait ChangeQueue {
+
+  /** Changes with a lower commit LSN are not in the queue. */
+  def from: Long
+
+  /** The commit LSN of the oldest change, also of a transaction that is being read. */
+  def position: Option[Long]
+
+  /** The commit time of the oldest whole transaction, in microseconds since 1970. */
+  def oldest: Option[Long]
+  def changes: Long
+  def bytes: Long
+}
+
+/**
+ * A published table, as a look at the catalog found it.
+ *
+ * @param table the table with the name that it would get in the target
+ * @param natural the name in the target by the options; None if it cannot have one
+ * @param problem why the table cannot be in the target, with a way out; None if it can
+ * @param fingerprint changes whenever the definition or the rights change
+ */
+final case class Published(
+    table: MirroredTable,
+    natural: Option[String],
+    problem: Option[String],
+    fingerprint: String
+) {
+  def oid: Long = table.source.oid
+}
+
+/** An error of a table. */
+final case class TableFailure(kind: TableFailure.Kind, text: String)
+
+object TableFailure {
+  sealed trait Kind
+
+  /** The store, the catalog or the server is away, or somebody else committed: the table stays live. */
+  case object Waits extends Kind
+
+  /** It can pass without the user: the job tries again. */
+  case object Passing extends Kind
+
+  /** Only the user can mend it. */
+  case object Lasting extends Kind
+
+  /** The changes do not tell what happened to the table. A copy mends it. */
+  case object Changed extends Kind
+}
+
+/** What `status` shows of a table beside its state. */
+final case class Shown(
+    changes: Long,
+    bytes: Long,
+    oldest: Option[Long],
+    waits: Option[String],
+    nextTry: Option[Instant]
+)
+
+object Shown { val none: Shown = Shown(0, 0, None, None, None) }
