@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from spark_pgoutput import status_report
-from spark_pgoutput.target import slot_status
+from spark_pgoutput.checkpoint import slot_status
 from support import lake
 from support.job_report import JobReport, states, wait_until_live
 from support.lake_job import LakeJob

@@ -25,9 +25,9 @@ JOB = [*TARGET, *CHECKPOINT, *SERVER]
 COMMANDS = {
     "replicate": ("replicate_job.py", [*JOB, "--name", "public.Order lines=order_lines"]),
     "verify": ("verify_job.py", CHECKPOINT),
-    "status": ("target_job.py", [*CHECKPOINT, *URL, "--slot", "lake", "--json"]),
-    "resync": ("target_job.py", [*CHECKPOINT, "--table", "public.orders"]),
-    "adopt": ("target_job.py", [*CHECKPOINT, *SERVER, "--last-lsn", "16/B374D848"]),
+    "status": ("checkpoint_job.py", [*CHECKPOINT, *URL, "--slot", "lake", "--json"]),
+    "resync": ("checkpoint_job.py", [*CHECKPOINT, "--table", "public.orders"]),
+    "adopt": ("checkpoint_job.py", [*CHECKPOINT, *SERVER, "--last-lsn", "16/B374D848"]),
 }
 FOR_SPARK = {
     "--master": ["local[2]"],

@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pgoutput
 from spark_pgoutput import cli, status_report
-from spark_pgoutput.target import slot_status
+from spark_pgoutput.checkpoint import slot_status
 from support import lake
 from support.lake_job import LakeJob
 from support.lsn import parsed_lsn

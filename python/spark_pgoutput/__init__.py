@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from spark_pgoutput.jar import jar_path
 
 if TYPE_CHECKING:
+    from spark_pgoutput.checkpoint import adopt, applied, resync
     from spark_pgoutput.configuration import configure
     from spark_pgoutput.registration import register
     from spark_pgoutput.relation_schema import schema_of
     from spark_pgoutput.replication import Replication, replicate
     from spark_pgoutput.schema import message_schema
     from spark_pgoutput.table_changes import changes, open_transactions
-    from spark_pgoutput.target import adopt, applied, resync
     from spark_pgoutput.verification import verify
 
     __version__: str
@@ -47,14 +47,14 @@ __all__ = [
 # works.
 _NEED_PYSPARK = {
     "Replication": "spark_pgoutput.replication",
-    "adopt": "spark_pgoutput.target",
-    "applied": "spark_pgoutput.target",
+    "adopt": "spark_pgoutput.checkpoint",
+    "applied": "spark_pgoutput.checkpoint",
     "changes": "spark_pgoutput.table_changes",
     "configure": "spark_pgoutput.configuration",
     "open_transactions": "spark_pgoutput.table_changes",
     "register": "spark_pgoutput.registration",
     "replicate": "spark_pgoutput.replication",
-    "resync": "spark_pgoutput.target",
+    "resync": "spark_pgoutput.checkpoint",
     "message_schema": "spark_pgoutput.schema",
     "schema_of": "spark_pgoutput.relation_schema",
     "verify": "spark_pgoutput.verification",

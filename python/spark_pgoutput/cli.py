@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
-from spark_pgoutput import replicate_command, target_commands
+from spark_pgoutput import checkpoint_commands, replicate_command
 from spark_pgoutput.password import refuse, url_without_password
 
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "replicate":
         replicate_command.run(options, given)
     if options.command in ("resync", "status", "verify", "adopt"):
-        target_commands.run(options, given)
+        checkpoint_commands.run(options, given)
     from spark_pgoutput import demo
 
     return demo.run(
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command's arguments; by default, those of the process."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    target_commands.check(parser, options)
+    checkpoint_commands.check(parser, options)
     if options.command == "demo" and options.url is None:
         given = [name for name in ("user", "slot", "publication") if getattr(options, name)]
         if given:
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_demo(commands)
     replicate_command.add_parser(commands)
-    target_commands.add_parsers(commands)
+    checkpoint_commands.add_parsers(commands)
     for command in commands.choices.values():
         # Otherwise, --password is an abbreviation of --password-file.
         command.allow_abbrev = False

@@ -10,10 +10,10 @@ import threading
 from pyspark.sql import SparkSession
 
 from spark_pgoutput import status_report
+from spark_pgoutput.checkpoint import adopt, applied, resync, slot_status, waits
 from spark_pgoutput.cli import parse
 from spark_pgoutput.printable import printable
 from spark_pgoutput.submitted import run, session
-from spark_pgoutput.target import adopt, applied, resync, slot_status, waits
 
 
 def main() -> int:

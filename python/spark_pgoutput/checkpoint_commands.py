@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     """Replace this process by spark-submit, which runs the command."""
     asks = getattr(arguments, "url", None) is not None
     variables = password.variables(arguments) if asks else {}
-    script = _SUBMITTED.get(arguments.command, "target_job.py")
+    script = _SUBMITTED.get(arguments.command, "checkpoint_job.py")
     spark_submit.submit(script, arguments, given, variables)
 
 
