@@ -255,6 +255,59 @@ def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
             catalog.mirrored(table, types=wrong)
 
 
+def test_types_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> None:
+    server.execute(
+        "CREATE DOMAIN amount AS numeric;"
+        "CREATE TABLE by_type (k int, free numeric, fixed numeric(8, 2), list numeric[], a amount,"
+        " n numeric, at timestamptz); CREATE PUBLICATION by_type FOR TABLE by_type"
+    )
+    (table,) = catalog.tables("by_type").values()
+
+    def types(pg_types: dict[str, str]) -> list[str]:
+        found = catalog.mirrored(table, types={"n": "DOUBLE"}, pg_types=pg_types)
+        return [field.dataType().sql() for field in found.schema().fields()]
+
+    decimal = "DECIMAL(38,18)"
+    assert types({"decimal": decimal, "timestamp with time zone": "TIMESTAMP_NTZ"}) == [
+        *("INT", decimal, "DECIMAL(8,2)", "ARRAY<STRING>", "STRING", "DOUBLE", "TIMESTAMP_NTZ")
+    ]
+    assert types({"numeric[]": f"ARRAY<{decimal}>", "public.amount": "DOUBLE"}) == [
+        *("INT", "STRING", "DECIMAL(8,2)", f"ARRAY<{decimal}>", "DOUBLE", "DOUBLE", "TIMESTAMP")
+    ]
+    for wrong, part in [
+        ({"numerc": decimal}, "pgTypes.numerc names no type of the server"),
+        ({"numeric(8,2)": decimal}, "without a modifier"),
+        ({"int4": "DATE"}, "cannot be read as DATE"),
+    ]:
+        with fails("PGOUTPUT_REPLICATE_OPTION", part):
+            catalog.mirrored(table, pg_types=wrong)
+
+
+def test_the_type_of_a_key_keeps_values_apart(server: Server, catalog: LakeCatalog) -> None:
+    server.execute(
+        "CREATE TABLE exact (big bigint, small smallint, num numeric, t text, f real, v bigint,"
+        " PRIMARY KEY (big, small, num, t, f)); CREATE PUBLICATION exact FOR TABLE exact"
+    )
+    (table,) = catalog.tables("exact").values()
+    catalog.mirrored(
+        table,
+        types={
+            **{"big": "DECIMAL(19,0)", "small": "DOUBLE", "num": "DECIMAL(38,10)"},
+            **{"t": "VARCHAR(9)", "f": "DOUBLE", "v": "DOUBLE"},
+        },
+    )
+    for column, lossy in [
+        *(("big", "DOUBLE"), ("big", "FLOAT"), ("num", "DOUBLE"), ("num", "FLOAT")),
+        *(
+            ("t", "CHAR(3)"),
+            ("t", "STRING COLLATE UTF8_LCASE"),
+            ("small", "STRING COLLATE UNICODE_CI"),
+        ),
+    ]:
+        with fails("PGOUTPUT_REPLICATE_OPTION", f"Set types.public.exact.{column} to"):
+            catalog.mirrored(table, types={column: lossy})
+
+
 def test_a_new_partition_needs_the_replica_identity_full_of_its_root(
     server: Server, catalog: LakeCatalog
 ) -> None:

@@ -60,6 +60,13 @@ def test_columns_and_properties_that_users_add_stay(
     # An append to a table whose rows can be deleted.
     server.execute("INSERT INTO counted VALUES (4, 'd')")
     assert_rows({"counted": [(2, "b", "kept"), new, (4, "d", None)]})
+    # A row that is inserted again, and one that gets another key, are new rows.
+    server.execute(
+        "BEGIN; DELETE FROM keyed WHERE id = 1; INSERT INTO keyed VALUES (1, 'y');"
+        "UPDATE keyed SET v = 'z' WHERE id = 1; COMMIT;"
+        "BEGIN; DELETE FROM keyed WHERE id = 3; UPDATE keyed SET id = 3 WHERE id = 2; COMMIT"
+    )
+    assert_rows({"keyed": [(1, "z", None), (3, "b", None)]})
     server.execute("TRUNCATE keyed, counted, appended")
     for table in TABLES:
         server.execute(f"INSERT INTO {table} VALUES (5, 'e')")

@@ -13,7 +13,10 @@ _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
 # The arguments that `verify --once` needs, and all that go with it.
 _NEEDED = ("url", "slot", "publication", "target")
-_JOB = (*_NEEDED, "format", "user", "password_file", "name", "type", "mode", "property", "option")
+_JOB = (
+    *_NEEDED,
+    *("format", "user", "password_file", "name", "type", "pg_type", "mode", "property", "option"),
+)
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -75,6 +75,13 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         help="the Spark type of a column, as in public.orders.price=STRING; can be repeated",
     )
     job.add_argument(
+        "--pg-type",
+        action=_Pairs,
+        metavar="TYPE=TYPE",
+        help="the Spark type of all columns of a type of PostgreSQL, as in "
+        "numeric=DECIMAL(38,18); can be repeated",
+    )
+    job.add_argument(
         "--mode",
         action=_Modes,
         metavar="[TABLE=]MODE",
@@ -141,7 +148,7 @@ class _Options(_Pairs):
                 "--password-file or at the prompt"
             )
         argument = _ARGUMENTS.get(name.lower())
-        return argument and f"'{name}' has its own argument: --{argument}"
+        return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
 
 # The arguments of the options that have one.
@@ -150,7 +157,8 @@ _ARGUMENTS = {
         name: name
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
-    **{"names": "name", "types": "type", "mode": "mode", "properties": "property"},
+    **{"names": "name", "types": "type", "pg_types": "pg_type"},
+    **{"mode": "mode", "properties": "property"},
 }
 
 

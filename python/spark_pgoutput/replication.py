@@ -13,7 +13,13 @@ from spark_pgoutput.password import has_password
 from spark_pgoutput.registration import classic_jvm
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
-_PREFIXES = {"names": "names.", "types": "types.", "mode": "mode.", "properties": "property."}
+_PREFIXES = {
+    "names": "names.",
+    "types": "types.",
+    "pg_types": "pgTypes.",
+    "mode": "mode.",
+    "properties": "property.",
+}
 _POLL_SECONDS = 1.0
 
 
@@ -64,8 +70,8 @@ def replicate(
         ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
         The other options, such as ``format="delta"`` or ``onTableError="stop"``; the mappings
-        ``names`` (tables to names in the target), ``types`` (columns to Spark types) and
-        ``properties`` (of the tables).
+        ``names`` (tables to names in the target), ``types`` (columns to Spark types),
+        ``pg_types`` (PostgreSQL's types to Spark types) and ``properties`` (of the tables).
 
     Returns
     -------

@@ -83,22 +83,29 @@ class LakeCatalog:
         return [shown(change) for change in elements(changes)]
 
     def mirrored(
-        self, table: JavaObject, target: str = "t", types: Mapping[str, str] | None = None
+        self,
+        table: JavaObject,
+        target: str = "t",
+        types: Mapping[str, str] | None = None,
+        pg_types: Mapping[str, str] | None = None,
     ) -> JavaObject:
         """Return a table with the types that its columns have in the target."""
-        immutable = self._client.jvm.scala.collection.immutable.Map
-        pair = self._client.jvm.scala.Tuple2
-        targets = getattr(immutable, "from")(self._client.seq([pair(table.oid(), target)]))
-        given = getattr(immutable, "from")(
-            self._client.seq([pair(name, ddl) for name, ddl in (types or {}).items()])
-        )
+        targets = self._map({table.oid(): target})
+        given, by_type = self._map(types or {}), self._map(pg_types or {})
         tables = self._client.seq([table])
         self._package.MirroredTables.checkTypes(tables, given)
+        self._package.MirroredTables.checkPgTypes(self._client.sql, by_type)
         (found,) = elements(
-            self._package.MirroredTables.each(self._client.sql, tables, targets, given)
+            self._package.MirroredTables.each(self._client.sql, tables, targets, given, by_type)
         )
         is_error = getattr(getattr(self._client.jvm.scala, "$less$colon$less$"), "MODULE$").refl()
         return found.toTry(is_error).get()  # raises the reason if the target cannot have the table
+
+    def _map(self, entries: Mapping[Any, str]) -> JavaObject:
+        pair = self._client.jvm.scala.Tuple2
+        immutable = self._client.jvm.scala.collection.immutable.Map
+        pairs = [pair(key, value) for key, value in entries.items()]
+        return getattr(immutable, "from")(self._client.seq(pairs))
 
 
 def elements(found: JavaObject) -> list[Any]:

@@ -133,6 +133,7 @@ class FoldersSuite extends AnyFunSuite {
       Set("errors", "protocol", "changes", "lake", "lake.table", "lake.core"),
     "lake.options" -> Set(
       "options",
+      "types",
       "changes",
       "source",
       "source.connection",

@@ -17,4 +17,8 @@ final case class ConversionOptions(
     printedTimeZone: ZoneId = ZoneOffset.UTC,
     infinity: InfinityMode = InfinityMode.Error,
     moneyScale: Int = 2
-)
+) {
+
+  /** How the values of a key are read: none becomes another value. */
+  def ofKey: ConversionOptions = copy(infinity = InfinityMode.ErrorOfKey)
+}

@@ -1,11 +1,13 @@
 package io.sparkpgoutput.lake.apply
 
+import java.util.Locale
+
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types.StructField
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.MarkName
 import io.sparkpgoutput.lake.batch.{
@@ -122,9 +124,18 @@ final class CutApply(
 
     private def commit(statistics: TableStatistics, prepared: PreparedTable): CutResult = {
       val table = prepared.table
-      val dropped = droppedColumns(session, prepared)
-      val format = FoldFormat.of(table, prepared.names, statistics, options, !repairs, dropped)
-      val batch = TableBatch(session, target, table, statistics, format, repairs)
+      val current = target.read(session, table.target)
+      val others = otherColumns(current, table)
+      val format = FoldFormat.of(
+        table,
+        prepared.names,
+        statistics,
+        options,
+        !repairs,
+        droppedColumns(others, prepared),
+        splitsReplaced = !table.isHistory && others.nonEmpty
+      )
+      val batch = TableBatch(session, current, table, statistics, format, repairs)
       try {
         val planned = plan(batch)
         target.commit(session, table.target, mark, Some(expected), cut.end)(planned.write)
@@ -162,16 +173,25 @@ final class CutApply(
     protected def clear(): Unit = shipped.close()
   }
 
+  /** The columns that only the target has: those of users, and those that the server has dropped. */
+  private def otherColumns(current: DataFrame, table: MirroredTable): Seq[StructField] = {
+    val ours = table.targetSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
+    current.schema.filterNot(field => ours(field.name.toLowerCase(Locale.ROOT)))
+  }
+
   /**
    * The columns that the server has dropped, and that a history still has. Earlier changes have their
    * values.
    */
-  private def droppedColumns(session: SparkSession, prepared: PreparedTable): Seq[StructField] = {
-    val table = prepared.table
-    val dropped = prepared.names.values.toSet -- table.schema.fieldNames
-    if (table.isHistory && dropped.nonEmpty)
-      target.read(session, table.target).schema.filter(field => dropped(field.name))
-        .map(field => StructField(field.name, field.dataType))
+  private def droppedColumns(
+      others: Seq[StructField],
+      prepared: PreparedTable
+  ): Seq[StructField] = {
+    val dropped = prepared.names.values.toSet
+    if (prepared.table.isHistory)
+      others.filter(field => dropped(field.name)).map(field =>
+        StructField(field.name, field.dataType)
+      )
     else Nil
   }
 }

@@ -23,15 +23,19 @@ final class KeyedWrite(batch: TableBatch) {
     } else {
       PlannedWrite(
         TargetWrite.Overwrite(checked(rows).selectExpr(batch.named: _*)),
-        if (batch.repairs) rows.where(col(Op) =!= RowOp.Insert).count() else 0
+        if (batch.repairs) rows.where(!col(Op).isin(RowOp.Insert, RowOp.Replace)).count() else 0
       )
     }
   }
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
-  private def condition: String =
-    key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}").mkString(" AND ")
+  /** A row that replaces another one finds no row, because the delete of the other one finds it. */
+  private def condition: String = {
+    val sameKey = key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}")
+    val finds = if (batch.format.splitsReplaced) Seq(s"s.$Op <> '${RowOp.Replace}'") else Nil
+    (sameKey ++ finds).mkString(" AND ")
+  }
 
   /** The SQL that fails with the key of a row of the fold, which has the alias `s` in a MERGE. */
   private def raise(problem: String, prefix: String) =
@@ -54,7 +58,8 @@ final class KeyedWrite(batch: TableBatch) {
     val wholes = unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")
     val mayUpdate = if (batch.repairs) "true" else isOp(RowOp.Update)
     val mayInsert =
-      if (batch.repairs) ("true" +: wholes).mkString(" AND ") else isOp(RowOp.Insert)
+      if (batch.repairs) ("true" +: wholes).mkString(" AND ")
+      else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
 
     val values = batch.table.schema.indices.map(ordinal => s"s.${column(ordinal)}")
     val others = batch.table.schema.indices.diff(key).map { ordinal =>
@@ -87,7 +92,7 @@ final class KeyedWrite(batch: TableBatch) {
       unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
     val missing = raise(Drift.Missing, "")
     if (batch.repairs) rows.where(s"$Op <> '${RowOp.Delete}' AND if($anyUnsent, $missing, true)")
-    else rows.where(s"if($Op = '${RowOp.Insert}', true, $missing)")
+    else rows.where(s"if($Op IN ('${RowOp.Insert}', '${RowOp.Replace}'), true, $missing)")
   }
 
   /** Counts the rows that a MERGE changes in another way than the server did. */
@@ -99,6 +104,7 @@ final class KeyedWrite(batch: TableBatch) {
       )
       val sameKey = key.map(ordinal => col(column(ordinal)) === col(s"t$ordinal")).reduce(_ && _)
       val isThere = col("is_there").isNotNull
-      rows.join(there, sameKey, "left").where((col(Op) === RowOp.Insert) === isThere).count()
+      rows.where(col(Op) =!= RowOp.Replace).join(there, sameKey, "left")
+        .where((col(Op) === RowOp.Insert) === isThere).count()
     }
 }

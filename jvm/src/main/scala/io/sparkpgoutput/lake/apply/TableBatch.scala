@@ -11,17 +11,18 @@ import org.apache.spark.storage.StorageLevel
 import io.sparkpgoutput.lake.batch.{ChangeView, TableStatistics}
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
+import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /**
  * The changes of a table in a cut, and the table in the target.
  *
  * @param session the session of this commit only
+ * @param current the rows of the target before the cut
  * @param repairs true takes a change that does not fit the target, false makes it an error
  */
 final case class TableBatch(
     session: SparkSession,
-    target: Target,
+    current: DataFrame,
     table: MirroredTable,
     statistics: TableStatistics,
     format: FoldFormat,
@@ -59,8 +60,7 @@ final case class TableBatch(
   /**
    * The rows of the target before the cut. None after a TRUNCATE, because then they do not count.
    */
-  def base: Option[DataFrame] =
-    Option.when(statistics.truncated.isEmpty)(target.read(session, table.target))
+  def base: Option[DataFrame] = Option.when(statistics.truncated.isEmpty)(current)
 
   /**
    * Keeps rows on disk until [[close]], and cuts them off from their plan, so that they are computed once.

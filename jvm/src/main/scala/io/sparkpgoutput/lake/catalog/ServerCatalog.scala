@@ -159,6 +159,7 @@ final class ServerCatalog(
     options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
       .foreach(name => throw LakeError.noTable(s"mode.$name"))
     MirroredTables.checkTypes(sources, options.types)
+    client.query(MirroredTables.checkPgTypes(_, options.pgTypes))
   }
 
   private var checkedConnections = 0
@@ -217,7 +218,8 @@ final class ServerCatalog(
       connection,
       sources,
       natural.view.mapValues(_.getOrElse("")).toMap,
-      options.types
+      options.types,
+      options.pgTypes
     )
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)

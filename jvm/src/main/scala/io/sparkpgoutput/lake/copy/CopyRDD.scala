@@ -6,17 +6,20 @@ import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskCon
 
 import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.types.ConversionOptions
 
 /**
  * The data that the tasks of a copy need. The password is only here.
  *
  * @param snapshot the name of the snapshot that all tasks read
+ * @param options how values are read
  */
 final private case class CopySettings(
     address: ServerAddress,
     applicationName: String,
     snapshot: String,
-    table: MirroredTable
+    table: MirroredTable,
+    options: ConversionOptions
 )
 
 /** The rows of a table in a snapshot. Each range is a partition. */

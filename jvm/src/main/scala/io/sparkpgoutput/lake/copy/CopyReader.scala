@@ -20,7 +20,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   import CopyReader._
   import settings.{address, table}
 
-  private val rows = new CopyRows(table)
+  private val rows = new CopyRows(table, settings.options)
   private val connection: ServerConnection = ConnectionError.explaining(address) {
     CopySession.allRows(Connections.open(address, settings.applicationName))
   }

@@ -4,26 +4,22 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
 import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.rows.{CellReader, RowSchema}
+import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
 
 /** Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe. */
-final private class CopyRows(table: MirroredTable) {
+final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
   private val schema = table.schema
   private val line = new CopyLine(schema.length)
   private val writer = new UnsafeRowWriter(schema.length, CopyRows.FirstSize)
   private val readers: Array[CellReader] = {
-    val typeIds = table.source.columns.map(_.typeId)
-    val rowSchema =
-      RowSchema(schema, schema.indices, ConversionOptions(), table.types, failFast = true)
-    val conversions = rowSchema.conversions(typeIds).fold(
-      problem => throw new IllegalStateException(problem),
-      found => found
-    )
     val writers = ValueWriter.all(writer, schema)
     Array.tabulate(schema.length) { index =>
-      val pgType = table.types.byOid(typeIds(index))
-      new CellReader(schema(index), pgType, conversions(index), writers(index))
+      val field = schema(index)
+      val pgType = table.types.byOid(table.source.columns(index).typeId)
+      val isKey = table.source.key.contains(field.name)
+      val conversion = pgType.to(field.dataType, if (isKey) options.ofKey else options)
+      new CellReader(field, pgType, conversion.get, writers(index))
     }
   }
 

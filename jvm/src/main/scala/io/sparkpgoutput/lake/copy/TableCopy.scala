@@ -21,7 +21,7 @@ final class TableCopy private (
     mirrored: MirroredTable,
     snapshot: TableSnapshot
 ) extends AutoCloseable {
-  import source.{address, applicationName}
+  import source.{address, applicationName, options}
 
   @volatile private var watch = Option.empty[CopyWatch]
 
@@ -53,7 +53,7 @@ final class TableCopy private (
     val before = watch
     watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
     before.foreach(_.close())
-    val settings = CopySettings(address.forTasks, applicationName, snapshot.id, table)
+    val settings = CopySettings(address.forTasks, applicationName, snapshot.id, table, options)
     val rdd = new CopyRDD(context, settings, ranges, counts)
     RowsOfRdd.toDataFrame(session, rdd, table.schema)
   }

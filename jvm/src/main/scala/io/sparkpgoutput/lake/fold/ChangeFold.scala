@@ -12,7 +12,7 @@ trait KeyFold {
   /** Takes the next change of the key. Returns a row, or null. */
   def take(change: ChangeView): UnsafeRow
 
-  /** Ends the key. Returns a row, or null. */
+  /** Ends the key. Returns its next row. It is called until it returns null. */
   def finish(): UnsafeRow
 }
 
@@ -47,8 +47,8 @@ final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Ite
   private def advance(): Unit = {
     if (waiting == null && changes.hasNext) waiting = changes.next()
     if (bytes != null && (waiting == null || !isSameKey)) {
-      bytes = null
       found = fold.finish()
+      if (found == null) bytes = null
     } else {
       if (bytes == null) {
         bytes = waiting.bytes

@@ -23,6 +23,10 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param truncated the last TRUNCATE of the cut. The changes before it do not count.
  * @param isStrict true makes changes that do not follow from each other an error
  * @param isHistory true if the target has the changes themselves
+ * @param splitsReplaced
+ *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
+ *   [[RowOp.Replace]]. The target then has columns that the server does not have. An update keeps their
+ *   values, and a new row has none.
  */
 final case class FoldFormat(
     name: TableName,
@@ -34,8 +38,14 @@ final case class FoldFormat(
     truncated: Option[MessagePosition],
     options: ConversionOptions,
     isStrict: Boolean,
-    isHistory: Boolean
-)
+    isHistory: Boolean,
+    splitsReplaced: Boolean = false
+) {
+
+  /** How the values of a column are read. */
+  def optionsOf(ordinal: Int): ConversionOptions =
+    if (key.contains(ordinal)) options.ofKey else options
+}
 
 /**
  * A definition of a table.
@@ -71,7 +81,8 @@ object FoldFormat {
       statistics: TableStatistics,
       options: ConversionOptions,
       isStrict: Boolean,
-      dropped: Seq[StructField] = Nil
+      dropped: Seq[StructField] = Nil,
+      splitsReplaced: Boolean = false
   ): FoldFormat = {
     val schema = StructType(table.schema ++ dropped)
     val decoder = new RelationDecoder(TextEncoding.Utf8)
@@ -105,7 +116,8 @@ object FoldFormat {
       statistics.truncated,
       options,
       isStrict,
-      table.isHistory
+      table.isHistory,
+      splitsReplaced
     )
   }
 

@@ -70,6 +70,9 @@ object RowOp {
   /** The row was there before, and is not there now. */
   final val Delete = "D"
 
+  /** Another row with the key was there before, whose [[Delete]] is a row of the fold, too. */
+  final val Replace = "R"
+
   /** Nothing: this is how the row was when it left for another key. */
   final val Left = "S"
 }

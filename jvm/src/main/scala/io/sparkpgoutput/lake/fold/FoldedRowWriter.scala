@@ -120,7 +120,7 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
         case (ordinal, column) =>
           val field = format.schema(ordinal)
           val pgType = definition.types.byOid(column.typeId)
-          val conversion = pgType.to(field.dataType, format.options).get
+          val conversion = pgType.to(field.dataType, format.optionsOf(ordinal)).get
           new CellReader(field, pgType, conversion, out(ordinal))
       }.toArray
     }

@@ -19,26 +19,36 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   /** The rows with this key that came in this cut and are still there. */
   private val rows = mutable.ArrayBuffer.empty[Image]
 
+  /** Whether each of these rows is the one that the target has, with other values. */
+  private val areUpdated = mutable.ArrayBuffer.empty[Boolean]
+
   /** The row of the target, once it has gone. */
   private var gone: Image = _
+  private var isReplaced = false
 
   override def take(change: ChangeView): UnsafeRow = {
+    var isUpdated = false
     if (change.kind != ChangeKind.Insert && change.kind != ChangeKind.MovedIn) {
       if (!change.hasOld) throw ApplyError.keyNotSent(format.name)
-      goes(Image.old(change))
+      isUpdated = goes(Image.old(change)) && change.kind == ChangeKind.Update
     }
     if (change.kind != ChangeKind.Delete && change.kind != ChangeKind.MovedOut) {
       rows += Image.sent(change)
+      areUpdated += isUpdated
     }
     null
   }
 
-  private def goes(old: Image): Unit = {
+  /** Removes a row. Returns whether it is the one that the target has, with these or other values. */
+  private def goes(old: Image): Boolean = {
     val found = if (rows.isEmpty) -1 else indexOf(old)
-    if (found >= 0) rows.remove(found)
-    else {
+    if (found >= 0) {
+      rows.remove(found)
+      areUpdated.remove(found)
+    } else {
       if (gone != null && format.isStrict) throw ApplyError.targetDiffers(format.name, Twice)
       gone = old
+      true
     }
   }
 
@@ -56,13 +66,25 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
 
   override def finish(): UnsafeRow = {
     if (rows.length > 1 && format.isStrict) throw ApplyError.targetDiffers(format.name, Twice)
-    val row =
-      if (rows.nonEmpty) write(rows.last, if (gone == null) RowOp.Insert else RowOp.Update)
-      else if (gone != null) write(gone, RowOp.Delete)
-      else null
-    rows.clear()
-    gone = null
-    row
+    if (
+      format.splitsReplaced && gone != null && areUpdated.lastOption.contains(false) && !isReplaced
+    ) {
+      isReplaced = true
+      write(gone, RowOp.Delete)
+    } else {
+      val row =
+        if (rows.nonEmpty) write(
+          rows.last,
+          if (isReplaced) RowOp.Replace else if (gone == null) RowOp.Insert else RowOp.Update
+        )
+        else if (gone != null) write(gone, RowOp.Delete)
+        else null
+      rows.clear()
+      areUpdated.clear()
+      gone = null
+      isReplaced = false
+      row
+    }
   }
 
   private def write(image: Image, op: String): UnsafeRow = {

@@ -29,6 +29,10 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   /** The image that has the key. */
   private var last: Image = _
 
+  /** The row of the target, if it was deleted and [[FoldFormat.splitsReplaced]] holds. */
+  private var gone: Image = _
+  private var isReplaced = false
+
   override def take(change: ChangeView): UnsafeRow = {
     val begins = change.kind == ChangeKind.Insert || change.kind == ChangeKind.MovedIn
     if (isFirst) {
@@ -61,6 +65,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     born = null
     images.clear()
     last = Image.old(change)
+    if (format.splitsReplaced && wasThere && gone == null) gone = last
     null
   }
 
@@ -94,22 +99,35 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     null
   }
 
-  override def finish(): UnsafeRow = {
-    val row =
-      if (lives) {
-        writer.start()
-        images.foreach(writer.add)
-        write(if (wasThere) RowOp.Update else RowOp.Insert, null)
-      } else if (wasThere) {
-        writer.start()
-        writer.add(last)
-        write(RowOp.Delete, null)
-      } else null
-    isFirst = true
-    lives = false
-    born = null
-    images.clear()
-    row
+  override def finish(): UnsafeRow =
+    if (lives && gone != null && !isReplaced) {
+      isReplaced = true
+      deleted(gone)
+    } else {
+      val row =
+        if (lives) {
+          writer.start()
+          images.foreach(writer.add)
+          write(
+            if (isReplaced) RowOp.Replace else if (wasThere) RowOp.Update else RowOp.Insert,
+            null
+          )
+        } else if (wasThere) deleted(last)
+        else null
+      isFirst = true
+      wasThere = false
+      lives = false
+      born = null
+      gone = null
+      isReplaced = false
+      images.clear()
+      row
+    }
+
+  private def deleted(row: Image): UnsafeRow = {
+    writer.start()
+    writer.add(row)
+    write(RowOp.Delete, null)
   }
 
   private def write(op: String, left: MessagePosition): UnsafeRow = {

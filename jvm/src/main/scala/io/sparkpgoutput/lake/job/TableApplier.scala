@@ -18,7 +18,7 @@ final private[job] class TableApplier(job: JobParts) {
   import TableApplier._
   import job.{catalog, core, own, target}
 
-  private val cuts = new CutApply(target, job.options.repairs)
+  private val cuts = new CutApply(target, job.options.repairs, job.options.conversion)
 
   /** The fingerprints of definitions to which columns are being changed. */
   private val changing = new ConcurrentHashMap[Long, String]
@@ -82,6 +82,9 @@ final private[job] class TableApplier(job: JobParts) {
             table.name,
             s"The target has a column '$name' already, whose values are not those of the new one."
           )
+        }
+        TableEvolution.otherType(table.table, now).foreach { reason =>
+          throw TableError.changed(table.name, reason)
         }
         TableEvolution.next(table, now, changes)
     }

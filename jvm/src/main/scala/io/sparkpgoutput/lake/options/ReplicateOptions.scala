@@ -17,6 +17,7 @@ import io.sparkpgoutput.lake.target.{TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
 
 /**
  * The options of `replicate`.
@@ -27,6 +28,8 @@ import io.sparkpgoutput.source.connection.ServerAddress
  * @param tableName the template for names in the target
  * @param names the names in the target by those of the source, which win over the template
  * @param types the Spark types of columns, by `column` or `schema.table.column`
+ * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
+ * @param infinity what an infinite date, timestamp or interval gives
  * @param mode the name of the mode of all tables that `modes` does not name
  * @param modes the names of modes by the names of tables at the source
  * @param historyPrefix the text with which the names of the added columns of new histories begin
@@ -60,6 +63,8 @@ final case class ReplicateOptions(
     tableName: Option[String] = None,
     names: Map[String, String] = Map.empty,
     types: Map[String, String] = Map.empty,
+    pgTypes: Map[String, String] = Map.empty,
+    infinity: InfinityMode = InfinityMode.Error,
     mode: String = TableMode.Mirror.name,
     modes: Map[String, String] = Map.empty,
     historyPrefix: String = TableMode.History.DefaultPrefix,
@@ -92,7 +97,10 @@ final case class ReplicateOptions(
   def address: ServerAddress = ServerAddress(url, user, password)
 
   /** The server and the publications from which the tables are copied. */
-  def source: CopySource = CopySource(address, applicationName, publications)
+  def source: CopySource = CopySource(address, applicationName, publications, conversion)
+
+  /** How values are read. */
+  def conversion: ConversionOptions = ConversionOptions(infinity = infinity)
 
   /** What `pg_stat_activity` shows of the job's connections. */
   def applicationName: String = s"spark-pgoutput (slot $slot)"
@@ -174,6 +182,22 @@ object ReplicateOptions {
         "the type that pgoutput_schema gives",
         "The type of all columns with this name. To name a single column, write schema.table.column."
       )((options, column, name) => options.copy(types = options.types + (column -> name))),
+      prefixed(
+        "pgTypes.<type>",
+        "a type of Spark",
+        "the type that pgoutput_schema gives",
+        "The type of all columns that have exactly this type of PostgreSQL, without a modifier such as " +
+          "(10,2), and no entry in types. Name arrays and domains themselves, such as numeric[]."
+      )((options, name, ddl) => options.copy(pgTypes = options.pgTypes + (name -> ddl))),
+      OptionSpec.choice[ReplicateOptions, InfinityMode](
+        "infinity",
+        "error",
+        "With error, an infinite date, timestamp or interval is an error of the table. With null, it " +
+          "becomes NULL. With clamp, it becomes the nearest value that Spark has: for dates and " +
+          "timestamps, the first or last one of the years 1 to 9999. In a key, it is always an error."
+      )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
+        options.copy(infinity = infinity)
+      ),
       OptionSpec.choice[ReplicateOptions, String](
         "mode",
         TableMode.Mirror.name,

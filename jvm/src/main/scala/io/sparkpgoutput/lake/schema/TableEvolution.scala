@@ -78,6 +78,19 @@ object TableEvolution {
     NextDefinition(table, former)
   }
 
+  /** Returns why a table must be copied: the options give a column another type than the target has. */
+  def otherType(kept: MirroredTable, now: MirroredTable): Option[String] = {
+    val known = fields(kept)
+    now.source.columns.zip(now.schema).collectFirst {
+      case (column, field)
+          if now.chosen(
+            field.name
+          ) && known.get(column.number).exists(_.dataType != field.dataType) =>
+        s"The options give the column '${field.name}' the type ${field.dataType.sql}, and the target has " +
+          s"${known(column.number).dataType.sql}."
+    }
+  }
+
   /** What changes in the columns of the target from one definition of a table to the next one. */
   def columns(kept: MirroredTable, next: MirroredTable): Seq[ColumnChange] = {
     val known = fields(kept)

@@ -12,13 +12,15 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *   the columns of the target that come from the server, with the names and in the order of the source
  * @param types the types that columns have, as far as PostgreSQL does not fix their oids
  * @param mode what the target has of the table
+ * @param chosen the columns whose types in the target are those of an option
  */
 final case class MirroredTable(
     source: SourceTable,
     target: String,
     schema: StructType,
     types: TypeRegistry,
-    mode: TableMode = TableMode.Mirror
+    mode: TableMode = TableMode.Mirror,
+    chosen: Set[String] = Set.empty
 ) {
   def isHistory: Boolean = mode != TableMode.Mirror
 

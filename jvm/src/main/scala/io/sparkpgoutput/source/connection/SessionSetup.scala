@@ -14,6 +14,8 @@ private[connection] object SessionSetup {
     "TimeZone" -> "UTC",
     "extra_float_digits" -> "3",
     "bytea_output" -> "hex",
+    // A value of the type money has two digits after the point then (`cash_out` in `cash.c`).
+    "lc_monetary" -> "C",
     // The names in values of types such as regclass then have their schemas.
     "search_path" -> "",
     "quote_all_identifiers" -> "off"

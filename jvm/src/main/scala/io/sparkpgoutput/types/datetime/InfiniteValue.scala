@@ -23,6 +23,8 @@ object InfiniteValue {
     case InfinityMode.Clamp => true
     case InfinityMode.Null  => out.setNull(); false
     case InfinityMode.Error => throw new InvalidValue("is infinite", "use the option infinity")
+    case InfinityMode.ErrorOfKey =>
+      throw new InvalidValue("is infinite and in the key", "use STRING")
   }
 
   /** Prints an infinite value; returns false, without printing, if the value is finite. */

@@ -4,7 +4,10 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
 
-/** Reads values as one of Spark's numbers: exactly, or rounded to the nearest FLOAT or DOUBLE. */
+/**
+ * Reads values as one of Spark's numbers. A number that the type cannot keep is refused, but a decimal number
+ * becomes the nearest FLOAT or DOUBLE.
+ */
 object NumberConversion {
   def of(reader: DecimalReader, target: DataType): Option[Conversion] = target match {
     case FloatType | DoubleType => Some(new DoubleConversion(reader, target))
@@ -42,13 +45,17 @@ object NumberConversion {
         }
       case FloatType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
+          override def write(value: Long, out: ValueWriter): Unit = {
+            keep(isExact(value, BitsOfFloat), value, target)
             out.write(value.toFloat)
+          }
         }
       case DoubleType =>
         new LongConversion(reader) {
-          override def write(value: Long, out: ValueWriter): Unit =
+          override def write(value: Long, out: ValueWriter): Unit = {
+            keep(isExact(value, BitsOfDouble), value, target)
             out.write(value.toDouble)
+          }
         }
       case decimal: DecimalType =>
         new LongConversion(reader) {
@@ -60,6 +67,20 @@ object NumberConversion {
         }
       case _ => null
     })
+
+  final private val BitsOfFloat = 24
+  final private val BitsOfDouble = 53
+
+  /** Returns whether a floating-point number whose significand has so many bits keeps a value. */
+  private def isExact(value: Long, bits: Int): Boolean =
+    value == 0 || 64 - java.lang.Long.numberOfLeadingZeros(math.abs(value)) -
+      java.lang.Long.numberOfTrailingZeros(value) <= bits
+
+  private def keep(isExact: Boolean, value: Long, target: DataType): Unit =
+    if (!isExact) throw new InvalidValue(
+      s"has more digits than ${target.sql} keeps",
+      if (target == FloatType && this.isExact(value, BitsOfDouble)) "use DOUBLE" else "use BIGINT"
+    )
 
   private def require(fits: Boolean, value: Long, target: DataType): Unit =
     if (!fits) throw outOfRange(value, target)

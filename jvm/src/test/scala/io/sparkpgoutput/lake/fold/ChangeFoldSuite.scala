@@ -208,6 +208,57 @@ class ChangeFoldSuite extends AnyFunSuite {
     assert(ServerTable.sorted(copy.rows).contains("4|d|null"))
   }
 
+  test(
+    "a row that is deleted and inserted again is another row, if the target has columns of its own"
+  ) {
+    for (identity <- Seq(ReplicaIdentity.Default, ReplicaIdentity.Full)) {
+      val server = new ServerTable(
+        53,
+        "replaced",
+        identity,
+        Seq("id"),
+        Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+        Seq("id" -> IntegerType, "v" -> StringType)
+      )
+      def row(id: Int, v: String) = Seq(id.toString, v)
+      (1 to 4).foreach(id => server.rows += row(id, "a"))
+      val messages = batch(server, 10)(
+        Seq(
+          Seq(server.delete(row(1, "a")), server.insert(row(1, "b"))),
+          Seq(server.update(row(2, "a"), row(2, "b")), server.update(row(2, "b"), row(2, "c"))),
+          Seq(server.delete(row(3, "a")), server.insert(row(3, "b")), server.delete(row(3, "b"))),
+          Seq(server.insert(row(5, "a")), server.delete(row(5, "a")), server.insert(row(5, "b"))),
+          // The key 4 gets the row of the key 6.
+          Seq(server.insert(row(6, "a")), server.delete(row(4, "a"))),
+          Seq(server.update(row(6, "a"), row(4, "b")), server.update(row(4, "b"), row(4, "c")))
+        ).flatten
+      )
+      val (statistics, rows) = sortedChanges(messages, RoutedTable.of(server.target, 0, Map.empty))
+      for (splits <- Seq(false, true)) {
+        val format = FoldFormat.of(
+          server.target,
+          Map.empty,
+          statistics.get,
+          ConversionOptions(),
+          isStrict = true,
+          splitsReplaced = splits
+        )
+        val op = ChangeFold.schema(format).fieldIndex(FoldedColumns.Op)
+        val found = ChangeFold.rows(format, ChangeChunk.pack(rows.iterator)).map(row =>
+          (row.getInt(0), row.getString(op), if (row.isNullAt(1)) "" else row.getString(1))
+        ).toSeq.sorted
+        val replaced =
+          if (splits) Seq((1, "D", "a"), (1, "R", "b"), (4, "D", "a"), (4, "R", "c"))
+          else Seq((1, "U", "b"), (4, "U", "c"))
+        val others = Seq((2, "U", "c"), (3, "D", "a"), (5, "I", "b"))
+        val wanted = (replaced ++ others).sorted.map { case (id, op, v) =>
+          (id, op, if (op == "D" && identity != ReplicaIdentity.Full) "" else v) // the key only
+        }
+        assert(found == wanted, s"$identity, $splits")
+      }
+    }
+  }
+
   test("a value under a name that nobody knows is not dropped: the table must be copied again") {
     val server = new ServerTable(
       52,

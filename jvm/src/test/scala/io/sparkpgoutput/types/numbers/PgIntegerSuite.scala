@@ -43,7 +43,14 @@ class PgIntegerSuite extends PropertySuite with ConversionTests {
   test("whole numbers as DECIMAL and DOUBLE") {
     assert(fromText(Int4, DecimalType(5, 2), "-999").toString == "-999.00")
     assert(problem(fromText(Int4, DecimalType(5, 2), "1000")).contains("DECIMAL(5,2)"))
-    assert(fromText(Int8, DoubleType, "9007199254740993") == 9007199254740992.0)
+    assert(fromText(Int8, DoubleType, "9007199254740992") == 9007199254740992.0)
+    assert(fromText(Int8, DoubleType, Long.MinValue.toString) == Long.MinValue.toDouble)
+    assert(problem(fromText(Int8, DoubleType, "9007199254740993")) ==
+      "has more digits than DOUBLE keeps; use BIGINT")
+    assert(problem(fromText(Int8, DoubleType, Long.MaxValue.toString)).contains("use BIGINT"))
+    assert(fromBinary(Int4, FloatType, int4(-(1 << 24))) == -(1 << 24).toFloat)
+    assert(problem(fromBinary(Int4, FloatType, int4((1 << 24) + 1))) ==
+      "has more digits than FLOAT keeps; use DOUBLE")
   }
 
   test("text and bytes that are not a number are refused") {

@@ -1,0 +1,104 @@
+"""Values that the target does not have, and the options that say what becomes of them."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from support import lake
+from support.job_report import generations
+from support.lake_job import LakeJob
+from support.servers import Server, server_fixture
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+server = server_fixture(
+    "CREATE TABLE endless (id int PRIMARY KEY, d date, t timestamptz, list date[], r daterange);"
+    "CREATE TABLE keyed (d date PRIMARY KEY, n numeric);"
+    "INSERT INTO endless VALUES"
+    " (1, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]');"
+    "INSERT INTO keyed VALUES ('2026-01-31', 1.5);"
+    "CREATE PUBLICATION p FOR TABLE endless, keyed"
+)
+
+STRUCT = (
+    "STRUCT<lower: DATE, upper: DATE, lower_inclusive: BOOLEAN, upper_inclusive: BOOLEAN, "
+    "empty: BOOLEAN>"
+)
+DAY, LAST = datetime.date(2026, 1, 31), datetime.date(9999, 12, 31)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_infinite_values_are_what_the_option_says(
+    target: str, mode: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p", mode={"endless": mode})
+    types = {"public.endless.r": STRUCT}
+    sql_name = job.sql_name("endless")
+
+    def rows() -> dict[int, tuple[object, ...]]:
+        """Return the last values of each row. The first year has no time that Python prints."""
+        found = spark.sql(f"SELECT id, d, year(t), list, r.upper FROM {sql_name}").collect()
+        return {row[0]: tuple(row)[1:] for row in found}
+
+    with job.session(spark) as replicate:
+        first = replicate(once=True, types=types)
+        assert first.exit_code == 3
+        (failed,) = first.failed()
+        assert "public.endless" in failed
+        assert "use the option infinity" in failed
+
+        assert replicate(once=True, types=types, infinity="null").exit_code == 0
+        assert rows() == {1: (None, None, [None, DAY], None)}
+        copied = generations(job)
+
+        # A table that has failed goes on from its queue.
+        server.execute(
+            "INSERT INTO endless VALUES"
+            " (2, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]')"
+        )
+        assert replicate(once=True, types=types).exit_code == 3
+        assert replicate(once=True, types=types, infinity="clamp").exit_code == 0
+        assert generations(job) == copied
+        assert rows()[2] == (LAST, 1, [LAST, DAY], LAST)
+
+        # The rows of the server are read as the job reads them.
+        if mode == "mirror":
+            server.execute("DELETE FROM endless WHERE id = 1")
+            options: dict[str, Any] = {**job.options, "types": types, "infinity": "clamp"}
+            compared = spark_pgoutput.verify(spark, once=True, **options).collect()
+            assert {row.result for row in compared} == {"equal"}
+
+        # A value of a key never becomes another one.
+        server.execute("INSERT INTO keyed VALUES ('infinity', 2)")
+        last = replicate(once=True, types=types, infinity="clamp")
+        (failed,) = last.failed()
+        assert "'infinity' is infinite and in the key; use STRING" in failed
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_is_copied_when_an_option_gives_a_column_another_type(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = LakeJob(tmp_path, server, target, publication="p")
+    with job.session(spark) as replicate:
+        assert replicate(once=True, infinity="null").exit_code == 0
+        copied = generations(job)
+        given: dict[str, object] = {
+            "infinity": "null",
+            "pg_types": {"numeric": "DECIMAL(38,18)"},
+        }
+        assert replicate(once=True, **given).exit_code == 0
+        now = generations(job)
+        assert now["keyed"] > copied["keyed"]
+        assert now["endless"] == copied["endless"]
+        field = spark.table(job.sql_name("keyed")).schema["n"]
+        assert field.dataType.simpleString() == "decimal(38,18)"
+        assert replicate(once=True, **given).exit_code == 0
+        assert generations(job) == now
