@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_pgoutput
@@ -97,16 +97,20 @@ def test_a_table_of_somebody_else_is_not_written(
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target}")
         table = f"{target}.Orders"
     spark.sql(f"CREATE TABLE {table} USING {table_format} AS SELECT 1 AS x")
-    with pytest.raises(PySparkException, match=r"PGOUTPUT_TARGET_EXISTS.*[Oo]rders"):
-        spark_pgoutput.replicate(
-            spark,
-            **server.account,
-            slot="taken",
-            publication="p",
-            target=target,
-            checkpoint=str(tmp_path / "checkpoint"),
-        )
-    assert not server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = 'taken'")
+    job = spark_pgoutput.replicate(
+        spark,
+        **server.account,
+        slot="taken",
+        publication="p",
+        target=target,
+        checkpoint=str(tmp_path / "checkpoint"),
+        once=True,
+    )
+    job.awaitTermination()
+    assert job.exit_code == 3
+    (failed,) = job.failed()
+    assert re.search(r"PGOUTPUT_TARGET_(EXISTS|FORMAT).*[Oo]rders.*option names", failed)
+    server.execute("SELECT pg_drop_replication_slot('taken')")
     assert spark.table(table).collect() == [(1,)]
     if table_format == "delta":
         assert spark.sql(f"DESCRIBE HISTORY {table}").count() == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from spark_pgoutput.jar import jar_path
+from spark_pgoutput.logging_file import use_logging_file
 from spark_pgoutput.spark_defaults import spark_default, spark_home
 
 # The variable of the environment that tells a script that the command's output is a terminal.
@@ -59,6 +60,7 @@ def submit(
             "the folder of Spark."
         )
     prefer_classic(environment)
+    use_logging_file(environment, environment["SPARK_HOME"])
     if sys.stdout is not None and sys.stdout.isatty():  # None if the user has closed it
         environment[TERMINAL] = "1"
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)

@@ -15,25 +15,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_pgoutput.logging_file import logger_levels
+
 # What a command tells without a stack trace. PySpark leaves an error of a class that it does not
 # know, such as that of a missing driver of a file system, as Py4J has it.
 FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutError)
 
 # From the first line on.
 _QUIET = {"spark.log.level": "WARN"}
-
-# The least level of loggers that tell of what the job does on purpose.
-_LEVELS = {
-    # The job gives up rows that were kept on disk, has large plans, and has a scheduler pool that
-    # no file describes.
-    "org.apache.spark.scheduler.FairSchedulableBuilder": "ERROR",
-    "org.apache.spark.rdd.MapPartitionsRDD": "ERROR",
-    "org.apache.spark.sql.catalyst.util.SparkStringUtils": "ERROR",  # of Spark 4.0
-    "org.apache.spark.util.SparkStringUtils": "ERROR",
-    # Each read of a Delta table with deletion vectors logs an error, because Parquet does not
-    # evaluate Delta's own filter of deleted rows. This logger has no other message.
-    "org.apache.spark.sql.delta.DeltaParquetFileFormat": "OFF",
-}
 
 JOB_SETTINGS = {
     # Each table has queries of its own. If Spark does not keep their classes, it compiles them
@@ -74,7 +63,7 @@ def session(name: str, target: str | None = None) -> SparkSession:
     spark = builder.getOrCreate()
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
-    for logger, level in _LEVELS.items():
+    for logger, level in logger_levels().items():
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
     return spark
 

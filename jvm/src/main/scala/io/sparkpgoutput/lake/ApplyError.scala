@@ -22,14 +22,14 @@ object ApplyError {
   def unreadable(table: TableName, column: String, pgType: String, target: String) =
     new SchemaEvolutionException(
       s"The column '$column' of the table $table has the type $pgType, which cannot be read as the " +
-        s"target's $target. Run spark-pgoutput resync --table $table. To take every value, set the option " +
-        s"types.$table.$column to STRING before."
+        s"target's $target. Run spark-pgoutput resync --table $table. To take every value, start the job " +
+        s"with the option types.$table.$column=STRING."
     )
 
   /** @param what the column, the types and the value */
   def invalidValue(table: TableName, column: String, what: String) = new InvalidValueException(
-    s"The table $table has a change that does not fit: $what. To take every value, set the option " +
-      s"types.$table.$column to STRING, and run spark-pgoutput resync --table $table."
+    s"The table $table has a change that does not fit: $what. To take every value, start the job with the " +
+      s"option types.$table.$column=STRING. The job then copies the table."
   )
 
   def keyNotSent(table: TableName) = new MalformedMessageException(

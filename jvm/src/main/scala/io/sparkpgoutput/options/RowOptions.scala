@@ -62,13 +62,7 @@ object RowOptions {
       "ISO",
       "The DateStyle of the server when it wrote the messages. It must be ISO."
     )(dateStyle),
-    // PostgreSQL's locales have up to 10 digits after the point (`cash_in`).
-    OptionSpec.parsed[RowOptions, Int](
-      "moneyScale",
-      "0 to 10",
-      "2",
-      "The number of digits that a value of the type money has after the decimal point."
-    )(_.toIntOption.filter(scale => scale >= 0 && scale <= 10))((options, scale) =>
+    SharedOptions.moneyScale[RowOptions]((options, scale) =>
       options.converting(_.copy(moneyScale = scale))
     ),
     OptionSpec[RowOptions](

@@ -37,4 +37,12 @@ object SharedOptions {
       "UTF8",
       "The client_encoding of the server when it wrote the messages."
     )(TextEncoding.of)(set)
+
+  /** PostgreSQL's locales have up to 10 digits after the point (`cash_in`). */
+  def moneyScale[T](set: (T, Int) => T): OptionSpec[T] = OptionSpec.parsed[T, Int](
+    "moneyScale",
+    "0 to 10",
+    "2",
+    "The number of digits that a value of the type money has after the decimal point."
+  )(_.toIntOption.filter(scale => scale >= 0 && scale <= 10))(set)
 }

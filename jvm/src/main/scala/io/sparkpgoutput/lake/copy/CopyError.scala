@@ -22,7 +22,7 @@ object CopyError {
   /** @param what the column, the value and what is wrong with it */
   def invalid(what: String, table: TableName, column: String): InvalidValueException =
     new InvalidValueException(
-      s"The copy of the table $table has a value that does not fit: $what. To take every value, set the option " +
-        s"types.$table.$column=STRING."
+      s"The copy of the table $table has a value that does not fit: $what. To take every value, start the " +
+        s"job with the option types.$table.$column=STRING."
     )
 }

@@ -73,7 +73,7 @@ object FoldFormat {
    * @param names the column of the target for each name at the server that is not the target's
    * @param dropped the columns that only older definitions have, and whose values are kept
    * @throws PgOutputException
-   *   if the rows are told apart in another way than before, or a column cannot be read as the target's
+   *   if the rows are identified in another way than before, or a column cannot be read as the target's
    */
   def of(
       table: MirroredTable,
@@ -157,7 +157,7 @@ object FoldFormat {
       val before = describe(wasFull, table.source.key)
       throw TableError.changed(
         table.source.name,
-        s"Its rows were told apart by $before, and now by ${describe(isFull, marked)}."
+        s"Its rows were identified by $before, and now they are by ${describe(isFull, marked)}."
       )
     }
   }

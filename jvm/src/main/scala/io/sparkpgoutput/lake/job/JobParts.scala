@@ -62,7 +62,6 @@ final private[job] class JobParts(
   /** Tells the core and the user that a table has failed. */
   def failed(table: TableState, failure: TableFailure, error: Throwable): Unit = {
     lastErrors.put(table.oid, error)
-    if (!TableFailures.isKnown(error)) log.unknown(table.name, error)
     val isCopied = core { core =>
       core.failed(table.oid, failure, System.currentTimeMillis)
       !core.state.tables.get(table.oid).exists(_.isFailed)
@@ -71,7 +70,7 @@ final private[job] class JobParts(
     val told =
       if (failure.kind != TableFailure.Changed || isCopied) failure
       else failure.copy(kind = TableFailure.Lasting)
-    log.failed(table.name, told)
+    log.failed(table.name, told, Option.unless(TableFailures.isKnown(error))(error))
   }
 
   /** The last error of each table. */

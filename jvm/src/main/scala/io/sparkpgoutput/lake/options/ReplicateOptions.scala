@@ -14,7 +14,7 @@ import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.table.TableMode
 import io.sparkpgoutput.lake.target.{TableProperties, TargetNames}
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
@@ -30,6 +30,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param types the Spark types of columns, by `column` or `schema.table.column`
  * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
  * @param infinity what an infinite date, timestamp or interval gives
+ * @param moneyScale the digits of a money after the point
  * @param mode the name of the mode of all tables that `modes` does not name
  * @param modes the names of modes by the names of tables at the source
  * @param historyPrefix the text with which the names of the added columns of new histories begin
@@ -65,6 +66,7 @@ final case class ReplicateOptions(
     types: Map[String, String] = Map.empty,
     pgTypes: Map[String, String] = Map.empty,
     infinity: InfinityMode = InfinityMode.Error,
+    moneyScale: Int = 2,
     mode: String = TableMode.Mirror.name,
     modes: Map[String, String] = Map.empty,
     historyPrefix: String = TableMode.History.DefaultPrefix,
@@ -100,7 +102,8 @@ final case class ReplicateOptions(
   def source: CopySource = CopySource(address, applicationName, publications, conversion)
 
   /** How values are read. */
-  def conversion: ConversionOptions = ConversionOptions(infinity = infinity)
+  def conversion: ConversionOptions =
+    ConversionOptions(infinity = infinity, moneyScale = moneyScale)
 
   /** What `pg_stat_activity` shows of the job's connections. */
   def applicationName: String = s"spark-pgoutput (slot $slot)"
@@ -198,6 +201,7 @@ object ReplicateOptions {
       )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
         options.copy(infinity = infinity)
       ),
+      SharedOptions.moneyScale((options, scale) => options.copy(moneyScale = scale)),
       OptionSpec.choice[ReplicateOptions, String](
         "mode",
         TableMode.Mirror.name,
@@ -234,6 +238,10 @@ object ReplicateOptions {
         suffix(entry).filterOrElse(
           !TableProperties.isReserved(_),
           s"The option '${entry.name}' is a property that Spark sets itself. Leave it out."
+        ).filterOrElse(
+          !_.equalsIgnoreCase(TableProperties.MarkExpiry),
+          s"With the option '${entry.name}', Delta would forget what a table has that does not change. " +
+            "Leave it out."
         ).map(name =>
           options.copy(tableProperties = options.tableProperties + (name -> entry.value))
         )

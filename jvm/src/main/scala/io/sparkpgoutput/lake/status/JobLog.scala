@@ -40,8 +40,12 @@ final class JobLog extends Logging {
   /** What was told last of each table that cannot go on. */
   private val problems = new ConcurrentHashMap[TableName, String]
 
-  /** Tells why a table cannot go on. The same reason is told once. */
-  def failed(table: TableName, failure: TableFailure): Unit =
+  /**
+   * Tells why a table cannot go on. The same reason is told once.
+   *
+   * @param unknown an error that nobody knows, whose stack Spark's log gets
+   */
+  def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit =
     if (problems.put(table, failure.text) != failure.text) {
       val what = failure.kind match {
         case TableFailure.Waits   => s"The table $table waits, and the job tries again."
@@ -50,15 +54,12 @@ final class JobLog extends Logging {
         case TableFailure.Lasting => s"The table $table has failed. Other tables go on."
       }
       warn(s"$what ${failure.text}")
+      unknown.foreach(logError(s"The table $table has met an error of another library", _))
     }
 
   /** Tells why a table cannot be copied. */
   def refused(table: TableName, problem: String): Unit =
     failed(table, TableFailure(TableFailure.Lasting, problem))
-
-  /** Writes an error that nobody knows into Spark's log, with its stack. */
-  def unknown(table: TableName, error: Throwable): Unit =
-    logInfo(s"The table $table has met an error of another library", error)
 
   /** Forgets the problem of a table that goes on. */
   def goesOn(table: TableName): Unit = problems.remove(table): Unit

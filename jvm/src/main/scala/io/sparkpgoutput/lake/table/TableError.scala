@@ -32,7 +32,7 @@ object TableError {
   def notPublished(table: TableName): LakeException = new LakeException(
     Changed,
     "55000",
-    s"The publications do not send the table $table any more. The target has its rows from before. " +
-      "Publish the table again, or set the option onTableError to 'skip'."
+    s"The publications do not send the table $table any more. The target keeps its rows. To go on with the " +
+      "table, add it to a publication of the job again."
   )
 }

@@ -144,7 +144,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       case catalog: CatalogPlace => catalog.load(table) match {
           case loaded: DeltaTableV2 => loaded.deltaLog.update(false, None, loaded.catalogTable)
           case _ =>
-            throw TargetError.format(s"The table ${sqlName(table)} is not a table of Delta.")
+            throw TargetError.otherFormat(sqlName(table), "Delta")
         }
       case folder: FolderPlace => DeltaLog.forTable(session, folder.path(table)).update()
     }

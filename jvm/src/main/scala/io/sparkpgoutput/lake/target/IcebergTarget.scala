@@ -105,7 +105,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 
   private def load(table: String): Table = place.load(table) match {
     case loaded: SparkTable => loaded.table
-    case _ => throw TargetError.format(s"The table ${sqlName(table)} is not a table of Iceberg.")
+    case _                  => throw TargetError.otherFormat(sqlName(table), "Iceberg")
   }
 
   /** Returns what reads and writes the table's metadata, after it has read them. */

@@ -56,6 +56,11 @@ object TargetError {
   def format(problem: String): LakeException =
     new LakeException(Format, "0A000", problem)
 
+  def otherFormat(table: String, wanted: String): LakeException = format(
+    s"The table $table is not a table of $wanted, so the job does not write it. Remove it, or give the table " +
+      "of the server another name by the option names."
+  )
+
   def notWritable(table: String, problem: Throwable): LakeException = {
     val error = new LakeException(
       "PGOUTPUT_TARGET_NOT_WRITABLE",

@@ -21,6 +21,12 @@ object Targets {
         throw LakeError.option(s"The option 'format' must be delta or iceberg, and is '$name'.")
       )
     )
+    session.conf.getOption(TableProperties.MarkExpiryDefault).foreach(_ =>
+      throw TargetError.format(
+        s"With the setting ${TableProperties.MarkExpiryDefault}, Delta would forget what a table has that " +
+          "does not change. Unset it in the session of the job."
+      )
+    )
     if (FolderPlace.isFolder(target)) inFolder(session, target, wanted)
     else inCatalog(session, target, wanted)
   }

@@ -165,11 +165,10 @@ private[sparkpgoutput] object SlotError {
   def publicationsNotFound(names: Seq[String]): SourceException = publicationNotFound(
     (if (names.length == 1) s"The publication '${names.head}' does not exist. "
      else s"The publications ${quoted(names)} do not exist. ") +
-      "The server would leave out the changes of their tables. Before the first change that you want to " +
-      s"read, run: ${names.map(name => s"CREATE PUBLICATION ${SqlIdentifier(name)} FOR TABLE …").mkString("; ")}, " +
-      "or FOR ALL TABLES. If " +
-      "the query has read the publication before, the changes since it was dropped are lost, also if " +
-      "you make it again."
+      "Before the first change that you want to read, run: " +
+      s"${names.map(name => s"CREATE PUBLICATION ${SqlIdentifier(name)} FOR TABLE …").mkString("; ")}, " +
+      "or the same with FOR ALL TABLES. If somebody has dropped a publication that was read before, the " +
+      "server does not send the changes since then, even if you make the publication again."
   )
 
   def publicationMadeAgain(slot: String, name: String): SourceException = new SourceException(

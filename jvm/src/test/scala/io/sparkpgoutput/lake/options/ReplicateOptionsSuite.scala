@@ -34,6 +34,11 @@ class ReplicateOptionsSuite extends AnyFunSuite {
   private def refused(entries: (String, String)*) =
     intercept[LakeException](parsed(entries: _*)).getMessage
 
+  test("no table forgets its mark") {
+    assert(refused("property.delta.setTransactionRetentionDuration" -> "interval 1 hour")
+      .contains("Delta would forget"))
+  }
+
   test("the defaults are those that the list describes") {
     val declared = ReplicateOptions.list.specs.map(spec => spec.name -> spec.default).toMap
     val sized = Seq("maxBytesPerCommit", "maxHeldWal", "queueDisk", "interval", "retryFor")
