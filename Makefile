@@ -38,7 +38,7 @@ PARALLEL := --numprocesses 2 --dist worksteal
 # The newest patch release of each Spark minor version but that of `make test`, which pyproject.toml
 # names. PySpark 4.3 needs Python 3.11.
 OTHER_SPARKS := 4.0.5 4.2.1 $(shell $(PYTHON) -c 'import sys; print("4.3.0" * (sys.version_info >= (3, 11)))' 2>&1)
-SMOKE_TEST := tests/test_every_spark.py
+SMOKE_TESTS := tests/test_every_spark.py tests/test_linkage.py
 
 # What Delta and Iceberg need beside what Spark has, for the Spark of `make test`, and a database for
 # Iceberg's JDBC catalog.
@@ -76,7 +76,7 @@ test-python: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 
 test-spark-%: build .spark-%/installed
-	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TEST)
+	PYTHONPATH=$(CURDIR)/.spark-$* $(BIN)/pytest $(SMOKE_TESTS)
 
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo

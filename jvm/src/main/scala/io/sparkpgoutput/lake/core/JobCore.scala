@@ -299,6 +299,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
               table = found.table.copy(target = table.target),
               status = Copying(reason)
             ))
+          // It was refused by an earlier process, so nothing of its definition is in the target.
+          case (Copying(_, _), None) if table.generation == 0 =>
+            change(found.oid)(_.copy(table = found.table.copy(target = table.target)))
           case _ => ()
         }
       case Some(table) if table.isFailed && work.isNews => work.notBefore = now

@@ -139,8 +139,8 @@ final private[job] class ReadyJob(
     closed.foreach(table => own.close(table.target))
     val now = if (closed.isEmpty) found else own.found(_.slot == options.slot)
     val marks = now.filter(table =>
-      table.properties.database == server.database &&
-        table.properties.systemIdentifier == server.systemIdentifier
+      // After pg_upgrade, the state knows the new server, and the tables know the old one.
+      state.exists(_.id == table.properties.job) || isOfServer(table)
     ).map(table =>
       FoundMark(
         table.target,
@@ -167,6 +167,9 @@ final private[job] class ReadyJob(
     } log.warn(s"The table ${table.name} is copied again. ${table.status.why.getOrElse("")}")
     start
   }
+
+  private def isOfServer(table: OwnTable) = table.properties.database == server.database &&
+    table.properties.systemIdentifier == server.systemIdentifier
 
   /** The mark of a table. Rows that were restored have none that is valid. */
   private def validMark(table: OwnTable): Option[Long] =
@@ -246,7 +249,13 @@ final private[job] class ReadyJob(
       )
 
   /** The process has its epoch, with a state in which the requests are done. */
-  private def taken(): Unit = if (startsOver) {
+  private def taken(): Unit =
+    if (startsOver) requestsAreDone()
+    else
+      found.filter(table => table.properties.job == start.state.id && !isOfServer(table))
+        .foreach(table => own.noteServer(table.target, start.state))
+
+  private def requestsAreDone(): Unit = {
     own.found(found => found.job == start.state.id && found.startsOver)
       .foreach(table => own.forgetStartOver(table.target))
     requests.foreach {

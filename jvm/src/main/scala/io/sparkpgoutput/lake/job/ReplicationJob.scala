@@ -42,7 +42,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private val space = new QueueSpace(
     options.queueMemoryBytes,
     options.queueDisk,
-    LocalFolder.make(ready.session, "spark-pgoutput-queues")
+    LocalFolder.make("spark-pgoutput-queues")
   )
   private var threads: JobThreads = _
   private var applier: TableApplier = _

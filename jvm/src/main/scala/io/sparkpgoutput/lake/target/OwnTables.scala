@@ -66,6 +66,10 @@ final class OwnTables(session: SparkSession, val target: Target) {
   def noteDefinition(table: TableState): Unit =
     target.setProperties(table.target, Map(Definition -> table.number.toString))
 
+  /** Notes the server of a job, which is another one after an upgrade. */
+  def noteServer(table: String, job: JobState): Unit =
+    target.setProperties(table, Map(SystemIdentifier -> job.systemIdentifier))
+
   /** Returns the mode of a table of the target. */
   def mode(table: String): TableMode = modeOf(properties0(table))
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.pgoutput
 
 import java.io.File
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.SparkEnv
 import org.apache.spark.util.Utils
 
 /**
@@ -12,6 +12,9 @@ import org.apache.spark.util.Utils
 object LocalFolder {
 
   /** Makes a folder that is removed at the end of the process at the latest. */
-  def make(session: SparkSession, name: String): File =
-    Utils.createTempDir(Utils.getLocalDir(session.sparkContext.getConf), name)
+  def make(name: String): File = {
+    // `Utils.getLocalDir` takes another class since Spark 4.1.
+    val ofBlocks = SparkEnv.get.blockManager.diskBlockManager.localDirs.head
+    Utils.createTempDir(ofBlocks.getParent, name)
+  }
 }
