@@ -107,7 +107,7 @@ def test_job_is_killed_while_columns_change(
     history = History(server, seed=3)
     assert job.run_once() == 0
     for number, change in enumerate(
-        ("ADD new int", "RENAME new TO newer", "ALTER newer TYPE bigint")
+        ("ADD new numeric(8, 2)", "RENAME new TO newer", "ALTER newer TYPE numeric(9, 2)")
     ):
         with history.running(), job.running() as process:
             job.wait_until_connected(process)

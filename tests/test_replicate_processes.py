@@ -62,7 +62,8 @@ def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
     wait_until(is_read, TIMEOUT)
 
 
-@pytest.mark.parametrize("target", lake.JOB_TARGETS)
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
 def test_one_process_has_the_slot(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
