@@ -114,9 +114,9 @@ def test_job_is_killed_while_columns_change(
             server.execute(f"ALTER TABLE orders {change}")
             server.execute(f"UPDATE orders SET status = 'x{number}' WHERE id < 5")
             kill_when(process, job, lambda: job_state(job.checkpoint).is_altered("orders"))
-    with job.session(spark) as replicate:
-        done = replicate(once=True)
-        assert not [line for line in done.report() if line.startswith("Copying ")]
+        with job.session(spark) as replicate:
+            report = replicate(once=True).report()
+            assert not [line for line in report if line.startswith("Copying ")], report
     assert_equal(spark, job)
 
 

@@ -27,7 +27,8 @@ server = server_fixture(
 
 # The same in the SQL of both. A row that is lost, or that is there twice, changes it.
 SUM = (
-    "SELECT count(*), sum(id), sum(v), sum((id + 1) * (v % 1000 + 1) % 1000003), count(note) FROM "
+    "SELECT count(*), sum(id), sum(v), "
+    "sum(CAST(id + 1 AS bigint) * (v % 1000 + 1) % 1000003), count(note) FROM "
 )
 
 
