@@ -64,6 +64,7 @@ def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
     assert_histories(spark, job, HISTORIES)
 
 
+@pytest.mark.lake
 def test_tables_are_equal_after_a_kill_between_the_commits_of_two_tables(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
