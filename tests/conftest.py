@@ -17,6 +17,9 @@ import spark_pgoutput
 from support import lake
 from support.class_archive import SHORT_LIVED_JVM
 from support.data_files import captures, in_stream_flags
+from support.lake_catalog import LakeCatalog
+from support.servers import Server
+from support.source import SourceClient, source_client
 from support.streams import PROVIDER, ROCKS_DB
 
 # An ordinary run looks at these two where it need not look at each capture.
@@ -106,6 +109,19 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
     yield
     for name in settings:
         spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
+    """Give connections to the server of a module, for modules whose tests share one."""
+    with source_client(spark, server) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def catalog(client: SourceClient) -> LakeCatalog:
+    """Give the tables of the server of a module, as a job sees them."""
+    return LakeCatalog(client)
 
 
 @pytest.fixture(scope="session")

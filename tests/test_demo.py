@@ -145,7 +145,7 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
 
 def test_delta_runs_on_the_sparks_that_the_jar_names(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
-    delta = getattr(getattr(jvm.io.sparkpgoutput.lake.target, "TableFormat$Delta$"), "MODULE$")
+    delta = getattr(getattr(jvm.io.sparkpgoutput.lake.target, "LakeFormat$Delta$"), "MODULE$")
     assert delta.sparks().mkString(" ") == " ".join(DELTA_SPARKS)
 
 

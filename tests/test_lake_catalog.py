@@ -9,11 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.lake_catalog import LakeCatalog, elements, names
-from support.postgres_binaries import NEWEST, VERSIONS
-from support.servers import Server
+from support.postgres_binaries import NEWEST
+from support.servers import EACH_VERSION, Server
 from support.source import SourceClient, fails, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
 
 TABLES = """
 CREATE TABLE keyed (k int, "Ö b" text, v numeric(10, 2), PRIMARY KEY (v, k));
@@ -37,7 +35,7 @@ CREATE PUBLICATION inserts FOR TABLE keyed WITH (publish = 'insert');
 """
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=EACH_VERSION)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(request.param) as server:
         server.execute(TABLES)
@@ -45,17 +43,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
             "ALTER TABLE middle ATTACH PARTITION middle_high FOR VALUES FROM (20) TO (30)"
         )
         yield server
-
-
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
-    with source_client(spark, server) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def catalog(client: SourceClient) -> LakeCatalog:
-    return LakeCatalog(client)
 
 
 def test_the_key_is_that_of_the_replica_identity(catalog: LakeCatalog) -> None:

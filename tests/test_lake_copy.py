@@ -17,12 +17,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from support.background import background
 from support.lake_catalog import LakeCatalog
 from support.lake_copy import APPLICATION, open_copy
-from support.postgres_binaries import NEWEST, VERSIONS
+from support.postgres_binaries import NEWEST
 from support.server_values import TYPES, USER_TYPES
-from support.servers import Connection, Server, wait_until
+from support.servers import EACH_VERSION, Connection, Server, wait_until
 from support.source import SourceClient, fails, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
 
 TABLES = """
 CREATE TABLE t (k int PRIMARY KEY, v text);
@@ -45,17 +43,11 @@ CREATE PUBLICATION leaves FOR TABLE root;
 ALL = [(1, "a"), (2, "tab\tline\nback\\N"), (3, None), (4, "\\N"), (5, "")]
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=EACH_VERSION)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(request.param) as server:
         server.execute(TABLES)
         yield server
-
-
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
-    with source_client(spark, server) as client:
-        yield client
 
 
 def tuples(rows: DataFrame) -> list[tuple[Any, ...]]:

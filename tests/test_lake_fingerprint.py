@@ -10,11 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.lake_catalog import LakeCatalog
-from support.postgres_binaries import NEWEST, VERSIONS
-from support.servers import Server, wait_until
+from support.servers import EACH_VERSION, Server, wait_until
 from support.source import SourceClient, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
 
 SETUP = """
 CREATE ROLE reader; CREATE ROLE readers; CREATE ROLE other;
@@ -134,7 +131,7 @@ SINCE_15: list[tuple[str, set[str]]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=EACH_VERSION)
 def version(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

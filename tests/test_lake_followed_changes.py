@@ -6,32 +6,17 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from support.lake_catalog import LakeCatalog
-from support.postgres_binaries import NEWEST, VERSIONS
-from support.servers import Server
-from support.source import SourceClient, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]]
+from support.servers import EACH_VERSION, Server
+from support.source import SourceClient
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=EACH_VERSION)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(request.param) as server:
         server.execute("CREATE TABLE keyed (k int PRIMARY KEY)")
         yield server
-
-
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
-    with source_client(spark, server) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def catalog(client: SourceClient) -> LakeCatalog:
-    return LakeCatalog(client)
 
 
 REWRITTEN = "ALTER TABLE has rewritten it"

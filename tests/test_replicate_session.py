@@ -205,7 +205,7 @@ def test_a_quiet_job_writes_its_state_and_finds_new_tables(
     with background(write):
         wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
         lsn = wal_end(server)
-        wait_until(lambda: job_state(job.checkpoint).told >= lsn, TIMEOUT)
+        wait_until(lambda: job_state(job.checkpoint).confirmed >= lsn, TIMEOUT)
         wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
         status = job_status(job.checkpoint)
         wait_until(lambda: job_status(job.checkpoint)["read"] != status["read"], TIMEOUT)
@@ -215,7 +215,7 @@ def test_a_quiet_job_writes_its_state_and_finds_new_tables(
     wait_until(lambda: confirmed(server) >= lsn, TIMEOUT)
     running.stop()
     assert (running.exit_code, running.exception()) == (0, None)
-    assert job_state(job.checkpoint).told >= lsn
+    assert job_state(job.checkpoint).confirmed >= lsn
     assert {table: commits(job, table) for table in TABLES} == before
 
 

@@ -37,12 +37,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
-    with source_client(spark, server) as client:
-        yield client
-
-
 def make_slot(server: Server, name: str, arguments: str = "") -> None:
     server.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput'{arguments})")
 

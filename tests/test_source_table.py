@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.servers import Server
-from support.source import SourceClient, fails, source_client
+from support.source import SourceClient, fails
 
 OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
 
@@ -92,12 +92,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
         server.execute(TABLES)
         yield server
-
-
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, server: Server) -> Iterator[SourceClient]:
-    with source_client(spark, server) as client:
-        yield client
 
 
 def find(

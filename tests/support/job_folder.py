@@ -29,9 +29,9 @@ class JobState:
         }
 
     @property
-    def told(self) -> int:
-        """The LSN that the server can have been told to forget at most."""
-        return parsed_lsn(self.content["told"]) if self.content else 0
+    def confirmed(self) -> int:
+        """The LSN up to which the job can have confirmed."""
+        return parsed_lsn(self.content["confirmed"]) if self.content else 0
 
     def status(self, table: str) -> str | None:
         """Return the status of a table; None if the state does not have it."""

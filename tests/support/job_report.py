@@ -55,7 +55,7 @@ def tables_of_state(job: LakeJob) -> dict[str, dict[str, Any]]:
 
 def told_of(job: LakeJob) -> str:
     """Return the LSN up to which the server may forget the changes, by the state."""
-    return str(state_of(job)["told"])
+    return str(state_of(job)["confirmed"])
 
 
 def generations(job: LakeJob) -> dict[str, int]:

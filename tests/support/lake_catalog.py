@@ -21,7 +21,7 @@ class LakeCatalog:
 
     def __init__(self, client: SourceClient) -> None:
         self._client = client
-        self._package = client.jvm.io.sparkpgoutput.lake.table
+        self._package = client.jvm.io.sparkpgoutput.lake.catalog
         self._no_filter = client.jvm.scala.Option.empty()
 
     def tables(self, *publications: str) -> dict[str, JavaObject]:

@@ -110,8 +110,10 @@ def tables_are_applied(job: LakeJob, before: Progress, now: Progress) -> bool:
 
 
 def state_is_written(job: LakeJob, before: Progress, now: Progress) -> bool:
-    """The state is written with all tables, and the server is told at this moment."""
-    return now.changed(before) == set(TABLES.values()) and now.state.told > before.state.told
+    """The state is written with all tables, and the LSN is confirmed at this moment."""
+    return (
+        now.changed(before) == set(TABLES.values()) and now.state.confirmed > before.state.confirmed
+    )
 
 
 COPYING: tuple[Point, ...] = (snapshot_is_noted, table_is_made, table_is_copied)
@@ -128,7 +130,10 @@ def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> No
         now = Progress(job)
         if point(job, before, now):
             return True
-        if now.changed(before) == set(TABLES.values()) and now.state.told > before.state.told:
+        if (
+            now.changed(before) == set(TABLES.values())
+            and now.state.confirmed > before.state.confirmed
+        ):
             before = now  # each table was applied, and the state has it
         return False
 

@@ -19,7 +19,7 @@ import pytest
 from psycopg import sql
 
 from spark_pgoutput.demo.server import PostgresServer
-from support.postgres_binaries import NEWEST, binaries
+from support.postgres_binaries import NEWEST, VERSIONS, binaries
 from support.processes import free_port
 
 Connection = psycopg.Connection[Any]
@@ -249,6 +249,13 @@ class Standby(Server):
     def promote(self) -> None:
         """Make the standby a primary, on a new timeline."""
         self._pg_ctl("promote", "-w")
+
+
+# The parameters of a fixture: test-lake has the older versions too.
+EACH_VERSION = [
+    NEWEST,
+    *(pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]),
+]
 
 
 def server_fixture(setup: str, scope: Literal["function", "module"] = "function") -> Any:  # noqa: ANN401 - pytest has no public type for it

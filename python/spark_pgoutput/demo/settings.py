@@ -23,7 +23,7 @@ SETTINGS = {
 }
 
 
-# The Sparks that Delta runs on. The JAR has the same list in `TableFormat`.
+# The Sparks that Delta runs on. The JAR has the same list in `LakeFormat`.
 DELTA_SPARKS = ("4.0", "4.1", "4.2")
 
 

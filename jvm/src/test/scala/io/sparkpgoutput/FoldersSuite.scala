@@ -109,7 +109,7 @@ class FoldersSuite extends AnyFunSuite {
       "source.stream"
     ),
     "lake" -> Set("changes", "errors", "protocol"),
-    "lake.table" -> Set(
+    "lake.catalog" -> Set(
       "lake",
       "changes",
       "changes.rows",
@@ -120,27 +120,54 @@ class FoldersSuite extends AnyFunSuite {
       "source.slot",
       "source.table"
     ),
-    "lake.core" -> Set("protocol", "changes", "source.slot", "lake", "lake.table"),
-    "lake.folder" -> Set(
+    "lake.core" -> Set("protocol", "changes", "source.slot", "lake", "lake.catalog"),
+    "lake.folder" ->
+      Set("protocol", "changes", "types.registry", "lake", "lake.catalog", "lake.core"),
+    "lake.queue" -> Set(
+      "errors",
       "protocol",
-      "changes",
-      "types.registry",
-      "lake",
-      "lake.table",
-      "lake.core"
-    ),
-    "lake.target" ->
-      Set("errors", "protocol", "changes", "lake", "lake.table", "lake.core"),
-    "lake.options" -> Set(
-      "options",
-      "types",
-      "changes",
+      "changes.transactions",
+      "changes.rows",
       "source",
       "source.connection",
+      "source.slot",
+      "source.session",
+      "lake.core"
+    ),
+    "lake.route" -> Set(
+      "errors",
+      "protocol",
+      "rows",
+      "changes",
+      "changes.transactions",
+      "changes.rows",
       "lake",
-      "lake.table",
-      "lake.copy",
-      "lake.target"
+      "lake.catalog"
+    ),
+    "lake.fold" -> Set(
+      "protocol",
+      "types",
+      "types.registry",
+      "rows",
+      "changes",
+      "changes.transactions",
+      "changes.rows",
+      "lake",
+      "lake.catalog",
+      "lake.route"
+    ),
+    "lake.target" -> Set("errors", "protocol", "changes", "lake", "lake.catalog", "lake.core"),
+    "lake.apply" -> Set(
+      "errors",
+      "types",
+      "changes",
+      "lake",
+      "lake.catalog",
+      "lake.core",
+      "lake.target",
+      "lake.route",
+      "lake.fold",
+      "lake.queue"
     ),
     "lake.copy" -> Set(
       "errors",
@@ -153,88 +180,28 @@ class FoldersSuite extends AnyFunSuite {
       "source.slot",
       "source.table",
       "lake",
-      "lake.table"
-    ),
-    "lake.batch" -> Set(
-      "errors",
-      "protocol",
-      "rows",
-      "changes",
-      "changes.transactions",
-      "changes.rows",
-      "lake",
-      "lake.table"
-    ),
-    "lake.fold" -> Set(
-      "protocol",
-      "types",
-      "types.registry",
-      "rows",
-      "changes",
-      "changes.transactions",
-      "changes.rows",
-      "lake",
-      "lake.table",
-      "lake.batch"
-    ),
-    "lake.apply" -> Set(
-      "errors",
-      "types",
-      "changes",
-      "lake",
-      "lake.table",
-      "lake.target",
-      "lake.batch",
-      "lake.fold",
-      "lake.queue"
-    ),
-    "lake.queue" -> Set("protocol", "lake.core"),
-    "lake.reader" -> Set(
-      "errors",
-      "protocol",
-      "changes.transactions",
-      "changes.rows",
-      "source",
-      "source.connection",
-      "source.slot",
-      "source.session",
-      "lake.queue"
-    ),
-    "lake.schema" -> Set("protocol", "lake", "lake.table", "lake.core", "lake.target"),
-    "lake.catalog" -> Set(
-      "protocol",
-      "source.connection",
-      "source.slot",
-      "lake",
-      "lake.table",
-      "lake.core",
-      "lake.target",
-      "lake.options"
+      "lake.catalog"
     ),
     "lake.verify" -> Set("protocol", "lake.core", "lake.target", "lake.copy"),
-    "lake.status" -> Set("changes", "lake.core", "lake.copy"),
     "lake.job" -> Set(
       "errors",
       "protocol",
+      "types",
+      "options",
       "changes",
       "source",
       "source.connection",
       "source.slot",
       "source.session",
       "lake",
-      "lake.table",
+      "lake.catalog",
       "lake.core",
       "lake.folder",
-      "lake.target",
-      "lake.options",
-      "lake.copy",
-      "lake.apply",
       "lake.queue",
-      "lake.reader",
-      "lake.schema",
-      "lake.catalog",
-      "lake.verify",
-      "lake.status"
+      "lake.apply",
+      "lake.target",
+      "lake.copy",
+      "lake.verify"
     ),
     "optimizer" -> Set("protocol", "decode", "decode.sql", "rows", "rows.sql", "changes.sql"),
     "" -> Set(

@@ -1,6 +1,12 @@
 package io.sparkpgoutput.lake
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.{
+  InvalidValueException,
+  MalformedMessageException,
+  PgOutputException,
+  SchemaEvolutionException
+}
 import io.sparkpgoutput.protocol.Lsn
 
 /** The tables cannot be kept equal, or cannot be kept equal without a gap. */
@@ -40,7 +46,7 @@ object LakeError {
   def retriesEnded(reason: String): LakeException = new LakeException(
     "PGOUTPUT_CONNECTION",
     "08000",
-    s"$reason The job has tried again for the time of the option retryFor. No change is lost. Start it again."
+    s"$reason The job has tried again for as long as the option retryFor says. No change is lost. Start it again."
   )
 
   def tableStopped(reason: String): LakeException =
@@ -48,7 +54,7 @@ object LakeError {
 
   private val CheckpointLost = "PGOUTPUT_CHECKPOINT_LOST"
 
-  /** Tells if another process of the job, or another job, writes the same tables. */
+  /** Returns whether another process of the job, or another job, writes the same tables. */
   def isOtherJob(error: Throwable): Boolean = error match {
     case known: LakeException => known.getCondition == OtherJob
     case _                    => false
@@ -82,7 +88,7 @@ object LakeError {
       "PGOUTPUT_TARGET_EXISTS",
       "42P07",
       s"The history $table has changes up to the LSN ${Lsn.format(mark)}, and the WAL of the server ends at " +
-        s"${Lsn.format(lsn)}, so later changes would come before them in its order. To begin another " +
+        s"${Lsn.format(lsn)}, so later changes would come before them in its order. To start another " +
         s"history, run spark-pgoutput resync --all, and start the job with another name for names.$source. " +
         "Or start the job when the server has written WAL up to that LSN."
     )
@@ -105,15 +111,20 @@ object LakeError {
   def markLost(table: String): LakeException = new LakeException(
     "PGOUTPUT_MARK_LOST",
     "55000",
-    s"The table $table of the target has lost its mark, or was removed, so nothing says what it has. " +
-      "The job copies it again."
+    s"The table $table of the target has no mark, because it was removed, replaced or restored. So nothing " +
+      "says which changes it has. The job copies it again."
   )
 
-  def foreignTable(table: String): LakeException = new LakeException(
+  /**
+   * @param table the table of the target
+   * @param source the name of the table at the server
+   * @param free a name that the table can have in the target
+   */
+  def foreignTable(table: String, source: TableName, free: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_EXISTS",
     "42P07",
-    s"The target has a table $table that this job has not made, so the job does not write it. Remove " +
-      "it, or give the table of the server another name by the option names."
+    s"The target has a table $table that this job has not made, so the job does not write it. Remove it, or " +
+      s"give the table of the server another name: set names.$source=$free, and start the job again."
   )
 
   def unfinishedCopy(table: String): LakeException = new LakeException(
@@ -166,4 +177,44 @@ object LakeError {
   /** The advice if only a new copy of all tables helps. */
   val CopyAgain =
     "To copy all tables again, run spark-pgoutput resync --all, and start the job."
+}
+
+/** The errors of applying changes to a table. Each concerns one table. */
+object ApplyError {
+
+  def targetDiffers(table: TableName, problem: String): LakeException = new LakeException(
+    "PGOUTPUT_TARGET_DIFFERS",
+    "55000",
+    s"The table $table differs in the target: $problem. Something else has written the table of the " +
+      "target, or it is not a copy of this table. Nothing of these changes was written to it. Run " +
+      s"spark-pgoutput resync --table $table. Or set the option onDrift to 'repair', which takes the " +
+      "server's change and counts it."
+  )
+
+  def unreadable(table: TableName, column: String, pgType: String, target: String) =
+    new SchemaEvolutionException(
+      s"The column '$column' of the table $table has the type $pgType, which cannot be read as the " +
+        s"target's $target. Run spark-pgoutput resync --table $table. To take every value, start the job " +
+        s"with the option types.$table.$column=STRING."
+    )
+
+  /** @param what the column, the types and the value */
+  def invalidValue(table: TableName, column: String, what: String) = new InvalidValueException(
+    s"The table $table has a change that does not fit: $what. To take every value, start the job with the " +
+      s"option types.$table.$column=STRING. The job then copies the table."
+  )
+
+  def keyNotSent(table: TableName) = new MalformedMessageException(
+    s"A change of the table $table does not have all columns of the replica identity. If a partition " +
+      "has a key that the table itself lacks: ALTER TABLE … REPLICA IDENTITY FULL, for the table and all " +
+      s"of its partitions. Then run spark-pgoutput resync --table $table. If the error comes again, report it."
+  )
+
+  /** The columns of an index that is a replica identity are NOT NULL. */
+  def keyIsNull(table: TableName) = new MalformedMessageException(
+    s"A change of the table $table has NULL in a column of the table's replica identity, so nothing says " +
+      "which row it changes. A partition has another replica identity than the table. Give it the same " +
+      "one: ALTER TABLE … REPLICA IDENTITY DEFAULT, for the partition, or ALTER TABLE … REPLICA IDENTITY " +
+      s"FULL, for the table and all of its partitions. Then run spark-pgoutput resync --table $table."
+  )
 }

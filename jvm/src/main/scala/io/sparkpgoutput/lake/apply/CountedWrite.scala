@@ -8,7 +8,7 @@ import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /**
- * The write of a table whose rows are told apart by all of their values. If a row has fewer copies
+ * The write of a table whose rows are identified by all of their values. If a row has fewer copies
  * than before, a MERGE deletes all of them and inserts those that are left.
  */
 final class CountedWrite(batch: TableBatch) {
@@ -99,8 +99,8 @@ final class CountedWrite(batch: TableBatch) {
     counts.toDF("n").selectExpr("coalesce(sum(n), 0L)").head().getLong(0)
 
   /**
-   * The SQL of a value that SQL can compare, and that tells apart what PostgreSQL shows as two texts,
-   * such as 0 and -0.
+   * The SQL of a value that SQL can compare, and that differs if PostgreSQL shows two texts, such as 0
+   * and -0.
    */
   private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
     case FloatType | DoubleType       => s"CAST($value AS STRING)"
@@ -126,4 +126,16 @@ private object CountedWrite {
   /** By default, to_json writes milliseconds. */
   final private val Microseconds = "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', " +
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'"
+}
+
+/** The write of a table that only gets new rows. */
+final class InsertedWrite(batch: TableBatch) {
+  def plan(folded: DataFrame): PlannedWrite = {
+    val rows = folded.selectExpr(batch.named: _*)
+    PlannedWrite(
+      if (batch.statistics.truncated.isEmpty) TargetWrite.Append(rows)
+      else TargetWrite.Overwrite(rows),
+      repaired = 0
+    )
+  }
 }

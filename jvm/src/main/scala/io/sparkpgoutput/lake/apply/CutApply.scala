@@ -5,22 +5,28 @@ import java.util.Locale
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.pgoutput.ClonedSession
-import org.apache.spark.sql.types.StructField
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.pgoutput.{ClonedSession, FreedStorage, LocalRows, RowsOfRdd}
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.storage.StorageLevel
 
-import io.sparkpgoutput.lake.MarkName
-import io.sparkpgoutput.lake.batch.{
+import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
+import io.sparkpgoutput.lake.queue.CutMessages
+import io.sparkpgoutput.lake.route.{
   ChangeChunk,
+  ChangeFields,
   ChangePacker,
+  ChangeView,
   CutRouter,
   RoutedTable,
   TableStatistics
 }
-import io.sparkpgoutput.lake.fold.FoldFormat
-import io.sparkpgoutput.lake.queue.CutMessages
-import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.lake.target.Target
+import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -242,4 +248,142 @@ final case class CutResult(changes: Long, repaired: Long, lastCommit: Long, comm
 
 object CutResult {
   val nothing: CutResult = CutResult(0, 0, 0, committed = false)
+}
+
+/**
+ * The changes of a table in a cut, and the table in the target.
+ *
+ * @param session the session of this commit only
+ * @param current the rows of the target before the cut
+ * @param repairs true takes a change that does not fit the target, false makes it an error
+ */
+final case class TableBatch(
+    session: SparkSession,
+    current: DataFrame,
+    table: MirroredTable,
+    statistics: TableStatistics,
+    format: FoldFormat,
+    repairs: Boolean
+) {
+  private val checkpoints = mutable.ArrayBuffer.empty[DataFrame]
+
+  /** Returns the write for changes in arrays of [[ChangeChunk]]. */
+  def plan(chunks: RDD[Array[Byte]]): PlannedWrite = plan(folded(chunks))
+
+  /** Returns the write for changes that the driver has, in the order of [[ChangeView]]. */
+  def plan(changes: Array[ChangeView]): PlannedWrite = {
+    val rows = ChangeFold.of(format, changes.iterator).map(_.copy()).toIndexedSeq
+    plan(LocalRows.toDataFrame(session, rows, ChangeFold.schema(format)))
+  }
+
+  private def plan(folded: DataFrame): PlannedWrite =
+    if (format.isHistory) {
+      val columns = StructType(format.schema ++ table.mode.columns).fieldNames.toIndexedSeq
+      PlannedWrite(TargetWrite.Append(folded.toDF(columns: _*)), repaired = 0)
+    } else if (format.key.nonEmpty) new KeyedWrite(this).plan(folded)
+    else if (format.isFull) new CountedWrite(this).plan(folded)
+    else new InsertedWrite(this).plan(folded)
+
+  /** The rows of the fold. */
+  private def folded(chunks: RDD[Array[Byte]]): DataFrame = {
+    val format = this.format
+    RowsOfRdd.toDataFrame(
+      session,
+      chunks.mapPartitions(ChangeFold.rows(format, _)),
+      ChangeFold.schema(format)
+    )
+  }
+
+  /**
+   * The rows of the target before the cut. None after a TRUNCATE, because then they do not count.
+   */
+  def base: Option[DataFrame] = Option.when(statistics.truncated.isEmpty)(current)
+
+  /**
+   * Keeps rows on disk until [[close]], and cuts them off from their plan, so that they are computed once.
+   */
+  def checkpoint(rows: DataFrame): DataFrame = {
+    val kept = rows.localCheckpoint(true, StorageLevel.DISK_ONLY)
+    checkpoints += kept
+    kept
+  }
+
+  /** Frees what the plan has kept on disk, after the commit. */
+  def close(): Unit = {
+    checkpoints.foreach(FreedStorage.unpersist)
+    checkpoints.clear()
+  }
+
+  def columnName(ordinal: Int): String = table.schema(ordinal).name
+
+  /** The columns of the target as rows of the fold have them, under the target's names. */
+  def named: Seq[String] = table.schema.indices.map { ordinal =>
+    s"${FoldedColumns.column(ordinal)} AS ${TablePlace.quoted(columnName(ordinal))}"
+  }
+}
+
+/**
+ * A write of a table.
+ *
+ * @param repaired how many rows of the target were not as the changes say
+ */
+final case class PlannedWrite(write: TargetWrite, repaired: Long)
+
+/**
+ * The changes of a large cut: they go to executors in blocks, which sort them and keep them on their
+ * disks. The driver has one block in memory while it makes them. Spark keeps a block that was made in
+ * the driver's memory as long as there is room, then on its disk. Not thread-safe.
+ *
+ * @param session a session that sorts them, with adaptive execution, so that few changes are few tasks
+ */
+final class ShippedChanges(session: SparkSession) {
+  private val context = session.sparkContext
+  private val blocks = mutable.ArrayBuffer.empty[Broadcast[Array[Byte]]]
+  private var chunks = Option.empty[RDD[Array[Byte]]]
+
+  /** Takes the rows of the changes. */
+  val packer: ChangePacker =
+    new ChangePacker(ShippedChanges.BlockSize, blocks += context.broadcast(_))
+
+  /**
+   * Sorts the changes, and frees the blocks. The result, which [[ChangeChunk]] unpacks, is cut off from
+   * them. So if an executor with some of the changes is lost, the commit fails, and the cut is made again.
+   */
+  def sorted(): RDD[Array[Byte]] = {
+    packer.flush()
+    val shipped = context.parallelize(blocks.toSeq, math.max(1, blocks.length))
+    val changes = shipped.mapPartitions(found => ChangeChunk.rows(found.map(_.value)))
+    val sorted = RowsOfRdd.of(
+      RowsOfRdd
+        .toDataFrame(session, changes, ChangeFields.schema)
+        .repartition(col(ChangeFields.schema(ChangeFields.HASH).name))
+        .sortWithinPartitions(ChangeFields.order.map(col): _*)
+    )
+    try {
+      val kept = sorted.mapPartitions(ChangeChunk.pack(_))
+      chunks = Some(kept)
+      kept.persist(StorageLevel.DISK_ONLY).localCheckpoint()
+      context.runJob(kept, (rows: Iterator[Array[Byte]]) => rows.foreach(_ => ()))
+      kept
+    } finally {
+      FreedStorage.removeShuffles(sorted)
+      destroyBlocks()
+    }
+  }
+
+  /** Frees the memory and the disks, also those of blocks that were not sorted. */
+  def close(): Unit = {
+    destroyBlocks()
+    chunks.foreach(_.unpersist(blocking = false))
+    chunks = None
+  }
+
+  private def destroyBlocks(): Unit = {
+    blocks.foreach(_.destroy())
+    blocks.clear()
+  }
+}
+
+private object ShippedChanges {
+  final private val BlockSize = 16 << 20
 }

@@ -1,8 +1,14 @@
 package io.sparkpgoutput.lake.apply
 
-import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.functions._
+import scala.annotation.tailrec
 
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.pgoutput.{KeyFilter, RowsOfRdd}
+import org.apache.spark.sql.{Column, DataFrame}
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
@@ -107,4 +113,207 @@ final class KeyedWrite(batch: TableBatch) {
       rows.where(col(Op) =!= RowOp.Replace).join(there, sameKey, "left")
         .where((col(Op) === RowOp.Insert) === isThere).count()
     }
+}
+
+/**
+ * Finds out which rows of the target a cut can change. A MERGE joins the whole target with the
+ * few rows of a cut. A condition tells it beforehand what the keys of these rows have in common.
+ * It then leaves out the other rows of the target before it sorts and sends them. It also leaves
+ * out files that have none of the keys.
+ */
+object BatchKeys {
+
+  /** In a larger cut, the look at the keys costs more than it saves. */
+  final private val MostChanges = 200000
+
+  /**
+   * The size of a large table in bytes. Spark reads a smaller table faster than it compiles the
+   * condition with the least and the greatest key.
+   */
+  final private val Large = BigInt(1L << 30)
+
+  /**
+   * Returns a condition that is true for each row of the target, which has the alias `t`, that has a key
+   * of the cut. None if the whole target is to be read.
+   *
+   * @param folded the rows of the fold
+   */
+  def condition(batch: TableBatch, folded: DataFrame): Option[Column] =
+    for {
+      base <- batch.base if batch.statistics.changes <= MostChanges
+      key = batch.format.key
+      names = key.map(ordinal => TablePlace.quoted(batch.columnName(ordinal)))
+      types = base.select(names.map(col): _*).schema.map(_.dataType)
+      found <- KeyFilter.of(
+        folded,
+        batch.statistics.changes,
+        key.map(FoldedColumns.column),
+        names.map(name => col(s"t.$name")).zip(types),
+        RowsOfRdd.bytes(base) >= Large
+      )
+    } yield found
+}
+
+/**
+ * Finds the values of rows whose updates changed the key and did not send all values. The missing
+ * values are those that the row had under the old key. The row can have come to the old key from a
+ * third key in the same cut, and so on. So each round of joins doubles the number of moves that
+ * it follows back. If no message of the cut has a value, the target has it, under the first key
+ * of the row.
+ */
+final class MovedRows(batch: TableBatch) {
+  import FoldedColumns._
+  import batch.format.{key, unsent}
+
+  private def root(ordinal: Int) = s"k$ordinal"
+  private def cameHere = col(Born.head).isNotNull
+  private def isUnsent(ordinal: Int) = col(FoldedColumns.unsent(ordinal))
+
+  /** Returns the rows with the values that their updates did not send, and without positions. */
+  def resolve(rows: DataFrame): DataFrame = {
+    val kept = cut(rows)
+    val left = inTarget(followed(kept.where(col(Op) === RowOp.Left).select(leftColumns: _*)))
+    val known = renamed(left)
+    val joined = kept.where(col(Op) =!= RowOp.Left).join(known, cameFrom, "left")
+    joined.select(batch.table.schema.indices.map { ordinal =>
+      val value = col(column(ordinal))
+      (if (unsent.contains(ordinal))
+         when(cameHere && isUnsent(ordinal), col(before(column(ordinal)))).otherwise(value)
+       else value).as(column(ordinal))
+    } ++ Seq(col(Op)) ++ unsent.map { ordinal =>
+      (isUnsent(ordinal) && !cameHere).as(FoldedColumns.unsent(ordinal))
+    }: _*)
+  }
+
+  /**
+   * The rows as they were when their key changed: the position of this UPDATE, the columns that can be unsent,
+   * the key, and the position of the UPDATE before that gave them this key.
+   */
+  private def leftColumns: Seq[Column] = (Left ++ Born).map(col) ++
+    unsent.flatMap(ordinal => Seq(col(column(ordinal)), isUnsent(ordinal))) ++
+    key.map(ordinal => col(column(ordinal)).as(root(ordinal)))
+
+  private def before(name: String) = s"before_$name"
+
+  private def renamed(rows: DataFrame) = rows.toDF(rows.columns.map(before).toIndexedSeq: _*)
+
+  private def cameFrom: Column = Born
+    .zip(Left)
+    .map { case (born, left) => col(born) === col(before(left)) }
+    .reduce(_ && _)
+
+  /** Follows each chain of key changes back to a row that has all values, or to the row in the target. */
+  private def followed(start: DataFrame): DataFrame = {
+    var rows = cut(start)
+    while (!rows.where(cameHere).isEmpty) {
+      val joined = rows.join(renamed(rows), cameFrom, "left")
+      val values = unsent.flatMap { ordinal =>
+        val value = column(ordinal)
+        val flag = FoldedColumns.unsent(ordinal)
+        Seq(
+          when(cameHere && col(flag), col(before(value))).otherwise(col(value)).as(value),
+          when(cameHere, col(flag) && col(before(flag))).otherwise(col(flag)).as(flag)
+        )
+      }
+      val roots = key.map(root).map { name =>
+        when(cameHere, col(before(name))).otherwise(col(name)).as(name)
+      }
+      val born = Born.map(name => col(before(name)).as(name))
+      rows = cut(joined.select(Left.map(col) ++ born ++ values ++ roots: _*))
+    }
+    rows
+  }
+
+  /**
+   * Takes the values that no message has from the target. A row that is not in the target is always
+   * an error.
+   */
+  private def inTarget(rows: DataFrame): DataFrame = {
+    val missing = expr(
+      Drift.raise(Drift.Missing, key.map(ordinal => root(ordinal) -> batch.columnName(ordinal)))
+    )
+    val needed = unsent.map(isUnsent).reduce(_ || _)
+    val (joined, isThere) = batch.base match {
+      case None => (rows, lit(false))
+      case Some(base) =>
+        val there = base.select(
+          (key ++ unsent).map { ordinal =>
+            col(TablePlace.quoted(batch.columnName(ordinal))).as(before(column(ordinal)))
+          } :+ lit(true).as("is_there"): _*
+        )
+        val sameKey = key.map(ordinal => col(root(ordinal)) === col(before(column(ordinal))))
+        (rows.join(there, sameKey.foldLeft(needed)(_ && _), "left"), col("is_there"))
+    }
+    val values = unsent.map { ordinal =>
+      val value = column(ordinal)
+      val found = if (batch.base.isEmpty) lit(null) else col(before(value))
+      when(!isUnsent(ordinal), col(value))
+        .when(isThere, found)
+        .otherwise(missing)
+        .cast(batch.table.schema(ordinal).dataType)
+        .as(value)
+    }
+    joined.select(Left.map(col) ++ values: _*)
+  }
+
+  /** A plan that is joined to itself doubles in size, so the rows are cut off from their plan. */
+  private def cut(rows: DataFrame): DataFrame = batch.checkpoint(rows)
+}
+
+/**
+ * A difference between the rows of the target and the rows that the changes expect there. An
+ * expression in a task finds it and fails. The driver finds the text in the error that Spark gives
+ * for the task.
+ */
+object Drift {
+
+  /** A change inserts a row that is in the target. */
+  final val There = "was inserted at the server, and is in the target already"
+
+  /** A change updates or deletes a row that is not in the target. */
+  final val Missing = "was updated or deleted at the server, and is not in the target"
+
+  /** The changes delete more copies of a row than the target has. */
+  final val Fewer = "has fewer copies than the server deletes"
+
+  private val Begin = "<pgoutput_drift "
+
+  /**
+   * The words with which Spark begins the error of a task. Other errors can quote a plan, which has
+   * the expression but not these words.
+   */
+  private val Raised = s"[USER_RAISED_EXCEPTION] $Begin"
+  private val End = " pgoutput_drift>"
+  private val MaxKey = 300
+
+  /**
+   * The SQL expression that fails.
+   *
+   * @param columns SQL expressions and the names of the columns that show which row it is
+   */
+  def raise(problem: String, columns: Seq[(String, String)]): String = {
+    val struct = columns.map { case (value, name) =>
+      s"$value AS ${TablePlace.quoted(name)}"
+    }.mkString(", ")
+    s"raise_error(concat('${Begin}the row ', left(to_json(struct($struct)), $MaxKey), ' $problem$End'))"
+  }
+
+  /**
+   * Returns the error of a table. If the causes of Spark's error include an error of this project
+   * or one of an expression of [[raise]], it is that one. Otherwise it is the error itself.
+   */
+  @tailrec
+  def error(table: TableName, thrown: Throwable, cause: Throwable): Throwable = {
+    val text = Option(cause).flatMap(found => Option(found.getMessage)).getOrElse("")
+    val start = text.indexOf(Raised)
+    val end = text.indexOf(End, start)
+    cause match {
+      case null                     => thrown
+      case known: PgOutputException => known
+      case _ if start >= 0 && end > start =>
+        val problem = text.substring(start + Raised.length, end)
+        ApplyError.targetDiffers(table, problem).initCause(thrown)
+      case _ => error(table, thrown, cause.getCause)
+    }
+  }
 }

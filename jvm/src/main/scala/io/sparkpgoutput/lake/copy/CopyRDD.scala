@@ -1,15 +1,27 @@
 package io.sparkpgoutput.lake.copy
 
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.rdd.RDD
+import org.apache.spark.scheduler.{
+  SparkListener,
+  SparkListenerExecutorMetricsUpdate,
+  SparkListenerTaskEnd
+}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pgoutput.TaskInput
+import org.apache.spark.util.LongAccumulator
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
 
-import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.{Leaf, MirroredTable, QuotedName}
+import io.sparkpgoutput.source.connection.{ServerAddress, ServerConnection}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
- * The data that the tasks of a copy need. The password is only here.
+ * What the tasks of a copy need. The password is here, and nowhere else in what Spark sends to executors.
  *
  * @param snapshot the name of the snapshot that all tasks read
  * @param options how values are read
@@ -60,3 +72,191 @@ final private class CopyRDD(
 }
 
 final private case class CopyPartition(index: Int, range: CopyRange) extends Partition
+
+/**
+ * The rows of a table or a partition that one task reads: those in some of its pages.
+ *
+ * @param firstPage
+ *   the first page; None for all rows, if the table has no pages or the role cannot read their numbers
+ * @param endPage the page after the last one; None for all pages to the end
+ * @param bytes the size of the pages with their TOASTed values, if all pages have the same
+ */
+final private case class CopyRange(
+    oid: Long,
+    name: TableName,
+    fileNode: Long,
+    firstPage: Option[Long],
+    endPage: Option[Long],
+    bytes: Long
+) {
+
+  /** The condition in SQL, if there is one. The server reads only these pages (TID Range Scan). */
+  def condition: Option[String] = {
+    val from = firstPage.filter(_ > 0).map(page => s"ctid >= '($page,0)'")
+    val until = endPage.map(page => s"ctid < '($page,0)'")
+    Option.when(from.isDefined || until.isDefined)((from ++ until).mkString(" AND "))
+  }
+
+  /** The table in SQL, without those that inherit from it. */
+  def from: String = s"ONLY ${QuotedName(name)}"
+}
+
+private object CopyRange {
+  private val LeastBytes = 8L << 20
+  private val MostBytes = 256L << 20
+
+  /**
+   * Splits tables into ranges of about the same size: at least one for each core, unless they get too
+   * small. The tables can grow meanwhile, so the last range of each has no end.
+   */
+  def of(connection: ServerConnection, files: Seq[Leaf], cores: Int): Seq[CopyRange] = {
+    val sizes = files.map(file => file -> size(connection, file))
+    val total = sizes.map(_._2.bytes).sum
+    val wanted = math.max(LeastBytes, math.min(MostBytes, total / math.max(cores, 1)))
+    sizes.flatMap { case (file, size) => split(file, size, wanted) }
+  }
+
+  private def split(file: Leaf, size: Size, wanted: Long): Seq[CopyRange] = {
+    val whole = CopyRange(file.oid, file.name, file.fileNode, None, None, size.bytes)
+    if (!size.hasPages) Seq(whole)
+    else {
+      val count = math.max(1, math.min(size.pages, (size.bytes + wanted / 2) / wanted))
+      val starts = (0L until count).map(_ * size.pages / count)
+      starts.zip(starts.drop(1).map(Option(_)) :+ None).map { case (first, end) =>
+        whole.copy(firstPage = Some(first), endPage = end, bytes = size.bytes / count)
+      }
+    }
+  }
+
+  /** @param bytes the size with TOASTed values */
+  final private case class Size(pages: Long, bytes: Long, hasPages: Boolean)
+
+  private def size(connection: ServerConnection, file: Leaf): Size = connection
+    .query(
+      """SELECT pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
+        |  pg_table_size(c.oid) AS bytes, am.amname = 'heap'
+        |    AND has_column_privilege(c.oid, 'ctid', 'SELECT') AS has_pages
+        |FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid = ?::oid""".stripMargin,
+      file.oid
+    )(row => Size(row.getLong("pages"), row.getLong("bytes"), row.getBoolean("has_pages")))
+    .headOption
+    .getOrElse(Size(0, 0, hasPages = false))
+}
+
+/**
+ * The progress of a copy.
+ *
+ * @param rows the rows that were read
+ * @param bytes the bytes of COPY that were read
+ * @param share how much of the table's files that is, from 0 to 1
+ */
+final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Double)
+
+/**
+ * Follows the tasks of a copy while they run. An accumulator has the counts of the tasks that have
+ * ended. Executors report the counts of the other tasks with each heartbeat
+ * (`spark.executor.heartbeatInterval`).
+ *
+ * @param size the size of the table's files in bytes
+ */
+final private class CopyWatch(
+    context: SparkContext,
+    table: TableName,
+    counts: CopyCounts,
+    size: Long
+) extends SparkListener with AutoCloseable {
+  private val ids = counts.all.map(_.id)
+
+  /** The counts of the tasks that run, in the order of [[ids]]. */
+  private val running = new ConcurrentHashMap[Long, Seq[Long]]
+  context.addSparkListener(this)
+
+  override def onExecutorMetricsUpdate(update: SparkListenerExecutorMetricsUpdate): Unit =
+    update.accumUpdates.foreach { case (task, _, _, accumulators) =>
+      val values =
+        accumulators.collect { case info if ids.contains(info.id) => info.id -> info.update }
+          .collect { case (id, Some(value: Long)) => id -> value }.toMap
+      if (values.nonEmpty) running.put(task, ids.map(values.getOrElse(_, 0L)))
+    }
+
+  /** The accumulators have its counts now, unless it has failed. */
+  override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+    running.remove(end.taskInfo.taskId): Unit
+
+  /** Returns the counts of the tasks that have ended. */
+  def ended: CopyProgress = of(counts.all.map(_.sum))
+
+  /** Returns the counts of all tasks. */
+  def progress: CopyProgress = of(
+    running.values.asScala.foldLeft(counts.all.map(_.sum)) { (sum, task) =>
+      sum.zip(task).map { case (a, b) => a + b }
+    }
+  )
+
+  private def of(sums: Seq[Long]) = {
+    val share = if (size == 0) 1.0 else math.min(1.0, sums(2).toDouble / size)
+    CopyProgress(table.toString, sums(0), sums(1), share)
+  }
+
+  override def close(): Unit = context.removeSparkListener(this)
+}
+
+/**
+ * The numbers of rows and bytes that the tasks of a copy have read.
+ *
+ * @param rows the rows
+ * @param bytes the bytes that COPY has written
+ * @param covered
+ *   the bytes of the table's files whose rows were read. A range that is not read to its end has an
+ *   estimate.
+ */
+final private class CopyCounts(
+    val rows: LongAccumulator,
+    val bytes: LongAccumulator,
+    val covered: LongAccumulator
+) extends Serializable {
+  def all: Seq[LongAccumulator] = Seq(rows, bytes, covered)
+}
+
+private object CopyCounts {
+  def of(context: SparkContext, table: TableName): CopyCounts = new CopyCounts(
+    context.longAccumulator(s"rows of $table"),
+    context.longAccumulator(s"bytes of $table"),
+    context.longAccumulator(s"bytes of the files of $table")
+  )
+}
+
+/** Counts what a task reads of a range. It adds up while the task runs. */
+final private class RangeCounts(
+    counts: CopyCounts,
+    task: TaskContext,
+    reader: CopyReader,
+    range: CopyRange
+) {
+  private var rows = 0L
+  private var bytes = 0L
+  private var covered = 0L
+
+  /** Is called after each row. */
+  def afterRow(): Unit = if (reader.readBytes - bytes >= RangeCounts.Step) add()
+
+  /** Adds what was read since the last time. */
+  def add(): Unit = add(math.max(covered, math.min(reader.readBytes, range.bytes)))
+
+  /** Adds the rest, after the last row of the range. */
+  def end(): Unit = add(range.bytes)
+
+  private def add(nowCovered: Long): Unit = {
+    TaskInput.add(task, reader.readRows - rows, reader.readBytes - bytes)
+    counts.rows.add(reader.readRows - rows)
+    counts.bytes.add(reader.readBytes - bytes)
+    counts.covered.add(nowCovered - covered)
+    rows = reader.readRows
+    bytes = reader.readBytes
+    covered = nowCovered
+  }
+}
+
+private object RangeCounts {
+  final private val Step = 1L << 20
+}

@@ -1,14 +1,21 @@
 package io.sparkpgoutput.lake.copy
 
 import java.sql.SQLException
+import java.util.Arrays
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import org.apache.spark.unsafe.Platform
 
 import org.postgresql.copy.CopyOut
 
-import io.sparkpgoutput.lake.table.QuotedName
+import io.sparkpgoutput.lake.catalog.{MirroredTable, QuotedName}
+import io.sparkpgoutput.protocol.TupleCells
+import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
+import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
 
 /**
  * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then looks
@@ -97,4 +104,172 @@ private object CopyReader {
    */
   private def secondsToLock =
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1
+}
+
+/** Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe. */
+final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
+  private val schema = table.schema
+  private val line = new CopyLine(schema.length)
+  private val writer = new UnsafeRowWriter(schema.length, CopyRows.FirstSize)
+  private val readers: Array[CellReader] = {
+    val writers = ValueWriter.all(writer, schema)
+    Array.tabulate(schema.length) { index =>
+      val field = schema(index)
+      val pgType = table.types.byOid(table.source.columns(index).typeId)
+      val isKey = table.source.key.contains(field.name)
+      val conversion = pgType.to(field.dataType, if (isKey) options.ofKey else options)
+      new CellReader(field, pgType, conversion.get, writers(index))
+    }
+  }
+
+  /** Reads a row of COPY. The next row overwrites it. */
+  def row(text: Array[Byte]): UnsafeRow = {
+    line.start(text)
+    writer.reset()
+    writer.zeroOutNullBytes()
+    var column = 0
+    while (column < readers.length) {
+      val kind = line.goTo(column)
+      val invalid = readers(column).read(kind, line)
+      if (invalid != null) {
+        val what = readers(column).describe(kind, line, invalid)
+        throw CopyError.invalid(what, table.source.name, schema(column).name)
+      }
+      column += 1
+    }
+    line.finish()
+    writer.getRow
+  }
+}
+
+private object CopyRows {
+  final private val FirstSize = 256
+}
+
+/**
+ * The cells of a row that COPY … TO STDOUT has written in its text format: the columns have tabs
+ * between them, NULL is `\N`, and a backslash escapes some characters (`CopyAttributeOutText`).
+ */
+final class CopyLine(override val columns: Int) extends TupleCells {
+  import CopyLine._
+
+  private var line: Array[Byte] = Array.emptyByteArray
+
+  /** The place of the line feed at the end of the row. */
+  private var end = 0
+  private var column = 0
+  private var next = 0
+  private var unescaped = new Array[Byte](FirstSize)
+
+  /** Begins with a row, which ends with a line feed. */
+  def start(row: Array[Byte]): Unit = {
+    line = row
+    end = row.length - 1
+    column = 0
+    next = 0
+    if (end < 0 || row(end) != '\n') throw malformed("does not end with a line feed")
+  }
+
+  /** Checks that the row has no more columns than were read. */
+  def finish(): Unit = if (columns > 0 && next != end + 1) throw malformed("has too many columns")
+
+  override def goTo(wanted: Int): Int = {
+    while (column < wanted) read()
+    read()
+  }
+
+  private def read(): Int = {
+    if (next > end) throw malformed(s"has $column columns")
+    column += 1
+    val row = line
+    val start = next
+    val at = cellEnd(row, start, end)
+    if (at == end || row(at) == Tab) {
+      bytes = row
+      from = start
+      to = at
+      next = at + 1
+      't'
+    } else if (at == start && isNull(at)) {
+      next = at + NullSize + 1
+      'n'
+    } else {
+      unescape(start, at)
+      't'
+    }
+  }
+
+  /** Finds the next tab, backslash or the end of the row. It looks at eight bytes at once. */
+  private def cellEnd(row: Array[Byte], start: Int, end: Int): Int = {
+    var at = start
+    while (at <= end - WordSize && !hasSpecial(word(row, at))) at += WordSize
+    while (at < end && row(at) != Tab && row(at) != Backslash) at += 1
+    at
+  }
+
+  private def word(row: Array[Byte], at: Int) =
+    Platform.getLong(row, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+
+  private def hasSpecial(word: Long) = (zeros(word ^ Tabs) | zeros(word ^ Backslashes)) != 0
+
+  /** Returns 0 if no byte is 0. */
+  private def zeros(word: Long) = (word - Ones) & ~word & Highest
+
+  private def isNull(at: Int) = at + 1 < end && line(at + 1) == 'N' &&
+    (at + NullSize == end || line(at + NullSize) == Tab)
+
+  /** Copies a cell without its escapes. The first one is at `firstEscape`. */
+  private def unescape(start: Int, firstEscape: Int): Unit = {
+    var at = firstEscape
+    var size = firstEscape - start
+    reserve(size)
+    System.arraycopy(line, start, unescaped, 0, size)
+    while (at < end && line(at) != Tab) {
+      if (size == unescaped.length) reserve(size + 1)
+      if (line(at) == Backslash) {
+        at += 1
+        if (at == end) throw malformed("ends with a backslash")
+        unescaped(size) = value(line(at))
+      } else unescaped(size) = line(at)
+      size += 1
+      at += 1
+    }
+    bytes = unescaped
+    from = 0
+    to = size
+    next = at + 1
+  }
+
+  private def value(escaped: Byte): Byte = escaped.toChar match {
+    case 'b' => '\b'
+    case 'f' => '\f'
+    case 'n' => '\n'
+    case 'r' => '\r'
+    case 't' => '\t'
+    case 'v' => VerticalTab
+    case _   => escaped
+  }
+
+  private def reserve(size: Int): Unit =
+    if (size > unescaped.length) {
+      // An escape makes a cell shorter, so no cell is longer than its row.
+      val wanted = math.min(2L * size, math.max(size, line.length).toLong)
+      unescaped = Arrays.copyOf(unescaped, wanted.toInt)
+    }
+
+  private def malformed(problem: String) =
+    new IllegalStateException(s"A row of COPY with $columns columns $problem")
+}
+
+private object CopyLine {
+  final private val Tab = '\t'
+  final private val Backslash = '\\'
+  final private val WordSize = 8
+  final private val Ones = 0x0101010101010101L
+  final private val Highest = 0x8080808080808080L
+  final private val Tabs = Ones * Tab
+  final private val Backslashes = Ones * Backslash
+  final private val VerticalTab: Byte = 11
+  final private val NullSize = 2
+  final private val FirstSize = 256
 }

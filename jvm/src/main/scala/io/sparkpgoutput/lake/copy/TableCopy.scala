@@ -1,10 +1,24 @@
 package io.sparkpgoutput.lake.copy
 
-import org.apache.spark.sql.pgoutput.RowsOfRdd
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import java.util.Collections
 
-import io.sparkpgoutput.lake.table.MirroredTable
-import io.sparkpgoutput.source.connection.ConnectionError
+import org.apache.spark.sql.functions.{
+  array,
+  col,
+  lit,
+  monotonically_increasing_id,
+  timestamp_micros
+}
+import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.rows.ChangeType
+import io.sparkpgoutput.errors.InvalidValueException
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
+import io.sparkpgoutput.types.ConversionOptions
 
 /**
  * A first copy of a table: its rows as of an LSN. All transactions with a lower commit LSN are in the
@@ -77,4 +91,82 @@ object TableCopy {
   /** Reads a table in a snapshot that is there, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =
     new TableCopy(source, table, TableSnapshot.join(slot, source, table.source))
+}
+
+/** The rows of a copy as a history has them: a snapshot just before the first change that follows. */
+object HistoryCopy {
+
+  /**
+   * Returns the rows.
+   *
+   * @param isFirst
+   *   false puts a truncate before them, because the history has the rows of an earlier copy
+   */
+  def rows(session: SparkSession, copy: TableCopy, isFirst: Boolean): DataFrame = {
+    val table = copy.table
+    val snapshot = copy.rows(session)
+      .select(col("*") +: change(
+        copy,
+        TableMode.History.Snapshot,
+        monotonically_increasing_id() + 1
+      ): _*)
+    def truncate = session
+      .createDataFrame(
+        Collections.singletonList(Row.fromSeq(table.schema.map(_ => null))),
+        table.schema
+      )
+      .select(col("*") +: change(copy, ChangeType.Truncate, lit(0)): _*)
+    val all = if (isFirst) snapshot else truncate.unionAll(snapshot)
+    all.toDF(table.targetSchema.fieldNames.toIndexedSeq: _*)
+  }
+
+  private def change(copy: TableCopy, changeType: String, ordinal: Column): Seq[Column] = {
+    val source = copy.table.source
+    val keys = source.columns.map(_.name)
+      .filter(name => source.identity == ReplicaIdentity.Full || source.key.contains(name))
+    val none = lit(null)
+    val (version, time) = (lit(copy.lsn - 1), timestamp_micros(lit(copy.time)))
+    Seq(lit(changeType), version, time, none, none, ordinal, array(keys.map(lit(_)): _*), array())
+      .zip(TableMode.History.fields).map { case (value, field) => value.cast(field.dataType) }
+  }
+}
+
+/**
+ * Where tables are copied from.
+ *
+ * @param applicationName what `pg_stat_activity` shows
+ * @param publications they say which rows and columns of a table are copied
+ * @param options how values are read
+ */
+final case class CopySource(
+    address: ServerAddress,
+    applicationName: String,
+    publications: Seq[String],
+    options: ConversionOptions
+) {
+  def this(address: ServerAddress, applicationName: String, publications: Seq[String]) =
+    this(address, applicationName, publications, ConversionOptions())
+}
+
+/** The errors of a first copy. */
+object CopyError {
+  final val Interrupted = "PGOUTPUT_COPY_INTERRUPTED"
+
+  /**
+   * The copy does not have all rows of its snapshot any more. It is never half written, and can be
+   * started again.
+   */
+  def interrupted(table: TableName, reason: String): LakeException = new LakeException(
+    Interrupted,
+    "55000",
+    s"The copy of the table $table was interrupted: $reason No row was written. The job tries again. If " +
+      "it ends, start it again."
+  )
+
+  /** @param what the column, the value and what is wrong with it */
+  def invalid(what: String, table: TableName, column: String): InvalidValueException =
+    new InvalidValueException(
+      s"The copy of the table $table has a value that does not fit: $what. To take every value, start the " +
+        s"job with the option types.$table.$column=STRING."
+    )
 }

@@ -1,10 +1,22 @@
 package io.sparkpgoutput.lake.copy
 
+import java.sql.SQLException
+import java.time.Duration
+import java.util.UUID
+
 import scala.util.Try
 
-import io.sparkpgoutput.lake.table.{PublishedTables, QuotedName, SourceTable, TableError}
-import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
-import io.sparkpgoutput.source.slot.ServerWait
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.{PublishedTables, QuotedName, SourceTable, TableError}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  Connections,
+  ReplicationConnection,
+  ServerAddress,
+  ServerConnection
+}
+import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
 import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
@@ -190,4 +202,155 @@ private object TableSnapshot {
           "JOIN pg_publication p ON p.oid = pnpubid WHERE pubname = ANY (?) ORDER BY 1",
         from.publications.toArray
       )(_.getString(1))
+}
+
+/**
+ * The snapshot of a temporary slot. It sees the transactions whose commit LSNs are below the slot's
+ * consistent point, and no others. It lasts as long as it is open.
+ *
+ * @param id what `SET TRANSACTION SNAPSHOT` takes
+ */
+final class SlotSnapshot private (val lsn: Long, val id: String, connection: ServerConnection)
+    extends AutoCloseable {
+  override def close(): Unit = {
+    Try(connection.close())
+    connection.abort()
+  }
+}
+
+object SlotSnapshot {
+  private val FirstWithOptions = 15
+
+  /**
+   * Makes a snapshot. The server waits for the end of all transactions that have written something.
+   *
+   * @param what what the server does, for warnings
+   * @param atMost how long to wait
+   * @throws ServerStillWaits if it takes longer
+   */
+  def make(
+      from: CopySource,
+      what: String,
+      atMost: Duration
+  ): SlotSnapshot = ConnectionError.explaining(from.address) {
+    import from.address
+    val connection =
+      CopySession.allRows(Connections.openReplication(address, from.applicationName))
+    try {
+      val lsn =
+        ServerWait.watched(address, connection, what, Some(atMost))(begin(address, connection))
+      new SlotSnapshot(lsn, CopySession.exportSnapshot(connection), connection)
+    } catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
+  }
+
+  /**
+   * Begins a transaction that has the snapshot of a new temporary slot, and drops the slot. The transaction
+   * itself keeps the rows of the snapshot (`RestoreTransactionSnapshot` in `snapmgr.c`). The slot would
+   * also keep all WAL for as long as the copy takes.
+   *
+   * @return the slot's consistent point
+   */
+  private[copy] def begin(address: ServerAddress, connection: ReplicationConnection): Long = {
+    CopySession.begin(connection)
+    val slot = s"spark_pgoutput_copy_${UUID.randomUUID().toString.replace("-", "")}"
+    val snapshot =
+      if (connection.majorVersion < FirstWithOptions) "USE_SNAPSHOT" else "(SNAPSHOT 'use')"
+    try {
+      val lsn = connection
+        .query(s"CREATE_REPLICATION_SLOT $slot TEMPORARY LOGICAL pgoutput $snapshot")(row =>
+          Lsn.parse(row.getString("consistent_point")).get
+        )
+        .head
+      connection.query(s"SELECT pg_drop_replication_slot('$slot')")(_ => ())
+      lsn
+    } catch {
+      case error: SQLException =>
+        throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
+    }
+  }
+}
+
+/** The settings of the sessions of a copy, beside those that decide how values are written. */
+private object CopySession {
+
+  /** Makes a row-level policy an error, because it would hide rows. */
+  def allRows[T <: ServerConnection](connection: T): T =
+    try {
+      connection.execute("SET row_security = off")
+      connection
+    } catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
+
+  /**
+   * Begins a transaction, whose rows are those of its snapshot. With CREATE_REPLICATION_SLOT, it has
+   * to be read only too.
+   */
+  def begin(connection: ServerConnection): Unit =
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+  /**
+   * Begins a transaction with the snapshot of another one.
+   *
+   * @param seconds how long it waits for a lock
+   * @throws LakeException if the other transaction has ended
+   */
+  def join(connection: ServerConnection, snapshot: String, table: TableName, seconds: Int): Unit = {
+    limitWaits(connection, seconds)
+    begin(connection)
+    try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
+    catch {
+      case error: SQLException if LostSnapshot(error.getSQLState) =>
+        throw CopyError.interrupted(table, "the connection that holds its snapshot has ended.")
+    }
+  }
+
+  /** Lets a connection wait for a lock for some seconds. */
+  def limitWaits(connection: ServerConnection, seconds: Int): Unit =
+    connection.execute(s"SET lock_timeout = '$seconds s'")
+
+  /** Returns what [[join]] takes. */
+  def exportSnapshot(connection: ServerConnection): String =
+    connection.query("SELECT pg_export_snapshot()")(_.getString(1)).head
+
+  /**
+   * Locks a table until the end of the transaction, so that nobody can truncate or rewrite it. LOCK
+   * TABLE would need the right to read all columns.
+   *
+   * @throws LakeException
+   *   if the wait for the lock has a limit, and takes longer, or if the table was dropped or
+   *   renamed
+   */
+  def lock(connection: ServerConnection, from: String, table: TableName): Unit =
+    try givingWay(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
+    catch {
+      case error: SQLException if isMissing(error.getSQLState) =>
+        throw TableError.changed(table, s"The server has no $from any more.")
+    }
+
+  /** @throws LakeException if the wait for a lock takes longer than its limit */
+  def givingWay[T](table: TableName)(body: => T): T =
+    try body
+    catch {
+      case error: SQLException if error.getSQLState == LockNotAvailable =>
+        throw CopyError.interrupted(
+          table,
+          "another session waits for a lock of the table, for example to truncate it, and the copy " +
+            "gives way to it."
+        )
+    }
+
+  private val LockNotAvailable = "55P03"
+
+  /** An undefined table or schema. */
+  private val isMissing = Set("42P01", "3F000")
+
+  /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
+  private val LostSnapshot = Set("22023", "42704", "55000")
 }

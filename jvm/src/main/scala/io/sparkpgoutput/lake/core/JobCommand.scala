@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.catalog.MirroredTable
 
 /** What [[JobCore]] wants done. The threads around it do it, and tell the core what came of it. */
 sealed trait JobCommand
@@ -85,7 +85,7 @@ trait ChangeQueue {
  * @param problem why the table cannot be in the target, with a way out; None if it can
  * @param fingerprint changes whenever the definition or the rights change
  */
-final case class Published(
+final case class CatalogEntry(
     table: MirroredTable,
     natural: Option[String],
     problem: Option[String],

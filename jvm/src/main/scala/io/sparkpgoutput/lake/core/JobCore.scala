@@ -2,53 +2,55 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
+import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
-import io.sparkpgoutput.lake.table.MirroredTable
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * Decides what a job does next. It is told what happened, and returns commands. It has no threads, and
- * does no input or output, so a test can let a job live through ten thousand histories in seconds.
+ * Decides what a job does next. This head argues why the job loses no change: '''queues and the confirmed LSN'''.
  *
  * {{{
- *   slot ──► reader ──► queue of orders ─────► applier ──► commit with the mark of the cut
- *                       queue of customers ──► applier ──► commit with the mark of the cut
- *                            ▲ a copy commits its snapshot with the mark L0, and the applier goes on
- *   confirmed LSN ◄── the least position of all tables that have a queue
+ *   server                    driver                                                   lake
+ *   slot ──► walsender ──► SlotReader ──► TableQueue of orders ────► TableApplier ──► commit with a mark
+ *                                   └───► TableQueue of customers ─► TableApplier ──► commit with a mark
+ *   confirmed LSN ◄────── durable JobState ◄────── the least position of all tables that have a queue
  * }}}
  *
- * '''Why no change is lost.''' The ''read LSN'' is the end of what the reader has put into queues: each
- * transaction with a lower commit LSN is whole in the queues of its tables. The ''position'' of a table
- * is the commit LSN of the oldest change in its queue, or the read LSN if the queue is empty. The server
- * is told only the least position, and only after the state with this LSN is written ([[JobState.told]]).
- * So after a crash, the server sends again everything that is not in a table. Each commit has a mark, and
- * a change below the mark of its table is dropped, so a change that comes twice does nothing.
+ * The ''read LSN'' is the end of what the reader has put into queues: each transaction with a lower commit
+ * LSN is whole in the queues of its tables. The ''position'' of a table is the commit LSN of the oldest
+ * change in its queue, or the read LSN if the queue is empty. The ''mark'' of a table is in the table of the
+ * target itself: the table has all transactions with a lower commit LSN (see
+ * [[io.sparkpgoutput.lake.target.Target]]).
  *
- * A table without a queue does not hold the confirmed LSN. Its changes are dropped, and it must be copied.
- * So the state says that the table needs a copy before its queue is dropped.
+ * '''When an LSN is confirmed.''' The job computes the least position of all tables that have a queue. It
+ * writes this LSN into the state ([[JobState.confirmed]]). When the state is durable, the job confirms the
+ * LSN to the server, which may then remove the WAL below it.
  *
- * '''Why a copy has no gap.''' These are the steps, in this order:
+ * '''Why no change is lost, and none is applied twice.''' A change that is read and not committed is in a
+ * queue, so it is not below the confirmed LSN. Queues are lost in a crash, and the server then sends all
+ * changes from the confirmed LSN on again. A change that is below the mark of its table is in the table
+ * already, and is left out. The next process begins at the LSN of the state, so it never asks the server for
+ * WAL that was removed.
  *
- *   1. No commit of the table runs.
- *   1. The state says that the table is copied, with the next generation.
- *   1. The queue begins at the end of the transaction that is being read.
- *   1. The server makes a snapshot. It sees the transactions below its LSN L0. If L0 is below the begin of
- *      the queue, or below the mark of the table, the server is behind, and another snapshot is made.
- *   1. The state has L0 and the definition of the table in the snapshot.
- *   1. One commit replaces the rows, with the mark L0. If the table of the target belonged to another table
- *      before, an empty commit closes the generation of the old owner first, so a late commit of a process
- *      that knows only the old owner fails.
+ * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position.
+ * So the server keeps the WAL from there on, and the table goes on without a copy when the cause of its error
+ * is gone. Other tables go on, and their queues get empty. If a failed table holds back more WAL than
+ * `maxHeldWal`, or if the disk for queues is full, the state says that the table needs a copy. When that is
+ * durable, the queue is dropped, and the table has no position any more.
  *
- * Everything below L0 is in the snapshot, and everything from L0 on is in the queue, because the queue
- * begins at or below L0. After a kill, the mark says whether the commit of the last step was made.
+ * A table without a queue does not hold back the confirmed LSN. Its changes are not kept, so it must be
+ * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * '''Why a cut is right.''' A cut ends at or below the read LSN, so it has whole transactions. It follows
- * the mark of the table, because the applier commits one cut after the other and each commit compares the
- * mark.
+ * '''Why a cut is right.''' A cut is a part of the queue from its begin on, and ends at or below the read
+ * LSN, so it has whole transactions. The applier commits one cut after the other, and each commit compares
+ * the mark of the table with the one that the last commit has left. What a cut makes of its changes is in
+ * [[io.sparkpgoutput.lake.fold.ChangeFold]].
  *
- * The methods take the current time in milliseconds. The caller synchronizes all calls, runs the commands
- * of [[take]] in any order and on any thread, and reports their results.
+ * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in
+ * seconds. The methods report what happened, and take the current time in milliseconds. The caller
+ * synchronizes all calls, runs the commands of [[take]] in any order and on any thread, and reports their
+ * results.
  *
  * @param begin the LSN at which the session of the reader begins: it gets all transactions from there on
  */
@@ -246,7 +248,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
    * @param upTo the end of the WAL when the catalog was asked: a table that is not published any more has
    *   no changes above it
    */
-  def published(tables: Seq[Published], upTo: Long, now: Long): Unit = {
+  def published(tables: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
     val oids = tables.map(_.oid).toSet
     current.tables.values.foreach { table =>
       if (!oids(table.oid) && table.status != Dropped) leaves(table, upTo)
@@ -273,7 +275,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     } else work.leaving = Some(0)
   }
 
-  private def one(found: Published, now: Long): Unit = {
+  private def one(found: CatalogEntry, now: Long): Unit = {
     val work = works.getOrElseUpdate(found.oid, new TableWork)
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem

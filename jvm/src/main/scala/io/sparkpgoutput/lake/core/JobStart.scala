@@ -50,10 +50,10 @@ final case class FoundJob(
 final case class JobStart(state: JobState, needsSlot: Boolean) {
 
   /** The LSN at which the session of the reader begins. */
-  def begin: Long = state.told
+  def begin: Long = state.confirmed
 
   /** @param lsn the confirmed LSN of the slot that was made */
-  def withSlot(lsn: Long): JobStart = JobStart(state.copy(told = lsn), needsSlot = false)
+  def withSlot(lsn: Long): JobStart = JobStart(state.copy(confirmed = lsn), needsSlot = false)
 }
 
 object JobStart {
@@ -88,7 +88,7 @@ object JobStart {
         format = fresh.format
       )
       // A process was killed before the slot was made, or before it wrote where the slot begins.
-      if (kept.told == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
+      if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
       else {
         checkSlot(found, kept)
         val tables = kept.tables.map { case (oid, table) => oid -> withMark(found, table) }
@@ -117,13 +117,14 @@ object JobStart {
     val confirmed = found.confirmed.getOrElse(
       throw LakeError.slotLost(s"the slot '${kept.slot}' of the database '${kept.database}'")
     )
-    if (Lsn.isBelow(kept.told, confirmed)) throw SlotError.moved(kept.slot, kept.told, confirmed)
+    if (Lsn.isBelow(kept.confirmed, confirmed))
+      throw SlotError.moved(kept.slot, kept.confirmed, confirmed)
   }
 
   /** The server must have all that the job has read from it. */
   private def checkServer(found: FoundJob, kept: JobState, tables: Iterable[TableState]): Unit = {
     val marks = tables.filter(table => !table.needsCopy && table.status != Dropped).flatMap(_.mark)
-    val has = marks.foldLeft(kept.told)(Lsn.max)
+    val has = marks.foldLeft(kept.confirmed)(Lsn.max)
     found.checkTimeline(kept.timeline, has)
     // A standby that has started again can still replay what it had replayed before.
     if (!found.isInRecovery && Lsn.isBelow(found.flush, has))
@@ -151,7 +152,7 @@ object JobStart {
       case _ => known.copy(status =
           Copying(
             mark.flatMap(_.mark).fold(
-              s"The table ${kept.target} of the target has lost its mark, or was removed."
+              s"The table ${kept.target} of the target has no mark, because it was removed or replaced."
             )(lsn =>
               s"The table ${kept.target} of the target has the mark ${Lsn.format(lsn)} and had " +
                 s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."

@@ -3,8 +3,7 @@ package io.sparkpgoutput.lake.core
 import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.MarkName
-import io.sparkpgoutput.lake.table.MirroredTable
+import io.sparkpgoutput.lake.catalog.MirroredTable
 
 /**
  * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
@@ -14,9 +13,9 @@ import io.sparkpgoutput.lake.table.MirroredTable
  * @param publications the publications of the last start
  * @param target the target as the options of the last start name it
  * @param format `delta` or `iceberg`
- * @param told
- *   the highest LSN that the server can have been told to forget. It is written before the server is told.
- *   Everything below it is in the tables that count.
+ * @param confirmed
+ *   the highest LSN that the job can have confirmed to the server. The state with it is durable before the
+ *   job confirms it. Each table that does not need a copy has all transactions below it.
  * @param tables the tables by the oids that they have at the server
  */
 final case class JobState(
@@ -28,7 +27,7 @@ final case class JobState(
     publications: Seq[String],
     target: String,
     format: String,
-    told: Long,
+    confirmed: Long,
     tables: Map[Long, TableState] = Map.empty
 ) {
 
@@ -47,8 +46,8 @@ final case class JobState(
  * @param number the number of this definition. The target's table has it as a property.
  * @param next the definition to which the columns of the target are being changed, if they are
  * @param formerNames
- *   the names that columns had since the copy, with the current names. Changes from before a rename have
- *   the former names. The name of a dropped column stands for itself: the target keeps that column.
+ *   the current names of columns by the names that they had since the copy. Messages that were written before a
+ *   rename have the former name. The name of a dropped column is its own current name: the target keeps that column.
  * @param generation
  *   the number of the table's last copy, which no other copy of the job had before; 0 if no copy has begun
  * @param mark the mark of the last commit that the job knows of
@@ -135,4 +134,48 @@ object TableStatus {
 
   /** The server does not publish the table any more. Its rows stay. */
   case object Dropped extends TableStatus("dropped")
+}
+
+/**
+ * What a mark is called. The mark is an LSN: all transactions with a lower commit LSN are in the table.
+ *
+ * Each copy of a table begins a new generation, which is greater than all generations of the job before. A
+ * table of the target can get another owner. So a commit is refused if the table has a mark of a greater
+ * generation, of whichever owner: a process that was suspended cannot write what it does not own any more.
+ *
+ * @param job the UUID of the job
+ * @param oid the oid of the source table
+ * @param generation the number of the copy
+ */
+final case class MarkName(job: String, oid: Long, generation: Int) {
+  override def toString: String = s"${MarkName.prefix(job)}$oid-$generation"
+
+  def next: MarkName = copy(generation = generation + 1)
+
+  /** Returns whether a newer copy has a mark, among names of marks and others. */
+  def isReplaced(names: Iterable[String]): Boolean =
+    MarkName.newest(names, job).exists(_.generation > generation)
+}
+
+object MarkName {
+  private def prefix(job: String) = s"spark-pgoutput-$job-"
+
+  /** Finds the marks of a job among names of marks and others. */
+  private def of(names: Iterable[String], job: String): Iterable[MarkName] =
+    names.filter(_.startsWith(prefix(job))).flatMap { name =>
+      name.stripPrefix(prefix(job)).split('-') match {
+        case Array(oid, generation) =>
+          for (oid <- oid.toLongOption; number <- generation.toIntOption)
+            yield MarkName(job, oid, number)
+        case _ => None
+      }
+    }
+
+  /** Finds the mark of a job with the greatest generation, of whichever source table. */
+  def newest(names: Iterable[String], job: String): Option[MarkName] =
+    of(names, job).maxByOption(_.generation)
+
+  /** Finds the newest generation of a table's copies. */
+  def newest(names: Iterable[String], job: String, oid: Long): Option[Int] =
+    of(names, job).filter(_.oid == oid).map(_.generation).maxOption
 }

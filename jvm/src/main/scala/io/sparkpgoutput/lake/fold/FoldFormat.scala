@@ -1,13 +1,13 @@
 package io.sparkpgoutput.lake.fold
 
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.lake.ApplyError
-import io.sparkpgoutput.lake.batch.{Definition, MessagePosition, TableStatistics}
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, TableError}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
+import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -127,7 +127,7 @@ object FoldFormat {
    */
   private def unsent(
       table: MirroredTable,
-      definitions: Seq[(FoldDefinition, Definition)]
+      definitions: Seq[(FoldDefinition, CutDefinition)]
   ): Seq[Int] = {
     val found = definitions.filter(_._2.updates > 0).flatMap { case (bound, definition) =>
       val toasted = bound.ordinals.zip(definition.unsent).collect { case (ordinal, true) =>
@@ -144,7 +144,7 @@ object FoldFormat {
       table: MirroredTable,
       relation: Relation,
       target: Seq[String],
-      definition: Definition
+      definition: CutDefinition
   ): Unit = {
     val wasFull = table.source.identity == ReplicaIdentity.Full
     val isFull = relation.identity == ReplicaIdentity.Full.code
@@ -181,7 +181,8 @@ object FoldFormat {
     for (name <- unknown.headOption; column <- lacking.headOption)
       throw TableError.changed(
         table.source.name,
-        s"It had a column '$name' for a while, which can be '$column' under another name."
+        s"A change has the column '$name', which the catalog does not have. It can be the column '$column' " +
+          "before or after a rename."
       )
   }
 
@@ -194,7 +195,7 @@ object FoldFormat {
     if (known != known.sorted)
       throw TableError.changed(
         table.source.name,
-        "Some of its columns had the names of others for a while."
+        "Its columns had each other's names between two looks at the catalog."
       )
   }
 
@@ -221,4 +222,77 @@ object FoldFormat {
       }
     }
   }
+}
+
+/**
+ * The columns of the rows that a fold makes: `c0`, `c1`, … are the columns of the target in order, and
+ * what follows says what is to be done with the row. The names are not the target's, so that they need
+ * no quotes, and no column of the target has one of them.
+ */
+object FoldedColumns {
+
+  /** One of [[RowOp]]. */
+  final val Op = "op"
+
+  /**
+   * The difference in the number of copies of the row. It is less than 0 if there are fewer copies.
+   */
+  final val Count = "n"
+
+  /**
+   * The position of the UPDATE that gave the row this key, if it came from another key in this cut and values of
+   * it were not sent.
+   */
+  final val Born: Seq[String] = Seq("born_lsn", "born_ordinal")
+
+  /** The position of the UPDATE that gave a row of [[RowOp.Left]] another key. */
+  final val Left: Seq[String] = Seq("left_lsn", "left_ordinal")
+
+  /** A column of the target. */
+  def column(ordinal: Int): String = s"c$ordinal"
+
+  /** The flag of a column whose value no change of the cut has. */
+  def unsent(ordinal: Int): String = s"u$ordinal"
+
+  private def columns(target: StructType): Seq[StructField] = target.zipWithIndex.map {
+    case (field, ordinal) => StructField(column(ordinal), field.dataType)
+  }
+
+  private def longs(names: Seq[String]) = names.map(StructField(_, LongType))
+
+  /** The rows of a table with a key: the columns, the operation, what was not sent, positions. */
+  def keyed(target: StructType, unsentColumns: Seq[Int]): StructType = StructType(
+    (columns(target) :+ StructField(Op, StringType)) ++
+      unsentColumns.map(ordinal => StructField(unsent(ordinal), BooleanType)) ++
+      longs(Born ++ Left)
+  )
+
+  /** The rows of a table whose rows are identified by all of their values. */
+  def counted(target: StructType): StructType = StructType(columns(target) ++ longs(Seq(Count)))
+
+  /** The rows of a table that only gets new ones. */
+  def inserted(target: StructType): StructType = StructType(columns(target))
+
+  /** The changes of a table, each with the columns of a history. */
+  def history(target: StructType): StructType =
+    StructType(columns(target) ++ TableMode.History.fields)
+}
+
+/** The operation that changes a row of the target. */
+object RowOp {
+
+  /** The row was not there before, and is there now. */
+  final val Insert = "I"
+
+  /** The row was there before, and is there with other values. */
+  final val Update = "U"
+
+  /** The row was there before, and is not there now. */
+  final val Delete = "D"
+
+  /** Another row with the key was there before, whose [[Delete]] is a row of the fold, too. */
+  final val Replace = "R"
+
+  /** Not written: the row as it was when an UPDATE changed its key. `MovedRows` reads it. */
+  final val Left = "S"
 }

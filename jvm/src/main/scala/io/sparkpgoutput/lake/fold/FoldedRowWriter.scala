@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.rows.{MissingColumns, RowImage}
 import io.sparkpgoutput.lake.ApplyError
-import io.sparkpgoutput.lake.batch.MessagePosition
+import io.sparkpgoutput.lake.route.{ChangeTuples, ChangeView, KeyBytes, MessagePosition}
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
 
@@ -125,5 +125,75 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
       }.toArray
     }
     readers(number)
+  }
+}
+
+/**
+ * A row as a message has it.
+ *
+ * @param bytes the bytes that have the message from `from` on
+ * @param definition the number of the table's definition
+ * @param isOld true for the old row of the message, false for its new row
+ * @param isWhole
+ *   true if a column whose value is not there is NULL; false if it keeps the value it had
+ */
+final class Image(
+    val bytes: Array[Byte],
+    val from: Int,
+    val definition: Int,
+    val isOld: Boolean,
+    val isWhole: Boolean
+)
+
+object Image {
+  def sent(change: ChangeView): Image =
+    if (change.isWhole) new Image(change.bytes, change.messageFrom, change.definition, false, true)
+    // It is kept for long, so it does not keep the other changes in the same array.
+    else new Image(change.message, 0, change.definition, isOld = false, isWhole = false)
+
+  def old(change: ChangeView): Image =
+    new Image(change.bytes, change.messageFrom, change.definition, isOld = true, isWhole = false)
+}
+
+/** Reads the cells of row images. Not thread-safe. */
+final class ImageReader(format: FoldFormat) {
+  private val tuples = new ChangeTuples
+  private val cells = new RowImage
+  private val isIdentity: Array[Array[Boolean]] =
+    format.definitions.map(_.relation.columns.map(_.isKey).toArray).toArray
+  private val ordinals: Array[Array[Int]] = format.definitions.map(_.ordinals.toArray).toArray
+
+  /** Starts with the cells of an image, from the first column on. */
+  def start(image: Image): RowImage = {
+    tuples.start(image.bytes, image.from)
+    if (image.isOld) tuples.readOld(isIdentity(image.definition), cells)
+    else tuples.readNew(isIdentity(image.definition), cells)
+    cells
+  }
+
+  /** Returns for each column of the target whether the image has its value. */
+  def sent(image: Image): Array[Boolean] = {
+    val found = new Array[Boolean](format.schema.length)
+    if (image.isWhole) java.util.Arrays.fill(found, true)
+    else {
+      val row = start(image)
+      val targets = ordinals(image.definition)
+      targets.indices.foreach { column =>
+        val isSent = row.goTo(column) != RowImage.Missing
+        if (targets(column) >= 0) found(targets(column)) = isSent
+      }
+    }
+    found
+  }
+
+  /** The bytes of all values of an image, which are equal if the rows are. */
+  def values(image: Image): KeyBytes = {
+    val row = start(image)
+    val found = new KeyBytes
+    ordinals(image.definition).indices.foreach { column =>
+      if (row.goTo(column) == 't') found.add(row.cells.bytes, row.cells.from, row.cells.to)
+      else found.addNull()
+    }
+    found
   }
 }

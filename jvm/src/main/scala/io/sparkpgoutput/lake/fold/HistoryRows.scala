@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 
 import io.sparkpgoutput.changes.rows.ChangeSchema._
 import io.sparkpgoutput.changes.rows.{ChangeType, MissingColumns, NameArray}
-import io.sparkpgoutput.lake.batch.{ChangeKind, ChangeView, TransactionStart}
+import io.sparkpgoutput.lake.route.{ChangeView, RowEffect, TransactionStart}
 
 /**
  * The rows of a table's history. Each change has the rows that `pgoutput_changes` gives it, with other
@@ -41,9 +41,9 @@ final class HistoryRows(
     } else {
       change = changes.next()
       change.kind match {
-        case ChangeKind.Insert   => row(ChangeType.Insert, sent)
-        case ChangeKind.Delete   => row(ChangeType.Delete, Image.old(change))
-        case ChangeKind.Truncate => row(ChangeType.Truncate, null)
+        case RowEffect.Insert   => row(ChangeType.Insert, sent)
+        case RowEffect.Delete   => row(ChangeType.Delete, Image.old(change))
+        case RowEffect.Truncate => row(ChangeType.Truncate, null)
         case _ if change.hasOld =>
           isBetween = true
           row(ChangeType.UpdatePreimage, Image.old(change))

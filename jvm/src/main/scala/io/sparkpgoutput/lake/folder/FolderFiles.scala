@@ -143,7 +143,7 @@ final private class StoredObjects(files: FileSystem, folder: Path)
  *
  * `FileSystem` has no rename that replaces a file, and `FileContext` has one that is atomic only in HDFS.
  * So [[replace]] first renames the new file to a name that is its own: `<name>.next`. From then on it is
- * the one that counts. Then the old one is removed, and the new one gets its name. Who finds a next file
+ * the one that counts. Then the old one is removed, and the new one gets its name. A process that finds a next file
  * after a crash does the rest.
  *
  * A list of a folder that is made meanwhile can have neither name. So `<name>.place` stands beside a file

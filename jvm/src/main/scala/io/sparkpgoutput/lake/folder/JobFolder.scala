@@ -11,8 +11,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.core.JobState
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /**
  * The checkpoint folder of a job (option `checkpoint`), in any file system of Hadoop. `docs/protocol.md`
@@ -253,4 +253,100 @@ private object RequestFormat {
 
   private def damaged(file: String)(problem: String) =
     new IOException(s"The file $file is damaged. $problem")
+}
+
+/** A request of a user to a job, `requests/<id>.json` of its checkpoint folder. */
+sealed trait JobRequest {
+
+  /** Ids sort in the order in which users have asked. */
+  def id: String
+}
+
+object JobRequest {
+
+  /** Makes the id of a new request: the time in milliseconds, and random digits. */
+  def newId(): String =
+    s"${System.currentTimeMillis}-${UUID.randomUUID.toString.take(8)}"
+
+  private val Id = "[0-9A-Za-z-]{1,64}".r
+
+  private[folder] def checkId(id: String): Unit =
+    if (!Id.matches(id)) throw new IllegalArgumentException(s"'$id' is not the id of a request.")
+}
+
+/** A request to copy tables again. */
+final case class ResyncRequest(id: String, tables: Seq[TableName]) extends JobRequest
+
+/** A request to start over with a new slot and copies of all tables. */
+final case class ResyncAllRequest(id: String) extends JobRequest
+
+/** A request to compare tables with the server. */
+final case class VerifyRequest(id: String, tables: Seq[TableName]) extends JobRequest
+
+/**
+ * A request that the job cannot read. The job answers that it cannot do it, and goes on.
+ *
+ * @param problem why, sentences
+ */
+final case class UnreadableRequest(id: String, problem: String) extends JobRequest
+
+/**
+ * An answer of a job to a request.
+ *
+ * @param text a sentence, or the result if the request was for one
+ */
+final case class JobAnswer(kind: JobAnswer.Kind, text: String)
+
+object JobAnswer {
+
+  /** @param name the name of the kind in files */
+  sealed abstract class Kind(val name: String)
+
+  /** The request is not done yet. */
+  case object Waits extends Kind("waits")
+
+  /** The request is done. */
+  case object Done extends Kind("done")
+
+  /** The request cannot be done. */
+  case object Failed extends Kind("failed")
+
+  private[folder] val kinds: Seq[Kind] = Seq(Waits, Done, Failed)
+}
+
+/** The errors of the checkpoint folder of a job. */
+object FolderError {
+
+  /** A later version of this library has written a file. */
+  def version(file: String, found: Int, known: Int): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The file $file of the checkpoint folder has the version $found, and this version of " +
+      s"spark-pgoutput reads version $known. Continue with the version that wrote it, or with a later one."
+  )
+
+  /** @param field the field whose value is a word that this version does not know */
+  def unknownWord(file: String, field: String, value: String): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"In the file $file of the checkpoint folder, $field is '$value', which this version of " +
+      "spark-pgoutput does not know. Continue with the version that wrote it, or with a later one."
+  )
+
+  /** @param problem what is wrong, a sentence */
+  def damaged(file: String, problem: String): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_LOST",
+    "55000",
+    s"The file $file has the state of the job, and it is damaged. $problem Restore the file. If you " +
+      s"cannot: ${LakeError.CopyAgain}"
+  )
+
+  /** The folder has what a streaming query of Spark keeps, and no state of a job. */
+  def streamingCheckpoint(folder: String): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The checkpoint folder $folder has the checkpoint of a streaming query, and no state of a job. Jobs " +
+      "of older versions of spark-pgoutput start over: name another folder, and drop the slot or run " +
+      "spark-pgoutput resync --all. If the checkpoint is another query's, name another folder."
+  )
 }

@@ -6,10 +6,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.catalog.{PublishedTables, SourceTable, TableComparison}
 import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Live}
 import io.sparkpgoutput.lake.core.{JobState, TableState}
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.table.{PublishedTables, SourceTable, TableComparison}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot}
@@ -64,7 +63,10 @@ object Adoption {
       )
       val begin = slot.confirmedFlush.get
       // The new WAL is above the old one, so each change that comes is above the mark of its table.
-      (state.tables.values.flatMap(_.mark) ++ Seq(state.told)).find(Lsn.isBelow(begin, _)).foreach {
+      (state.tables.values.flatMap(_.mark) ++ Seq(state.confirmed)).find(Lsn.isBelow(
+        begin,
+        _
+      )).foreach {
         lsn =>
           throw LakeError.notAdopted(
             s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(lsn)}, so the server is not an " +
@@ -74,7 +76,7 @@ object Adoption {
       val now = same.copy(
         systemIdentifier = server.systemIdentifier,
         timeline = server.timeline,
-        told = begin
+        confirmed = begin
       )
       if (!folder.take(epoch + 1, now))
         throw LakeError.notAdopted("A process of the job has started meanwhile. Stop it.")
@@ -95,9 +97,9 @@ object Adoption {
         Some(s"The job reads $kept, and not $now.")
       else if (behind.nonEmpty)
         Some(s"The table ${behind.get.name} is ${behind.get.status.name}.")
-      else if (Lsn.isBelow(state.told, last))
+      else if (Lsn.isBelow(state.confirmed, last))
         Some(
-          s"The job has everything below ${Lsn.format(state.told)}, and the last write of the old server is " +
+          s"The job has everything below ${Lsn.format(state.confirmed)}, and the last write of the old server is " +
             s"below ${Lsn.format(last)}. If you can, start the old server again, and run replicate --once."
         )
       else None

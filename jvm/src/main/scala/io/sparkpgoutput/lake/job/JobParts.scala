@@ -1,15 +1,25 @@
 package io.sparkpgoutput.lake.job
 
+import java.util.UUID
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{
+  Callable,
+  ExecutionException,
+  ExecutorService,
+  Executors,
+  RejectedExecutionException,
+  TimeUnit
+}
 
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.catalog.ServerCatalog
 import io.sparkpgoutput.lake.core.{JobCore, JobState, TableFailure, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.target.{OwnTables, Target}
 
 /** What the threads of a job share. */
@@ -67,10 +77,10 @@ final private[job] class JobParts(
       !core.state.tables.get(table.oid).exists(_.isFailed)
     }
     // A copy is not made if the options forbid it, or if copies have not helped before.
-    val told =
+    val shown =
       if (failure.kind != TableFailure.Changed || isCopied) failure
       else failure.copy(kind = TableFailure.Lasting)
-    log.failed(table.name, told, Option.unless(TableFailures.isKnown(error))(error))
+    log.failed(table.name, shown, Option.unless(TableFailures.isKnown(error))(error))
   }
 
   /** The last error of each table. */
@@ -112,3 +122,113 @@ final private[job] class SharedCore(core: JobCore) {
 
 /** Something that passes by itself keeps a table from its next step. */
 final private[job] class Waiting(text: String) extends java.io.IOException(text)
+
+/**
+ * All threads of a job. They are made here, and [[close]] waits until all have ended, so that nothing of
+ * the job is written after its end.
+ *
+ * @param session the job's own session, which is the active one of each thread
+ */
+final class JobThreads(session: SparkSession, name: String, appliers: Int, copiers: Int)
+    extends Logging {
+  import JobThreads._
+
+  private val context = session.sparkContext
+  private val tag = s"spark-pgoutput-${UUID.randomUUID()}"
+  @volatile private var isClosing = false
+
+  private val applier = pool("applies", appliers)
+  private val copier = pool("copies", copiers)
+  private val stateWriter = pool("writes the state of", 1)
+  private val catalog = pool("looks at the catalog for", 1)
+  private val requests = pool("answers requests of", 1)
+  private val verifier = pool("verifies", 1)
+  private val reader = pool("reads", 1)
+  private def all = Seq(applier, copier, stateWriter, catalog, requests, verifier, reader)
+
+  def apply(body: => Unit): Unit = run(applier)(body)
+
+  /**
+   * Runs something that reads whole tables. If `spark.scheduler.mode` is FAIR, its Spark jobs and those of
+   * the appliers share the cores. In the mode FIFO, Spark's default, the oldest job gets each free core.
+   *
+   * @see Spark's documentation, "Job Scheduling", "Fair Scheduler Pools"
+   */
+  def copy(body: => Unit): Unit = run(copier)(inCopyPool(body))
+  def verify(body: => Unit): Unit = run(verifier)(inCopyPool(body))
+  def writeState(body: => Unit): Unit = run(stateWriter)(body)
+  def look(body: => Unit): Unit = run(catalog)(body)
+  def answer(body: => Unit): Unit = run(requests)(body)
+  def read(body: => Unit): Unit = run(reader)(body)
+
+  private def inCopyPool(body: => Unit): Unit = {
+    context.setLocalProperty(Property, CopyPool)
+    try body
+    finally context.setLocalProperty(Property, null)
+  }
+
+  /** Runs something in a thread of a pool, unless the threads of this pool have been ended. */
+  private def run(pool: ExecutorService)(body: => Unit): Unit =
+    try pool.execute { () =>
+        context.addJobTag(tag)
+        try ClonedSession.within(session)(body)
+        catch {
+          // Each body handles the errors of its own work. What is left is the end of the job.
+          case error: Throwable => if (!isClosing) logError(s"A thread of $name has failed", error)
+        } finally {
+          context.removeJobTag(tag)
+          context.setJobDescription(null)
+        }
+      }
+    catch { case _: RejectedExecutionException => () } // the reader goes on for a while
+
+  /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
+  def endWork(): Unit = {
+    val ending = Seq(applier, copier, verifier, catalog, requests)
+    ending.foreach(_.shutdownNow())
+    try context.cancelJobsWithTag(tag)
+    catch { case NonFatal(_) => () } // the context is stopped
+    await(ending)
+  }
+
+  /**
+   * Writes the last state, and waits for it. A write that is under way ends first, so it cannot replace
+   * the last state by an older one.
+   */
+  def writeLastState(body: => Unit): Unit = {
+    val task: Callable[Unit] = () => ClonedSession.within(session)(body)
+    try stateWriter.submit(task).get(SecondsToEnd, TimeUnit.SECONDS)
+    catch { case failed: ExecutionException => throw failed.getCause }
+  }
+
+  /** Ends all threads, and waits for them. */
+  def close(): Unit = {
+    isClosing = true
+    all.foreach(_.shutdownNow())
+    await(all)
+  }
+
+  private def await(pools: Seq[ExecutorService]): Unit = {
+    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(SecondsToEnd)
+    pools.foreach { pool =>
+      val left = math.max(1, deadline - System.nanoTime())
+      if (!pool.awaitTermination(left, TimeUnit.NANOSECONDS))
+        logWarning(s"A thread of $name has not ended in $SecondsToEnd s.")
+    }
+  }
+
+  private def pool(what: String, threads: Int) = Executors.newFixedThreadPool(
+    threads,
+    (task: Runnable) => {
+      val thread = new Thread(task, s"spark-pgoutput $what $name")
+      thread.setDaemon(true) // it does not keep a process alive whose session is stopped
+      thread
+    }
+  )
+}
+
+private object JobThreads {
+  final private val SecondsToEnd = 30L
+  final private val CopyPool = "spark-pgoutput-copies"
+  final private val Property = "spark.scheduler.pool"
+}

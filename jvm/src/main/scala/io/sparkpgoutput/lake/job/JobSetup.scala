@@ -8,12 +8,9 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.types.{LongType, StructType}
 
-import io.sparkpgoutput.lake.catalog.ServerCatalog
+import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError}
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.status.JobLog
-import io.sparkpgoutput.lake.table.{PublishedTables, ServerReadiness, TableError}
 import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.source.SourceError
@@ -109,7 +106,7 @@ final private[job] class ReadyJob(
     options.publications,
     options.target,
     own.target.format,
-    told = 0
+    confirmed = 0
   )
 
   private val slot = client.query(SlotState.read(_, options.slot))
@@ -117,7 +114,7 @@ final private[job] class ReadyJob(
   private val found = own.found(_.slot == options.slot)
   private val isMarked = found.exists(_.properties.startsOver)
 
-  /** Whether a user has asked to begin again with a new slot and copies of all tables. */
+  /** Whether a user has asked to start over with a new slot and copies of all tables. */
   private val startsOver = isMarked || requests.exists {
     case _: ResyncAllRequest => true
     case _                   => false
@@ -189,10 +186,10 @@ final private[job] class ReadyJob(
       throw LakeError.otherMode(table.name.toString, table.table.mode.name, wanted.name)
   }
 
-  // A job that begins again.
+  // A job that starts over.
 
   /**
-   * The state of a job that begins again with a new slot and copies of all tables. What it had at the
+   * The state of a job that starts over with a new slot and copies of all tables. What it had at the
    * server, and its checkpoint folder, can be lost.
    */
   private def startOver(): JobStart = {

@@ -2,10 +2,12 @@ package io.sparkpgoutput.lake.job
 
 import java.sql.Timestamp
 import java.time.{Duration, Instant}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
@@ -13,9 +15,11 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
 import io.sparkpgoutput.lake.core.TableStatus.{Failed, Live}
-import io.sparkpgoutput.lake.core.{JobState, Shown, TableState}
+import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.protocol.Lsn
@@ -155,7 +159,10 @@ object JobStatus {
     val now = StatusNow(
       state.copy(tables = known),
       tables.map { case (oid, table) => oid -> shown(table) },
-      node.flatMap(text(_, "read")).flatMap(Lsn.parse).fold(state.told)(Lsn.max(state.told, _)),
+      node.flatMap(text(_, "read")).flatMap(Lsn.parse).fold(state.confirmed)(Lsn.max(
+        state.confirmed,
+        _
+      )),
       node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText)
     )
     now -> status.map(_.written)
@@ -222,4 +229,78 @@ object JobStatus {
       )).asJava
     } finally client.close()
   }
+}
+
+/**
+ * The lines that a job prints for its user: one for each copy and each commit, and the progress of
+ * the copies.
+ */
+final class JobLog extends Logging {
+  private val lines = new ConcurrentLinkedQueue[String]
+  private val copies = ConcurrentHashMap.newKeySet[TableCopy]
+
+  def tell(line: String): Unit = {
+    logInfo(line)
+    add(line)
+  }
+
+  def warn(line: String): Unit = {
+    logWarning(line)
+    add(s"WARNING: $line")
+  }
+
+  /** Reports a commit. */
+  def committed(table: TableName, changes: Long, lastCommit: Long, started: Long): Unit = {
+    val lag = Duration.between(microsToInstant(lastCommit), Instant.now).toMillis / 1e3
+    val seconds = (System.nanoTime() - started) / 1e9
+    problems.remove(table)
+    tell(f"$table: $changes%,d changes in $seconds%.1f s, lag $lag%.1f s.")
+  }
+
+  /** The last problem of each table that cannot go on. */
+  private val problems = new ConcurrentHashMap[TableName, String]
+
+  /**
+   * Reports why a table cannot go on. It reports the same reason once, until the table has a commit.
+   *
+   * @param unknown an error that this library does not know. Spark's log gets its stack.
+   */
+  def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit =
+    if (problems.put(table, failure.text) != failure.text) {
+      val what = failure.kind match {
+        case TableFailure.Waits   => s"The table $table waits, and the job tries again."
+        case TableFailure.Changed => s"The table $table is copied while the job goes on."
+        case TableFailure.Passing => s"The table $table has failed, and the job tries again."
+        case TableFailure.Lasting => s"The table $table has failed. Other tables go on."
+      }
+      warn(s"$what ${failure.text}")
+      unknown.foreach(logError(s"The table $table has met an error of another library", _))
+    }
+
+  /** Reports why a table cannot be copied. */
+  def refused(table: TableName, problem: String): Unit =
+    failed(table, TableFailure(TableFailure.Lasting, problem))
+
+  private def add(line: String): Unit = {
+    lines.add(line)
+    // The caller may never take them.
+    if (lines.size > JobLog.MostLines) lines.poll()
+  }
+
+  /** Runs a copy, and reports its progress meanwhile. */
+  def watching[T](copy: TableCopy)(body: => T): T = {
+    copies.add(copy)
+    try body
+    finally copies.remove(copy): Unit
+  }
+
+  /** Returns the progress of the copies that run. */
+  def progress: Seq[CopyProgress] = copies.asScala.toSeq.map(_.progress).sortBy(_.table)
+
+  /** Returns the lines since the last call. */
+  def take(): Seq[String] = Iterator.continually(lines.poll()).takeWhile(_ != null).toSeq
+}
+
+private object JobLog {
+  private val MostLines = 1000
 }

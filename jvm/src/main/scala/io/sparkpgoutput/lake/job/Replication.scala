@@ -12,8 +12,6 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.hadoop.util.ShutdownHookManager
 
 import io.sparkpgoutput.lake.copy.CopyProgress
-import io.sparkpgoutput.lake.options.ReplicateOptions
-import io.sparkpgoutput.lake.status.JobLog
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**

@@ -12,8 +12,7 @@ import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
-import io.sparkpgoutput.lake.queue.{QueueSpace, TableQueue}
-import io.sparkpgoutput.lake.reader.SlotReader
+import io.sparkpgoutput.lake.queue.{QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.session.SessionSettings
@@ -91,7 +90,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     } finally close()
     parts.error.foreach(error => throw error)
     if (hasEverything)
-      log.tell(s"Everything below ${Lsn.format(parts.state.told)} is applied.")
+      log.tell(s"Everything below ${Lsn.format(parts.state.confirmed)} is applied.")
   }
 
   private def newReader(start: Opened): SlotReader = {
@@ -102,7 +101,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       start.state.database,
       options.slot,
       Map.empty,
-      start.state.told,
+      start.state.confirmed,
       new org.apache.spark.sql.types.StructType
     )
     val settings = SessionSettings(
@@ -113,7 +112,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       options.publications,
       binary = false
     )
-    new SlotReader(options.address, settings, identity, new Events(start, settings))
+    new SlotReader(options.address, settings, identity, new ReaderEvents(start, settings))
   }
 
   /** Takes the commands of the core, and looks at the clock. */
@@ -279,7 +278,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   /** The tables as they are now. */
   def statusNow: StatusNow = Option(parts) match {
-    case None => StatusNow(ready.state, Map.empty, ready.state.told, Nil)
+    case None => StatusNow(ready.state, Map.empty, ready.state.confirmed, Nil)
     case Some(parts) =>
       parts.core.look { core =>
         StatusNow(
@@ -316,7 +315,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     Option(parts).foreach(_.stop())
   }
 
-  /** Ends the threads: first the work, then the state is written, and then the server is told. */
+  /** Ends the threads: first the work ends, then the state is written, and then its LSN is confirmed. */
   private def close(): Unit =
     try
       if (threads != null) {
@@ -339,7 +338,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   /**
    * Writes the state with all that is in the tables, so that the server need not send it again. An earlier
-   * write that still runs must not replace this state, because the server is told what this one says.
+   * write that still runs must not replace this state, because the LSN of this one is confirmed.
    */
   private def lastState(): Unit =
     try {
@@ -352,7 +351,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         parts.checkEpoch()
         ready.folder.write(parts.epoch, last)
       }
-      reader.confirm(last.told)
+      reader.confirm(last.confirmed)
       writeStatus()
     } catch {
       case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
@@ -361,10 +360,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private def now = System.currentTimeMillis
 
   /** What the reader tells the job. */
-  final private class Events(start: Opened, sessions: SessionSettings) extends SlotReader.Events {
+  final private class ReaderEvents(start: Opened, sessions: SessionSettings)
+      extends SlotReader.Events {
     @volatile private var unknownAt = 0L
 
-    override def told: Long = if (parts.epoch == 0) start.state.told else parts.state.told
+    override def confirmed: Long =
+      if (parts.epoch == 0) start.state.confirmed else parts.state.confirmed
     override def timeline: Int = parts.state.timeline
     override def mayRead(): Unit = parts.checkEpoch()
 

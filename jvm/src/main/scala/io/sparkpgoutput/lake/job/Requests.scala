@@ -2,12 +2,19 @@ package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.core.TableStatus.Dropped
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
+import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
+import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
  * Takes what users ask of a job that runs. Each request is a file in the checkpoint folder, which is removed
@@ -75,5 +82,135 @@ private[job] object Requests {
       .sortBy(table => (table.status == Dropped, -table.oid)).headOption
 }
 
-/** Ends a job that runs, because a user has asked it to begin again with copies of all tables. */
+/** Ends a job that runs, because a user has asked it to start over with copies of all tables. */
 final private[job] class StartOver extends RuntimeException("A copy of all tables was requested.")
+
+/** Asks a job to copy tables again. The job can run in another process, or not at all. */
+object ResyncCommand {
+
+  /**
+   * Writes the request into the checkpoint folder of the job.
+   *
+   * @param tables names of tables at the server: `schema.table`, or `table` for a table of public
+   * @return the tables with their schemas
+   * @throws LakeException if the folder has no state of a job, or the job does not know a table
+   */
+  def ask(
+      session: SparkSession,
+      checkpoint: String,
+      tables: java.util.List[String]
+  ): java.util.List[String] = {
+    val folder = folderOf(session, checkpoint)
+    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val wanted = named(tables.asScala.toSeq, state.tables.values.map(_.name).toSeq.distinct)
+    folder.ask(ResyncRequest(JobRequest.newId(), wanted))
+    wanted.map(_.toString).asJava
+  }
+
+  /** Finds tables by their names, which can lack the schema public. */
+  private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[TableName] = tables.map {
+    table =>
+      known.find(_.toString == table).orElse(known.find(TargetNames.isOf(table, _))).getOrElse(
+        throw LakeError.unknownTable(table, known.map(_.toString).sorted)
+      )
+  }.distinct
+
+  /**
+   * Asks a job to copy all tables, with a new slot. What the job had at the server can be lost.
+   *
+   * @param checkpoint the checkpoint folder; null if it is lost
+   * @param target the target of a job whose checkpoint folder is lost; null otherwise
+   * @param format null if the catalog decides
+   * @throws LakeException if there is no job
+   */
+  def askForAll(session: SparkSession, checkpoint: String, target: String, format: String): Unit =
+    if (checkpoint != null) {
+      val folder = folderOf(session, checkpoint)
+      if (folder.newestEpoch().isEmpty) throw LakeError.noState(checkpoint)
+      folder.ask(ResyncAllRequest(JobRequest.newId()))
+    } else ClonedSession.run(session) { session =>
+      val own = new OwnTables(session, Targets.of(session, target, Option(format)))
+      val found = own.found()
+      if (found.isEmpty) throw LakeError.noJob(target)
+      found.foreach(table => own.askToStartOver(table.target))
+    }
+
+  private[job] def folderOf(session: SparkSession, checkpoint: String) =
+    new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
+}
+
+/** Asks a job to compare tables with the server. */
+object VerifyCommand {
+
+  /**
+   * Writes the request into the checkpoint folder of a job.
+   *
+   * @param tables names of tables at the server as [[ResyncCommand]] takes them; empty for all
+   * @throws LakeException
+   *   if the folder has no state of a job, the job has no tables, or it does not know a table
+   */
+  def ask(
+      session: SparkSession,
+      checkpoint: String,
+      tables: java.util.List[String]
+  ): AskedVerification = {
+    val folder = ResyncCommand.folderOf(session, checkpoint)
+    val wanted = known(folder, checkpoint, tables.asScala.toSeq)
+    val id = JobRequest.newId()
+    folder.ask(VerifyRequest(id, wanted))
+    new AskedVerification(session, folder, id)
+  }
+
+  /**
+   * Starts a job that applies everything that is there, then verifies tables, and ends.
+   *
+   * @param options those of the job
+   */
+  def run(
+      session: SparkSession,
+      options: java.util.Map[String, String],
+      tables: java.util.List[String]
+  ): Replication = {
+    val parsed = ReplicateOptions.parse(options.asScala.toSeq.sortBy(_._1)).copy(once = true)
+    val folder = ResyncCommand.folderOf(session, parsed.checkpoint)
+    val wanted = known(folder, parsed.checkpoint, tables.asScala.toSeq)
+    Replication.start(session, parsed, wanted.map(_.toString))
+  }
+
+  private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
+    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val names = state.tables.values.map(_.name).toSeq.distinct
+    if (names.isEmpty) throw LakeError.noTables(checkpoint)
+    if (tables.isEmpty) names else ResyncCommand.named(tables, names)
+  }
+}
+
+/**
+ * A request for a verification, which a job answers.
+ *
+ * @param session the user's session, which gets the result
+ */
+final class AskedVerification(session: SparkSession, folder: JobFolder, id: String) {
+  private var read = 0
+  private var found = Option.empty[String]
+
+  /**
+   * Looks for answers.
+   *
+   * @return what delays the verification, since the last call
+   * @throws LakeException if the job cannot verify the tables
+   */
+  def poll(): java.util.List[String] = {
+    val added = folder.answers(id).drop(read)
+    read += added.length
+    added.foreach {
+      case JobAnswer(JobAnswer.Done, text)   => found = Some(text)
+      case JobAnswer(JobAnswer.Failed, text) => throw LakeError.verificationFailed(text)
+      case _                                 => ()
+    }
+    added.collect { case JobAnswer(JobAnswer.Waits, text) => text }.asJava
+  }
+
+  /** A row for each table; null before the job has answered. */
+  def result: DataFrame = found.map(VerifiedTable.fromText(session, _)).orNull
+}

@@ -6,11 +6,11 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.apply.CutApply
-import io.sparkpgoutput.lake.catalog.ServerCatalog.Look
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableFailure, TableState}
+import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
-import io.sparkpgoutput.lake.schema.TableEvolution
-import io.sparkpgoutput.lake.table.{MirroredTable, TableChange, TableComparison, TableError}
+import io.sparkpgoutput.lake.target.TableEvolution
 import io.sparkpgoutput.protocol.Lsn
 
 /** Commits cuts of the queues, and changes the columns of the target before that if the server's have. */

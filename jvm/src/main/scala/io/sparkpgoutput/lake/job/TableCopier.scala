@@ -7,15 +7,48 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.pgoutput.ClonedSession
 
+import io.sparkpgoutput.lake.catalog.TableError
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.core.{TableState, TableStatus}
-import io.sparkpgoutput.lake.schema.{HistoryOrder, TableEvolution}
-import io.sparkpgoutput.lake.table.TableError
-import io.sparkpgoutput.lake.target.{TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
-/** Copies tables: makes a snapshot, and commits its rows. [[io.sparkpgoutput.lake.core.JobCore]] orders the steps. */
+/**
+ * Copies tables while their changes go on. This head argues why there is no gap between '''the copy''' and the
+ * changes. [[io.sparkpgoutput.lake.core.JobCore]] orders the steps, and this class runs steps 4 and 6.
+ *
+ * {{{
+ *   LSNs at the server   ─────── q ─────────── L0 ──────────────────────────────►
+ *   in the queue                 ├─────────────┼───── changes from q on ─────────►
+ *   in the snapshot      ──────────────────────┤      all that is below L0
+ *   in the target                              └► one commit: rows, mark L0 ─► cuts of changes from L0 on
+ * }}}
+ *
+ *   1. No commit of the table runs.
+ *   1. The state says that the table is copied, with a new generation, which is the greatest of the job.
+ *   1. The queue begins at q, the end of the transaction that is being read.
+ *   1. The server makes a snapshot. It sees the transactions below its LSN L0, and no others. If L0 is below q,
+ *      or below the mark of the table, the server is behind, and another snapshot is made.
+ *   1. The state has L0, and the definition of the table in the snapshot.
+ *   1. One commit replaces the rows, with the mark L0. If the table of the target belonged to another table
+ *      before, an empty commit closes the generation of the old owner first. So a late commit of a process that
+ *      knows only the old owner fails.
+ *
+ * '''Why there is no gap, and no duplicate.''' Everything below L0 is in the snapshot. Everything from L0 on is in the
+ * queue, because q is at or below L0. Changes from q to L0 are in both, and are below the mark L0, so the
+ * applier leaves them out. Readers see the old rows until the commit of step 6, and the new ones after it.
+ *
+ * '''What a kill leaves.''' Before step 6, the table of the target has its old rows, and the state says that it is
+ * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
+ * of the state, so the next process knows that the copy was made, and goes on with changes from L0 on.
+ *
+ * '''What makes a table be copied.''' It is new in the publications. A user asks for it (`resync`). Its changes do not
+ * say what happened to it, which [[io.sparkpgoutput.lake.catalog.TableComparison]] finds in the catalog: for
+ * example, ALTER TABLE has rewritten its values. An option gives a column another type. Its mark is gone or
+ * older than the state says: somebody has removed or restored the table. It has failed, and its queue was
+ * dropped. It gets the name of another table in the target.
+ */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._
   import job.{catalog, core, own, target}

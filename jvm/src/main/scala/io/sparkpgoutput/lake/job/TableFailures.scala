@@ -7,9 +7,9 @@ import org.apache.spark.SparkThrowable
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.catalog.TableError
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.core.TableFailure
-import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.lake.target.CommitConflict
 import io.sparkpgoutput.source.SourceException
 

@@ -12,7 +12,7 @@ import io.sparkpgoutput.lake.copy.SlotSnapshot
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{TableState, TableStatus}
 import io.sparkpgoutput.lake.folder.JobAnswer
-import io.sparkpgoutput.lake.reader.SlotReader
+import io.sparkpgoutput.lake.queue.SlotReader
 import io.sparkpgoutput.lake.verify.{PinnedTable, TableVerifier, VerifiedTable}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.ServerStillWaits
@@ -22,13 +22,13 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
  *
  *   1. The appliers of the asked tables commit nothing above the read LSN.
  *   1. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
- *      transactions delay the snapshot, the appliers go on, and this begins again later.
+ *      transactions delay the snapshot, the appliers go on, and the verification starts over later.
  *   1. The appliers go up to L, and then each table has exactly the transactions below L.
  *   1. The version of each table in the target is noted, and the appliers go on.
  *   1. The rows of the snapshot and the rows of the versions are compared.
  *
  * Nothing of this is kept. A request stays in the folder until it is answered, so the next start of a job
- * that was killed begins again.
+ * that was killed starts the verification over.
  *
  * @param look looks at the server's catalog
  */
@@ -75,7 +75,7 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   /**
    * Compares tables.
    *
-   * @param tell takes what delays it
+   * @param tell is called with the reason if something delays the verification
    */
   def verify(tables: Seq[TableName], tell: String => Unit = _ => ()): Seq[VerifiedTable] =
     rounds(tables, Nil, MostRounds, tell).sortBy(_.table)

@@ -1,7 +1,9 @@
 package io.sparkpgoutput.lake.queue
 
-import java.io.{File, IOException}
+import java.io.{BufferedInputStream, DataInputStream, File, FileInputStream, IOException}
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
+import java.util.Arrays
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -10,6 +12,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
+
+import io.sparkpgoutput.protocol.BigEndian
 
 /**
  * Memory and disk that all queues of a job share. Above the memory, blocks of the queue that has most go to
@@ -140,4 +144,172 @@ private[queue] object QueueSpace {
 
   /** The disk is used up, or cannot be written. */
   case object NoRoom extends Outcome
+}
+
+/**
+ * A part of a queue: entries one after the other, each an Int32 length of its message, an Int64 ordinal and
+ * the message. The lock of the queue guards the fields. The bytes of whole transactions never change, so
+ * they are read without it.
+ *
+ * @param start the definition in force at the block's begin, null if none is
+ */
+final private[queue] class QueueBlock(capacity: Int, val start: TableMessages) {
+
+  /** The bytes while they are in memory, else null. */
+  var data: Array[Byte] = new Array[Byte](capacity)
+
+  /** The file that has the bytes while they are not in memory, and where in it they begin. */
+  var file: SpillFile = null
+  var fileOffset = 0L
+
+  var used = 0
+  var changes = 0L
+  var commits = 0
+
+  /** Nothing is appended any more. */
+  var isSealed = false
+
+  /** The bytes are neither in memory nor in a file: nobody needs them any more. */
+  var isFreed = false
+
+  /** The end LSN of the first commit that the block has an entry of. */
+  var firstEnd = 0L
+
+  /** The place after the last commit entry of the block, null if it has none. */
+  var last: Place = null
+
+  /** Appends an entry. Returns by how many bytes the block has grown in memory. */
+  def append(message: Array[Byte], ordinal: Long): Int = {
+    val needed = used + QueueBlock.HeaderSize + message.length
+    val before = data.length
+    if (needed > before)
+      data = Arrays.copyOf(data, math.max(needed, math.min(2 * before, QueueBlock.Size)))
+    ByteBuffer.wrap(data).putInt(used, message.length).putLong(used + 4, ordinal)
+    System.arraycopy(message, 0, data, used + QueueBlock.HeaderSize, message.length)
+    used = needed
+    if (used >= QueueBlock.Size) isSealed = true
+    data.length - before
+  }
+}
+
+private[queue] object QueueBlock {
+  final val FirstSize = 4 * 1024
+
+  /** A block is not larger, unless a single message is. */
+  final val Size = 1024 * 1024
+  final val HeaderSize = 4 + 8
+}
+
+/**
+ * A place after a commit entry, or the begin of a block.
+ *
+ * @param offset where in the block it is
+ * @param end the end LSN of that commit
+ * @param time the time of that commit, in microseconds since 1970
+ * @param changes the changes of the block that are before it
+ * @param commits the commit entries of the block that are before it
+ * @param definition the definition in force here, null if none is
+ */
+final private[queue] case class Place(
+    offset: Int,
+    end: Long,
+    time: Long,
+    changes: Long,
+    commits: Int,
+    definition: TableMessages
+)
+
+private[queue] object Place {
+  def beginOfBlock(definition: TableMessages): Place = Place(0, 0L, 0L, 0L, 0, definition)
+}
+
+/** A file with blocks of one queue. The lock of the queue guards the fields. */
+final private[queue] class SpillFile(val path: Path) {
+  var size = 0L
+
+  /** How many blocks need the file. */
+  var blocks = 0
+}
+
+/** Reads the entries of a part of a block. */
+abstract private[queue] class Entries extends AutoCloseable {
+
+  /** Goes to the next entry. Returns false if there is none. */
+  def next(): Boolean
+  def ordinal: Long
+
+  /** The first byte of the message. */
+  def tag: Byte
+
+  /** The bytes of the message. */
+  def length: Int
+
+  /** A copy of the message. It can be taken once. */
+  def message(): Array[Byte]
+}
+
+final private[queue] class EntriesInMemory(data: Array[Byte], from: Int, to: Int) extends Entries {
+  private var entry = 0
+  private var following = from
+
+  override def next(): Boolean = {
+    entry = following
+    if (entry < to)
+      following = entry + QueueBlock.HeaderSize + length
+    entry < to
+  }
+
+  override def ordinal: Long = BigEndian.int64(data, entry + 4)
+  override def tag: Byte = data(entry + QueueBlock.HeaderSize)
+  override def length: Int = BigEndian.int32(data, entry)
+  override def message(): Array[Byte] =
+    Arrays.copyOfRange(data, entry + QueueBlock.HeaderSize, following)
+  override def close(): Unit = ()
+}
+
+/** Reads a message directly into its own array: it can be as large as the heap allows. */
+final private[queue] class EntriesInFile(path: Path, begin: Long, from: Int, to: Int)
+    extends Entries {
+  private val input = new FileInputStream(path.toFile)
+  private val buffered = new DataInputStream(new BufferedInputStream(input, 64 * 1024))
+  try input.getChannel.position(begin + from)
+  catch {
+    case error: Throwable =>
+      input.close()
+      throw error
+  }
+
+  private var left = to - from
+  private var size = 0
+  private var unread = 0
+  private var first: Byte = 0
+  private var place = 0L
+
+  override def next(): Boolean = {
+    buffered.skipNBytes(unread.toLong)
+    unread = 0
+    val found = left > 0
+    if (found) {
+      size = buffered.readInt()
+      place = buffered.readLong()
+      first = buffered.readByte()
+      unread = size - 1
+      left -= QueueBlock.HeaderSize + size
+    }
+    found
+  }
+
+  override def ordinal: Long = place
+  override def tag: Byte = first
+  override def length: Int = size
+
+  override def message(): Array[Byte] = {
+    val message = new Array[Byte](size)
+    message(0) = first
+    buffered.readFully(message, 1, size - 1)
+    unread = 0
+    message
+  }
+
+  override def close(): Unit = buffered.close()
 }

@@ -45,7 +45,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   private var seen: TableMessages = null
 
   /** The open transaction, null if there is none. */
-  private var open: OpenTransaction = null
+  private var open: UncommittedTransaction = null
 
   /** The open transaction is not taken. */
   private var isSkipped = false
@@ -72,7 +72,7 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
       isSkipped = Lsn.isBelow(BeginMessage.lsn(begin), taken)
       if (!isSkipped) {
         val block = blockFor(begin)
-        open = new OpenTransaction(begin, block, block.used, block.changes, queued)
+        open = new UncommittedTransaction(begin, block, block.used, block.changes, queued)
         write(begin, Cut.NoOrdinal)
         if (origin != null) write(origin, Cut.NoOrdinal)
       }
@@ -424,7 +424,7 @@ private object TableQueue {
  * @param blockChanges how many changes the block had before
  * @param queued the definition that was queued last before
  */
-final private class OpenTransaction(
+final private class UncommittedTransaction(
     val begin: Array[Byte],
     val block: QueueBlock,
     val used: Int,

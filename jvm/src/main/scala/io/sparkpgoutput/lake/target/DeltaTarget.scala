@@ -1,14 +1,23 @@
 package io.sparkpgoutput.lake.target
 
+import java.io.FileNotFoundException
 import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.sql.delta.actions.{Action, CommitInfo}
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
-import org.apache.spark.sql.delta.{DeltaLog, Snapshot, TimestampNTZTableFeature}
+import org.apache.spark.sql.delta.util.FileNames
+import org.apache.spark.sql.delta.{
+  DeltaLog,
+  OptimisticTransaction,
+  Snapshot,
+  TimestampNTZTableFeature,
+  TransactionExecutionObserver
+}
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.core.MarkName
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -18,7 +27,7 @@ import io.sparkpgoutput.lake.MarkName
  * and no RESTORE may stand behind it in the table's history.
  */
 final class DeltaTarget(session: SparkSession, place: TablePlace)
-    extends TableCommands(session, TableFormat.Delta, place) {
+    extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
   private val choosesTasks = session.conf.getOption(SnapshotTasks).isEmpty
@@ -190,4 +199,94 @@ object DeltaTarget {
       case _: NumericType | DateType | TimestampType | TimestampNTZType | _: StringType => true
       case _                                                                            => false
     })
+}
+
+/** The transactions of applications that a snapshot of a Delta table has (`txn` in Delta's protocol). */
+private object DeltaTransactions {
+
+  /**
+   * Returns their versions by their names, if the checksum of the snapshot has them. Delta itself asks
+   * Spark for them, with three jobs after each commit.
+   */
+  def of(snapshot: Snapshot): Option[Map[String, Long]] = snapshot.checksumOpt
+    .flatMap(_.setTransactions)
+    .map(_.map(found => found.appId -> found.version).toMap)
+}
+
+/** A transaction that knows the transactions of applications already, so Delta need not ask Spark. */
+final private class KnownTransactions(begun: OptimisticTransaction, known: Map[String, Long])
+    extends OptimisticTransaction(begun.deltaLog, begun.catalogTable, begun.snapshot) {
+
+  override def txnVersion(id: String): Long = {
+    readTxn += id // by which Delta finds conflicts
+    known.getOrElse(id, -1L)
+  }
+}
+
+/**
+ * Checks the snapshot on which Delta begins a transaction. Delta itself only compares the version of an
+ * application's transaction with the one before: it would take a later mark that was made from older
+ * rows.
+ *
+ * Delta's hooks after a commit begin transactions of their own, which are not checked.
+ */
+final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
+    extends TransactionExecutionObserver {
+
+  private var isFirst = true
+
+  /** Runs something that begins a transaction on this thread. */
+  def run(body: => Unit): Unit = TransactionExecutionObserver.withObserver(this)(body)
+
+  def startingTransaction(begin: => OptimisticTransaction): OptimisticTransaction = {
+    val begun = begin
+    if (isFirst) {
+      isFirst = false
+      val transaction = DeltaTransactions.of(begun.snapshot) match {
+        case Some(known) => new KnownTransactions(begun, known)
+        case None        => begun
+      }
+      check(transaction)
+      transaction
+    } else begun
+  }
+
+  def createChild(): TransactionExecutionObserver = this
+  def preparingCommit[T](prepare: => T): T = prepare
+  def beginDoCommit(): Unit = ()
+  def beginBackfill(): Unit = ()
+  def beginPostCommit(): Unit = ()
+  def transactionCommitted(): Unit = ()
+  def transactionAborted(): Unit = ()
+}
+
+/** A commit of a Delta table, as its log tells of it. */
+final private case class DeltaCommit(operation: String, userMetadata: Option[String])
+
+/**
+ * The commits of a Delta table. Delta's own history runs a Spark job to read them, and the commit that is
+ * looked for is nearly always the newest one.
+ */
+private object DeltaHistory {
+
+  /** The commits from that of a snapshot back to the oldest one whose file is still there. */
+  def commits(snapshot: Snapshot): Iterator[DeltaCommit] = {
+    val found = Iterator.iterate(snapshot.version)(_ - 1).takeWhile(_ >= 0)
+      .map(read(snapshot.deltaLog, _)).takeWhile(_.nonEmpty).flatten.flatten
+    // The newest commits of a table that its catalog manages are elsewhere.
+    if (found.hasNext) found
+    else
+      snapshot.deltaLog.history.getHistory(0, Some(snapshot.version), None).iterator
+        .map(commit => DeltaCommit(commit.operation, commit.userMetadata))
+  }
+
+  /** Returns None if the file is not there. Not every writer tells of its commit. */
+  private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =
+    try {
+      val file = FileNames.unsafeDeltaFile(log.logPath, version)
+      val actions = log.store.read(file, log.newDeltaHadoopConf()).iterator.map(Action.fromJson)
+      Some(actions.collectFirst { case info: CommitInfo =>
+        DeltaCommit(info.operation, info.userMetadata)
+      })
+    } catch { case _: FileNotFoundException => None }
 }

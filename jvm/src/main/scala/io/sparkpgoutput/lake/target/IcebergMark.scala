@@ -14,7 +14,8 @@ import org.apache.iceberg.exceptions.{
 import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.{Snapshot, TableMetadata, TableOperations}
 
-import io.sparkpgoutput.lake.{LakeException, MarkName}
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.protocol.Lsn
 
 /**

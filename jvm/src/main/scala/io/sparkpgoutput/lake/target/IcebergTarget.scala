@@ -6,21 +6,24 @@ import org.apache.spark.sql.pgoutput.TablePlans
 import org.apache.spark.sql.types.{StructType, VariantType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.spark.source.SparkTable
 import org.apache.iceberg.{
   BaseTable,
   HasTableOperations,
   MetadataColumns,
+  Schema,
   Table,
   TableOperations,
-  Transactions
+  Transactions,
+  UpdateSchema
 }
 
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.core.MarkName
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)
-    extends TableCommands(session, TableFormat.Iceberg, place) {
+    extends TableCommands(session, LakeFormat.Iceberg, place) {
   import IcebergTarget._
 
   /** Iceberg adds these columns to each table that is read. */
@@ -133,5 +136,25 @@ object IcebergTarget {
         .map(_.newInstance(table, false))
     )
     made.get.asInstanceOf[SparkTable]
+  }
+}
+
+/** Gives a table of Iceberg the columns of rows that replace all of its rows. */
+private object IcebergColumns {
+
+  /** A column whose type changes becomes a new column of the same name, since no old value stays. */
+  def fit(update: UpdateSchema, schema: Schema, rows: StructType): Unit = {
+    val before = SparkSchemaUtil.convert(schema)
+    val after = SparkSchemaUtil.convert(rows)
+    rows.foreach { field =>
+      val known = before.find(_.name.equalsIgnoreCase(field.name))
+      if (!known.exists(known => known.name == field.name && known.dataType == field.dataType)) {
+        known.foreach(known => update.deleteColumn(known.name))
+        // A name with a point is that of a column here, and not a path.
+        update.allowIncompatibleChanges()
+          .addColumn(null, field.name, after.asStruct.field(field.name).`type`)
+      }
+    }
+    update.commit()
   }
 }

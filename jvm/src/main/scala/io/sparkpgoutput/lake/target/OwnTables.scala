@@ -8,9 +8,9 @@ import scala.util.Try
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
-import io.sparkpgoutput.lake.core.{JobState, TableState}
-import io.sparkpgoutput.lake.table.{MirroredTable, TableMode}
-import io.sparkpgoutput.lake.{LakeError, LakeException, MarkName}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /**
  * The tables of a target that a job has made. Each has properties that say which job made it, and of
@@ -54,13 +54,20 @@ final class OwnTables(session: SparkSession, val target: Target) {
     } else {
       val found = properties0(table.target)
       if (!found.get(Job).contains(job.id))
-        throw LakeError.foreignTable(target.sqlName(table.target))
+        throw LakeError.foreignTable(
+          target.sqlName(table.target),
+          table.name,
+          free(table.target)
+        )
       checkMode(table.table, found)
       val wanted = propertiesOf(job, table)
       if (wanted.exists { case (name, value) => !found.get(name).contains(value) })
         target.setProperties(table.target, wanted)
       false
     }
+
+  private def free(name: String) =
+    Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
 
   /** Notes the number of a definition, after the columns were changed to it. */
   def noteDefinition(table: TableState): Unit =
@@ -69,9 +76,6 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /** Notes the server of a job, which is another one after an upgrade. */
   def noteServer(table: String, job: JobState): Unit =
     target.setProperties(table, Map(SystemIdentifier -> job.systemIdentifier))
-
-  /** Returns the mode of a table of the target. */
-  def mode(table: String): TableMode = modeOf(properties0(table))
 
   private def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
     val found = modeOf(properties)
@@ -123,7 +127,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     finally pool.shutdownNow(): Unit
   }
 
-  /** Notes that the job is to begin again with copies of all tables, if its checkpoint folder is lost. */
+  /** Asks the job to start over with copies of all tables. The checkpoint folder can be lost. */
   def askToStartOver(table: String): Unit = target.setProperties(table, Map(StartOver -> "true"))
 
   def forgetStartOver(table: String): Unit =

@@ -1,13 +1,16 @@
 package io.sparkpgoutput.lake.target
 
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.core.MarkName
 
 /** The commands of a target that run as SQL, and that are the same for both formats. */
-abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, place: TablePlace)
+abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, place: TablePlace)
     extends Target {
   import TableCommands._
 
@@ -137,7 +140,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: TableFormat, pl
     if (!found.contains(lsn)) throw TargetError.otherJob(sqlName(table), expected, found)
   }
 
-  /** Tells whether a newer copy has replaced the one that a mark belongs to. */
+  /** Returns whether a newer copy has replaced the one that a mark belongs to. */
   private def isCopiedAgain(table: String, name: MarkName) =
     generation(table, name.job, name.oid).exists(_ > name.generation)
 
@@ -194,4 +197,26 @@ object TableCommands {
 
   private def column(field: org.apache.spark.sql.types.StructField) =
     s"${TablePlace.quoted(field.name)} ${field.dataType.sql}"
+}
+
+/** The properties of tables, as SQL. */
+object TableProperties {
+
+  /** Delta forgets the mark of a table when it is older than this duration. */
+  final val MarkExpiry = "delta.setTransactionRetentionDuration"
+
+  /** The setting that gives new tables this property. */
+  final val MarkExpiryDefault =
+    "spark.databricks.delta.properties.defaults.setTransactionRetentionDuration"
+
+  /** Returns what stands between the parentheses of TBLPROPERTIES. */
+  def sql(properties: Map[String, String]): String = properties.toSeq.sorted
+    .map { case (name, value) => s"${text(name)} = ${text(value)}" }.mkString(", ")
+
+  /** Returns whether Spark keeps a property for itself, such as the owner. Its parser decides that. */
+  def isReserved(name: String): Boolean =
+    Try(CatalystSqlParser.parsePlan(s"CREATE TABLE t TBLPROPERTIES (${sql(Map(name -> ""))})"))
+      .isFailure
+
+  private def text(value: String) = s"'${value.replace("\\", "\\\\").replace("'", "\\'")}'"
 }

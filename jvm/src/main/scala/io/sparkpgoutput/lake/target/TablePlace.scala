@@ -116,7 +116,7 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
 
   def path(table: String): Path = new Path(root, table)
 
-  def parts(table: String): Seq[String] = Seq(TableFormat.Delta.name, path(table).toString)
+  def parts(table: String): Seq[String] = Seq(LakeFormat.Delta.name, path(table).toString)
 
   /** A table is there from its first commit on. Delta makes the folder of the log before. */
   def exists(table: String): Boolean = {

@@ -3,11 +3,42 @@ package io.sparkpgoutput.lake.target
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The place of the tables that are kept equal: a namespace of a catalog, or a folder of Delta
- * tables. The names of tables are those in the namespace, without quotes.
+ * The tables of Delta or Iceberg that a job writes: a namespace of a catalog, or a folder of Delta tables. The
+ * names of tables are those in the namespace, without quotes. This head argues why '''the commit with its mark'''
+ * writes each change once.
+ *
+ * {{{
+ *   rows of a cut or a copy ──┐
+ *                             ├──► one atomic commit, if the table has the expected mark of this generation,
+ *   mark: generation g, LSN ──┘    and no mark of a greater generation ──► the mark is read back
+ * }}}
+ *
+ * '''What a mark says.''' The table has all transactions of the server with a commit LSN below the mark, and no
+ * others. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
+ * them. Delta has the mark as the version of an application's transaction (`txn`), and Iceberg in the summary
+ * of the snapshot and in a property of the table ([[IcebergMark]]).
+ *
+ * '''Why no cut is written twice, and none on other rows.''' A cut expects the mark at which it begins, and leaves the
+ * mark at which it ends. The commit compares the mark of the version that it replaces. If a process was
+ * suspended and another one has gone on, the expected mark is gone, and the commit fails with nothing written.
+ * A copy has a new generation and expects no mark of it. From then on, a process that knows only an older
+ * generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
+ *
+ * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
+ * its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again,
+ * which is at or below the mark of each table, and each table takes what is not below its mark. A transaction
+ * that changes several tables is whole in each of them, and readers can see it in one table before another.
+ *
+ * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
+ * it is read again, and if it is the new one, the commit was made. Compactions and other commits keep the
+ * mark. A RESTORE or a rollback takes rows back, and the mark with them or against it: the job finds this out,
+ * and copies the table.
  */
 trait Target {
 
@@ -153,4 +184,79 @@ object ColumnChange {
   final case class Rename(from: String, to: String) extends ColumnChange
   final case class Widen(name: String, dataType: org.apache.spark.sql.types.DataType)
       extends ColumnChange
+}
+
+/**
+ * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
+ * the commit is in the table, and it can be tried again.
+ */
+final class CommitConflict(table: String, reason: Throwable)
+    extends PgOutputException(
+      "PGOUTPUT_COMMIT_CONFLICT",
+      "40001",
+      s"Something else wrote the table $table during the commit, for example a compaction. Nothing of the " +
+        s"commit is in the table, and the job tries it again. The format says: ${reason.getMessage}"
+    ) {
+  initCause(reason)
+}
+
+/** The errors of tables in Delta and Iceberg. */
+object TargetError {
+  final val Format = "PGOUTPUT_TARGET_FORMAT"
+  final val MarkLost = "PGOUTPUT_MARK_LOST"
+
+  def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
+    def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
+    new LakeException(
+      LakeError.OtherJob,
+      "55006",
+      s"The table $table has ${shown(found)} and had ${shown(expected)} before, so another process " +
+        "of the job writes it. This process has changed nothing since then. Stop one of the two."
+    )
+  }
+
+  def copiedAgain(table: String): LakeException = new LakeException(
+    LakeError.OtherJob,
+    "55006",
+    s"The table $table was copied again, so another process of the job writes it. This process has " +
+      "changed nothing since then. Stop one of the two."
+  )
+
+  def notCurrent(table: String): LakeException = new LakeException(
+    Format,
+    "0A000",
+    s"The rows for the table $table would not be in its current snapshot, because of spark.wap.id or " +
+      "spark.wap.branch. Nothing was written. Unset these settings in the session of the job."
+  )
+
+  def restored(table: String, how: String): LakeException = new LakeException(
+    MarkLost,
+    "55000",
+    s"The table $table has older rows than its mark says, because of $how. The job copies it again."
+  )
+
+  def format(problem: String): LakeException =
+    new LakeException(Format, "0A000", problem)
+
+  def otherFormat(table: String, wanted: String): LakeException = format(
+    s"The table $table is not a table of $wanted, so the job does not write it. Remove it, or give the table " +
+      "of the server another name with the option names.<table>."
+  )
+
+  def notWritable(table: String, problem: Throwable): LakeException = {
+    val error = new LakeException(
+      "PGOUTPUT_TARGET_NOT_WRITABLE",
+      "42501",
+      s"The job cannot make the table $table. Give the job the right to write in the target, or name " +
+        s"another target. The reason is: ${problem.getMessage}"
+    )
+    error.initCause(problem)
+    error
+  }
+
+  def name(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_NAME", "42602", problem)
+
+  def columnType(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_TYPE", "42804", problem)
 }

@@ -2,20 +2,12 @@ package io.sparkpgoutput.lake.target
 
 import java.util.Locale
 
+import org.apache.spark.sql.types._
+
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 
 /** The names that tables have in the target. Names that differ only in case are the same. */
 object TargetNames {
-
-  /** The table of the job's own state. */
-  val Reserved = "_spark_pgoutput"
-
-  /** How the name of a table begins in which changes wait for a copy. */
-  val Waiting: String = s"${Reserved}_waiting_"
-
-  /** Returns whether a name is one of the job's own tables: the state, or one whose name begins so. */
-  def isReserved(name: String): Boolean =
-    folded(name) == Reserved || folded(name).startsWith(s"${Reserved}_")
 
   final private val PublicNamespace = "public"
 
@@ -29,22 +21,17 @@ object TargetNames {
    *   the names of single tables. A key is `schema.table`, or `table` for a table of public; SQL's
    *   quotes are possible.
    * @param problem why the target cannot have a name
-   * @param kept the names that tables have already, which win over all others
    * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
    */
   def of(
       tables: Seq[TableName],
       template: Option[String],
       names: Map[String, String],
-      problem: String => Option[String] = _ => None,
-      kept: Map[TableName, String] = Map.empty
+      problem: String => Option[String] = _ => None
   ): Map[TableName, String] = {
-    val named =
-      tables.map(table => table -> kept.getOrElse(table, name(table, template, names)))
+    val named = tables.map(table => table -> name(table, template, names))
     named.foreach { case (table, name) =>
-      val reserved =
-        Option.when(isReserved(name))("The job keeps its own state under such names.")
-      reserved.orElse(problem(name)).foreach { problem =>
+      problem(name).foreach { problem =>
         throw TargetError.name(
           s"The table $table cannot be '$name' in the target. $problem Set " +
             s"${entry(table, name, named)}, which works, or give it another name."
@@ -61,7 +48,8 @@ object TargetNames {
   }
 
   /**
-   * Checks the columns of a table, which PostgreSQL tells apart by their case.
+   * Checks the columns of a table. PostgreSQL has two columns whose names differ only in case, and the target
+   * has not.
    *
    * @param others the columns that a history has beside them
    * @param problem why a column of the target cannot have a name
@@ -110,7 +98,7 @@ object TargetNames {
       }
     )
 
-  /** Tells whether a user means a table: `schema.table`, or `table` for a table of public. */
+  /** Returns whether a user means a table: `schema.table`, or `table` for a table of public. */
   def isOf(key: String, table: TableName): Boolean =
     key == table.toString ||
       key == table.name && table.namespace == PublicNamespace ||
@@ -125,7 +113,7 @@ object TargetNames {
       case ""   => "table"
       case some => some
     }
-    val taken = named.map { case (_, name) => folded(name) }.toSet + Reserved
+    val taken = named.map { case (_, name) => folded(name) }.toSet
     val free =
       Iterator.from(2).map(number => s"${plain}_$number").find(name => !taken(folded(name))).get
     s"names.$table=${if (taken(folded(plain))) free else plain}"
@@ -139,4 +127,62 @@ object TargetNames {
 
   /** The name as a key. Many catalogs take names that differ only in case for one name. */
   def folded(name: String): String = name.toLowerCase(Locale.ROOT)
+}
+
+/** The types that columns have in the target. */
+object TargetTypes {
+
+  /**
+   * Returns the schema of a table in the target.
+   *
+   * @param format `delta` or `iceberg`
+   * @param key the columns by which rows are found
+   * @throws LakeException
+   *   if the format lacks a type, or if rows cannot be found by it. The text has the override that works.
+   */
+  def of(format: String, table: String, schema: StructType, key: Seq[String]): StructType =
+    StructType(schema.map { field =>
+      def fail(problem: String) = throw TargetError.columnType(
+        s"The column '${field.name}' of the table $table has the type ${field.dataType.sql}, and " +
+          s"$problem. Set types.${field.name}=STRING, and start the job again."
+      )
+      if (key.contains(field.name) && !isComparable(field.dataType))
+        fail("rows cannot be found by values of this type")
+      field.copy(
+        dataType = inTarget(format, field.dataType).getOrElse(fail(s"$format does not have it"))
+      )
+    })
+
+  private def isComparable(dataType: DataType): Boolean =
+    !exists(dataType)(part => part.isInstanceOf[MapType] || part == VariantType)
+
+  private def inTarget(format: String, dataType: DataType): Option[DataType] = dataType match {
+    case ByteType | ShortType if format == LakeFormat.Iceberg.name         => Some(IntegerType)
+    case _: CharType | _: VarcharType if format == LakeFormat.Iceberg.name => Some(StringType)
+    case ArrayType(element, nulls) => inTarget(format, element).map(ArrayType(_, nulls))
+    case MapType(key, value, nulls) =>
+      for (key <- inTarget(format, key); value <- inTarget(format, value))
+        yield MapType(key, value, nulls)
+    case StructType(fields) =>
+      val inner =
+        fields.map(field => inTarget(format, field.dataType).map(t => field.copy(dataType = t)))
+      Option.when(inner.forall(_.nonEmpty))(StructType(inner.flatten))
+    case _ => Option.when(!lacking(dataType))(dataType)
+  }
+
+  /** Neither format has them. Spark has TIME from 4.1 on. */
+  private def lacking(dataType: DataType) = dataType match {
+    case CalendarIntervalType | NullType                   => true
+    case _: DayTimeIntervalType | _: YearMonthIntervalType => true
+    case other => other.typeName.startsWith("time(") || other.typeName == "time"
+  }
+
+  /** Returns whether a type or a part of it has a property. */
+  private[target] def exists(dataType: DataType)(property: DataType => Boolean): Boolean =
+    property(dataType) || (dataType match {
+      case ArrayType(element, _)  => exists(element)(property)
+      case MapType(key, value, _) => exists(key)(property) || exists(value)(property)
+      case StructType(fields)     => fields.exists(field => exists(field.dataType)(property))
+      case _                      => false
+    })
 }

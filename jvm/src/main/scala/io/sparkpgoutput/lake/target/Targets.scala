@@ -1,5 +1,10 @@
 package io.sparkpgoutput.lake.target
 
+import java.lang.module.ModuleDescriptor.Version
+
+import scala.util.Try
+
+import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.{SparkSession, classic}
 
 import io.sparkpgoutput.lake.LakeError
@@ -17,7 +22,7 @@ object Targets {
    */
   def of(session: SparkSession, target: String, format: Option[String]): Target = {
     val wanted = format.map(name =>
-      TableFormat.named(name).getOrElse(
+      LakeFormat.named(name).getOrElse(
         throw LakeError.option(s"The option 'format' must be delta or iceberg, and is '$name'.")
       )
     )
@@ -34,16 +39,16 @@ object Targets {
   private def inFolder(
       session: SparkSession,
       folder: String,
-      wanted: Option[TableFormat]
+      wanted: Option[LakeFormat]
   ): Target = {
-    if (wanted.contains(TableFormat.Iceberg)) throw LakeError.option(
+    if (wanted.contains(LakeFormat.Iceberg)) throw LakeError.option(
       s"The target $folder is a folder, which only Delta takes. Iceberg needs a catalog: name one of " +
         "its namespaces, such as lakehouse.shop."
     )
-    TableFormat.Delta.check()
-    if (!written(session, CatalogPlace.SessionCatalog).contains(TableFormat.Delta))
+    LakeFormat.Delta.check()
+    if (!written(session, CatalogPlace.SessionCatalog).contains(LakeFormat.Delta))
       throw TargetError.format(
-        s"Delta needs settings of the session. Add ${TableFormat.Delta.settings}, and start the job again."
+        s"Delta needs settings of the session. Add ${LakeFormat.Delta.settings}, and start the job again."
       )
     new DeltaTarget(session, new FolderPlace(session, folder))
   }
@@ -51,7 +56,7 @@ object Targets {
   private def inCatalog(
       session: SparkSession,
       target: String,
-      wanted: Option[TableFormat]
+      wanted: Option[LakeFormat]
   ): Target = {
     val state = session.asInstanceOf[classic.SparkSession].sessionState
     val parts = state.sqlParser.parseMultipartIdentifier(target)
@@ -78,8 +83,8 @@ object Targets {
       )
     val place = new CatalogPlace(session, catalog, namespace)
     format match {
-      case TableFormat.Delta   => new DeltaTarget(session, place)
-      case TableFormat.Iceberg => new IcebergTarget(session, place)
+      case LakeFormat.Delta   => new DeltaTarget(session, place)
+      case LakeFormat.Iceberg => new IcebergTarget(session, place)
     }
   }
 
@@ -87,17 +92,122 @@ object Targets {
     session.conf.getOption(s"spark.sql.catalog.$catalog").nonEmpty
 
   /** What the class of a catalog says by its name. */
-  private def configured(session: SparkSession, catalog: String): Option[TableFormat] =
+  private def configured(session: SparkSession, catalog: String): Option[LakeFormat] =
     session.conf.getOption(s"spark.sql.catalog.$catalog").flatMap(ofClass)
 
   private def ofClass(name: String) =
-    if (name.startsWith("org.apache.iceberg.")) Some(TableFormat.Iceberg)
-    else Option.when(name == "org.apache.spark.sql.delta.catalog.DeltaCatalog")(TableFormat.Delta)
+    if (name.startsWith("org.apache.iceberg.")) Some(LakeFormat.Iceberg)
+    else Option.when(name == "org.apache.spark.sql.delta.catalog.DeltaCatalog")(LakeFormat.Delta)
 
   /** What a catalog writes. */
-  private def written(session: SparkSession, catalog: String): Option[TableFormat] = {
+  private def written(session: SparkSession, catalog: String): Option[LakeFormat] = {
     val found = CatalogPlace.catalog(session, catalog).getClass
     Iterator.iterate[Class[_]](found)(_.getSuperclass).takeWhile(_ != null)
       .flatMap(of => ofClass(of.getName)).nextOption()
   }
+}
+
+/**
+ * A format of tables.
+ *
+ * @param name what SQL calls it
+ * @param mainClass a class of its JAR
+ * @param sparks the versions of Spark on which it runs
+ */
+sealed abstract class LakeFormat(
+    val name: String,
+    val mainClass: String,
+    val sparks: Seq[String]
+) {
+
+  /** The Maven coordinates for a version of Spark such as 4.1. */
+  def packages(spark: String): String
+
+  /** The settings that a session needs. */
+  def settings: String
+
+  /** The oldest version of the format that works; None if nothing is known of it. */
+  def oldest: Option[String] = None
+
+  /** The version of the JAR on the class path. */
+  protected def found: String = ""
+
+  /**
+   * Checks that the format runs on this Spark, and that its JAR is there and new enough.
+   *
+   * @throws LakeException if not. Its text says what to change.
+   */
+  def check(
+      spark: String = SPARK_VERSION,
+      isLoadable: String => Boolean = LakeFormat.isLoadable,
+      version: => String = found
+  ): Unit = {
+    val minor = spark.split('.').take(2).mkString(".")
+    if (!sparks.contains(minor)) throw TargetError.format(
+      s"The format $name runs on Spark ${sparks.mkString(" and ")}, and this is Spark $spark. Use " +
+        s"Spark ${sparks.last}${LakeFormat.other(this, minor).fold("")(other =>
+            s", or the format $other"
+          )}."
+    )
+    if (!isLoadable(mainClass)) throw TargetError.format(
+      s"The JAR of $name is not on Spark's class path. Start Spark with --packages " +
+        s"${packages(minor)} $settings"
+    )
+    oldest.filter(LakeFormat.isBelow(version, _)).foreach { least =>
+      throw TargetError.format(
+        s"The JAR of $name has the version $version, and the job needs $least or a later one. Start Spark " +
+          s"with --packages ${packages(minor)}"
+      )
+    }
+  }
+}
+
+object LakeFormat {
+
+  case object Delta
+      extends LakeFormat(
+        "delta",
+        "org.apache.spark.sql.delta.catalog.DeltaTableV2",
+        Seq("4.0", "4.1", "4.2")
+      ) {
+    def packages(spark: String): String = s"io.delta:delta-spark_${spark}_2.13:4.4.0"
+
+    def settings: String =
+      "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension " +
+        "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+  }
+
+  case object Iceberg
+      extends LakeFormat(
+        "iceberg",
+        "org.apache.iceberg.spark.source.SparkTable",
+        Seq("4.0", "4.1")
+      ) {
+    def packages(spark: String): String =
+      s"org.apache.iceberg:iceberg-spark-runtime-${spark}_2.13:1.11.0"
+
+    override def oldest: Option[String] = Some("1.11")
+
+    override protected def found: String = org.apache.iceberg.IcebergBuild.version()
+
+    def settings: String =
+      "--conf spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog and the settings of " +
+        "the catalog"
+  }
+
+  val all: Seq[LakeFormat] = Seq(Delta, Iceberg)
+
+  def named(name: String): Option[LakeFormat] = all.find(_.name == name)
+
+  /** A vendor's version ends in words of its own, as in 1.11.0-amzn-0. */
+  private def isBelow(version: String, least: String) = {
+    val numbers = version.takeWhile(char => char.isDigit || char == '.').stripSuffix(".")
+    numbers.nonEmpty && Version.parse(numbers).compareTo(Version.parse(least)) < 0
+  }
+
+  private def other(format: LakeFormat, spark: String) =
+    all.find(other => other != format && other.sparks.contains(spark)).map(_.name)
+
+  private def isLoadable(name: String): Boolean =
+    Try(Class.forName(name, false, Thread.currentThread.getContextClassLoader)).isSuccess
 }

@@ -6,11 +6,12 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
+import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.queue.CutMessages
-import io.sparkpgoutput.lake.table.ReplicaIdentity
 import io.sparkpgoutput.lake.target.TablePlace
-import io.sparkpgoutput.lake.{LakeException, MarkName}
 
 /** Cuts of messages that are applied to tables in memory, each by the driver and by executors. */
 class CutApplySuite extends SparkSessionTests {
@@ -188,7 +189,7 @@ class CutApplySuite extends SparkSessionTests {
     assert(target.schema == swapped.target.schema)
     assert(error(
       found
-    ).asInstanceOf[LakeException].getMessage.contains("had the names of others for a while"))
+    ).asInstanceOf[LakeException].getMessage.contains("had each other's names between"))
   }
 
   both("an insert without a value, which a row filter makes of an update, is the table's error") {
@@ -201,7 +202,7 @@ class CutApplySuite extends SparkSessionTests {
       assert(content(filtered).isEmpty)
   }
 
-  both("rows without a key are told apart by each digit and sign of their values") { smallCut =>
+  both("rows without a key are identified by each digit and sign of their values") { smallCut =>
     val hstoreAndTime = StructType.fromDDL("m MAP<STRING, STRING>, t TIMESTAMP")
     val nested = new ServerTable(
       56,
@@ -255,9 +256,9 @@ class CutApplySuite extends SparkSessionTests {
       }
       def away(row: Seq[String])(message: => Array[Byte]) = { drifted.rows += row; message }
       val missing = Seq("7", "q")
-      assert(wrong(drifted.insert(Seq("1", "again"))).contains("""{"i`d.1":1} is there already"""))
-      assert(wrong(away(missing)(drifted.delete(missing))).contains("""{"i`d.1":7} is not there"""))
-      assert(wrong(away(missing)(drifted.update(missing, Seq("7", "r")))).contains("is not there"))
+      assert(wrong(drifted.insert(Seq("1", "again"))).contains("""{"i`d.1":1} was inserted"""))
+      assert(wrong(away(missing)(drifted.delete(missing))).contains("""{"i`d.1":7} was updated or deleted"""))
+      assert(wrong(away(missing)(drifted.update(missing, Seq("7", "r")))).contains("was updated or deleted"))
       assert(content(drifted) == Seq("1|a"))
 
       val end = target.marks("sound") + 10000

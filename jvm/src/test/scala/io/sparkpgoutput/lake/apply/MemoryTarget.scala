@@ -13,7 +13,7 @@ import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite}
 
 /** A catalog of Spark's own tests, whose tables all sessions share. Spark runs MERGE on them. */

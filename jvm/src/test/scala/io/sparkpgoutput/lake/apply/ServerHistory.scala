@@ -6,7 +6,7 @@ import scala.util.Random
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages
-import io.sparkpgoutput.lake.table.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 
 /** Random transactions over tables of each kind, and the messages that the source makes of them. */
 final class ServerHistory(random: Random) {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceTable}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**

@@ -185,7 +185,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   }
 
   private def fresh =
-    JobState("job", "1", server.timeline, "db", "slot", Seq("all"), "lake", "delta", told = 0)
+    JobState("job", "1", server.timeline, "db", "slot", Seq("all"), "lake", "delta", confirmed = 0)
 
   private def decide(kept: Option[JobState], confirmed: Long): JobStart = JobStart.of(
     fresh,
@@ -193,7 +193,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       kept,
       Some(
         if (mutation == Mutation.SlotMovedUnnoticed)
-          math.min(confirmed, kept.fold(confirmed)(_.told))
+          math.min(confirmed, kept.fold(confirmed)(_.confirmed))
         else confirmed
       ),
       server.end,
@@ -328,7 +328,8 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
 }
 
 object JobSimulation {
-  def text(state: JobState): String = s"told=${state.told} " + state.tables.values.map { table =>
-    s"${table.oid}:${table.target}#${table.generation}@${table.mark.getOrElse(0)}=${table.status}"
+  def text(state: JobState): String = s"confirmed=${state.confirmed} " + state.tables.values.map {
+    table =>
+      s"${table.oid}:${table.target}#${table.generation}@${table.mark.getOrElse(0)}=${table.status}"
   }.mkString(" | ")
 }

@@ -9,8 +9,9 @@ import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
 import io.sparkpgoutput.source.slot.SlotError
 
 class JobStartSuite extends AnyFunSuite {
-  private val told = 500L
-  private val fresh = JobState("new", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", told = 0)
+  private val lsn = 500L
+  private val fresh =
+    JobState("new", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", confirmed = 0)
 
   private def table(status: TableStatus, mark: Option[Long] = Some(450)) =
     TableState(
@@ -20,11 +21,11 @@ class JobStartSuite extends AnyFunSuite {
       mark = mark
     )
 
-  private def keeps(table: TableState) = fresh.copy(id = "job", told = told).put(table)
+  private def keeps(table: TableState) = fresh.copy(id = "job", confirmed = lsn).put(table)
 
   private def found(
       kept: Option[JobState] = Some(keeps(table(Live))),
-      confirmed: Option[Long] = Some(told),
+      confirmed: Option[Long] = Some(lsn),
       marks: Seq[FoundMark] = Seq(mark(450)),
       flush: Long = 1000,
       isInRecovery: Boolean = false
@@ -78,7 +79,7 @@ class JobStartSuite extends AnyFunSuite {
     }
   }
 
-  test("a job whose folder is lost is told how to begin again") {
+  test("a job whose folder is lost gets an error that says how to start over") {
     val error = intercept[PgOutputException](start(found(kept = None)))
     assert(error.getMessage.contains("spark-pgoutput resync --all"))
   }
@@ -87,17 +88,17 @@ class JobStartSuite extends AnyFunSuite {
     val begun = fresh.copy(id = "job")
     assert(outcome(found(Some(begun), confirmed = None, marks = Nil)) == "makes the slot")
     val taken = start(found(Some(begun), confirmed = Some(77), marks = Nil))
-    assert(taken.state == begun.copy(told = 77) && taken.begin == 77)
+    assert(taken.state == begun.copy(confirmed = 77) && taken.begin == 77)
     assert(JobStart(begun, needsSlot = true).withSlot(88).begin == 88)
   }
 
-  test("the session begins at what the server was told, also if the slot did not get it") {
-    assert(start(found(confirmed = Some(told - 100))).begin == told)
-    assert(outcome(found(confirmed = Some(told + 1))) == "PGOUTPUT_SLOT_MOVED")
+  test("the session begins at the LSN of the state, also if the slot did not get it") {
+    assert(start(found(confirmed = Some(lsn - 100))).begin == lsn)
+    assert(outcome(found(confirmed = Some(lsn + 1))) == "PGOUTPUT_SLOT_MOVED")
   }
 
   test("the server must have what the job and its tables have") {
-    assert(outcome(found(flush = told - 1)) == "PGOUTPUT_SERVER_BEHIND")
+    assert(outcome(found(flush = lsn - 1)) == "PGOUTPUT_SERVER_BEHIND")
     assert(outcome(found(flush = 600, marks = Seq(mark(601)))) == "PGOUTPUT_SERVER_BEHIND")
     assert(outcome(found(flush = 600, marks = Seq(mark(601)), isInRecovery = true)) == "live")
     def after(mark: FoundMark) =
@@ -119,7 +120,7 @@ class JobStartSuite extends AnyFunSuite {
     val options = fresh.copy(timeline = 2, target = "other", publications = Seq("some"))
     val state = JobStart.of(options, found()).state
     assert(state.timeline == 2 && state.target == "other" && state.publications == Seq("some"))
-    assert(state.id == "job" && state.told == told)
+    assert(state.id == "job" && state.confirmed == lsn)
   }
 
   test("the table of the target says what it has") {
@@ -130,7 +131,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(closed.status == Live && closed.generation == 3)
     for (lost <- Seq(mark(449), mark(450, generation = 1), mark(450, oid = 5)))
       assert(status(table(Live), lost).status.isInstanceOf[Copying], lost)
-    assert(status(table(Live)).status.why.get.contains("lost its mark"))
+    assert(status(table(Live)).status.why.get.contains("has no mark"))
   }
 
   test("the mark says whether the commit of a copy was made") {

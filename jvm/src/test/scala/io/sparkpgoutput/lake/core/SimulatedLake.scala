@@ -85,7 +85,7 @@ object Mutation {
   case object QueueDroppedTooEarly extends Mutation
   case object CatalogBehind extends Mutation
   case object SlotMovedUnnoticed extends Mutation
-  case object ToldAfterConfirm extends Mutation
+  case object ConfirmBeforeWrite extends Mutation
   case object TimelineUnchecked extends Mutation
 
   /** Not in [[all]]: no history among 8,000 has shown it. It needs a cut of an old process after a failover. */
@@ -101,7 +101,7 @@ object Mutation {
     QueueDroppedTooEarly,
     CatalogBehind,
     SlotMovedUnnoticed,
-    ToldAfterConfirm,
+    ConfirmBeforeWrite,
     TimelineUnchecked
   )
 }

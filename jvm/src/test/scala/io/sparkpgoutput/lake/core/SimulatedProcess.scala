@@ -30,13 +30,13 @@ final class SimulatedProcess(
 ) {
   import world.{fails, lake, mutation, random, say, server}
 
-  val core = new JobCore(settings, start, start.told)
+  val core = new JobCore(settings, start, start.confirmed)
   val timeline: Int = server.timeline
 
   /** Whether it has found out that another process has the slot. */
   var isOver = false
   private var next = {
-    val index = server.wal.indexWhere(_.commit >= math.max(start.told, server.confirmed))
+    val index = server.wal.indexWhere(_.commit >= math.max(start.confirmed, server.confirmed))
     if (index < 0) server.wal.size else index
   }
   private var open: Option[(SimTransaction, Int)] = None
@@ -48,7 +48,7 @@ final class SimulatedProcess(
 
   start.tables.values.filter(table => !table.needsCopy && table.status != TableStatus.Dropped)
     .foreach { table =>
-      queues(table.oid) = new SimQueue(start.told)
+      queues(table.oid) = new SimQueue(start.confirmed)
       core.queueBegun(table.oid, queues(table.oid))
     }
 
@@ -106,7 +106,7 @@ final class SimulatedProcess(
 
   private def write(asked: JobState, revision: Long): Unit = {
     val state = mutation match {
-      case Mutation.ConfirmAbovePosition => asked.copy(told = core.readUpTo)
+      case Mutation.ConfirmAbovePosition => asked.copy(confirmed = core.readUpTo)
       case Mutation.QueueDroppedTooEarly =>
         asked.copy(tables = asked.tables.map {
           case (
@@ -118,7 +118,7 @@ final class SimulatedProcess(
         })
       case _ => asked
     }
-    if (mutation == Mutation.ToldAfterConfirm) confirm(state.told)
+    if (mutation == Mutation.ConfirmBeforeWrite) confirm(state.confirmed)
     later(s"write the state $revision") {
       val isLost = fails()
       if (!isLost || random.nextBoolean()) world.write(epoch, state)
@@ -178,7 +178,7 @@ final class SimulatedProcess(
     )
   }
 
-  private def looked(found: Seq[Published], end: Long): Unit = {
+  private def looked(found: Seq[CatalogEntry], end: Long): Unit = {
     isLooking = false
     core.published(found, end, now)
   }
@@ -299,14 +299,14 @@ final class SimulatedProcess(
       queues.get(oid).fold(0L)(_.from),
       table(oid).flatMap(_.mark).getOrElse(0L)
     )
-    val told = if (mutation == Mutation.OldCopy) math.max(lsn, least) else lsn
+    val shown = if (mutation == Mutation.OldCopy) math.max(lsn, least) else lsn
     if (timeline != server.timeline || fails()) failed(oid, passing, "The server is away.")
     else server.asOf(lsn).get(oid) match {
       case Some(found) if found.isPublished && found.isAllowed =>
         if (found.hasBadValue) failed(oid, TableFailure.Lasting, "A value cannot be read.")
         else later(s"snapshot of $oid is made at $lsn") {
-          snapshots(oid) = told -> found
-          core.snapshotMade(oid, told, found.definition)
+          snapshots(oid) = shown -> found
+          core.snapshotMade(oid, shown, found.definition)
         }
       case _ => failed(oid, TableFailure.Passing, "The table cannot be read.")
     }

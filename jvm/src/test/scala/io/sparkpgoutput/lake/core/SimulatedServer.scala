@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.table.{MirroredTable, ReplicaIdentity, SourceColumn, SourceTable}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableColumn}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -34,7 +34,7 @@ final case class SimTable(
       oid,
       TableName("public", name),
       columns.zipWithIndex.map { case (column, number) =>
-        SourceColumn(number, column, 23, -1, 0, hasMissing = false)
+        TableColumn(number, column, 23, -1, 0, hasMissing = false)
       },
       Nil,
       Nil,
@@ -52,7 +52,7 @@ final case class SimTable(
     SimTable.NoTypes
   )
 
-  def published: Published = Published(
+  def published: CatalogEntry = CatalogEntry(
     definition,
     Some(name),
     Option.when(!isAllowed)(s"The role cannot read the table $name."),

@@ -13,14 +13,14 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.batch.{
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableError}
+import io.sparkpgoutput.lake.route.{
   ChangeChunk,
   ChangeFields,
   CutRouter,
   RoutedTable,
   TableStatistics
 }
-import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableError}
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows that router and folds make of random histories, applied one by one to a list of rows. */
@@ -276,7 +276,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       write(batch(server, 10)(Seq(server.insert(Seq("1", "a")))), Seq(copy))
     }
     assert(error.getCondition == TableError.Changed)
-    assert(error.getMessage.contains("It had a column 'between' for a while, which can be 'v'"))
+    assert(error.getMessage.contains("A change has the column 'between', which the catalog does not have. It can be the column 'v'"))
     // Nothing was written under this name.
     server.rows.clear()
     server.columns = columns

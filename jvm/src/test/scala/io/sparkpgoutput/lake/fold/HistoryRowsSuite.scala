@@ -13,8 +13,8 @@ import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.batch.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
-import io.sparkpgoutput.lake.table.{ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
 import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows of histories, compared with those of `pgoutput_changes`. */

@@ -18,7 +18,8 @@ import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.core.JobState
 
 class JobFolderSuite extends AnyFunSuite {
-  private val first = JobState("id", "1", 1, "db", "lake", Seq("all"), "lake", "delta", told = 1)
+  private val first =
+    JobState("id", "1", 1, "db", "lake", Seq("all"), "lake", "delta", confirmed = 1)
 
   /** Runs a test in a folder of a local disk, of HDFS, and of an object store. */
   private def onEach(name: String)(body: (Path, () => JobFolder) => Any): Unit =
@@ -57,12 +58,12 @@ class JobFolderSuite extends AnyFunSuite {
   onEach("the state of the newest epoch is read, by number") { (path, open) =>
     val folder = open()
     assert(folder.take(9, first))
-    assert(folder.take(10, first.copy(told = 10)))
-    assert(open().read().contains(10L -> first.copy(told = 10)))
+    assert(folder.take(10, first.copy(confirmed = 10)))
+    assert(open().read().contains(10L -> first.copy(confirmed = 10)))
     assert(names(path.resolve("state")) ==
       Seq("00000000000000000009.json", "00000000000000000010.json"))
-    folder.write(10, first.copy(told = 11))
-    assert(open().read().contains(10L -> first.copy(told = 11)))
+    folder.write(10, first.copy(confirmed = 11))
+    assert(open().read().contains(10L -> first.copy(confirmed = 11)))
     InLocale("ar-EG-u-nu-arab")(assert(folder.take(
       12,
       first
@@ -71,20 +72,20 @@ class JobFolderSuite extends AnyFunSuite {
 
   onEach("an old epoch that is written later does not count") { (_, open) =>
     val (old, late) = (open(), open())
-    assert(old.take(1, first) && late.take(2, first.copy(told = 2)))
-    old.write(1, first.copy(told = 100))
-    assert(open().read().contains(2L -> first.copy(told = 2)))
-    (3 to 8).foreach(epoch => assert(late.take(epoch.toLong, first.copy(told = epoch.toLong))))
+    assert(old.take(1, first) && late.take(2, first.copy(confirmed = 2)))
+    old.write(1, first.copy(confirmed = 100))
+    assert(open().read().contains(2L -> first.copy(confirmed = 2)))
+    (3 to 8).foreach(epoch => assert(late.take(epoch.toLong, first.copy(confirmed = epoch.toLong))))
     late.clean(8)
-    old.write(1, first.copy(told = 100))
+    old.write(1, first.copy(confirmed = 100))
     assert(!old.take(2, first))
-    assert(open().read().contains(8L -> first.copy(told = 8)))
+    assert(open().read().contains(8L -> first.copy(confirmed = 8)))
   }
 
   onEach("an epoch that another process has, or that is older, cannot be taken") { (path, open) =>
     assert(open().take(3, first))
     val other = open()
-    assert(!other.take(3, first.copy(told = 2)))
+    assert(!other.take(3, first.copy(confirmed = 2)))
     assert(!other.take(2, first))
     assert(open().read().contains(3L -> first))
     assert(names(path.resolve("state")).size == 1)
@@ -98,11 +99,11 @@ class JobFolderSuite extends AnyFunSuite {
       assert(open().take(1, first))
       TestFileSystems.before = () => {
         val other = open()
-        (2 to 9).foreach(epoch => assert(other.take(epoch.toLong, first.copy(told = 9))))
+        (2 to 9).foreach(epoch => assert(other.take(epoch.toLong, first.copy(confirmed = 9))))
         other.clean(9)
       }
       assert(!open().take(2, first))
-      assert(open().read().contains(9L -> first.copy(told = 9)))
+      assert(open().read().contains(9L -> first.copy(confirmed = 9)))
       assert(!open().take(9, first) && open().take(10, first))
     }
   }
@@ -114,11 +115,13 @@ class JobFolderSuite extends AnyFunSuite {
         val wins = processes.invokeAll((1 to 4).map { number =>
           val folder = open()
           (
-              () => Try(folder.take(epoch.toLong, first.copy(told = number.toLong)))
+              () => Try(folder.take(epoch.toLong, first.copy(confirmed = number.toLong)))
           ): Callable[Try[Boolean]]
         }.asJava).asScala.map(_.get.get).toSeq
         assert(wins.count(identity) == 1, epoch)
-        assert(open().read().contains(epoch.toLong -> first.copy(told = wins.indexOf(true) + 1L)))
+        assert(open().read().contains(epoch.toLong -> first.copy(confirmed =
+          wins.indexOf(true) + 1L
+        )))
       }
     finally processes.shutdown()
     assert(names(path.resolve("state")).forall(_.matches("""\d{20}\.json""")))
@@ -129,7 +132,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(writer.take(1, first))
     @volatile var isOver = false
     val thread = new Thread(() =>
-      try (2 to 150).foreach(told => writer.write(1, first.copy(told = told.toLong)))
+      try (2 to 150).foreach(confirmed => writer.write(1, first.copy(confirmed = confirmed.toLong)))
       finally isOver = true
     )
     thread.start()
@@ -137,27 +140,27 @@ class JobFolderSuite extends AnyFunSuite {
     var last = 1L
     try
       while (!isOver) {
-        val told = reader.read().get._2.told
-        assert(told >= last)
-        last = told
+        val confirmed = reader.read().get._2.confirmed
+        assert(confirmed >= last)
+        last = confirmed
       }
     finally thread.join()
-    assert(reader.read().map(_._2.told).contains(150L))
+    assert(reader.read().map(_._2.confirmed).contains(150L))
   }
 
   onEach("a write that is interrupted anywhere leaves the old or the new state") { (_, open) =>
     val folder = open()
     assert(folder.take(1, first))
-    (2 to 40).foreach { told =>
-      val before = folder.read().get._2.told
-      TestFileSystems.failsAt = told % 8
-      val failed = Try(folder.write(1, first.copy(told = told.toLong)))
+    (2 to 40).foreach { confirmed =>
+      val before = folder.read().get._2.confirmed
+      TestFileSystems.failsAt = confirmed % 8
+      val failed = Try(folder.write(1, first.copy(confirmed = confirmed.toLong)))
       assert(failed.failed.toOption.forall(_.isInstanceOf[IOException]))
-      val found = open().read().get._2.told
-      assert(if (failed.isSuccess) found == told else found == before || found == told)
+      val found = open().read().get._2.confirmed
+      assert(if (failed.isSuccess) found == confirmed else found == before || found == confirmed)
       TestFileSystems.failsAt = -1
-      open().write(1, first.copy(told = told + 1000L))
-      assert(open().read().get._2.told == told + 1000L)
+      open().write(1, first.copy(confirmed = confirmed + 1000L))
+      assert(open().read().get._2.confirmed == confirmed + 1000L)
     }
   }
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.types._
 import org.scalacheck.{Arbitrary, Gen}
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
-import io.sparkpgoutput.lake.table._
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /** Random states of a job, with names and values that are hard to write. */
@@ -51,7 +51,7 @@ object RandomState {
     modifier <- Arbitrary.arbitrary[Int]
     version <- oid
     hasMissing <- flag
-  } yield SourceColumn(number, name, typeId, modifier, version, hasMissing)
+  } yield TableColumn(number, name, typeId, modifier, version, hasMissing)
 
   private val leaf = for {
     oid <- oid
@@ -149,7 +149,7 @@ object RandomState {
     publications <- few(name)
     target <- name
     format <- Gen.oneOf("delta", "iceberg")
-    told <- lsn
+    confirmed <- lsn
     tables <- few(table)
   } yield tables.foldLeft(JobState(
     id.toString,
@@ -160,6 +160,6 @@ object RandomState {
     publications,
     target,
     format,
-    told
+    confirmed
   ))(_.put(_))
 }

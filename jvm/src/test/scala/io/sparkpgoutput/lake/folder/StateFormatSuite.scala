@@ -14,8 +14,8 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
-import io.sparkpgoutput.lake.table._
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 class StateFormatSuite extends PropertySuite {
@@ -25,8 +25,8 @@ class StateFormatSuite extends PropertySuite {
     oid = 16385,
     name = TableName("other \"schema", "order.lines"),
     columns = Seq(
-      SourceColumn(1, "id", 20, -1, 738, hasMissing = false),
-      SourceColumn(3, "größe", 16390, -1, 741, hasMissing = true)
+      TableColumn(1, "id", 20, -1, 738, hasMissing = false),
+      TableColumn(3, "größe", 16390, -1, 741, hasMissing = true)
     ),
     unsent = Seq(4),
     key = Seq("id"),
@@ -193,8 +193,8 @@ class StateFormatSuite extends PropertySuite {
     isDamaged(changed(table(_).put("generation", Long.MaxValue)))
     isDamaged(changed(table(_).put("mark", "16/B374D848 ")))
     isDamaged(changed(table(_).put("lastChange", "yesterday")))
-    isDamaged(changed(_.put("told", 12)))
-    isDamaged(text(full).replaceFirst("\"timeline\"", "\"told\" : \"0/0\", \"timeline\""))
+    isDamaged(changed(_.put("confirmed", 12)))
+    isDamaged(text(full).replaceFirst("\"timeline\"", "\"confirmed\" : \"0/0\", \"timeline\""))
   }
 
   private def isDamaged(text: String) = {

@@ -10,9 +10,9 @@ import org.apache.spark.sql.AnalysisException
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.TableError
 import io.sparkpgoutput.lake.copy.CopyError
 import io.sparkpgoutput.lake.core.TableFailure
-import io.sparkpgoutput.lake.table.TableError
 import io.sparkpgoutput.lake.target.{CommitConflict, TargetError}
 import io.sparkpgoutput.lake.{ApplyError, LakeError}
 import io.sparkpgoutput.source.SourceError
@@ -87,7 +87,7 @@ class TableFailuresSuite extends AnyFunSuite {
       CopyError.invalid("infinity", orders, "day"),
       TargetError.columnType("The column p has no type."),
       TargetError.name("Two tables have one name."),
-      LakeError.foreignTable("lake.orders")
+      LakeError.foreignTable("lake.orders", orders, "orders_2")
     )
   }
 

@@ -21,7 +21,7 @@ import org.apache.iceberg.{
 }
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.lake.MarkName
+import io.sparkpgoutput.lake.core.MarkName
 
 /** Commits to a table in a folder, whose file system can fail. */
 class MarkingOperationsSuite extends AnyFunSuite {

@@ -51,11 +51,6 @@ class TargetNamesSuite extends AnyFunSuite {
     assert(names.values.map(_.toLowerCase).toSet.size == 2)
   }
 
-  test("the name of the job's own table is an error") {
-    val reserved = TableName("public", "_Spark_Pgoutput")
-    assert(error(TargetNames.of(Seq(reserved), None, Map.empty)).contains("names.public._Spark"))
-  }
-
   test("a name that the target cannot have is an error, which names an entry that works") {
     val odd = TableName("public", "a b😀")
     val problem = (name: String) => Option.when(!name.matches("\\w+"))("Only letters.")

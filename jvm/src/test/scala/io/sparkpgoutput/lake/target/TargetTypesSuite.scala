@@ -44,31 +44,31 @@ class TargetTypesSuite extends AnyFunSuite {
   test(
     "a format that does not run on this Spark, or whose JAR is missing, is an error that helps"
   ) {
-    def text(format: TableFormat, spark: String) =
+    def text(format: LakeFormat, spark: String) =
       intercept[LakeException](format.check(spark, _ => false)).getMessage
     assert(text(
-      TableFormat.Delta,
+      LakeFormat.Delta,
       "4.3.0"
     ).contains("4.0 and 4.1 and 4.2, and this is Spark 4.3.0"))
-    assert(text(TableFormat.Iceberg, "4.2.1").contains("or the format delta"))
-    assert(text(TableFormat.Delta, "4.1.4").contains("--packages io.delta:delta-spark_4.1_2.13:"))
+    assert(text(LakeFormat.Iceberg, "4.2.1").contains("or the format delta"))
+    assert(text(LakeFormat.Delta, "4.1.4").contains("--packages io.delta:delta-spark_4.1_2.13:"))
     assert(
-      text(TableFormat.Iceberg, "4.0.5").contains(
+      text(LakeFormat.Iceberg, "4.0.5").contains(
         "--packages org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:"
       )
     )
-    TableFormat.Delta.check("4.2.1", _ => true)
+    LakeFormat.Delta.check("4.2.1", _ => true)
   }
 
   test("a JAR of Iceberg that is too old is an error that helps") {
     Seq("1.9.2", "1.10.1", "1.10.0-amzn-0").foreach { version =>
       val error =
-        intercept[LakeException](TableFormat.Iceberg.check("4.1.2", _ => true, version))
+        intercept[LakeException](LakeFormat.Iceberg.check("4.1.2", _ => true, version))
       assert(error.getMessage.contains(s"has the version $version, and the job needs 1.11"))
     }
     Seq("1.11.0", "1.11.0-amzn-0", "1.12", "2.0", "unspecified").foreach(
-      TableFormat.Iceberg.check("4.1.2", _ => true, _)
+      LakeFormat.Iceberg.check("4.1.2", _ => true, _)
     )
-    TableFormat.Iceberg.check("4.0.0", _ => true)
+    LakeFormat.Iceberg.check("4.0.0", _ => true)
   }
 }

@@ -1,0 +1,307 @@
+package io.sparkpgoutput.lake.catalog
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.rows.ChangeSchema
+import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.table.CatalogTypes
+import io.sparkpgoutput.types.registry.TypeRegistry
+import io.sparkpgoutput.types.{ConversionOptions, PgType}
+
+/**
+ * A table of the server, and the table of the target that is kept equal to it.
+ *
+ * @param target the name of the table in the target
+ * @param schema
+ *   the columns of the target that come from the server, with the names and in the order of the source
+ * @param types the types that columns have, as far as PostgreSQL does not fix their oids
+ * @param mode what the target has of the table
+ * @param chosen the columns whose types in the target are those of an option
+ */
+final case class MirroredTable(
+    source: SourceTable,
+    target: String,
+    schema: StructType,
+    types: TypeRegistry,
+    mode: TableMode = TableMode.Mirror,
+    chosen: Set[String] = Set.empty
+) {
+  def isHistory: Boolean = mode != TableMode.Mirror
+
+  /** All columns that the job gives to the table of the target. */
+  def targetSchema: StructType = StructType(schema ++ mode.columns)
+
+  /** The columns by which rows of the target are found. Rows of a history are only added. */
+  def targetKey: Seq[String] = if (isHistory) Nil else source.key
+}
+
+object MirroredTable {
+
+  /** A table that is not mirrored. */
+  def none(source: SourceTable): MirroredTable =
+    MirroredTable(source, source.name.name, new StructType, TypeRegistry())
+}
+
+/** The mode of a table: it says what the table of the target contains. */
+sealed abstract class TableMode(val name: String) extends Serializable {
+
+  /** The columns of the target that follow those of the table. */
+  def columns: StructType
+}
+
+object TableMode {
+
+  /** The rows that the server's table has. */
+  case object Mirror extends TableMode("mirror") {
+    override def columns: StructType = new StructType
+  }
+
+  /**
+   * All changes of the table since the first copy, and the rows of each copy.
+   *
+   * @param prefix the text with which the names of the columns of a change begin
+   */
+  final case class History(prefix: String) extends TableMode(History.name) {
+    override def columns: StructType =
+      StructType(History.fields.map(field => field.copy(name = prefix + field.name.drop(1))))
+  }
+
+  object History {
+    val name = "history"
+
+    /** The value of `_change_type` for a row of a copy. */
+    val Snapshot = "snapshot"
+
+    val DefaultPrefix = "_"
+
+    /** The columns of a change, with the names of [[ChangeSchema]], in the order of a history. */
+    val fields: StructType = {
+      import ChangeSchema._
+      StructType(
+        Seq(CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP, XID, ORIGIN, ORDINAL, KEYS, MISSING)
+          .map(ordinal => nullable(schema(ordinal)))
+      )
+    }
+
+    // The formats do not tell whether the elements of an array can be NULL.
+    private def nullable(field: StructField) = field.dataType match {
+      case _: ArrayType => field.copy(dataType = ArrayType(StringType))
+      case _            => field
+    }
+  }
+
+  val names: Seq[String] = Seq(Mirror.name, History.name)
+
+  /** Returns a mode by its name; None if there is no such mode. */
+  def of(name: String, prefix: String): Option[TableMode] = name match {
+    case Mirror.name  => Some(Mirror)
+    case History.name => Some(History(prefix))
+    case _            => None
+  }
+}
+
+/** Finds the columns that tables have in the target. */
+object MirroredTables {
+
+  /**
+   * Checks that each type that the user gives is one of a published column.
+   *
+   * @param types
+   *   types as DDL, such as `DECIMAL(20,4)`, by `column` or by `schema.table.column`. The latter wins.
+   */
+  def checkTypes(sources: Seq[SourceTable], types: Map[String, String]): Unit = {
+    val columns = sources.flatMap(source => source.columns.map(source -> _))
+    val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
+    unused.headOption.foreach(name => throw noColumn(name))
+  }
+
+  /**
+   * Checks that each name of a type is one of a type of the server.
+   *
+   * @param pgTypes Spark types as DDL, by the names of PostgreSQL's types
+   */
+  def checkPgTypes(connection: ServerConnection, pgTypes: Map[String, String]): Unit = {
+    val known = oids(connection, pgTypes)
+    pgTypes.keys.find(name => !known.values.exists(_._1 == s"pgTypes.$name")).foreach(name =>
+      throw LakeError.option(
+        s"The option pgTypes.$name names no type of the server. Write it without a modifier, and a type " +
+          "of your own with its schema, for example numeric, timestamptz[] or public.price."
+      )
+    )
+  }
+
+  /**
+   * Returns the name of the option and the DDL for the oids of types. The server knows all names of a type,
+   * such as `int`, `int4` and `integer`.
+   */
+  private def oids(
+      connection: ServerConnection,
+      pgTypes: Map[String, String]
+  ): Map[Long, (String, String)] = {
+    val names = pgTypes.keys.filterNot(_.contains('(')).toArray // a modifier would be ignored
+    if (names.isEmpty) Map.empty
+    else
+      connection.query(
+        "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
+          "WHERE to_regtype(name) IS NOT NULL",
+        names
+      ) { row =>
+        val name = row.getString("name")
+        row.getLong("oid") -> (s"pgTypes.$name" -> pgTypes(name))
+      }.toMap
+  }
+
+  /**
+   * Returns the tables with the Spark types of their columns: those that PostgreSQL's types have by
+   * default, unless the user gives others. For a table that cannot have such types, returns the reason.
+   *
+   * @param targets the name of each table in the target, by its oid
+   * @param types types as DDL, by columns
+   * @param pgTypes types as DDL, by PostgreSQL's types. `types` wins.
+   */
+  def each(
+      connection: ServerConnection,
+      sources: Seq[SourceTable],
+      targets: Map[Long, String],
+      types: Map[String, String],
+      pgTypes: Map[String, String]
+  ): Seq[Either[LakeException, MirroredTable]] = {
+    val columnTypes = sources.flatMap(_.columns).map(_.typeId).distinct
+    val catalog = CatalogTypes.read(connection, columnTypes, TypeRegistry())
+    val byOid = oids(connection, pgTypes)
+    def wanted(source: SourceTable, column: TableColumn) =
+      names(source, column).find(types.contains).map(name => s"types.$name" -> types(name))
+        .orElse(byOid.get(column.typeId).filter(_ => column.modifier < 0))
+    sources.map { source =>
+      try {
+        val fields = source.columns.map(column =>
+          field(source, column, catalog, wanted(source, column))
+        )
+        val chosen = source.columns.filter(wanted(source, _).nonEmpty).map(_.name).toSet
+        val target = targets(source.oid)
+        Right(MirroredTable(source, target, StructType(fields), catalog.registry, chosen = chosen))
+      } catch { case error: LakeException => Left(error) }
+    }
+  }
+
+  /** The names under which the user can give a type for a column, the strongest one first. */
+  private def names(source: SourceTable, column: TableColumn) =
+    Seq(s"${source.name}.${column.name}", column.name)
+
+  /** @param chosen the name of an option and the DDL of the type that it gives */
+  private def field(
+      source: SourceTable,
+      column: TableColumn,
+      catalog: CatalogTypes,
+      chosen: Option[(String, String)]
+  ): StructField = {
+    val modifier = catalog.modifier(column.typeId, column.modifier)
+    val pgType = catalog.byOid(column.typeId)
+    val dataType = chosen.fold(pgType.sparkType(modifier)) { case (option, ddl) =>
+      val wanted = parse(option, ddl)
+      if (pgType.to(wanted, ConversionOptions()).isEmpty)
+        throw notReadable(source, column, pgType, modifier, wanted)
+      if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
+        throw inexactKey(source, column, pgType, modifier, wanted, option)
+      wanted
+    }
+    StructField(column.name, dataType).withComment(catalog.describe(column.typeId, modifier))
+  }
+
+  /**
+   * Returns whether different values stay different as values of a Spark type. Conversions to other types
+   * than these refuse what they would change.
+   */
+  private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
+    wanted == pgType.sparkType(modifier) || parts(wanted).forall {
+      case FloatType                   => pgType.name == "int2"
+      case DoubleType                  => Set("int2", "int4", "float4")(pgType.name)
+      case StringType | VarcharType(_) => true
+      case _: StringType               => false // blanks at the end or a collation make texts equal
+      case _                           => true
+    }
+
+  private def parts(dataType: DataType): Seq[DataType] = dataType match {
+    case ArrayType(element, _) => parts(element)
+    case StructType(fields)    => fields.toSeq.flatMap(field => parts(field.dataType))
+    case other                 => Seq(other)
+  }
+
+  private def parse(option: String, ddl: String): DataType =
+    try new StructType().add("type", DataType.fromDDL(ddl)).toNullable.head.dataType
+    catch {
+      case NonFatal(_) =>
+        throw LakeError.option(
+          s"The option $option has '$ddl', which is no type of Spark. Write it as in CREATE TABLE, " +
+            "for example DECIMAL(20,4)."
+        )
+    }
+
+  private def noColumn(name: String): LakeException = LakeError.option(
+    s"The option types.$name names no column that the publications send. Write the name of a column, or " +
+      "schema.table.column."
+  )
+
+  private def inexactKey(
+      source: SourceTable,
+      column: TableColumn,
+      pgType: PgType,
+      modifier: Int,
+      wanted: DataType,
+      option: String
+  ): LakeException = LakeError.option(
+    s"The option $option gives ${wanted.sql} to the column '${column.name}' of ${source.name}, which is in " +
+      s"the key. Different values of the type ${pgType.describe(modifier)} can be the same as " +
+      s"${wanted.sql}, so rows would be lost. Set types.${source.name}.${column.name} to " +
+      s"${pgType.sparkType(modifier).sql} or STRING."
+  )
+
+  private def notReadable(
+      source: SourceTable,
+      column: TableColumn,
+      pgType: PgType,
+      modifier: Int,
+      wanted: DataType
+  ): LakeException = LakeError.option(
+    s"The column '${column.name}' of ${source.name} has the type ${pgType.describe(modifier)}, which " +
+      s"cannot be read as ${wanted.sql}. Use ${pgType.sparkType(modifier).sql} or STRING."
+  )
+}
+
+/** The errors of the tables of the server. */
+object TableError {
+  final val Changed = "PGOUTPUT_TABLE_CHANGED"
+  final val NotReady = "PGOUTPUT_SOURCE_NOT_READY"
+
+  /** @param problems what is missing, each a whole text with the statement that mends it */
+  def notReady(problems: Seq[String]): LakeException = new LakeException(
+    NotReady,
+    "55000",
+    problems match {
+      case Seq(one) => s"The tables of the server cannot be kept equal yet: $one"
+      case several =>
+        val listed = several.zipWithIndex.map { case (text, index) => s"(${index + 1}) $text" }
+        s"The tables of the server cannot be kept equal yet, for ${several.length} reasons: " +
+          listed.mkString(" ")
+    }
+  )
+
+  /** @param reason what happened to the table, a sentence */
+  def changed(table: TableName, reason: String): LakeException = new LakeException(
+    Changed,
+    "55000",
+    s"The table $table has changed in a way that its changes do not tell: $reason Run " +
+      s"spark-pgoutput resync --table $table."
+  )
+
+  def notPublished(table: TableName): LakeException = new LakeException(
+    Changed,
+    "55000",
+    s"The publications do not send the table $table any more. The target keeps its rows. To go on with the " +
+      "table, add it to a publication of the job again."
+  )
+}

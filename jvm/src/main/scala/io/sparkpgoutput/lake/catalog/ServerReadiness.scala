@@ -1,0 +1,305 @@
+package io.sparkpgoutput.lake.catalog
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.SqlIdentifier
+import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.source.table.PublishedRelations
+
+/**
+ * What is missing before tables can be kept equal. Each text is whole and has the statement that mends it.
+ *
+ * @param job what is missing for all tables, such as a right of the role to read a slot
+ * @param tables what is missing for single tables, by their oids. A table that lacks nothing is not in it.
+ */
+final case class Readiness(job: Seq[String], tables: Map[Long, Seq[String]])
+
+/**
+ * Checks that the server writes what the stream needs, that the role of a connection can copy tables and
+ * follow their changes, and that the publications send all changes. The connection itself shows that the
+ * role may connect. It asks a fixed number of queries, however many tables there are.
+ */
+object ServerReadiness {
+
+  /** Returns what is missing for the job, and for each table, each a text with the statement that mends it. */
+  def of(
+      connection: ServerConnection,
+      tables: Seq[SourceTable],
+      publications: Seq[String]
+  ): Readiness = {
+    val role = connection.query("SELECT current_user")(_.getString(1)).head
+    val sent = sentOperations(connection, publications)
+    val ofServer =
+      walLevel(connection) ++ replication(connection, role) ++ operations(sent, publications)
+    val ofFiles = schemas(connection, role, tables) ++
+      columns(connection, role, tables, publications) ++
+      policies(connection, role, tables) ++
+      notLogged(connection, tables)
+    val keys = TableKeys.read(connection, tables.map(_.oid))
+    val generated = generatedColumns(connection, tables)
+    val version = connection.majorVersion
+    val ofTables = tables.flatMap { table =>
+      val key = keys.get(table.oid).fold(Seq.empty[String])(_.of(table.identity))
+      val found = noColumn(table) ++ identity(table, key) ++
+        unsentKey(
+          table,
+          key,
+          generated.getOrElse(table.oid, Set.empty),
+          publications,
+          version
+        ) ++
+        operations(table, sent, publications)
+      found.map(table.oid -> _)
+    }
+    Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
+  }
+
+  private def walLevel(connection: ServerConnection): Seq[String] = {
+    val level = connection.query("SELECT current_setting('wal_level')")(_.getString(1)).head
+    Option.when(level != "logical")(
+      s"The server's wal_level is $level: ALTER SYSTEM SET wal_level = logical; and start the server again."
+    ).toSeq
+  }
+
+  private def replication(connection: ServerConnection, role: String): Seq[String] = {
+    val may = connection
+      .query(
+        """SELECT rolsuper OR rolreplication OR EXISTS (
+          |  SELECT FROM pg_roles rds
+          |  WHERE rds.rolname = 'rds_replication' AND pg_has_role(current_user, rds.oid, 'MEMBER')
+          |) FROM pg_roles WHERE rolname = current_user""".stripMargin
+      )(_.getBoolean(1))
+      .head
+    val name = SqlIdentifier(role)
+    Option.when(!may)(
+      s"The role cannot read a replication slot: ALTER ROLE $name REPLICATION; on Amazon RDS: GRANT " +
+        s"rds_replication TO $name;"
+    ).toSeq
+  }
+
+  private def schemas(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val hidden = connection.query(
+      """SELECT nspname FROM pg_namespace
+        |WHERE nspname = ANY (?) AND NOT has_schema_privilege(oid, 'USAGE')""".stripMargin,
+      tables.flatMap(_.files).map(_.name.namespace).distinct.toArray
+    )(_.getString(1)).toSet
+    for {
+      table <- tables
+      schema <- table.files.map(_.name.namespace).distinct if hidden(schema)
+      name = SqlIdentifier(schema)
+    } yield table.oid ->
+      s"The role cannot use the schema $name: GRANT USAGE ON SCHEMA $name TO ${SqlIdentifier(role)};"
+  }
+
+  /** The columns that are sent, and those that a row filter reads. */
+  private def columns(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable],
+      publications: Seq[String]
+  ): Seq[(Long, String)] = {
+    val hidden = hiddenColumns(connection, tables.flatMap(_.files))
+    val ofFilters =
+      if (hidden.isEmpty) Map.empty[Long, Seq[String]] else filterColumns(connection, publications)
+    for {
+      table <- tables
+      names = (table.columns.map(_.name) ++ ofFilters.getOrElse(table.oid, Nil)).distinct
+      file <- table.files
+      unread = hidden.getOrElse(file.oid, Nil).filter(names.contains) if unread.nonEmpty
+    } yield {
+      val all = unread.length == names.length
+      val listed = unread.map(SqlIdentifier(_)).mkString(", ")
+      val what = if (all) "" else s"the columns $listed of "
+      val list = if (all) "" else s" ($listed)"
+      val name = shown(file.name)
+      table.oid ->
+        s"The role cannot read $what$name: GRANT SELECT$list ON $name TO ${SqlIdentifier(role)};"
+    }
+  }
+
+  /** The columns that the role cannot read, by the oids of their tables. */
+  private def hiddenColumns(connection: ServerConnection, files: Seq[Leaf]) =
+    connection
+      .query(
+        """SELECT a.attrelid::bigint, a.attname FROM pg_attribute a
+          |WHERE a.attrelid = ANY (?::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+          |  AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+          |ORDER BY a.attrelid, a.attnum""".stripMargin,
+        PublishedTables.array(files.map(_.oid))
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
+
+  private def filterColumns(connection: ServerConnection, publications: Seq[String]) =
+    connection
+      .query(
+        """SELECT d.refobjid::bigint, a.attname
+          |FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+          |JOIN pg_depend d ON d.classid = 'pg_publication_rel'::regclass AND d.objid = r.oid
+          |  AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0
+          |JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+          |WHERE p.pubname = ANY (?)""".stripMargin,
+        publications.toArray
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
+
+  private def policies(
+      connection: ServerConnection,
+      role: String,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val hiding = connection.query(
+      "SELECT oid::bigint FROM pg_class WHERE oid = ANY (?::oid[]) AND row_security_active(oid)",
+      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+    )(_.getLong(1)).toSet
+    for (table <- tables; file <- table.files if hiding(file.oid))
+      yield table.oid ->
+        (s"A policy hides rows of ${shown(file.name)} from the role, and the changes of all rows are sent: " +
+          s"ALTER ROLE ${SqlIdentifier(role)} BYPASSRLS;")
+  }
+
+  /** Partitions whose changes are not in the WAL. */
+  private def notLogged(
+      connection: ServerConnection,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val foreign = connection.query(
+      """SELECT oid::bigint, relkind = 'f' FROM pg_class
+        |WHERE oid = ANY (?::oid[]) AND (relkind = 'f' OR relpersistence <> 'p')""".stripMargin,
+      PublishedTables.array(tables.flatMap(_.files).map(_.oid))
+    )(row => row.getLong(1) -> row.getBoolean(2)).toMap
+    for {
+      table <- tables
+      file <- table.files
+      isForeign <- foreign.get(file.oid)
+    } yield {
+      val name = shown(file.name)
+      table.oid -> (
+        if (isForeign)
+          s"The partition $name is a foreign table, whose changes are not sent. Publish the partitions " +
+            "under their own names: set publish_via_partition_root to false."
+        else s"The changes of the unlogged table $name are not sent: ALTER TABLE $name SET LOGGED;"
+      )
+    }
+  }
+
+  private def noColumn(table: SourceTable): Seq[String] = Option.when(table.columns.isEmpty) {
+    val name = shown(table.name)
+    s"The table $name has no column that is sent: give it one with ALTER TABLE $name ADD COLUMN, or leave " +
+      "it out of the publications."
+  }.toSeq
+
+  /**
+   * Finds roots whose replica identity is not that of a partition. The server sends the old row by
+   * the identity of the partition, but describes it by the identity of the root.
+   *
+   * @param key the columns of the root's replica identity
+   */
+  private def identity(table: SourceTable, key: Seq[String]): Seq[String] = {
+    val root = shown(table.name)
+    if (table.identity == ReplicaIdentity.Full) notFull(table).map { leaf =>
+      s"The table $root has REPLICA IDENTITY FULL, but its partition does not: ${full(leaf.name)}"
+    }
+    else if (key.isEmpty) TableKeys.withIdentity(table.leaves).headOption.map { leaf =>
+      val columns = leaf.key.map(SqlIdentifier(_)).mkString(", ")
+      val how = if (leaf.identity == ReplicaIdentity.Full) "the whole row" else s"($columns)"
+      val all = (table.name +: notFull(table).map(_.name)).map(full).mkString(" ")
+      val primary =
+        if (leaf.identity == ReplicaIdentity.Full) ""
+        else s"ALTER TABLE $root ADD PRIMARY KEY ($columns); or "
+      s"The partition ${shown(leaf.name)} identifies rows by $how, and its table $root has no key, so that " +
+        s"its updates and deletes cannot be applied: $primary$all"
+    }.toSeq
+    else TableKeys.otherLeaves(table.leaves, key).map { leaf =>
+      s"The partition ${shown(leaf.name)} identifies rows by (${leaf.key.mkString(", ")}), and its table " +
+        s"$root by (${key.mkString(", ")}): ${full(leaf.name)}"
+    }
+  }
+
+  private def notFull(table: SourceTable) =
+    table.leaves.filterNot(_.identity == ReplicaIdentity.Full)
+
+  private def full(table: TableName) = s"ALTER TABLE ${shown(table)} REPLICA IDENTITY FULL;"
+
+  /**
+   * A row cannot be found by a part of its key, and the server sends that part as the key. Before
+   * PostgreSQL 18 it also takes updates if a generated column is all of the key, and sends no key. Later
+   * versions refuse them, also if the replica identity is FULL, unless they publish the column.
+   */
+  private def unsentKey(
+      table: SourceTable,
+      key: Seq[String],
+      generated: Set[String],
+      publications: Seq[String],
+      version: Int
+  ): Seq[String] = {
+    val sent = table.columns.map(_.name).toSet
+    val (there, unsent) = key.partition(sent)
+    val isGenerated = unsent.exists(generated)
+    val isFull = table.identity == ReplicaIdentity.Full
+    val publishes = isGenerated && version >= PublishedRelations.FirstWithGeneratedColumns
+    Option.when(unsent.nonEmpty && (there.nonEmpty || isGenerated) && (!isFull || publishes)) {
+      val named = unsent.map(SqlIdentifier(_)).mkString(", ")
+      val mended =
+        if (publishes)
+          s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish_generated_columns = stored);"
+        else full(table.name)
+      s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
+    }.toSeq
+  }
+
+  /** The stored generated columns of tables, by their oids. */
+  private def generatedColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
+    connection
+      .query(
+        "SELECT attrelid::bigint, attname FROM pg_attribute " +
+          "WHERE attrelid = ANY (?::oid[]) AND attgenerated = 's' AND NOT attisdropped",
+        PublishedTables.array(tables.map(_.oid))
+      )(row => row.getLong(1) -> row.getString(2))
+      .groupMap(_._1)(_._2)
+      .map { case (oid, names) => oid -> names.toSet }
+
+  /** The operations that one of the publications sends, for whichever table. */
+  private def sentOperations(
+      connection: ServerConnection,
+      publications: Seq[String]
+  ): Set[String] = {
+    val options = SourceTable.Operations
+    connection.query(
+      options.map(name => s"bool_or(pub$name)").mkString("SELECT ", ", ", " FROM pg_publication ") +
+        "WHERE pubname = ANY (?)",
+      publications.toArray
+    )(row => options.zipWithIndex.filter { case (_, i) => row.getBoolean(i + 1) }.map(_._1))
+      .flatten.toSet
+  }
+
+  private def operations(sent: Set[String], publications: Seq[String]): Seq[String] = {
+    val unsent = SourceTable.Operations.filterNot(sent)
+    Option.when(unsent.nonEmpty)(
+      s"The publications leave out the changes of all tables by ${unsent.mkString(", ")}: " +
+        allOperations(publications)
+    ).toSeq
+  }
+
+  /** The operations that only the publications of other tables send. */
+  private def operations(
+      table: SourceTable,
+      sent: Set[String],
+      publications: Seq[String]
+  ): Seq[String] = {
+    val unsent = table.unpublished.filter(sent)
+    Option.when(unsent.nonEmpty)(
+      s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}: " +
+        allOperations(publications)
+    ).toSeq
+  }
+
+  private def allOperations(publications: Seq[String]) =
+    s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish = " +
+      s"'${SourceTable.Operations.mkString(", ")}');"
+
+  private def shown(table: TableName) =
+    s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
+}

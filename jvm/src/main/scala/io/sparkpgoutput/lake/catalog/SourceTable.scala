@@ -1,0 +1,200 @@
+package io.sparkpgoutput.lake.catalog
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.source.connection.ServerConnection
+
+/**
+ * A table as the publications send it, by the server's catalog.
+ *
+ * @param oid
+ *   the oid under which changes come, which is that of the root if `publish_via_partition_root` is true
+ * @param columns the columns that are sent, in the order of their numbers
+ * @param unsent the numbers of the columns that the table has and the publications leave out
+ * @param key
+ *   the names of the columns that tell rows apart: those of the replica identity, or the primary key
+ *   if the replica identity is FULL. Empty if there is no such key.
+ * @param publish the operations that the publications send, as their option `publish` names them
+ * @param rowFilter the row filter of the publications as an SQL condition
+ * @param fileNode `relfilenode`, which a rewrite of the table changes. 0 for a partitioned table.
+ * @param leaves the partitions that hold the rows. Empty if the table is not partitioned.
+ * @param horizon all transactions whose xid is older had ended when the catalog was read
+ * @param memberships
+ *   the oids of the rows of `pg_publication_rel` and `pg_publication_namespace` that put the table into the
+ *   publications, and the oids of publications of all tables. A table that is taken out and put back has
+ *   other rows. Empty if it is not known.
+ * @param publications
+ *   the xmin of the rows of `pg_publication`, by their oids. A publication that is altered and altered
+ *   back has another one. Empty if it is not known.
+ * @param attributes
+ *   `relnatts`: the greatest number that a column has had, also one that is dropped. 0 if it is not
+ *   known.
+ */
+final case class SourceTable(
+    oid: Long,
+    name: TableName,
+    columns: Seq[TableColumn],
+    unsent: Seq[Int],
+    key: Seq[String],
+    identity: ReplicaIdentity,
+    publish: Seq[String],
+    rowFilter: Option[String],
+    fileNode: Long,
+    isPartitioned: Boolean,
+    leaves: Seq[Leaf],
+    horizon: Long,
+    memberships: Seq[Long] = Nil,
+    publications: Map[Long, Long] = Map.empty,
+    attributes: Int = 0
+) {
+
+  /** The tables that hold the rows: the partitions, or the table itself. */
+  def files: Seq[Leaf] =
+    if (isPartitioned) leaves else Seq(Leaf(oid, name, fileNode, identity, attached = false))
+
+  /** The operations that the publications leave out. */
+  def unpublished: Seq[String] = SourceTable.Operations.filterNot(publish.contains)
+}
+
+object SourceTable {
+
+  /** All values of the option `publish` of a publication. */
+  val Operations: Seq[String] = Seq("insert", "update", "delete", "truncate")
+}
+
+/**
+ * A column of a table.
+ *
+ * @param number `attnum`, which stays when the column is renamed
+ * @param modifier `atttypmod`
+ * @param version
+ *   the xmin of the column's row in `pg_attribute`, which each ALTER TABLE of the column changes
+ * @param hasMissing
+ *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message tells. For a
+ *   partitioned table, it is that of its partitions.
+ */
+final case class TableColumn(
+    number: Int,
+    name: String,
+    typeId: Long,
+    modifier: Int,
+    version: Long,
+    hasMissing: Boolean
+)
+
+/**
+ * A partition that holds rows.
+ *
+ * @param attached
+ *   whether the table was there before it became a partition, so that it can have brought rows
+ * @param links
+ *   the xmin of the rows of `pg_inherits` from the root to the partition. A partition that is detached and
+ *   attached again has others. Empty if it is not known.
+ * @param isLogged false for an unlogged or a foreign table, whose changes are not in the WAL
+ * @param key
+ *   the columns of the replica identity, by which the server sends old rows. Empty if there is no such key,
+ *   or if it is not known. If the replica identity is FULL, the primary key.
+ */
+final case class Leaf(
+    oid: Long,
+    name: TableName,
+    fileNode: Long,
+    identity: ReplicaIdentity,
+    attached: Boolean,
+    links: String = "",
+    isLogged: Boolean = true,
+    key: Seq[String] = Nil
+)
+
+/** The part of an old row that the server sends (`pg_class.relreplident`). */
+sealed abstract class ReplicaIdentity(val code: Char)
+
+object ReplicaIdentity {
+  case object Default extends ReplicaIdentity('d')
+  case object Index extends ReplicaIdentity('i')
+  case object Full extends ReplicaIdentity('f')
+  case object Nothing extends ReplicaIdentity('n')
+
+  val all: Seq[ReplicaIdentity] = Seq(Default, Index, Full, Nothing)
+
+  def of(code: Char): ReplicaIdentity =
+    all.find(_.code == code).getOrElse(
+      throw new IllegalArgumentException(s"unknown replica identity '$code'")
+    )
+}
+
+/**
+ * The columns that identify the rows of a table.
+ *
+ * @param primary the primary key
+ * @param isImmediate
+ *   whether the primary key is not deferrable. A deferrable one is no replica identity.
+ * @param identity the columns of the index that REPLICA IDENTITY USING INDEX names
+ */
+final private case class TableKeys(
+    primary: Seq[String],
+    isImmediate: Boolean,
+    identity: Seq[String]
+) {
+
+  /** The key that changes can be applied by. */
+  def of(replicaIdentity: ReplicaIdentity): Seq[String] = replicaIdentity match {
+    case ReplicaIdentity.Default => if (isImmediate) primary else Nil
+    case ReplicaIdentity.Index   => identity
+    case ReplicaIdentity.Full    => primary
+    case ReplicaIdentity.Nothing => Nil
+  }
+}
+
+private object TableKeys {
+
+  /**
+   * Returns the partitions that identify rows by other columns than their root. The server sends an old
+   * row by the columns of the partition, and describes it as one of the root. One with REPLICA IDENTITY
+   * FULL sends all columns, and of one without a key the server refuses updates and deletes.
+   *
+   * @param root the columns of the root's replica identity, which is not FULL
+   */
+  def otherLeaves(leaves: Seq[Leaf], root: Seq[String]): Seq[Leaf] = leaves.filter { leaf =>
+    leaf.identity != ReplicaIdentity.Full && leaf.key.nonEmpty && !root.forall(leaf.key.contains)
+  }
+
+  /** The partitions of which the server sends old rows. It refuses updates and deletes of the others. */
+  def withIdentity(leaves: Seq[Leaf]): Seq[Leaf] =
+    leaves.filter(leaf => leaf.identity == ReplicaIdentity.Full || leaf.key.nonEmpty)
+
+  /** Reads the keys of tables by their oids. */
+  def read(connection: ServerConnection, tables: Seq[Long]): Map[Long, TableKeys] =
+    connection
+      .query(
+        """SELECT i.indrelid::bigint AS oid, i.indisprimary, i.indimmediate, i.indisreplident, a.attname
+          |FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (number, place)
+          |JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+          |WHERE i.indrelid = ANY (?::oid[]) AND (i.indisprimary OR i.indisreplident)
+          |  AND i.indisvalid AND k.place <= i.indnkeyatts
+          |ORDER BY k.place""".stripMargin,
+        PublishedTables.array(tables)
+      ) { row =>
+        row.getLong("oid") -> IndexColumn(
+          row.getString("attname"),
+          row.getBoolean("indisprimary"),
+          row.getBoolean("indimmediate"),
+          row.getBoolean("indisreplident")
+        )
+      }
+      .groupMap(_._1)(_._2)
+      .map { case (oid, columns) =>
+        val primary = columns.filter(_.ofPrimary)
+        oid -> TableKeys(
+          primary.map(_.name),
+          primary.forall(_.isImmediate),
+          columns.filter(_.ofIdentity).map(_.name)
+        )
+      }
+
+  final private case class IndexColumn(
+      name: String,
+      ofPrimary: Boolean,
+      isImmediate: Boolean,
+      ofIdentity: Boolean
+  )
+}

@@ -1,0 +1,283 @@
+package io.sparkpgoutput.lake.catalog
+
+import org.apache.spark.sql.types.DecimalType
+
+import io.sparkpgoutput.lake.catalog.TableChange._
+import io.sparkpgoutput.types.registry.BuiltInTypes
+
+/** A change of a table that loses nothing if the target follows it. */
+sealed trait TableChange
+
+object TableChange {
+
+  /** A new column, which is NULL in all rows that were there before. */
+  final case class Added(column: TableColumn) extends TableChange
+
+  /** A column that is gone. It stays in the target, and new rows have NULL in it. */
+  final case class Dropped(column: TableColumn) extends TableChange
+
+  /** A column with another name. */
+  final case class Renamed(from: TableColumn, to: TableColumn) extends TableChange
+
+  /** A column with a type that takes all values of the old one, for which PostgreSQL rewrote no row. */
+  final case class Widened(from: TableColumn, to: TableColumn) extends TableChange
+
+  /** A new partition. [[TableEvidence]] tells if it has rows from before it became a partition. */
+  final case class PartitionAdded(leaf: Leaf) extends TableChange
+
+  /**
+   * VACUUM FULL or CLUSTER has rewritten the table or a partition, unless [[TableEvidence]] finds
+   * otherwise.
+   */
+  final case class Vacuumed(file: Leaf) extends TableChange
+
+  /** A partition that was rewritten or truncated, as [[TableEvidence]] tells. */
+  final case class PartitionRewritten(leaf: Leaf) extends TableChange
+}
+
+/**
+ * Compares a table with what is known of it from before. Messages do not tell all that ALTER TABLE
+ * does, but the catalog does:
+ *
+ *   - A column has a number that stays when it is renamed, and that no other column ever gets.
+ *   - ADD COLUMN … DEFAULT sets `atthasmissing`, or rewrites the table if the default is volatile.
+ *   - What rewrites a table gives it another `relfilenode`. ALTER TABLE also rewrites the rows of the
+ *     columns in `pg_attribute`, so they have another xmin. VACUUM FULL, CLUSTER and TRUNCATE do not:
+ *     VACUUM FULL and CLUSTER only clear `atthasmissing`.
+ */
+object TableComparison {
+
+  /**
+   * Compares a table by its oid.
+   *
+   * @param taken
+   *   the names of all columns that the target has, also of those that the source does not have any more
+   * @return the changes that lose nothing, or else why the table must be copied again, a sentence
+   */
+  def compare(
+      kept: SourceTable,
+      now: SourceTable,
+      taken: Set[String]
+  ): Either[String, Seq[TableChange]] = {
+    val columns = new Columns(kept, now, taken ++ kept.columns.map(_.name))
+    reasons(kept, now, columns).nextOption().toLeft(columns.changes ++ partitionChanges(kept, now))
+  }
+
+  private def reasons(kept: SourceTable, now: SourceTable, columns: Columns): Iterator[String] =
+    Iterator[() => Option[String]](
+      () => Option.when(kept.oid != now.oid)("It was dropped, and made again."),
+      () =>
+        differs(kept.rowFilter.getOrElse("none"), now.rowFilter.getOrElse("none"))(
+          "The row filter of the publication"
+        ),
+      () =>
+        differs(kept.publish.mkString(", "), now.publish.mkString(", "))(
+          "What the publication publishes"
+        ),
+      () => differs(kept.identity.toString, now.identity.toString)("The replica identity"),
+      () => columns.reason,
+      () =>
+        Option.when(columns.numbers(kept) != columns.numbers(now))(
+          s"Its key was (${kept.key.mkString(", ")}) and is (${now.key.mkString(", ")})."
+        ),
+      () => partitionReason(kept, now),
+      () => columns.rewrite,
+      () => putBack(kept, now),
+      () => altered(kept, now)
+    ).flatMap(_())
+
+  /** Each publication can send other rows and other operations. */
+  private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
+    !kept.memberships.forall(now.memberships.contains)
+  )("It was taken out of the publication and put back, and the changes in between were not sent.")
+
+  private def altered(kept: SourceTable, now: SourceTable) = Option.when(
+    kept.publications.exists { case (oid, version) =>
+      now.publications.get(oid).exists(_ != version)
+    }
+  )("The publication was altered, and no message tells what it has not sent meanwhile.")
+
+  private def differs(kept: String, now: String)(what: String) =
+    Option.when(kept != now)(s"$what was $kept and is $now.")
+
+  private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
+    val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
+    val gone = kept.leaves.find(leaf => !after(leaf.oid)).map { leaf =>
+      s"The partition ${leaf.name} was detached or dropped, and no message tells which rows went with it."
+    }
+    val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
+      s"The table ${leaf.name} was attached as a partition, and no message tells which rows it has."
+    }
+    val links = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
+    val again = now.leaves.find(leaf => links.get(leaf.oid).exists(isOther(_, leaf.links))).map {
+      leaf =>
+        s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
+    }
+    // The check before the copy names what is to be done.
+    val unlogged = now.leaves.find(!_.isLogged).map(leaf =>
+      s"The changes of the partition ${leaf.name} are not in the WAL."
+    )
+    val isFull = now.identity == ReplicaIdentity.Full
+    val identity =
+      now.leaves.find(isFull && _.identity != ReplicaIdentity.Full).map(leaf =>
+        s"The partition ${leaf.name} does not have REPLICA IDENTITY FULL, as its root has."
+      )
+    gone.orElse(attached).orElse(again).orElse(unlogged).orElse(identity).orElse(otherKey(now))
+  }
+
+  /** A partition whose replica identity has other columns than that of its root. */
+  private def otherKey(now: SourceTable): Option[String] =
+    if (now.identity == ReplicaIdentity.Full) None
+    else if (now.key.isEmpty) TableKeys.withIdentity(now.leaves).headOption.map { leaf =>
+      s"The partition ${leaf.name} has a replica identity, and its root has no key, so that old rows cannot " +
+        s"be found. Run ALTER TABLE ${QuotedName(now.name)} ADD PRIMARY KEY, or ALTER TABLE … REPLICA " +
+        "IDENTITY FULL for it and all of its partitions."
+    }
+    else TableKeys.otherLeaves(now.leaves, now.key).headOption.map { leaf =>
+      s"The partition ${leaf.name} identifies rows by (${leaf.key.mkString(", ")}) and no longer by the key " +
+        s"(${now.key.mkString(", ")}) of its root, so that old rows cannot be found. Run ALTER TABLE " +
+        s"${QuotedName(leaf.name)} REPLICA IDENTITY FULL."
+    }
+
+  private def isOther(links: String, now: String) = links.nonEmpty && links != now
+
+  private def partitionChanges(kept: SourceTable, now: SourceTable): Seq[TableChange] = {
+    val before = kept.leaves.map(leaf => leaf.oid -> leaf).toMap
+    now.leaves.flatMap { leaf =>
+      before.get(leaf.oid) match {
+        case None => Some(PartitionAdded(leaf))
+        case Some(other) =>
+          Option.when(other.fileNode != leaf.fileNode)(PartitionRewritten(leaf))
+      }
+    }
+  }
+
+  /** Compares the columns by their numbers. */
+  final private class Columns(kept: SourceTable, now: SourceTable, taken: Set[String]) {
+    private val before = kept.columns.map(column => column.number -> column).toMap
+    private val after = now.columns.map(column => column.number -> column).toMap
+    private val both =
+      kept.columns.flatMap(column => after.get(column.number).map(column -> _))
+    private val added = now.columns.filterNot(column => before.contains(column.number))
+    private val dropped = kept.columns.filterNot(column => after.contains(column.number))
+
+    private val rewritten = {
+      val files = kept.files.map(leaf => leaf.oid -> leaf.fileNode).toMap
+      now.files.filter(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
+    }
+    private val isRewritten = rewritten.nonEmpty
+
+    /** Spark finds columns without regard to case. */
+    private def isTaken(name: String) = taken.exists(_.equalsIgnoreCase(name))
+
+    def numbers(table: SourceTable): Seq[Int] =
+      table.key.flatMap(name => table.columns.find(_.name == name)).map(_.number)
+
+    def changes: Seq[TableChange] =
+      dropped.map(Dropped(_)) ++
+        both.collect { case (from, to) if from.name != to.name => Renamed(from, to) } ++
+        both.collect { case (from, to) if !isSameType(from, to) => Widened(from, to) } ++
+        added.map(Added(_)) ++
+        vacuumed
+
+    /** VACUUM FULL clears `atthasmissing`, and so does an ALTER COLUMN that changes the values. */
+    private def vacuumed = {
+      val isCleared = both.exists { case (from, to) => from.hasMissing && !to.hasMissing }
+      if (isCleared) rewritten.map(Vacuumed(_)) else Nil
+    }
+
+    def reason: Option[String] = Iterator[() => Option[String]](
+      () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
+      () => added.find(column => kept.unsent.contains(column.number)).map(sent),
+      () => added.find(column => isTaken(column.name)).map(nameAgain),
+      () => added.headOption.filter(_ => hasGap).map(addedAgain),
+      () => both.collectFirst(Function.unlift((takesName _).tupled)),
+      () => added.find(_.hasMissing).map(default),
+      () => added.headOption.filter(_ => isRewritten).map(rewritingAdd),
+      () => both.collectFirst(Function.unlift((otherType _).tupled))
+    ).flatMap(_()).nextOption()
+
+    private def unsent(column: TableColumn) =
+      s"The publication does not send the column '${column.name}' any more."
+
+    private def sent(column: TableColumn) =
+      s"The publication sends the column '${column.name}' now, which the table had before."
+
+    /** Returns whether other columns were added since, and dropped again. */
+    private def hasGap = kept.attributes > 0 && {
+      val numbers = now.columns.map(_.number) ++ now.unsent
+      numbers.count(_ > kept.attributes) < now.attributes - kept.attributes
+    }
+
+    private def addedAgain(column: TableColumn) =
+      s"A column was added and dropped before the column '${column.name}' was added, and can have " +
+        "had its name."
+
+    /** A new column with the name of another one, which was dropped or has a new name. */
+    private def nameAgain(column: TableColumn) =
+      s"The column '${column.name}' is a new one with a name that the table had before."
+
+    /** A column that was renamed to a name that another one had, or that it had in another case. */
+    private def takesName(from: TableColumn, to: TableColumn) =
+      Option.when(from.name != to.name && isTaken(to.name))(
+        s"The column '${from.name}' was renamed to '${to.name}', a name that the table had before."
+      )
+
+    private def default(column: TableColumn) =
+      s"The column '${column.name}' was added with a default, which all rows from before have."
+
+    private def rewritingAdd(column: TableColumn) =
+      s"The column '${column.name}' was added and the table was rewritten, so rows from before can " +
+        "have values in it."
+
+    private def otherType(from: TableColumn, to: TableColumn) =
+      Option.when(!isSameType(from, to) && !Widening.isLossless(from, to))(
+        s"The column '${to.name}' has another type."
+      ).orElse(Option.when(!isSameType(from, to) && isRewritten)(
+        s"The column '${to.name}' has another type and the table was rewritten, so its values can " +
+          "have changed."
+      ))
+
+    private def isSameType(from: TableColumn, to: TableColumn) =
+      from.typeId == to.typeId && from.modifier == to.modifier
+
+    /** ALTER TABLE has rewritten the table, and nothing that is known to keep the values tells why. */
+    def rewrite: Option[String] =
+      both.filter(_ => isRewritten).collectFirst {
+        case (from, to)
+            if from.version != to.version && !(from.hasMissing && !to.hasMissing) =>
+          s"ALTER TABLE has rewritten it, and the values of the column '${to.name}' can have changed."
+      }
+  }
+}
+
+/**
+ * Changes of a column's type after which each value is what it was. A change that rewrites the table, such
+ * as `int` to `bigint`, is none of them: the catalog does not tell `TYPE bigint` from
+ * `TYPE bigint USING n * 2`.
+ */
+private object Widening {
+
+  /** The modifier of a varchar or a numeric is 4 more than what it says (VARHDRSZ). */
+  private val ModifierOffset = 4
+
+  def isLossless(from: TableColumn, to: TableColumn): Boolean = (typeOf(from), typeOf(to)) match {
+    case ("varchar", "varchar") =>
+      to.modifier < 0 || (from.modifier >= 0 && from.modifier <= to.modifier)
+    case ("varchar", "text")    => true
+    case ("numeric", "numeric") => widerNumeric(from.modifier, to.modifier)
+    case _                      => false
+  }
+
+  private def typeOf(column: TableColumn) =
+    BuiltInTypes.byOid.get(column.typeId).fold("")(_.name)
+
+  /** More digits before the point, and as many after it (`make_numeric_typmod`). */
+  private def widerNumeric(from: Int, to: Int) =
+    from >= ModifierOffset && to >= ModifierOffset && {
+      val (before, after) = (from - ModifierOffset, to - ModifierOffset)
+      (before & 0xffff) == (after & 0xffff) && (before >>> 16) <= (after >>> 16) &&
+      // More digits than a DECIMAL of Spark has need another type.
+      ((after >>> 16) <= DecimalType.MAX_PRECISION || (before >>> 16) > DecimalType.MAX_PRECISION)
+    }
+}

@@ -1,0 +1,440 @@
+package io.sparkpgoutput.lake.job
+
+import java.time.Duration
+import java.util.Locale
+import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.apache.spark.network.util.JavaUtils
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.copy.CopySource
+import io.sparkpgoutput.lake.target.{TableProperties, TargetNames}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
+import io.sparkpgoutput.source.PublicationNames
+import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
+
+/**
+ * The options of `replicate`.
+ *
+ * @param target a namespace of a catalog, or a folder of Delta tables
+ * @param once true ends the job when it has everything that was there at its start
+ * @param format None if the catalog decides
+ * @param tableName the template for names in the target
+ * @param names the names in the target by those of the source, which win over the template
+ * @param types the Spark types of columns, by `column` or `schema.table.column`
+ * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
+ * @param infinity what an infinite date, timestamp or interval gives
+ * @param moneyScale the digits of a money after the point
+ * @param mode the name of the mode of all tables that `modes` does not name
+ * @param modes the names of modes by the names of tables at the source
+ * @param historyPrefix the text with which the names of the added columns of new histories begin
+ * @param tableProperties properties of each table that the job makes
+ * @param copies the number of tables that are copied at the same time
+ * @param applies the number of tables that are committed at the same time
+ * @param interval the least time between two commits of a table
+ * @param repairs true takes a change that the table does not fit; false makes it an error
+ * @param skips true isolates a table that has an error; false ends the job
+ * @param copiesChanged
+ *   true copies a table again that was altered in a way that changes do not tell; false makes it an
+ *   error of the table
+ * @param retryFor how long a job with `once` tries passing errors again
+ * @param maxBytesPerCommit the greatest size of a commit of several transactions
+ * @param maxHeldWal the WAL in bytes that a failed table holds back at the server at most
+ * @param queueMemory
+ *   the bytes of memory that all queues share. 0 is the default share of the heap: see
+ *   [[queueMemoryBytes]].
+ * @param queueDisk the bytes of local disk that all queues share
+ */
+final case class ReplicateOptions(
+    url: String = "",
+    user: Option[String] = None,
+    password: Option[String] = None,
+    slot: String = "",
+    publications: Seq[String] = Nil,
+    target: String = "",
+    checkpoint: String = "",
+    once: Boolean = false,
+    format: Option[String] = None,
+    tableName: Option[String] = None,
+    names: Map[String, String] = Map.empty,
+    types: Map[String, String] = Map.empty,
+    pgTypes: Map[String, String] = Map.empty,
+    infinity: InfinityMode = InfinityMode.Error,
+    moneyScale: Int = 2,
+    mode: String = TableMode.Mirror.name,
+    modes: Map[String, String] = Map.empty,
+    historyPrefix: String = TableMode.History.DefaultPrefix,
+    tableProperties: Map[String, String] = Map.empty,
+    failover: Boolean = false,
+    copies: Int = 2,
+    applies: Int = 4,
+    interval: Duration = Duration.ZERO,
+    repairs: Boolean = false,
+    skips: Boolean = true,
+    copiesChanged: Boolean = true,
+    retryFor: Duration = Duration.ofMinutes(10),
+    maxBytesPerCommit: Long = 1L << 30,
+    maxHeldWal: Long = 10L << 30,
+    queueMemory: Long = 0,
+    queueDisk: Long = 20L << 30
+) {
+
+  /** The bytes of memory that all queues share in this process. */
+  def queueMemoryBytes: Long =
+    if (queueMemory > 0) queueMemory else ReplicateOptions.ofHeap(ReplicateOptions.QueuePercent)
+
+  /** The mode that a new table gets. */
+  def modeOf(table: TableName): TableMode = TableMode.of(
+    modes.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
+      .getOrElse(mode),
+    historyPrefix
+  ).get
+
+  def address: ServerAddress = ServerAddress(url, user, password)
+
+  /** The server and the publications from which the tables are copied. */
+  def source: CopySource = CopySource(address, applicationName, publications, conversion)
+
+  /** How values are read. */
+  def conversion: ConversionOptions =
+    ConversionOptions(infinity = infinity, moneyScale = moneyScale)
+
+  /** What `pg_stat_activity` shows of the job's connections. */
+  def applicationName: String = s"spark-pgoutput (slot $slot)"
+
+  override def toString: String = s"the slot $slot at ${address.shown} into $target"
+}
+
+object ReplicateOptions {
+
+  /** All options. */
+  val list: OptionList[ReplicateOptions] = new OptionList(
+    ReplicateOptions(),
+    Seq(
+      text("url", "a URL of PostgreSQL's JDBC driver", Required, "The address of the server.")(
+        (options, url) => options.copy(url = url)
+      ),
+      text("user", "a role", "the role in the URL", "The role that connects to the server.")(
+        (options, user) =>
+          options.copy(user = Some(user))
+      ),
+      text(
+        "password",
+        "a text",
+        "the password in the URL or in a pgpass file",
+        "The password of the role."
+      )((options, password) => options.copy(password = Some(password))),
+      text(
+        "slot",
+        "the name of a slot",
+        Required,
+        "The replication slot. The job makes it at its first start."
+      )((options, slot) => options.copy(slot = slot)),
+      OptionSpec.parsed[ReplicateOptions, Seq[String]](
+        "publication",
+        PublicationNames.Values,
+        Required,
+        "The job keeps the tables of these publications equal."
+      )(PublicationNames.parse)((options, publications) =>
+        options.copy(publications = publications)
+      ),
+      text(
+        "target",
+        "a namespace of a catalog such as lakehouse.shop, or a folder for Delta",
+        Required,
+        "The job makes the tables in this namespace or folder."
+      )((options, target) => options.copy(target = target)),
+      text(
+        "checkpoint",
+        "a folder",
+        Required,
+        "The job keeps its state in this folder."
+      )((options, checkpoint) => options.copy(checkpoint = checkpoint)),
+      flag(
+        "once",
+        "If true, the job ends when it has applied all changes that existed at its start."
+      )((options, once) => options.copy(once = once)),
+      OptionSpec.choice[ReplicateOptions, String](
+        "format",
+        "what the catalog writes; delta for a folder",
+        "The format of the tables."
+      )("delta" -> "delta", "iceberg" -> "iceberg")((options, format) =>
+        options.copy(format = Some(format))
+      ),
+      text(
+        "tableName",
+        "a text with {table} and, if you want, {schema}",
+        "{table} for the schema public, {schema}_{table} for others",
+        "The template for the names of the tables in the target."
+      )((options, template) => options.copy(tableName = Some(template))),
+      prefixed(
+        "names.<table>",
+        "a name",
+        "the option tableName applies",
+        "The name that this table has in the target."
+      )((options, table, name) => options.copy(names = options.names + (table -> name))),
+      prefixed(
+        "types.<column>",
+        "a type of Spark",
+        "the type that pgoutput_schema gives",
+        "The type of all columns with this name. To name a single column, write schema.table.column."
+      )((options, column, name) => options.copy(types = options.types + (column -> name))),
+      prefixed(
+        "pgTypes.<type>",
+        "a type of Spark",
+        "the type that pgoutput_schema gives",
+        "The type of all columns that have exactly this type of PostgreSQL, without a modifier such as " +
+          "(10,2), and no entry in types. Name arrays and domains themselves, such as numeric[]."
+      )((options, name, ddl) => options.copy(pgTypes = options.pgTypes + (name -> ddl))),
+      OptionSpec.choice[ReplicateOptions, InfinityMode](
+        "infinity",
+        "error",
+        "With error, an infinite date, timestamp or interval is an error of the table. With null, it " +
+          "becomes NULL. With clamp, it becomes the nearest value that Spark has: for dates and " +
+          "timestamps, the first or last one of the years 1 to 9999. In a key, it is always an error."
+      )(InfinityMode.all.map(infinity => infinity.name -> infinity): _*)((options, infinity) =>
+        options.copy(infinity = infinity)
+      ),
+      SharedOptions.moneyScale((options, scale) => options.copy(moneyScale = scale)),
+      OptionSpec.choice[ReplicateOptions, String](
+        "mode",
+        TableMode.Mirror.name,
+        "With mirror, the target has the rows of a table. With history, it has all changes of the table."
+      )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
+        options.copy(mode = mode)
+      ),
+      OptionSpec[ReplicateOptions](
+        "mode.<table>",
+        TableMode.names.mkString(", "),
+        "the option mode applies",
+        "The mode of this table."
+      )((options, entry) =>
+        suffix(entry).flatMap { table =>
+          TableMode.names.find(_.equalsIgnoreCase(entry.value))
+            .map(mode => options.copy(modes = options.modes + (table -> mode)))
+            .toRight(entry.invalid(TableMode.names.mkString(", ")))
+        }
+      ),
+      OptionSpec.parsed[ReplicateOptions, String](
+        "historyPrefix",
+        "letters, digits and _",
+        TableMode.History.DefaultPrefix,
+        "The names of the columns that a history adds to those of the table begin with this text."
+      )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
+        options.copy(historyPrefix = prefix)
+      ),
+      OptionSpec[ReplicateOptions](
+        "property.<name>",
+        "a text",
+        "a value that makes MERGE cheap",
+        "The value of this property in all tables that the job makes."
+      )((options, entry) =>
+        suffix(entry).filterOrElse(
+          !TableProperties.isReserved(_),
+          s"The option '${entry.name}' is a property that Spark sets itself. Leave it out."
+        ).filterOrElse(
+          !_.equalsIgnoreCase(TableProperties.MarkExpiry),
+          s"With the option '${entry.name}', Delta would forget what a table has that does not change. " +
+            "Leave it out."
+        ).map(name =>
+          options.copy(tableProperties = options.tableProperties + (name -> entry.value))
+        )
+      ),
+      flag(
+        "failover",
+        "If true, the job makes a slot that is synchronized to standbys. This needs PostgreSQL 17."
+      )((options, failover) => options.copy(failover = failover)),
+      number(
+        "parallelCopies",
+        2,
+        "The number of tables that are copied at the same time."
+      )((options, copies) => options.copy(copies = copies)),
+      number(
+        "parallelTables",
+        4,
+        "The number of tables that are committed at the same time."
+      )((options, applies) => options.copy(applies = applies)),
+      duration(
+        "interval",
+        "0s",
+        "The least time between two commits of a table. A longer interval makes fewer and larger " +
+          "commits."
+      )((options, interval) => options.copy(interval = interval)),
+      OptionSpec.choice[ReplicateOptions, Boolean](
+        "onDrift",
+        "error",
+        "A change does not fit if the target lacks the row that it changes, or has the row that it " +
+          "inserts. With error, such a change is an error. With repair, the job takes and counts it."
+      )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
+      OptionSpec[ReplicateOptions](
+        "onTableError",
+        "isolate, stop",
+        "isolate",
+        "With isolate, an error of one table stops only this table, and the job tries again. With " +
+          "stop, the error ends the job."
+      )((options, entry) =>
+        entry.value.toLowerCase(Locale.ROOT) match {
+          case "isolate" => Right(options.copy(skips = true))
+          case "stop"    => Right(options.copy(skips = false))
+          case "skip" => Left(
+              s"The option '${entry.name}' has no value 'skip' any more. Use 'isolate': an error " +
+                "stops only the table, and its changes are kept."
+            )
+          case _ => Left(entry.invalid("isolate, stop"))
+        }
+      ),
+      OptionSpec.choice[ReplicateOptions, Boolean](
+        "onSchemaChange",
+        "copy",
+        "A table can be altered in a way that its changes do not tell. With copy, the job then copies " +
+          "the table again. With error, the table has an error."
+      )("copy" -> true, "error" -> false)((options, copies) =>
+        options.copy(copiesChanged = copies)
+      ),
+      duration(
+        "retryFor",
+        "10min",
+        "With once, how long the job tries again after errors that can pass by themselves."
+      )((options, time) => options.copy(retryFor = time)),
+      size(
+        "maxBytesPerCommit",
+        "1g",
+        "The size, in bytes of changes, up to which one commit of a table takes several " +
+          "transactions. A transaction is never split."
+      )((options, bytes) => options.copy(maxBytesPerCommit = bytes)),
+      size(
+        "maxHeldWal",
+        "10g",
+        "The WAL that the server keeps for a failed table at most. Above it, the job drops the " +
+          "changes of the table, and copies the table when the cause of the error is gone."
+      )((options, bytes) => options.copy(maxHeldWal = bytes)),
+      OptionSpec.parsed[ReplicateOptions, Long](
+        "queueMemory",
+        "a size such as 512m or 2g, or a share such as 20%",
+        s"$QueuePercent% of the driver's heap",
+        "The memory of the driver that all queues share. A queue has the changes of a table that " +
+          "are read and not applied."
+      )(memory)((options, bytes) => options.copy(queueMemory = bytes)),
+      size(
+        "queueDisk",
+        "20g",
+        "The disk in Spark's local directories of the driver that all queues share, for what does " +
+          "not fit into queueMemory."
+      )((options, bytes) => options.copy(queueDisk = bytes))
+    )
+  )
+
+  final private val Required = "required"
+
+  /** The share of the heap that queues have by default. */
+  final private val QueuePercent = 20
+
+  /** A longer time is a mistake, and does not fit into a number of nanoseconds. */
+  final private val LongestTime = Duration.ofDays(365)
+
+  private val Percent = "([1-9][0-9]?)%".r
+
+  /**
+   * Reads the options.
+   *
+   * @throws LakeException if one is missing, unknown or wrong
+   */
+  def parse(entries: Seq[(String, String)]): ReplicateOptions = {
+    val set = entries.filter(_._2 != null)
+    val parsed = renamed(set).toLeft(set).flatMap(list.parse).flatMap(check)
+      .fold(problem => throw LakeError.option(problem), identity)
+    parsed.address.check()
+    parsed
+  }
+
+  /** Reads the options that tell the server, without those that a job needs besides. */
+  def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
+    parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
+
+  /** Says what replaces an option that there is no more. */
+  private def renamed(entries: Seq[(String, String)]): Option[String] =
+    entries.collectFirst {
+      case (name, _) if name.equalsIgnoreCase("maxBytesPerTrigger") =>
+        s"There is no option '$name' any more. Use 'maxBytesPerCommit', the size of a table's commit."
+    }
+
+  private def check(options: ReplicateOptions): Either[String, ReplicateOptions] = {
+    import options._
+    def missing(name: String) = s"The option '$name' is missing."
+    Seq(
+      url.isEmpty -> missing("url"),
+      slot.isEmpty -> missing("slot"),
+      publications.isEmpty -> missing("publication"),
+      target.isEmpty -> missing("target"),
+      checkpoint.isEmpty -> missing("checkpoint"),
+      tableName.exists(!_.contains("{table}")) -> "The option 'tableName' must contain {table}."
+    ).collectFirst { case (true, problem) => problem }.toLeft(options)
+  }
+
+  private def text(name: String, values: String, default: String, description: String)(
+      set: (ReplicateOptions, String) => ReplicateOptions
+  ) = OptionSpec.text[ReplicateOptions](name, values, default, description)(set)
+
+  private def flag(name: String, description: String)(
+      set: (ReplicateOptions, Boolean) => ReplicateOptions
+  ) = OptionSpec.choice[ReplicateOptions, Boolean](name, "false", description)(
+    "true" -> true,
+    "false" -> false
+  )(set)
+
+  private def number(name: String, default: Int, description: String)(
+      set: (ReplicateOptions, Int) => ReplicateOptions
+  ) = OptionSpec.parsed[ReplicateOptions, Int](name, "1 to 100", default.toString, description)(
+    _.toIntOption.filter(number => number >= 1 && number <= 100)
+  )(set)
+
+  private def duration(name: String, default: String, description: String)(
+      set: (ReplicateOptions, Duration) => ReplicateOptions
+  ) = OptionSpec.parsed[ReplicateOptions, Duration](
+    name,
+    "a time such as 500ms, 5s or 10min",
+    default,
+    description
+  )(text =>
+    Try(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).toOption
+      .filter(milliseconds => milliseconds >= 0 && milliseconds <= LongestTime.toMillis)
+      .filter(milliseconds => milliseconds == 0 || text.exists(_.isLetter))
+      .map(Duration.ofMillis)
+  )(set)
+
+  private def size(name: String, default: String, description: String)(
+      set: (ReplicateOptions, Long) => ReplicateOptions
+  ) = OptionSpec.parsed[ReplicateOptions, Long](
+    name,
+    "a size such as 512m or 2g",
+    default,
+    description
+  )(bytes)(set)
+
+  private def bytes(size: String): Option[Long] =
+    Try(JavaUtils.byteStringAsBytes(size)).toOption.filter(_ > 0)
+
+  private def memory(text: String): Option[Long] = text match {
+    case Percent(percent) => Some(ofHeap(percent.toInt))
+    case size             => bytes(size)
+  }
+
+  private def ofHeap(percent: Int): Long = Runtime.getRuntime.maxMemory / 100 * percent
+
+  /** An option for each table or column, whose name follows a point. */
+  private def prefixed(name: String, values: String, default: String, description: String)(
+      set: (ReplicateOptions, String, String) => ReplicateOptions
+  ) = OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
+    suffix(entry).map(set(options, _, entry.value))
+  )
+
+  private def suffix(entry: OptionEntry): Either[String, String] =
+    Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)
+      .toRight(s"The option '${entry.name}' lacks a name after the point.")
+}

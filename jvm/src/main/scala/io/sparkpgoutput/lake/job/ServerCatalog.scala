@@ -1,0 +1,303 @@
+package io.sparkpgoutput.lake.job
+
+import java.io.IOException
+
+import scala.collection.concurrent.TrieMap
+
+import io.sparkpgoutput.lake.catalog._
+import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
+import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
+import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks}
+
+/**
+ * The published tables by the server's catalog, with their names and types in the target.
+ *
+ * A cut of changes is planned by a catalog that is at least as new as its changes: each transaction of the
+ * cut must be visible in the snapshot in which the catalog was read. It need not be at once: a commit that
+ * waits for a synchronous standby is in the WAL, and so in the stream, before others see it
+ * (`SyncRepWaitForLSN` in `syncrep.c`). And a standby can be behind.
+ *
+ * To read the catalog of a table takes several queries. So each cut asks only for a fingerprint of what
+ * belongs to the table, in one query, and the catalog is read again if it has changed.
+ */
+final class ServerCatalog(
+    client: ServerClient,
+    server: Server,
+    options: ReplicateOptions,
+    target: Target
+) {
+  import ServerCatalog._
+
+  /** The fingerprint of each table when its definition in the state was read. */
+  private val known = TrieMap.empty[Long, String]
+
+  /** Each table at the last time when all were read, with its fingerprint. */
+  private val latest = TrieMap.empty[Long, (String, Either[LakeException, MirroredTable])]
+
+  /**
+   * Reads all published tables.
+   *
+   * @param state what is known of the tables: they keep their modes, and names that nobody else has
+   */
+  def all(state: JobState): Seq[CatalogEntry] = client.query { connection =>
+    connection.inSnapshot {
+      checkRecovery(connection)
+      val prints = fingerprint(connection, None)
+      val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+      val found = mirrored(connection, sources, state)
+      note(prints, sources, found)
+      // A table whose changes are applied already needs nothing any more that a copy needs.
+      val copied = sources.filter(source => state.tables.get(source.oid).forall(_.needsCopy))
+      val readiness = ServerReadiness.of(connection, copied, options.publications)
+      sources.zip(found).map { case (source, (natural, table)) =>
+        val problem = table.left.toOption.map(_.getMessage)
+          .orElse(readiness.tables.get(source.oid).filter(_.nonEmpty).map(missing =>
+            TableError.notReady(missing).getMessage
+          ))
+        CatalogEntry(
+          table.getOrElse(MirroredTable.none(source)),
+          natural,
+          problem,
+          prints.byOid.getOrElse(source.oid, "")
+        )
+      }
+    }
+  }
+
+  /**
+   * Looks at a table for a cut.
+   *
+   * @param xids the transactions of the cut
+   */
+  def look(table: TableState, state: JobState, xids: Array[Long]): Look =
+    client.query { connection =>
+      val print = fingerprint(connection, Some(Seq(table.oid)))
+      if (print.inRecovery && !server.inRecovery)
+        Look.Behind("the server that answers is a standby")
+      else if (!xids.forall(print.snapshot.sees))
+        Look.Behind(
+          "the server has not made the last commits visible yet, which wait for a standby"
+        )
+      else print.byOid.get(table.oid) match {
+        case None                                                   => Look.Gone
+        case Some(now) if known.get(table.oid).contains(now)        => Look.Same
+        case Some(now) if latest.get(table.oid).exists(_._1 == now) => changed(table.oid)
+        case _ => read(connection, table, state, xids)
+      }
+    }
+
+  private def changed(oid: Long): Look = latest(oid) match {
+    case (_, Left(error))            => throw error
+    case (fingerprint, Right(table)) => Look.Changed(table, fingerprint)
+  }
+
+  private def note(
+      prints: CatalogFingerprint,
+      sources: Seq[SourceTable],
+      found: Seq[(Option[String], Either[LakeException, MirroredTable])]
+  ): Unit = sources.zip(found).foreach { case (source, (_, table)) =>
+    prints.byOid.get(source.oid).foreach(print => latest.put(source.oid, print -> table))
+  }
+
+  private def read(
+      connection: ServerConnection,
+      table: TableState,
+      state: JobState,
+      xids: Array[Long]
+  ): Look = connection.inSnapshot {
+    val prints = fingerprint(connection, None)
+    val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+    note(prints, sources, mirrored(connection, sources, state))
+    if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
+    else if (!prints.byOid.contains(table.oid)) Look.Gone
+    else changed(table.oid)
+  }
+
+  /** Notes that the definition of a table in the state is that of a fingerprint. */
+  def follows(oid: Long, fingerprint: String): Unit = known.put(oid, fingerprint): Unit
+
+  /** Lets the next cut of a table read the catalog. */
+  def forget(oid: Long): Unit = known.remove(oid): Unit
+
+  /**
+   * Reads one published table.
+   *
+   * @throws LakeException if it is not published, cannot be in the target, or cannot be copied
+   */
+  def forCopy(table: TableState, state: JobState): MirroredTable = client.query { connection =>
+    connection.inSnapshot {
+      checkRecovery(connection)
+      val source = PublishedTables.read(connection, options.publications, server.majorVersion)
+        .find(_.oid == table.oid).getOrElse(throw TableError.notPublished(table.name))
+      val found = mirrored(connection, Seq(source), state).head._2
+        .fold(error => throw error, identity)
+      val missing = ServerReadiness.of(connection, Seq(source), options.publications)
+        .tables.getOrElse(source.oid, Nil)
+      if (missing.nonEmpty) throw TableError.notReady(missing)
+      found.copy(target = table.target)
+    }
+  }
+
+  /** Looks for what changes in the catalog do not tell: see [[TableEvidence]]. */
+  def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
+    if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
+
+  /**
+   * Checks the whole job at its start.
+   *
+   * @throws LakeException that names everything that is missing for the job, or an option without a table
+   */
+  def checkJob(published: Seq[CatalogEntry]): Unit = {
+    val missing =
+      client.query(ServerReadiness.of(_, published.map(_.table.source), options.publications)).job
+    if (missing.nonEmpty) throw TableError.notReady(missing)
+    val sources = published.map(_.table.source)
+    options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
+      .foreach(name => throw LakeError.noTable(s"mode.$name"))
+    MirroredTables.checkTypes(sources, options.types)
+    client.query(MirroredTables.checkPgTypes(_, options.pgTypes))
+  }
+
+  private var checkedConnections = 0
+
+  /**
+   * Checks that the server has all that the tables have, if the connection to it is a new one: after a
+   * failover, it can lack changes.
+   *
+   * @return the timeline, if it is to be noted
+   */
+  def timeline(state: JobState, read: Long): Option[Int] = {
+    client.query(_.query("SELECT 1")(_ => ())) // finds out if the connection was lost
+    if (client.connections == checkedConnections) None
+    else {
+      val timeline = client.replication { connection =>
+        val now = Server.of(connection)
+        if (now.systemIdentifier != state.systemIdentifier)
+          throw LakeError.otherSource(
+            s"the server with the system identifier ${state.systemIdentifier}",
+            s"the server with the system identifier ${now.systemIdentifier}"
+          )
+        val has =
+          (state.tables.values.flatMap(_.mark) ++ Seq(state.confirmed, read)).reduce(Lsn.max)
+        SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
+        // A standby that has started again can still replay what it had replayed before.
+        if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
+        now.timeline
+      }
+      checkedConnections = client.connections
+      Some(timeline)
+    }
+  }
+
+  private def checkRecovery(connection: ServerConnection): Unit =
+    checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+
+  /**
+   * Fails if a standby answers, and the job began with a primary. The URL can name both, and the standby
+   * answers while the primary is away. It has no slot of the job, and lacks the newest tables.
+   */
+  def checkRecovery(inRecovery: Boolean): Unit = if (inRecovery && !server.inRecovery)
+    throw new IOException(
+      "The server that answers is a standby, and the job reads from the primary."
+    )
+
+  private def fingerprint(connection: ServerConnection, oids: Option[Seq[Long]]) =
+    CatalogFingerprint.read(connection, options.publications, server.majorVersion, oids)
+
+  /** Each table with its name by the options, and how it is in the target or why it cannot be there. */
+  private def mirrored(
+      connection: ServerConnection,
+      sources: Seq[SourceTable],
+      state: JobState
+  ): Seq[(Option[String], Either[LakeException, MirroredTable])] = {
+    val natural = sources.map(source => source.oid -> attempt(naturalName(source))).toMap
+    val found = MirroredTables.each(
+      connection,
+      sources,
+      natural.view.mapValues(_.getOrElse("")).toMap,
+      options.types,
+      options.pgTypes
+    )
+    sources.zip(found).map { case (source, table) =>
+      val kept = state.tables.get(source.oid)
+      val mode = kept.filter(_.generation > 0).map(_.table.mode)
+        .getOrElse(options.modeOf(source.name))
+      val named = for {
+        _ <- natural(source.oid)
+        _ <- collision(source, sources, natural, state).toLeft(())
+        mirrored <- table
+        typed <- attempt(inTarget(mirrored, mode))
+      } yield typed
+      natural(source.oid).toOption -> named
+    }
+  }
+
+  /** A table with whose name in the target another table is there already. */
+  private def collision(
+      source: SourceTable,
+      sources: Seq[SourceTable],
+      natural: Map[Long, Either[LakeException, String]],
+      state: JobState
+  ): Option[LakeException] = natural(source.oid).toOption.flatMap { name =>
+    def owns(oid: Long) = state.tables.get(oid)
+      .exists(table => table.owns && table.target.equalsIgnoreCase(name))
+    val others = sources.filter(other =>
+      other.oid != source.oid && natural(other.oid).exists(_.equalsIgnoreCase(name))
+    )
+    val winner = (source +: others).minBy(table => (!owns(table.oid), table.oid))
+    if (winner.oid == source.oid) None
+    else attempt(TargetNames.of(
+      Seq(winner.name, source.name),
+      options.tableName,
+      options.names,
+      target.nameProblem(_)
+    )).left.toOption
+  }
+
+  private def naturalName(source: SourceTable): String = TargetNames.of(
+    Seq(source.name),
+    options.tableName,
+    options.names,
+    target.nameProblem(_)
+  )(source.name)
+
+  /** The table with the types that the target has. Rows without a key are found by all columns. */
+  private def inTarget(found: MirroredTable, mode: TableMode): MirroredTable = {
+    val table = found.copy(mode = mode)
+    val columns = table.schema.fieldNames.toSeq
+    val others = mode.columns.fieldNames.toSeq
+    TargetNames.checkColumns(table.source.name, columns, others, target.columnProblem)
+    val isFoundByAll = table.source.key.isEmpty && table.source.identity == ReplicaIdentity.Full
+    val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey
+    val name = table.source.name.toString
+    table.copy(schema = TargetTypes.of(target.format, name, table.schema, key))
+  }
+
+  private def attempt[T](body: => T): Either[LakeException, T] =
+    try Right(body)
+    catch { case error: LakeException => Left(error) }
+}
+
+object ServerCatalog {
+
+  /** What a look at a table for a cut has found. */
+  sealed trait Look
+
+  object Look {
+
+    /** The definition in the state is right. */
+    case object Same extends Look
+
+    /** The catalog is older than the changes. It is asked again. */
+    final case class Behind(why: String) extends Look
+
+    /** The table is not published any more. Its last definition holds. */
+    case object Gone extends Look
+
+    /** Something has changed. */
+    final case class Changed(table: MirroredTable, fingerprint: String) extends Look
+  }
+}

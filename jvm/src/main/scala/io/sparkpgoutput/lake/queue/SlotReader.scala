@@ -1,0 +1,508 @@
+package io.sparkpgoutput.lake.queue
+
+import java.sql.SQLException
+import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+
+import scala.annotation.switch
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.internal.Logging
+
+import org.postgresql.copy.CopyDual
+
+import io.sparkpgoutput.changes.rows.RelationDecoder
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  Connections,
+  ReplicationConnection,
+  ServerAddress
+}
+import io.sparkpgoutput.source.session.{ReplicationProtocol, SessionSettings}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotError, SlotState, SourceIdentity}
+import io.sparkpgoutput.source.{SourceError, SourceException}
+
+/**
+ * Reads the slot of a job, and puts each change into the queue of its table.
+ *
+ * One thread calls [[run]]. It owns the one replication session of the job. The session can be lost or
+ * renewed: the next one begins at the read LSN, and the changes of the transaction that was open are
+ * forgotten, because the server sends this transaction again from its begin.
+ *
+ * @param identity the server and the slot, for the checks before a session begins
+ * @param events takes what was read
+ */
+final class SlotReader(
+    address: ServerAddress,
+    settings: SessionSettings,
+    identity: SourceIdentity,
+    events: SlotReader.Events
+) extends Logging {
+  import ReplicationProtocol._
+  import SlotReader._
+
+  private val decoder = new RelationDecoder(TextEncoding.Utf8)
+  private val queues = mutable.LongMap.empty[TableQueue]
+
+  /** What the session has said of tables and types. */
+  private val relations = mutable.LongMap.empty[TableMessages]
+  private val types = mutable.LongMap.empty[Array[Byte]]
+
+  /** What the thread is asked to do between two messages. */
+  private val tasks = new ConcurrentLinkedQueue[() => Unit]
+
+  /** What is done when the next session has begun. */
+  private val tasksOfNext = new ConcurrentLinkedQueue[() => Unit]
+
+  @volatile private var isStopping = false
+  @volatile private var isPaused = false
+  @volatile private var isRenewing = false
+  @volatile private var confirmation = 0L
+  @volatile private var asks = false
+
+  /** The server's process of the session; 0 if there is none. */
+  @volatile private var pid = 0
+
+  /** The end of what was read: all transactions with a lower commit LSN are whole in the queues. */
+  private var readLsn = 0L
+
+  /** What this session has reached, by its commits and keepalives. */
+  private var reached = 0L
+  private var sentLsn = 0L
+
+  // The transaction that is being read.
+  private var isOpen = false
+  private var isSkipped = false
+  private var lsn = 0L
+  private var begin: Array[Byte] = _
+  private var origin: Array[Byte] = _
+  private var ordinal = 0L
+  private val touched = mutable.LongMap.empty[TableQueue]
+
+  private var lastStatus = 0L
+  private var lastQuestion = 0L
+  private var statusInterval = LongestStatusInterval
+
+  // What other threads ask.
+
+  /** Adds a queue before the first session begins. */
+  def put(oid: Long, queue: TableQueue): Unit = queues.update(oid, queue)
+
+  /**
+   * Puts the changes of a table from now on into a queue, which `made` takes.
+   *
+   * @param isNewSession whether the changes have to come from a session that begins after this call
+   */
+  def beginQueue(oid: Long, makeQueue: Long => TableQueue, isNewSession: Boolean)(
+      made: TableQueue => Unit
+  ): Unit = {
+    def begin(): Unit = {
+      // A queue begins with a whole transaction.
+      val from = if (isOpen) lsn + 1 else readLsn
+      val queue = makeQueue(from)
+      queues.put(oid, queue).foreach(_.drop())
+      touched -= oid
+      made(queue)
+    }
+    if (isNewSession) {
+      tasksOfNext.add(() => begin())
+      renew()
+    } else tasks.add(() => begin()): Unit
+  }
+
+  /** Forgets a queue that the job does not need any more. */
+  def dropQueue(oid: Long, queue: TableQueue): Unit = tasks.add { () =>
+    if (queues.get(oid).contains(queue)) {
+      queues -= oid
+      touched -= oid
+    }
+    queue.drop()
+  }
+
+  /** Tells the server that it may forget what is below an LSN, as soon as the session has reached it. */
+  def confirm(lsn: Long): Unit = confirmation = lsn
+
+  /** Stops to read for a while, and goes on answering the server. */
+  def pause(): Unit = isPaused = true
+  def resume(): Unit = isPaused = false
+
+  /** Asks the server how far it is, so that a reader that waits for an LSN gets there at once. */
+  def ask(isWaiting: Boolean): Unit = asks = isWaiting
+
+  /**
+   * Begins a new session. A server before version 15 keeps in a session how it publishes a table, also
+   * when the table becomes a partition or is none any more (`rel_sync_cache_relation_cb` in `pgoutput.c`).
+   */
+  def renew(): Unit = isRenewing = true
+
+  def stop(): Unit = isStopping = true
+
+  /**
+   * Reads until [[stop]].
+   *
+   * @param from where the first session begins
+   * @param isFirst whether this is the first session of the process, which takes the slot from an earlier
+   *   process of the same job
+   */
+  def run(from: Long): Unit = {
+    readLsn = from
+    var failures = 0
+    var session = Option.empty[Session]
+    try
+      while (!isStopping)
+        try {
+          // What is asked for from here on needs another session than the one that begins.
+          isRenewing = false
+          val waiting = tasksOfNext.asScala.toSeq
+          session = Some(open())
+          events.connected()
+          waiting.foreach { task =>
+            tasksOfNext.remove(task)
+            task()
+          }
+          failures = 0
+          while (!isStopping && !isRenewing) step(session.get)
+          if (isStopping) last(session.get)
+        } catch {
+          case error: Throwable if !isStopping =>
+            val problem = explained(error)
+            if (!events.mayTryAgain(problem)) throw problem
+            failures += 1
+            events.waits(problem)
+            session.foreach(_.close())
+            session = None
+            val pause = math.min(MostPause, FirstPause << math.min(failures - 1, 10))
+            events.pause(pause)
+        } finally {
+          session.foreach(_.close())
+          session = None
+          abandon()
+          runTasks()
+        }
+    finally pid = 0
+  }
+
+  private def explained(error: Throwable): Throwable = SlotError.whileReading(error) match {
+    case sql: SQLException =>
+      try ConnectionError.explaining(address)(throw sql)
+      catch { case known: Throwable => known }
+    case other => other
+  }
+
+  /** Forgets the changes of a transaction whose end was not read. */
+  private def abandon(): Unit = {
+    touched.values.foreach(_.abandon())
+    touched.clear()
+    isOpen = false
+    relations.clear()
+    types.clear()
+  }
+
+  private def runTasks(): Unit = {
+    var task = tasks.poll()
+    while (task != null) {
+      task()
+      task = tasks.poll()
+    }
+  }
+
+  // A session.
+
+  final private class Session(val connection: ReplicationConnection, val copy: CopyDual) {
+    def close(): Unit =
+      try connection.abort()
+      catch { case _: Exception => () } // it is gone already
+  }
+
+  private def open(): Session = ConnectionError.explaining(address) {
+    Using.resource(Connections.open(address, s"${settings.applicationName} (checks)")) { sql =>
+      val connection = Connections.openReplication(address, settings.applicationName)
+      try {
+        val server = Server.of(connection)
+        events.mayReadFrom(server)
+        SlotChecks.timeline(
+          connection,
+          server,
+          identity.timelines :+ events.timeline,
+          readLsn
+        ): Unit
+        SlotChecks.publications(sql, settings.publications)
+        events.mayRead()
+        def check() =
+          SlotChecks.beforeReading(
+            SlotState.read(sql, settings.slot),
+            server,
+            identity,
+            events.confirmed
+          )
+        check()
+        val copy = start(connection, () => SlotState.read(sql, settings.slot), sql.terminate)
+        // Nobody can move the slot from here on.
+        check()
+        pid = connection.pid
+        statusInterval = sql.query(
+          "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'"
+        )(_.getLong(1)).headOption.filter(_ > 0).fold(LongestStatusInterval)(timeout =>
+          math.min(TimeUnit.MILLISECONDS.toNanos(timeout / 4), LongestStatusInterval)
+        )
+        events.reads(server)
+        reached = 0
+        sentLsn = 0
+        lastStatus = System.nanoTime()
+        new Session(connection, copy)
+      } catch {
+        case error: Throwable =>
+          connection.abort()
+          throw error
+      }
+    }
+  }
+
+  /** Starts to read. An earlier session of this process, or of an earlier process of the job, is ended. */
+  private def start(
+      connection: ReplicationConnection,
+      state: () => Option[SlotState],
+      terminate: Int => Unit
+  ): CopyDual = {
+    val deadline = System.nanoTime() + SecondsForSlot.toNanos
+    var copy = Option.empty[CopyDual]
+    while (copy.isEmpty) {
+      state().flatMap(_.holder) match {
+        case Some(holder) =>
+          if (holder.pid == pid || events.mayEnd(holder.applicationName)) terminate(holder.pid)
+          else if (System.nanoTime() > deadline || events.isForeign(holder.applicationName))
+            throw SourceError.slotInUse(settings.slot, holder.pid, holder.applicationName)
+          else events.mayRead()
+          Thread.sleep(PauseMillis)
+        case None =>
+          try copy = Some(connection.start(settings.slot, readLsn, settings.pluginOptions))
+          catch {
+            case error: SQLException
+                if error.getSQLState == ObjectInUse && System.nanoTime() < deadline =>
+              Thread.sleep(PauseMillis)
+          }
+      }
+      if (isStopping) throw new InterruptedException
+    }
+    copy.get
+  }
+
+  private def step(session: Session): Unit = {
+    if (!tasks.isEmpty) runTasks()
+    if (isPaused) paused()
+    else {
+      val message = session.copy.readFromCopy(false)
+      if (message == null) idle(session) else received(session, message)
+    }
+    status(session)
+  }
+
+  private var lastProbe = 0L
+
+  /**
+   * A client that leaves data unread makes a fast shutdown of the server wait for ever (`WalSndDone` runs
+   * when all is sent), so a paused session ends when the server is about to stop.
+   */
+  private def paused(): Unit = {
+    Thread.sleep(IdleMillis)
+    if (System.nanoTime() - lastProbe > ProbeInterval) {
+      lastProbe = System.nanoTime()
+      val shutsDown =
+        try Using.resource(Connections.open(address, settings.applicationName))(_ => false)
+        catch { case error: SourceException => error.getSqlState == CannotConnectNow }
+      if (shutsDown) throw new SQLException("The server is shutting down.", AdminShutdown)
+    }
+  }
+
+  private def idle(session: Session): Unit = {
+    if (!session.copy.isActive) throw new SQLException("The server ended the session.", "08006")
+    val now = System.nanoTime()
+    if (asks && now - lastQuestion > QuestionInterval) {
+      lastQuestion = now
+      send(session, askReply = true)
+    }
+    Thread.sleep(IdleMillis)
+  }
+
+  private def received(session: Session, message: Array[Byte]): Unit = message(0).toChar match {
+    case XLogData =>
+      val data = walData(message)
+      try read(data)
+      catch {
+        case _: IndexOutOfBoundsException =>
+          throw new MalformedMessageException(
+            s"A message of ${data.length} bytes in the transaction with the commit LSN " +
+              s"${Lsn.format(lsn)} is too short."
+          )
+      }
+    case Keepalive =>
+      // After it, no transaction with a lower commit LSN comes in this session.
+      reach(keepaliveLsn(message), Nil)
+      if (wantsReply(message)) send(session, askReply = false)
+    case other =>
+      throw new IllegalStateException(s"the server sent a replication message '$other'.")
+  }
+
+  private def reach(end: Long, changed: Iterable[Long]): Unit = {
+    reached = Lsn.max(reached, end)
+    if (Lsn.isBelow(readLsn, end) || changed.nonEmpty) {
+      readLsn = Lsn.max(readLsn, end)
+      events.read(readLsn, changed)
+    }
+  }
+
+  // The messages of pgoutput.
+
+  private def read(message: Array[Byte]): Unit = (message(0).toChar: @switch) match {
+    case Tag.Insert | Tag.Update | Tag.Delete =>
+      if (!isSkipped) change(BigEndian.uint32(message, 1), message)
+      ordinal += 1
+    case Tag.Begin =>
+      begin = message
+      origin = null
+      lsn = BeginMessage.lsn(message)
+      ordinal = 0
+      isOpen = true
+      // A renewed session can send again what is in the queues.
+      isSkipped = Lsn.isBelow(lsn, readLsn)
+    case Tag.Commit =>
+      val changed = touched.keys.toSeq
+      val end = BigEndian.int64(message, 1 + 1 + 8)
+      touched.values.foreach(_.commit(end))
+      touched.clear()
+      isOpen = false
+      reach(end, changed)
+      if (!tasks.isEmpty) runTasks()
+    case Tag.Relation => relation(message)
+    case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
+    case Tag.Origin   => origin = message
+    case Tag.Truncate =>
+      // Truncate: Int32 number of relations; Int8 options; Int32 oid of each relation.
+      if (!isSkipped) (0 until BigEndian.int32(message, 1)).foreach { index =>
+        change(BigEndian.uint32(message, 6 + 4 * index), message)
+      }
+      ordinal += 1
+    // PostgreSQL 18 sends Stream Abort for a transaction that was rolled back, also without streaming.
+    case Tag.Message | Tag.StreamAbort => ()
+    case other =>
+      throw new MalformedMessageException(
+        s"The server sent a message '${other.toChar}', which belongs to streamed or prepared transactions."
+      )
+  }
+
+  private def relation(message: Array[Byte]): Unit = {
+    val schema = SchemaMessage.outsideStream(message)
+    val columns = decoder.relation(schema).columns
+    val used = columns.map(_.typeId).distinct.flatMap(types.get(_)).toIndexedSeq
+    relations.update(schema.oid, new TableMessages(message, used))
+  }
+
+  private def change(oid: Long, message: Array[Byte]): Unit = queues.getOrNull(oid) match {
+    case null => events.unknown(oid)
+    case queue =>
+      if (!Lsn.isBelow(lsn, queue.from)) {
+        if (!touched.contains(oid)) {
+          touched.update(oid, queue)
+          queue.begin(begin, origin)
+        }
+        val definition = relations.getOrElse(
+          oid,
+          throw new MalformedMessageException(
+            s"A change at ${Lsn.format(lsn)} has the relation $oid, which no Relation message describes."
+          )
+        )
+        queue.add(message, ordinal, definition)
+      }
+  }
+
+  // Status updates.
+
+  private def status(session: Session): Unit = {
+    val isConfirming = confirmation != sentLsn && !Lsn.isBelow(reached, confirmation)
+    if (isConfirming || System.nanoTime() - lastStatus > statusInterval)
+      send(session, askReply = false)
+  }
+
+  /**
+   * Sends a status update. An LSN is confirmed once: a client that repeats one below what was sent makes
+   * a fast shutdown of the server wait for ever. The applied LSN is what monitors show.
+   */
+  private def send(session: Session, askReply: Boolean): Unit = {
+    val confirmed = confirmation
+    val flushed = if (confirmed == sentLsn || Lsn.isBelow(reached, confirmed)) 0 else confirmed
+    val update = statusUpdate(reached, flushed, confirmed, askReply)
+    session.copy.writeToCopy(update, 0, update.length)
+    session.copy.flushCopy()
+    if (flushed != 0) sentLsn = flushed
+    lastStatus = System.nanoTime()
+  }
+
+  /** The job ends in order: it confirms what is in the tables, if the session has reached it. */
+  private def last(session: Session): Unit = {
+    val deadline = System.nanoTime() + LastInterval
+    while (confirmation != sentLsn && System.nanoTime() < deadline) {
+      if (Lsn.isBelow(reached, confirmation)) {
+        val message = session.copy.readFromCopy(false)
+        if (message == null) idle(session)
+        else if (message(0) == Keepalive) reached = Lsn.max(reached, keepaliveLsn(message))
+      }
+      status(session)
+    }
+  }
+}
+
+object SlotReader {
+
+  /** What the reader asks of the job, and tells it. */
+  trait Events {
+
+    /** The highest LSN that the durable state allows to confirm. */
+    def confirmed: Long
+    def timeline: Int
+
+    /** Fails if another process of the job has taken over. */
+    def mayRead(): Unit
+
+    /** Whether a session with an application name is that of an earlier process of the job. */
+    def mayEnd(applicationName: String): Boolean
+
+    /** Whether a session is that of another job or program. */
+    def isForeign(applicationName: String): Boolean
+
+    /** Fails if the server is not one that the job reads from. */
+    def mayReadFrom(server: Server): Unit
+
+    /** A session begins. */
+    def reads(server: Server): Unit
+    def connected(): Unit
+
+    /** Each transaction with a commit LSN below an LSN is whole in the queues. */
+    def read(lsn: Long, changed: Iterable[Long]): Unit
+
+    /** A change has a table without a queue. */
+    def unknown(oid: Long): Unit
+
+    /** Whether an error can pass, so that another session may be tried. */
+    def mayTryAgain(error: Throwable): Boolean
+    def waits(error: Throwable): Unit
+    def pause(millis: Long): Unit
+  }
+
+  final private val ObjectInUse = "55006"
+  final private val AdminShutdown = "57P01"
+  final private val CannotConnectNow = "57P03"
+  final private val IdleMillis = 10L
+  final private val PauseMillis = 20L
+  final private val FirstPause = 500L
+  final private val MostPause = 60000L
+  private val SecondsForSlot = java.time.Duration.ofSeconds(20)
+  private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
+  private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
+  private val ProbeInterval = TimeUnit.SECONDS.toNanos(10)
+  private val LastInterval = TimeUnit.SECONDS.toNanos(5)
+}

@@ -1,0 +1,298 @@
+package io.sparkpgoutput.lake.route
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+
+import io.sparkpgoutput.changes.rows.RowImage
+import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple, StructSchema}
+
+/** The columns of a change of a row, as the router gives it. */
+object ChangeFields extends StructSchema {
+  val HASH: Int = field(
+    "hash",
+    LongType,
+    "A hash of the key. It puts the changes of a row together, and comparing it is mostly enough to sort them"
+  )
+  val KEY: Int = field("key", BinaryType, "The row, as KeyBytes has it")
+  val LSN: Int = field("lsn", LongType, "The LSN of the commit")
+  val ORDINAL: Int = field("ordinal", LongType, "The position of the message in the transaction")
+  val KIND: Int = field("kind", IntegerType, "One of RowEffect")
+  val TRANSACTION: Int = field(
+    "transaction",
+    BinaryType,
+    "The beginning of the transaction, as TransactionStart has it; NULL if the table is not kept"
+  )
+  val WHOLE: Int = field(
+    "whole",
+    BooleanType,
+    "True if the new row has a value for each column of the target, from the message alone"
+  )
+  val DEFINITION: Int =
+    field("definition", IntegerType, "The number of the table's definition in the cut")
+  val MESSAGE: Int = field("message", BinaryType, "The message")
+
+  /** Puts the changes of each row together, in the order in which they were made. */
+  val order: Seq[String] = Seq(HASH, KEY, LSN, ORDINAL).map(schema(_).name)
+}
+
+/** The effect of a change on the row with its key. */
+object RowEffect {
+  final val Insert = 1
+  final val Update = 2
+  final val Delete = 3
+
+  /** An update gives the row another key. This is the change of the row with the old key. */
+  final val MovedOut = 4
+
+  /** An update gives the row another key. This is the change of the row with the new key. */
+  final val MovedIn = 5
+
+  /** All rows of the table go. Only a table that is kept has such a change. */
+  final val Truncate = 6
+}
+
+/**
+ * Rows of one table that follow each other, as bytes: an Int64 with the size of a row, and the row as
+ * an UnsafeRow, and so on. Spark writes an array of bytes to disk much faster than rows.
+ */
+object ChangeChunk {
+  final private val MaxSize = 1 << 20
+  final private[route] val Head = 8
+
+  /** Puts rows into arrays. */
+  def pack(rows: Iterator[InternalRow]): Iterator[Array[Byte]] =
+    new Iterator[Array[Byte]] {
+      private val ahead = rows.buffered
+      private var buffer = new Array[Byte](MaxSize)
+
+      override def hasNext: Boolean = ahead.hasNext
+
+      override def next(): Array[Byte] = {
+        var size = 0
+        do {
+          val row = ahead.next().asInstanceOf[UnsafeRow]
+          val end = size + Head + row.getSizeInBytes
+          if (end > buffer.length) buffer = java.util.Arrays.copyOf(buffer, end)
+          Platform.putLong(
+            buffer,
+            Platform.BYTE_ARRAY_OFFSET.toLong + size,
+            row.getSizeInBytes.toLong
+          )
+          row.writeToMemory(buffer, Platform.BYTE_ARRAY_OFFSET.toLong + size + Head)
+          size = end
+        } while (fits(size))
+        java.util.Arrays.copyOf(buffer, size)
+      }
+
+      private def fits(size: Int): Boolean = ahead.hasNext &&
+        size + Head + ahead.head.asInstanceOf[UnsafeRow].getSizeInBytes <= MaxSize
+    }
+
+  /** Reads the changes of arrays, each of which the next one overwrites. */
+  def unpack(chunks: Iterator[Array[Byte]]): Iterator[ChangeView] = chunks.flatMap { chunk =>
+    val view = new ChangeView
+    places(chunk).map { at =>
+      view.start(chunk, at + Head, sizeAt(chunk, at))
+      view
+    }
+  }
+
+  /** Returns the changes of arrays in the order of [[ChangeFields.order]]. */
+  def sorted(chunks: Iterator[Array[Byte]]): Array[ChangeView] = {
+    val views = chunks.flatMap { chunk =>
+      places(chunk).map { at =>
+        val view = new ChangeView
+        view.start(chunk, at + Head, sizeAt(chunk, at))
+        view
+      }
+    }.toArray
+    java.util.Arrays.sort(views, ChangeView.order)
+    views
+  }
+
+  /** Reads the rows of arrays, each of which the next one overwrites. */
+  def rows(chunks: Iterator[Array[Byte]]): Iterator[InternalRow] = chunks.flatMap { chunk =>
+    val row = new UnsafeRow(ChangeFields.schema.length)
+    places(chunk).map { at =>
+      row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + at + Head, sizeAt(chunk, at))
+      row
+    }
+  }
+
+  /** The places of the rows of an array, each with its size before it. */
+  private def places(chunk: Array[Byte]): Iterator[Int] = new Iterator[Int] {
+    private var at = 0
+    override def hasNext: Boolean = at < chunk.length
+    override def next(): Int = {
+      val found = at
+      at += Head + sizeAt(chunk, at)
+      found
+    }
+  }
+
+  private def sizeAt(chunk: Array[Byte], at: Int): Int =
+    Platform.getLong(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + at).toInt
+}
+
+/**
+ * Packs rows of [[ChangeFields]] into arrays of [[ChangeChunk]], in order. Not thread-safe.
+ *
+ * @param most the size of an array in bytes. A larger row has an array of its own.
+ * @param put takes an array that is full, or the last one
+ */
+final class ChangePacker(most: Int, put: Array[Byte] => Unit) {
+  private val unsafe = UnsafeProjection.create(ChangeFields.schema)
+  private var buffer = new Array[Byte](math.min(most, ChangePacker.First))
+  private var size = 0
+
+  def add(row: InternalRow): Unit = {
+    val packed = unsafe(row)
+    if (size > 0 && size + ChangeChunk.Head.toLong + packed.getSizeInBytes > most) flush()
+    val end = Math.addExact(size, Math.addExact(ChangeChunk.Head, packed.getSizeInBytes))
+    if (end > buffer.length)
+      buffer = Arrays.copyOf(buffer, math.max(end, math.min(most, 2 * buffer.length)))
+    val offset = Platform.BYTE_ARRAY_OFFSET.toLong + size
+    Platform.putLong(buffer, offset, packed.getSizeInBytes.toLong)
+    packed.writeToMemory(buffer, offset + ChangeChunk.Head)
+    size = end
+  }
+
+  /** Gives the rows that no array has had yet. */
+  def flush(): Unit = if (size > 0) {
+    put(Arrays.copyOf(buffer, size))
+    size = 0
+    if (buffer.length > most) buffer = new Array[Byte](most)
+  }
+}
+
+private object ChangePacker {
+  final private val First = 1 << 16
+}
+
+/** A row of [[ChangeFields]] in an array of bytes, whose key and message are not copied. */
+final class ChangeView {
+  private val row = new UnsafeRow(ChangeFields.schema.length)
+
+  /** The bytes that have the row, its key from `keyFrom` up to `keyTo`, and its message. */
+  var bytes: Array[Byte] = _
+  var keyFrom = 0
+  var keyTo = 0
+  var messageFrom = 0
+  var messageTo = 0
+
+  def start(chunk: Array[Byte], from: Int, size: Int): Unit = {
+    bytes = chunk
+    row.pointTo(chunk, Platform.BYTE_ARRAY_OFFSET.toLong + from, size)
+    // A field of variable length is its offset in the row and its size, in 32 bits each (UnsafeRow).
+    val key = row.getLong(ChangeFields.KEY)
+    keyFrom = from + (key >>> 32).toInt
+    keyTo = keyFrom + key.toInt
+    val message = row.getLong(ChangeFields.MESSAGE)
+    messageFrom = from + (message >>> 32).toInt
+    messageTo = messageFrom + message.toInt
+  }
+
+  def hash: Long = row.getLong(ChangeFields.HASH)
+  def lsn: Long = row.getLong(ChangeFields.LSN)
+  def ordinal: Long = row.getLong(ChangeFields.ORDINAL)
+  def kind: Int = row.getInt(ChangeFields.KIND)
+  def isWhole: Boolean = row.getBoolean(ChangeFields.WHOLE)
+  def definition: Int = row.getInt(ChangeFields.DEFINITION)
+
+  def hasKey(other: Array[Byte], from: Int, to: Int): Boolean =
+    Arrays.equals(bytes, keyFrom, keyTo, other, from, to)
+
+  /** The message, copied. */
+  def message: Array[Byte] = Arrays.copyOfRange(bytes, messageFrom, messageTo)
+
+  /** Returns whether an Update or Delete message has the old row or its key. */
+  def hasOld: Boolean = bytes(messageFrom + ChangeTuples.Head) != 'N'
+
+  /** The beginning of the transaction of a table that is kept, copied. */
+  def transaction: Array[Byte] = row.getBinary(ChangeFields.TRANSACTION)
+
+  def isAfter(position: MessagePosition): Boolean =
+    lsn > position.lsn || lsn == position.lsn && ordinal > position.ordinal
+}
+
+object ChangeView {
+
+  /** The order that [[ChangeFields.order]] says. */
+  val order: java.util.Comparator[ChangeView] = (one, other) => {
+    val hashes = java.lang.Long.compare(one.hash, other.hash)
+    if (hashes != 0) hashes
+    else {
+      val keys = Arrays.compareUnsigned(
+        one.bytes,
+        one.keyFrom,
+        one.keyTo,
+        other.bytes,
+        other.keyFrom,
+        other.keyTo
+      )
+      if (keys != 0) keys
+      else if (one.lsn != other.lsn) java.lang.Long.compare(one.lsn, other.lsn)
+      else java.lang.Long.compare(one.ordinal, other.ordinal)
+    }
+  }
+}
+
+/**
+ * The tuples of an Insert, Update or Delete message that was checked before: a byte for the message,
+ * Int32 oid of the table, and tuples with a byte before each: K for an old key, O for an old row, N
+ * for the new row.
+ */
+final class ChangeTuples {
+  private val old = new EncodedTuple
+  private val sent = new EncodedTuple
+  private var bytes: Array[Byte] = _
+  private var oldAt = 0
+  private var newAt = 0
+  private var oldIsKey = false
+
+  def start(message: Array[Byte], from: Int): Unit = {
+    bytes = message
+    val first = from + ChangeTuples.Head
+    val hasOld = message(first) != 'N'
+    oldIsKey = message(first) == 'K'
+    oldAt = if (hasOld) first + 1 else 0
+    newAt = if (hasOld) 0 else first + 1
+  }
+
+  /** Starts with the old row, which may have the columns of the replica identity only. */
+  def readOld(isIdentity: Array[Boolean], image: RowImage): Unit = {
+    begin(old, oldAt)
+    image.start(isIdentity, old, oldIsKey, null, false)
+  }
+
+  /** Starts with the new row. Unchanged TOASTed values come from the old row, if the message has it. */
+  def readNew(isIdentity: Array[Boolean], image: RowImage): Unit = {
+    if (oldAt > 0) {
+      if (newAt == 0) newAt = endOf(oldAt) + 1
+      begin(old, oldAt)
+    }
+    begin(sent, newAt)
+    image.start(isIdentity, sent, false, if (oldAt > 0) old else null, oldIsKey)
+  }
+
+  private def begin(tuple: EncodedTuple, at: Int): Unit =
+    tuple.start(bytes, at + EncodedTuple.TupleHead, BigEndian.int16(bytes, at) & 0xffff)
+
+  private def endOf(tuple: Int): Int = {
+    var left = BigEndian.int16(bytes, tuple) & 0xffff
+    var at = tuple + EncodedTuple.TupleHead
+    while (left > 0) {
+      at = EncodedTuple.cellEnd(bytes, at, bytes.length)
+      left -= 1
+    }
+    at
+  }
+}
+
+private object ChangeTuples {
+  final val Head = 1 + 4
+}

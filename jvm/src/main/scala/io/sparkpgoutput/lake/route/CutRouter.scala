@@ -1,0 +1,242 @@
+package io.sparkpgoutput.lake.route
+
+import scala.annotation.switch
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.types.NumericType
+
+import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.changes.{ChangesError, TableName}
+import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
+import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
+
+/**
+ * Makes rows of [[ChangeFields]] of the messages of one table, in order. It keeps nothing but the
+ * definitions of the table, so a cut can be larger than the memory.
+ *
+ * @param put takes a row, which is valid until it returns
+ */
+final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
+  private val decoder = new ChangeMessageDecoder(TextEncoding.Utf8)
+  private val relations = new RelationDecoder(TextEncoding.Utf8)
+  private val types = mutable.LongMap.empty[Array[Byte]]
+  private val router = new TableRouter(table)
+  private val row = new GenericInternalRow(ChangeFields.schema.length)
+  private var position = -1L
+
+  /** The LSN and the time of the commit of the message. */
+  private var lsn = 0L
+  private var time = 0L
+
+  /** The messages that [[TransactionStart]] has; null before the first transaction. */
+  private var transaction: Array[Byte] = _
+
+  /**
+   * Takes the next message.
+   *
+   * @param ordinal the position of the message in its transaction
+   */
+  def take(ordinal: Long, message: Array[Byte]): Unit = {
+    position += 1
+    (message(0).toChar: @switch) match {
+      case Tag.Insert | Tag.Update | Tag.Delete => change(ordinal, message)
+      case Tag.Begin                            => begin(message)
+      case Tag.Relation                         => define(message)
+      case Tag.Type     => types.update(BigEndian.uint32(message, 1), message)
+      case Tag.Truncate => truncate(ordinal, message)
+      case Tag.Origin   => transaction = started ++ message
+      case Tag.Commit | Tag.Message | Tag.StreamAbort => ()
+      case _ => throw ChangesError.notWhole("a message of a streamed transaction", position)
+    }
+  }
+
+  /** The statistics of the messages up to now; None if no change is at or above the mark. */
+  def statistics: Option[TableStatistics] = router.statistics
+
+  private def begin(message: Array[Byte]): Unit = {
+    lsn = BeginMessage.lsn(message)
+    time = BeginMessage.timestamp(message)
+    transaction = message
+  }
+
+  private def define(message: Array[Byte]): Unit = {
+    val sent = SchemaMessage.outsideStream(message, position)
+    if (sent.oid == table.oid) {
+      val relation = relations.relation(sent)
+      val used = relation.columns.map(_.typeId).distinct.flatMap(types.get(_))
+      router.define(relation, message, used)
+    }
+  }
+
+  private def change(ordinal: Long, message: Array[Byte]): Unit = {
+    decoder.read(position, message, OUTSIDE)
+    if (isNew(decoder.relationId)) {
+      router.change(message, decoder, position, lsn, time)
+      write(ordinal)
+    }
+  }
+
+  /** The other tables of a TRUNCATE have it in their own queues. */
+  private def truncate(ordinal: Long, message: Array[Byte]): Unit = {
+    decoder.read(position, message, OUTSIDE)
+    if (decoder.relationIds.contains(table.oid) && isNew(table.oid)) {
+      router.truncate(MessagePosition(lsn, ordinal), time)
+      write(ordinal)
+    }
+  }
+
+  private def write(ordinal: Long): Unit = while (router.hasNext) {
+    router.write(row)
+    row.update(ChangeFields.TRANSACTION, if (table.isKept) transaction else null)
+    row.update(ChangeFields.LSN, lsn)
+    row.update(ChangeFields.ORDINAL, ordinal)
+    put(row)
+  }
+
+  /** Returns whether a change of the table is not in the target yet. */
+  private def isNew(oid: Long): Boolean = {
+    if (oid != table.oid || !router.isDefined) throw ChangesError.unknownRelation(oid, position)
+    started: Unit
+    !Lsn.isBelow(lsn, table.mark)
+  }
+
+  private def started: Array[Byte] =
+    if (transaction != null) transaction
+    else throw ChangesError.notWhole("a change before the beginning of its transaction", position)
+}
+
+/**
+ * A table whose changes are taken out of the messages of a cut.
+ *
+ * @param mark the transactions with a lower commit LSN are in the target already
+ * @param columns the columns of the target that come from the server
+ * @param key
+ *   the columns by which rows are found if the replica identity is FULL. In all other cases the
+ *   Relation message tells them.
+ * @param numbers the columns of the target in which two texts can be the same number
+ * @param names the column of the target for each name at the server that is not the target's
+ * @param isKept
+ *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
+ *   only the oid and the mark count.
+ */
+final case class RoutedTable(
+    oid: Long,
+    mark: Long,
+    columns: Set[String],
+    key: Set[String],
+    numbers: Set[String],
+    names: Map[String, String],
+    isKept: Boolean = false
+) {
+
+  /** The column of the target for a column at the server. */
+  def nameOf(column: String): String = names.getOrElse(column, column)
+}
+
+object RoutedTable {
+
+  /** Returns a table whose changes are all kept, instead of their net effect on rows. */
+  private def kept(oid: Long, mark: Long): RoutedTable =
+    RoutedTable(oid, mark, Set.empty, Set.empty, Set.empty, Map.empty, isKept = true)
+
+  def of(table: MirroredTable, mark: Long, names: Map[String, String]): RoutedTable =
+    if (table.isHistory) kept(table.source.oid, mark)
+    else
+      RoutedTable(
+        table.source.oid,
+        mark,
+        table.schema.fieldNames.toSet,
+        table.source.key.toSet,
+        table.schema.filter(_.dataType.isInstanceOf[NumericType]).map(_.name).toSet,
+        names
+      )
+}
+
+/**
+ * The changes of a table in a cut. Changes below the mark of the table do not count.
+ *
+ * @param name the name by the last Relation message
+ * @param definitions how the messages describe the table, one definition after the other
+ * @param truncated the last TRUNCATE
+ * @param moved the updates that changed the key and did not send all values
+ * @param lastCommit
+ *   the time of the last commit with a change of the table, in microseconds since 1970
+ */
+final case class TableStatistics(
+    oid: Long,
+    name: TableName,
+    definitions: IndexedSeq[CutDefinition],
+    inserts: Long,
+    updates: Long,
+    deletes: Long,
+    truncates: Long,
+    truncated: Option[MessagePosition],
+    moved: Long,
+    lastCommit: Long
+) {
+  def changes: Long = inserts + updates + deletes + truncates
+}
+
+/**
+ * A table as one Relation message describes it.
+ *
+ * @param relation the Relation message
+ * @param types the Type messages of its columns
+ * @param changes
+ *   the inserts, updates and deletes under this definition. It does not matter if there are none: the
+ *   table can have been altered since, and copied.
+ * @param updates the updates among them
+ * @param unsent tells for each column if an update did not send its value
+ * @param partialInsert
+ *   the LSN of the first commit with an insert that did not send all values: the row filter of a
+ *   publication has made it of an update
+ * @param missingKey
+ *   the columns of the table's key that the message does not have. Then the changes are left out.
+ */
+final case class CutDefinition(
+    relation: Array[Byte],
+    types: IndexedSeq[Array[Byte]],
+    changes: Long,
+    updates: Long,
+    unsent: IndexedSeq[Boolean],
+    partialInsert: Option[Long],
+    missingKey: Seq[String]
+)
+
+/** The place of a message in the stream. */
+final case class MessagePosition(lsn: Long, ordinal: Long)
+
+/**
+ * The beginning of a transaction: its Begin message, and its Origin message if there is one.
+ *
+ * @param bytes the messages, one after the other
+ */
+final class TransactionStart(val bytes: Array[Byte]) {
+  import TransactionStart._
+
+  /** The time of the commit, in microseconds since 1970. */
+  def timestamp: Long = BeginMessage.timestamp(bytes)
+
+  def xid: Long = BeginMessage.xid(bytes)
+
+  /** The name of the replication origin in UTF-8; null if there is none. */
+  def origin: Array[Byte] =
+    if (bytes.length == BeginMessage.Size) null
+    else bytes.slice(BeginMessage.Size + OriginHead, bytes.length - 1)
+
+  def messages: Seq[Array[Byte]] = {
+    val (begin, origin) = bytes.splitAt(BeginMessage.Size)
+    Seq(begin, origin).filter(_.nonEmpty)
+  }
+}
+
+object TransactionStart {
+
+  /** Origin: Int64 LSN of the commit at the origin; String name, which a zero byte ends. */
+  final private val OriginHead = 1 + 8
+}

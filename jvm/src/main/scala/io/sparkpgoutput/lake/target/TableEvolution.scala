@@ -1,0 +1,164 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.functions.{col, max}
+import org.apache.spark.sql.types.{
+  DataType,
+  DecimalType,
+  DoubleType,
+  FloatType,
+  IntegerType,
+  LongType,
+  ShortType,
+  StructType
+}
+
+import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableMode}
+import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
+import io.sparkpgoutput.protocol.Lsn
+
+/** Follows the changes of a table's columns that lose nothing. */
+object TableEvolution {
+
+  /**
+   * Makes a history ready for the columns of a new copy. A column whose new type takes all values that it
+   * has gets this type. Another column whose type changes stays under another name, with its values.
+   *
+   * @param has the columns of the target
+   * @param wanted the columns of the copy
+   * @param generation the number of the copy, with which the new names of old columns end
+   */
+  def keep(has: StructType, wanted: StructType, generation: Int): Seq[ColumnChange] =
+    wanted.flatMap { field =>
+      val added = ColumnChange.Add(field.name, field.dataType)
+      has.find(_.name.equalsIgnoreCase(field.name)) match {
+        case None                                            => Seq(added)
+        case Some(known) if known.dataType == field.dataType => Nil
+        case Some(known) if isWider(known.dataType, field.dataType) =>
+          Seq(ColumnChange.Widen(known.name, field.dataType))
+        case Some(known) =>
+          Seq(ColumnChange.Rename(known.name, s"${known.name}_before_$generation"), added)
+      }
+    }
+
+  /** Returns whether both formats can give a column the type without rewriting its values. */
+  private def isWider(from: DataType, to: DataType) = (from, to) match {
+    case (ShortType, IntegerType | LongType) | (IntegerType, LongType) | (FloatType, DoubleType) =>
+      true
+    case (from: DecimalType, to: DecimalType) =>
+      from.scale == to.scale && from.precision < to.precision
+    case _ => false
+  }
+
+  /**
+   * Returns the next definition of a table.
+   *
+   * @param now
+   *   the table by the server's catalog, with the types that its columns would get in a new copy
+   * @param changes what has changed at the server
+   */
+  def next(kept: TableState, now: MirroredTable, changes: Seq[TableChange]): NextDefinition = {
+    val widened = changes.collect { case TableChange.Widened(_, to) => to.number }.toSet
+    val renamed = changes.collect { case TableChange.Renamed(from, to) =>
+      from.name -> to.name
+    }.toMap
+    val known = fields(kept.table)
+    val columns = now.source.columns.zip(now.schema).map { case (column, field) =>
+      known.get(column.number) match {
+        // A type that the option types has asked for can take all values already.
+        case Some(has) if !widened(column.number) || !isWider(has.dataType, field.dataType) =>
+          field.copy(dataType = has.dataType)
+        case _ => field
+      }
+    }
+    val table = kept.table.copy(now.source, schema = StructType(columns), types = now.types)
+    // The target keeps a dropped column with its values, so no other column can have its name.
+    val dropped = changes.collect { case TableChange.Dropped(column) => column.name -> column.name }
+    val former = kept.formerNames.map { case (name, current) =>
+      name -> renamed.getOrElse(current, current)
+    } ++ renamed ++ dropped
+    NextDefinition(table, former)
+  }
+
+  /** Returns why a table must be copied: the options give a column another type than the target has. */
+  def otherType(kept: MirroredTable, now: MirroredTable): Option[String] = {
+    val known = fields(kept)
+    now.source.columns.zip(now.schema).collectFirst {
+      case (column, field)
+          if now.chosen(
+            field.name
+          ) && known.get(column.number).exists(_.dataType != field.dataType) =>
+        s"The options give the column '${field.name}' the type ${field.dataType.sql}, and the target has " +
+          s"${known(column.number).dataType.sql}."
+    }
+  }
+
+  /** What changes in the columns of the target from one definition of a table to the next one. */
+  def columns(kept: MirroredTable, next: MirroredTable): Seq[ColumnChange] = {
+    val known = fields(kept)
+    val found = next.source.columns.zip(next.schema).map { case (column, field) =>
+      known.get(column.number) -> field
+    }
+    found.collect {
+      case (Some(has), field) if has.name != field.name =>
+        ColumnChange.Rename(has.name, field.name)
+    } ++ found.collect {
+      case (None, field) => ColumnChange.Add(field.name, field.dataType)
+      case (Some(has), field) if has.dataType != field.dataType =>
+        ColumnChange.Widen(field.name, field.dataType)
+    }
+  }
+
+  private def fields(table: MirroredTable) =
+    table.source.columns.map(_.number).zip(table.schema).toMap
+}
+
+/**
+ * The order of a history is that of its LSNs. The WAL of a restored server, or of another one, can be below
+ * what a history has, so a copy would come before changes that it replaces.
+ */
+object HistoryOrder {
+
+  /**
+   * Checks that a copy comes behind all that its history has.
+   *
+   * @param lsn the LSN of the copy, or a lower one
+   */
+  def check(session: SparkSession, own: OwnTables, table: MirroredTable, lsn: Long): Unit =
+    ahead(session, own, table, lsn).foreach(end =>
+      throw LakeError.historyAhead(
+        own.target.sqlName(table.target),
+        table.source.name.toString,
+        end,
+        lsn
+      )
+    )
+
+  /** Returns where a history ends, if it has changes above an LSN. */
+  private def ahead(
+      session: SparkSession,
+      own: OwnTables,
+      table: MirroredTable,
+      lsn: Long
+  ): Option[Long] = table.mode match {
+    case TableMode.History(prefix) if own.target.exists(table.target) =>
+      // A table of which an older state was restored has no valid mark.
+      own.newest(table.target).filter(_ != 0)
+        .orElse(last(session, own, table, s"${prefix}commit_version").map(_ + 1))
+        .filter(Lsn.isBelow(lsn, _))
+    case _ => None
+  }
+
+  private def last(
+      session: SparkSession,
+      own: OwnTables,
+      table: MirroredTable,
+      version: String
+  ): Option[Long] = {
+    val rows = own.target.read(session, table.target)
+    if (!rows.columns.contains(version)) None
+    else rows.select(max(col(TablePlace.quoted(version)))).collect().headOption
+      .filterNot(_.isNullAt(0)).map(_.getLong(0))
+  }
+}

@@ -1,0 +1,97 @@
+package io.sparkpgoutput.lake.job
+
+import java.time.Duration
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.lake.LakeException
+
+class ReplicateOptionsSuite extends AnyFunSuite {
+
+  private def parsed(entries: (String, String)*) =
+    ReplicateOptions.parse(
+      Seq(
+        "url" -> "jdbc:postgresql://localhost/shop",
+        "slot" -> "lake",
+        "publication" -> "shop",
+        "target" -> "lakehouse.shop",
+        "checkpoint" -> "/tmp/shop"
+      ) ++ entries
+    )
+
+  test("a property of the tables is one that Spark lets users set") {
+    val properties = Map("delta.appendOnly" -> "it's \\ ${x}", "team" -> "mine")
+    assert(parsed(properties.toSeq.map { case (name, value) => s"property.$name" -> value }: _*)
+      .tableProperties == properties)
+    for (name <- Seq("owner", "location", "provider", "external")) {
+      val error = intercept[LakeException](parsed(s"property.$name" -> "x"))
+      assert(error.getMessage.contains(
+        s"The option 'property.$name' is a property that Spark sets itself. Leave it out."
+      ))
+    }
+  }
+
+  private def refused(entries: (String, String)*) =
+    intercept[LakeException](parsed(entries: _*)).getMessage
+
+  test("no table forgets its mark") {
+    assert(refused("property.delta.setTransactionRetentionDuration" -> "interval 1 hour")
+      .contains("Delta would forget"))
+  }
+
+  test("the defaults are those that the list describes") {
+    val declared = ReplicateOptions.list.specs.map(spec => spec.name -> spec.default).toMap
+    val sized = Seq("maxBytesPerCommit", "maxHeldWal", "queueDisk", "interval", "retryFor")
+    val named = sized ++ Seq("onTableError", "parallelTables", "parallelCopies")
+    assert(parsed(named.map(name => name -> declared(name)): _*) == parsed())
+    val options = parsed()
+    assert(options.maxHeldWal == 10L * 1024 * 1024 * 1024)
+    assert(options.queueDisk == 20L * 1024 * 1024 * 1024)
+    assert(options.maxBytesPerCommit == 1024L * 1024 * 1024)
+    assert(options.interval.isZero && options.retryFor == Duration.ofMinutes(10))
+    assert(options.skips)
+  }
+
+  test("times and sizes have units") {
+    val options = parsed(
+      "interval" -> "500ms",
+      "retryFor" -> "0s",
+      "maxHeldWal" -> "512m",
+      "queueDisk" -> "3g",
+      "maxBytesPerCommit" -> "1"
+    )
+    assert(options.interval == Duration.ofMillis(500) && options.retryFor.isZero)
+    assert(options.maxHeldWal == 512L << 20 && options.queueDisk == 3L << 30)
+    assert(options.maxBytesPerCommit == 1)
+    for (wrong <- Seq("5", "-5s", "soon", "", "5 parsecs", "9999999999999999d"))
+      assert(
+        refused("interval" -> wrong).contains(s"'$wrong' is not valid for the option 'interval'")
+      )
+    for (wrong <- Seq("0", "-1g", "much", "", "20%"))
+      assert(
+        refused("queueDisk" -> wrong).contains(s"'$wrong' is not valid for the option 'queueDisk'")
+      )
+  }
+
+  test("the memory of the queues is a size or a share of the heap") {
+    val heap = Runtime.getRuntime.maxMemory
+    assert(parsed("queueMemory" -> "64m").queueMemoryBytes == 64L << 20)
+    assert(parsed("queueMemory" -> "50%").queueMemoryBytes == heap / 100 * 50)
+    assert(parsed().queueMemoryBytes == heap / 100 * 20)
+    for (wrong <- Seq("0%", "100%", "120%", "0", "-5%", "half"))
+      assert(refused("queueMemory" -> wrong).contains("or a share such as 20%"))
+  }
+
+  test("an option that has another name now is refused with that name") {
+    assert(refused("MaxBytesPerTrigger" -> "1g").contains("Use 'maxBytesPerCommit'"))
+    assert(refused("onTableError" -> "skip").contains("Use 'isolate'"))
+    assert(refused("onTableError" -> "ignore").contains("isolate, stop"))
+    assert(!parsed("onTableError" -> "STOP").skips && parsed("onTableError" -> "Isolate").skips)
+  }
+
+  test("the server's options need no target and no checkpoint") {
+    val entries =
+      java.util.Map.of("url", "jdbc:postgresql://h/shop", "slot", "s", "publication", "p")
+    assert(ReplicateOptions.ofServer(entries).slot == "s")
+  }
+}

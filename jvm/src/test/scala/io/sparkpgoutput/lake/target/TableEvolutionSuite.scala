@@ -1,0 +1,157 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.types._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableChange, TableColumn, TableComparison}
+import io.sparkpgoutput.lake.core.{NextDefinition, TableState, TableStatus}
+import io.sparkpgoutput.types.registry.TypeRegistry
+
+class TableEvolutionSuite extends AnyFunSuite {
+  private def column(number: Int, name: String) =
+    TableColumn(number, name, 23, -1, version = 7, hasMissing = false)
+
+  private def table(columns: (TableColumn, DataType)*) = MirroredTable(
+    SourceTable(
+      16400,
+      TableName("public", "orders"),
+      columns.map(_._1),
+      Nil,
+      Seq("id"),
+      ReplicaIdentity.Default,
+      SourceTable.Operations,
+      None,
+      1,
+      isPartitioned = false,
+      Nil,
+      8
+    ),
+    "lake_orders",
+    StructType(columns.map { case (column, dataType) => StructField(column.name, dataType) }),
+    TypeRegistry()
+  )
+
+  private val id = column(1, "id")
+  private val price = column(2, "price")
+  private val remark = column(3, "remark")
+
+  private val state = TableState(
+    table(id -> IntegerType, price -> StringType, remark -> StringType),
+    TableStatus.Live,
+    formerNames = Map("old" -> "price"),
+    generation = 1,
+    mark = Some(5)
+  )
+
+  private def followed(next: NextDefinition) =
+    state.copy(table = next.table, formerNames = next.formerNames)
+
+  test(
+    "columns are added, renamed, widened and dropped, and others keep the types that they have"
+  ) {
+    val cost = price.copy(name = "cost")
+    val added = column(4, "added")
+    val now = table(id -> LongType, cost -> DecimalType(12, 2), added -> DateType)
+    val changes = Seq(
+      TableChange.Dropped(remark),
+      TableChange.Renamed(price, cost),
+      TableChange.Widened(id, id),
+      TableChange.Widened(price, cost),
+      TableChange.Added(added)
+    )
+    val next = TableEvolution.next(state, now, changes)
+    assert(
+      next.table.schema == StructType(
+        Seq(
+          StructField("id", LongType),
+          StructField("cost", StringType), // what the option types has asked for
+          StructField("added", DateType)
+        )
+      )
+    )
+    assert(next.table.target == "lake_orders")
+    assert(next.formerNames == Map("old" -> "cost", "price" -> "cost", "remark" -> "remark"))
+    assert(
+      TableEvolution.columns(state.table, next.table) == Seq(
+        ColumnChange.Rename("price", "cost"),
+        ColumnChange.Widen("id", LongType),
+        ColumnChange.Add("added", DateType)
+      )
+    )
+  }
+
+  test("a history keeps the values of columns whose type changes, under another name") {
+    val has = new StructType().add("ID", IntegerType).add("price", StringType).add("gone", DateType)
+    val wanted = new StructType().add("id", IntegerType).add("price", LongType).add("new", DateType)
+    val expected = Seq(
+      ColumnChange.Rename("price", "price_before_2"),
+      ColumnChange.Add("price", LongType),
+      ColumnChange.Add("new", DateType)
+    )
+    assert(TableEvolution.keep(has, wanted, 2) == expected)
+    // A job that ended after the first change goes on.
+    val renamed = new StructType().add("ID", IntegerType).add("price_before_2", StringType)
+    assert(TableEvolution.keep(renamed, wanted, 2) == expected.tail)
+  }
+
+  test("a history widens a column whose new type takes all values that it has") {
+    def single(dataType: DataType) = new StructType().add("n", dataType)
+    for (
+      (narrow, wide) <- Seq(
+        ShortType -> IntegerType,
+        ShortType -> LongType,
+        IntegerType -> LongType,
+        FloatType -> DoubleType,
+        DecimalType(8, 2) -> DecimalType(9, 2)
+      )
+    ) {
+      val widened = TableEvolution.keep(single(narrow), single(wide), 2)
+      assert(widened == Seq(ColumnChange.Widen("n", wide)))
+      val narrowed = TableEvolution.keep(single(wide), single(narrow), 2)
+      assert(narrowed == Seq(ColumnChange.Rename("n", "n_before_2"), ColumnChange.Add("n", narrow)))
+    }
+  }
+
+  test("the table is copied again if a new column has the name of one that was dropped long ago") {
+    val without = table(id -> IntegerType, price -> StringType)
+    val next = TableEvolution.next(state, without, Seq(TableChange.Dropped(remark)))
+    Seq("remark" -> true, "Remark" -> true, "another" -> false).foreach { case (name, isCopied) =>
+      val now =
+        table(id -> IntegerType, price -> StringType, column(4, name) -> StringType).source
+      val found = TableComparison.compare(without.source, now, followed(next).columnNames)
+      assert(found.isLeft == isCopied, name)
+    }
+  }
+
+  test("the table is copied again if only the case of a name changes") {
+    val now = table(id -> IntegerType, price.copy(name = "Price") -> StringType).source
+    val before = table(id -> IntegerType, price -> StringType).source
+    assert(TableComparison.compare(before, now, state.columnNames).isLeft)
+  }
+
+  test("nothing changes without changes") {
+    val next = TableEvolution.next(state, state.table, Nil)
+    assert(next == NextDefinition(state.table, state.formerNames))
+    assert(TableEvolution.columns(state.table, next.table) == Nil)
+  }
+
+  test("a job that ended between two changes of the target makes the same changes again") {
+    val cost = price.copy(name = "cost")
+    val now = table(id -> LongType, cost -> StringType)
+    val changes =
+      Seq(
+        TableChange.Dropped(remark),
+        TableChange.Renamed(price, cost),
+        TableChange.Widened(id, id)
+      )
+    val next = TableEvolution.next(state, now, changes)
+    // The state has both definitions until the target has all columns.
+    assert(
+      TableEvolution.columns(state.table, next.table) ==
+        Seq(ColumnChange.Rename("price", "cost"), ColumnChange.Widen("id", LongType))
+    )
+    assert(TableEvolution.columns(next.table, next.table) == Nil)
+  }
+}
