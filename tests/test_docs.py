@@ -311,7 +311,7 @@ def described_columns(page: Path, name: str) -> list[list[str]]:
             "options.RowOptions.row",
         ),
         ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
-        ("replicate.md", "replicate", "lake.options.ReplicateOptions.list", None),
+        ("replicate-reference.md", "replicate", "lake.options.ReplicateOptions.list", None),
     ],
 )
 def test_table_of_options(
