@@ -292,8 +292,8 @@ object ReplicateOptions {
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onSchemaChange",
         "copy",
-        "A table can be altered in a way that its changes do not tell. With copy, the job then copies " +
-          "the table again. With error, the table has an error."
+        "The server can alter a table in a way that its messages do not describe. With copy, the job " +
+          "then copies the table again. With error, the table fails."
       )("copy" -> true, "error" -> false)((options, copies) =>
         options.copy(copiesChanged = copies)
       ),
