@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support import lake
-from support.job_report import JobReport
+from support.job_folder import job_state
+from support.job_report import JobReport, generations
 from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
 from support.lake_job import LakeJob
+from support.lake_judge import assert_equal, differences
+from support.lake_points import kill
+from support.lsn import parsed_lsn
+from support.processes import TIMEOUT, errors_of
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
@@ -92,6 +98,89 @@ def test_a_job_waits_and_goes_on(
         assert len(report.lines("Copied ")) == copies
         tables.wait("live", "good", added)
         assert running.failed() == []
+
+
+@contextmanager
+def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
+    """Mount a file system at a new folder. The function makes it read-only (ro) or not (rw)."""
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "none", folder]
+    if subprocess.run(mounting, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root can mount a file system")
+
+    def remount(how: str) -> None:
+        command = ["mount", "-o", f"remount,{how}", folder]
+        # It fails while a file is open that is written.
+        wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
+
+    try:
+        yield remount
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_checkpoint_is_read_only_for_a_time(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The tables go on, and the server keeps all that the state does not have."""
+    job = LakeJob(tmp_path, server, target, publication="p")
+
+    def confirmed() -> int:
+        return parsed_lsn(server.value("SELECT confirmed_flush_lsn FROM pg_replication_slots"))
+
+    with file_system(job.checkpoint) as remount, job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, ["good"])
+        remount("ro")
+        told = job_state(job.checkpoint).told
+        added = look(server)
+        ends = time.monotonic() + 20
+        number = 2
+        while time.monotonic() < ends:
+            server.execute(f"INSERT INTO good VALUES ({number}, 'b')")
+            wait_until_equal(spark, job, running, ["good"])
+            number += 1
+        assert report.lines("The state of the job cannot be written")
+        assert not (job.tables / added).exists()
+        assert job_state(job.checkpoint).told == told
+        assert confirmed() <= told
+        remount("rw")
+        wait_until_equal(spark, job, running, ["good", added])
+        written = parsed_lsn(server.value("SELECT pg_current_wal_flush_lsn()"))
+        server.execute("INSERT INTO good VALUES (0, 'c')")
+        wait_until(lambda: confirmed() >= written, PATIENCE)
+        assert job_state(job.checkpoint).told >= written
+        assert len(report.lines("Copied ")) == 2
+        assert running.failed() == []
+
+        # It cannot write its last state. The next process has commits that the state does not have.
+        copied = generations(job)
+        remount("ro")
+        server.execute("UPDATE good SET v = 'd' WHERE id % 2 = 0")
+        wait_until_equal(spark, job, running, ["good"])
+        running.stop()
+        assert running.exception() is None
+        assert report.lines("The state is not written.")
+        with job.running("--once") as process:
+            process.communicate(timeout=TIMEOUT)
+            assert process.returncode == 1
+            assert "Read-only file system" in errors_of(tmp_path)
+        remount("rw")
+        server.execute("DELETE FROM good WHERE id % 3 = 0")
+        with job.running() as process:
+            wait_until(lambda: not differences(spark, job, {"good": "good"}), TIMEOUT, 0.5)
+            remount("ro")
+            server.execute("UPDATE good SET v = 'e' WHERE id % 4 = 0")
+            wait_until(lambda: not differences(spark, job, {"good": "good"}), TIMEOUT, 0.5)
+            kill(process)
+        remount("rw")
+        server.execute("INSERT INTO good VALUES (3, 'f')")
+        assert replicate(once=True).exit_code == 0
+        assert generations(job) == copied
+        assert_equal(spark, job, {name: name for name in ("good", added)})
 
 
 @pytest.mark.lake
