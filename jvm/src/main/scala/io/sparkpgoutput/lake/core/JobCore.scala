@@ -397,10 +397,16 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   def release(oids: Iterable[Long]): Unit = oids.flatMap(works.get(_)).foreach(_.limit = None)
 
-  /** Returns whether a live table has all transactions below an LSN. */
-  def has(oid: Long, lsn: Long): Boolean = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
+  /** Returns whether a live table has all transactions below an LSN, and no commit of it runs. */
+  def has(oid: Long, lsn: Long): Boolean =
+    works.get(oid).exists(_.phase == Phase.Idle) && hasAll(oid, lsn)
+
+  /** A commit that runs is one of later transactions then: the queue has a cut until it is committed. */
+  private def hasAll(oid: Long, lsn: Long) = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
     work =>
-      work.phase == Phase.Idle && !work.isNews && current.tables(oid).status == Live &&
+      val table = current.tables(oid)
+      (work.phase == Phase.Idle || work.phase == Phase.Applying) && table.next.isEmpty &&
+      !work.isNews && table.status == Live &&
       work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
   }
 
@@ -411,7 +417,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   def isDone(lsn: Long): Boolean = isLooked && !Lsn.isBelow(readLsn, lsn) && moves.isEmpty &&
     current.tables.values.forall(table =>
       table.status match {
-        case Live | Failed(_, _, false, false) => has(table.oid, lsn)
+        // While clients write, a commit of some table runs all the time.
+        case Live | Failed(_, _, false, false) => hasAll(table.oid, lsn)
         case Copying(_, _)                     => false
         case Failed(_, _, _, isLasting)        => isLasting && works(table.oid).phase == Phase.Idle
         case Dropped                           => works(table.oid).phase == Phase.Idle
