@@ -242,7 +242,9 @@ final class MovedRows(batch: TableBatch) {
           } :+ lit(true).as("is_there"): _*
         )
         val sameKey = key.map(ordinal => col(root(ordinal)) === col(before(column(ordinal))))
-        (rows.join(there, sameKey.foldLeft(needed)(_ && _), "left"), col("is_there"))
+        // Values that are not sent again are long. Formats count 20 bytes for each, or what they have in
+        // compressed files, so Spark would take a table of gigabytes for one that fits into the driver.
+        (rows.join(there.hint("merge"), sameKey.foldLeft(needed)(_ && _), "left"), col("is_there"))
     }
     val values = unsent.map { ordinal =>
       val value = column(ordinal)
