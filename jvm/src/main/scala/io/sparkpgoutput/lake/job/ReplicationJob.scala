@@ -15,6 +15,7 @@ import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
 import io.sparkpgoutput.lake.queue.{QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SourceIdentity, WalEnd}
 
@@ -149,7 +150,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   /** All that was committed before the start of a job with `once`. */
   private def onceTarget(): Option[Long] =
-    try Some(client.query(WalEnd.next))
+    try Some(ofServer(WalEnd.next))
     catch { case error: Throwable if TableFailures.isPassing(error) => None }
 
   private def giveUp(): Unit = {
@@ -253,6 +254,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
   }
 
+  /** Asks the server that the job reads from. The URL can name a standby too, which can be behind. */
+  private def ofServer[T](query: ServerConnection => T): T = client.query { connection =>
+    ready.catalog.checkRecovery(connection)
+    query(connection)
+  }
+
   private def lookNow(): Unit = {
     val read = parts.core.look(_.readUpTo)
     ready.catalog.timeline(parts.state, read).foreach { timeline =>
@@ -261,7 +268,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
     val published = ready.catalog.all(parts.state)
     // Changes of a table that is not published any more are below the end of the WAL.
-    val end = client.query(Server.flushLsn)
+    val end = ofServer(Server.flushLsn)
     catalogWaits = None
     parts.core(_.published(published, end, now))
     // What a copy needs does not matter to a table that is copied already.

@@ -192,7 +192,8 @@ final class ServerCatalog(
     }
   }
 
-  private def checkRecovery(connection: ServerConnection): Unit =
+  /** Fails if the connection leads to a standby, and the job began with a primary. */
+  def checkRecovery(connection: ServerConnection): Unit =
     checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
 
   /**
