@@ -8,7 +8,7 @@ import io.sparkpgoutput.lake.core.TableStatus.Live
 class JobDoneSuite extends AnyFunSuite {
   private val oid = 16400L
   private val definition = SimTable(oid, "orders", Vector("id")).definition
-  private val start = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", told = 100)
+  private val start = JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", confirmed = 100)
     .put(TableState(definition, Live, generation = 1, mark = Some(100L)))
 
   /** A queue with one transaction, or none. */
@@ -24,7 +24,7 @@ class JobDoneSuite extends AnyFunSuite {
     val core = new JobCore(JobSettings(), start, begin = 100)
     val queue = new OneTransaction
     core.queueBegun(oid, queue)
-    core.published(Seq(Published(definition, Some("orders"), None, "as it is")), 100, 0)
+    core.published(Seq(CatalogEntry(definition, Some("orders"), None, "as it is")), 100, 0)
     queue.position = Some(150)
     core.read(200)
     assert(core.take(0).contains(ApplyCut(oid, 200)))
