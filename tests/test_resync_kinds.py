@@ -187,7 +187,7 @@ def test_a_change_is_an_error_if_the_user_wants_that(tmp_path: Path, spark: Spar
             assert failed.exit_code == 3
             (reason,) = failed.failed()
             assert "[PGOUTPUT_TABLE_CHANGED]" in reason
-            assert "spark-pgoutput resync --table public.orders" in reason
+            assert "spark-pgoutput resync --table 'public.orders'" in reason
             with pytest.raises(PySparkException, match="PGOUTPUT_TABLE_CHANGED"):
                 replicate(once=True, onSchemaChange="error", onTableError="stop")
             assert replicate(once=True, onSchemaChange="copy").exit_code == 0

@@ -120,7 +120,8 @@ class FoldersSuite extends AnyFunSuite {
       "source.slot",
       "source.table"
     ),
-    "lake.core" -> Set("protocol", "changes", "source.slot", "lake", "lake.catalog"),
+    "lake.core" ->
+      Set("protocol", "types.registry", "changes", "source.slot", "lake", "lake.catalog"),
     "lake.folder" ->
       Set("protocol", "changes", "types.registry", "lake", "lake.catalog", "lake.core"),
     "lake.queue" -> Set(

@@ -112,7 +112,7 @@ object LakeError {
     "PGOUTPUT_MARK_LOST",
     "55000",
     s"The table $table of the target has no mark, because it was removed, replaced or restored. So nothing " +
-      "says which changes it has. The job copies it again."
+      "says which changes it has."
   )
 
   /**
@@ -120,12 +120,13 @@ object LakeError {
    * @param source the name of the table at the server
    * @param free a name that the table can have in the target
    */
-  def foreignTable(table: String, source: TableName, free: String): LakeException = new LakeException(
-    "PGOUTPUT_TARGET_EXISTS",
-    "42P07",
-    s"The target has a table $table that this job has not made, so the job does not write it. Remove it, or " +
-      s"give the table of the server another name: set names.$source=$free, and start the job again."
-  )
+  def foreignTable(table: String, source: TableName, free: String): LakeException =
+    new LakeException(
+      "PGOUTPUT_TARGET_EXISTS",
+      "42P07",
+      s"The target has a table $table that this job has not made, so the job does not write it. Remove it, or " +
+        s"give the table of the server another name: set names.$source=$free, and start the job again."
+    )
 
   def unfinishedCopy(table: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_EXISTS",
@@ -139,10 +140,19 @@ object LakeError {
       "table of public."
   )
 
+  /** The advice if a copy of one table helps. */
+  def resync(table: TableName): String =
+    s"Run spark-pgoutput resync --table '$table' with the --checkpoint of the job."
+
+  /** What a start says of a table that has another mode than the options give it. */
+  def keepsMode(table: String, kept: String, wanted: String): String =
+    s"The table $table keeps its mode $kept, although the option mode says $wanted. To have it in the other " +
+      "mode too, start another job with its own slot, target and checkpoint."
+
   def otherMode(table: String, kept: String, wanted: String): LakeException = option(
-    s"The table $table has the mode $kept in the target, and the option mode says $wanted. A table keeps " +
-      s"its mode: set mode.$table=$kept. To have it in the other mode too, start another job with its own " +
-      "slot, target and checkpoint."
+    s"The table of the target for $table has the mode $kept, and the job would write it in the mode $wanted. " +
+      s"A table keeps its mode: set mode.$table=$kept. Or remove the table of the target, or give the table " +
+      "another name in the target."
   )
 
   private val SlotNotFound = "PGOUTPUT_SLOT_NOT_FOUND"
@@ -156,7 +166,8 @@ object LakeError {
 
   /** @param checkpoint the checkpoint folder of the job */
   def noState(checkpoint: String): LakeException = option(
-    s"The folder $checkpoint has no state of a job of replicate. Name the folder of the option checkpoint."
+    s"The folder $checkpoint has no state of a job of replicate. Name the folder that replicate has as its " +
+      "option checkpoint. The job writes it at its first start."
   )
 
   /** @param checkpoint the checkpoint folder of the job */
@@ -181,21 +192,20 @@ object LakeError {
 
 /** The errors of applying changes to a table. Each concerns one table. */
 object ApplyError {
+  import LakeError.resync
 
   def targetDiffers(table: TableName, problem: String): LakeException = new LakeException(
     "PGOUTPUT_TARGET_DIFFERS",
     "55000",
-    s"The table $table differs in the target: $problem. Something else has written the table of the " +
-      "target, or it is not a copy of this table. Nothing of these changes was written to it. Run " +
-      s"spark-pgoutput resync --table $table. Or set the option onDrift to 'repair', which takes the " +
-      "server's change and counts it."
+    s"The table $table differs in the target: $problem. Probably something else has written the table of the " +
+      s"target, or it is not a copy of this table. Nothing of these changes was written to it. ${resync(table)} " +
+      "Or set the option onDrift to 'repair', which takes the server's change and counts it."
   )
 
   def unreadable(table: TableName, column: String, pgType: String, target: String) =
     new SchemaEvolutionException(
       s"The column '$column' of the table $table has the type $pgType, which cannot be read as the " +
-        s"target's $target. Run spark-pgoutput resync --table $table. To take every value, start the job " +
-        s"with the option types.$table.$column=STRING."
+        s"target's $target. To take every value, start the job with the option types.$table.$column=STRING."
     )
 
   /** @param what the column, the types and the value */
@@ -207,7 +217,7 @@ object ApplyError {
   def keyNotSent(table: TableName) = new MalformedMessageException(
     s"A change of the table $table does not have all columns of the replica identity. If a partition " +
       "has a key that the table itself lacks: ALTER TABLE … REPLICA IDENTITY FULL, for the table and all " +
-      s"of its partitions. Then run spark-pgoutput resync --table $table. If the error comes again, report it."
+      s"of its partitions. Then copy it. ${resync(table)} If the error comes again, report it."
   )
 
   /** The columns of an index that is a replica identity are NOT NULL. */
@@ -215,6 +225,6 @@ object ApplyError {
     s"A change of the table $table has NULL in a column of the table's replica identity, so nothing says " +
       "which row it changes. A partition has another replica identity than the table. Give it the same " +
       "one: ALTER TABLE … REPLICA IDENTITY DEFAULT, for the partition, or ALTER TABLE … REPLICA IDENTITY " +
-      s"FULL, for the table and all of its partitions. Then run spark-pgoutput resync --table $table."
+      s"FULL, for the table and all of its partitions. Then copy it. ${resync(table)}"
   )
 }

@@ -108,51 +108,55 @@ object TableMode {
 object MirroredTables {
 
   /**
-   * Checks that each type that the user gives is one of a published column.
+   * Returns an error for each type that the user gives and no published column has.
    *
    * @param types
    *   types as DDL, such as `DECIMAL(20,4)`, by `column` or by `schema.table.column`. The latter wins.
    */
-  def checkTypes(sources: Seq[SourceTable], types: Map[String, String]): Unit = {
+  def unusedTypes(sources: Seq[SourceTable], types: Map[String, String]): Seq[LakeException] = {
     val columns = sources.flatMap(source => source.columns.map(source -> _))
     val unused = types.keySet -- columns.flatMap { case (source, column) => names(source, column) }
-    unused.headOption.foreach(name => throw noColumn(name))
+    unused.toSeq.sorted.map(noColumn)
   }
 
   /**
-   * Checks that each name of a type is one of a type of the server.
+   * Returns an error for each name of a type that the server does not know.
    *
    * @param pgTypes Spark types as DDL, by the names of PostgreSQL's types
+   * @throws LakeException if two names of one type give it two Spark types
    */
-  def checkPgTypes(connection: ServerConnection, pgTypes: Map[String, String]): Unit = {
+  def unknownPgTypes(
+      connection: ServerConnection,
+      pgTypes: Map[String, String]
+  ): Seq[LakeException] = {
     val known = oids(connection, pgTypes)
-    pgTypes.keys.find(name => !known.values.exists(_._1 == s"pgTypes.$name")).foreach(name =>
-      throw LakeError.option(
+    for (
+      (_, same) <- known.groupMap(_._1)(_._2); one <- same.headOption;
+      other <- same.find(other => pgTypes(other) != pgTypes(one))
+    ) throw LakeError.option(
+      s"The options pgTypes.$one and pgTypes.$other are two names of one type, and give it different types."
+    )
+    (pgTypes.keySet -- known.map(_._2)).toSeq.sorted.map(name =>
+      LakeError.option(
         s"The option pgTypes.$name names no type of the server. Write it without a modifier, and a type " +
           "of your own with its schema, for example numeric, timestamptz[] or public.price."
       )
     )
   }
 
-  /**
-   * Returns the name of the option and the DDL for the oids of types. The server knows all names of a type,
-   * such as `int`, `int4` and `integer`.
-   */
+  /** Returns the oids of types by their names. Several names, such as `int`, `int4` and `integer`, can be one. */
   private def oids(
       connection: ServerConnection,
       pgTypes: Map[String, String]
-  ): Map[Long, (String, String)] = {
+  ): Seq[(Long, String)] = {
     val names = pgTypes.keys.filterNot(_.contains('(')).toArray // a modifier would be ignored
-    if (names.isEmpty) Map.empty
+    if (names.isEmpty) Nil
     else
       connection.query(
         "SELECT name, to_regtype(name)::oid::bigint AS oid FROM unnest(?::text[]) AS wanted (name) " +
           "WHERE to_regtype(name) IS NOT NULL",
         names
-      ) { row =>
-        val name = row.getString("name")
-        row.getLong("oid") -> (s"pgTypes.$name" -> pgTypes(name))
-      }.toMap
+      )(row => row.getLong("oid") -> row.getString("name"))
   }
 
   /**
@@ -172,7 +176,9 @@ object MirroredTables {
   ): Seq[Either[LakeException, MirroredTable]] = {
     val columnTypes = sources.flatMap(_.columns).map(_.typeId).distinct
     val catalog = CatalogTypes.read(connection, columnTypes, TypeRegistry())
-    val byOid = oids(connection, pgTypes)
+    val byOid = oids(connection, pgTypes).map { case (oid, name) =>
+      oid -> (s"pgTypes.$name" -> pgTypes(name))
+    }.toMap
     def wanted(source: SourceTable, column: TableColumn) =
       names(source, column).find(types.contains).map(name => s"types.$name" -> types(name))
         .orElse(byOid.get(column.typeId).filter(_ => column.modifier < 0))
@@ -204,7 +210,7 @@ object MirroredTables {
     val dataType = chosen.fold(pgType.sparkType(modifier)) { case (option, ddl) =>
       val wanted = parse(option, ddl)
       if (pgType.to(wanted, ConversionOptions()).isEmpty)
-        throw notReadable(source, column, pgType, modifier, wanted)
+        throw notReadable(source, column, pgType, modifier, wanted, option)
       if (source.key.contains(column.name) && !isExact(pgType, modifier, wanted))
         throw inexactKey(source, column, pgType, modifier, wanted, option)
       wanted
@@ -256,8 +262,8 @@ object MirroredTables {
   ): LakeException = LakeError.option(
     s"The option $option gives ${wanted.sql} to the column '${column.name}' of ${source.name}, which is in " +
       s"the key. Different values of the type ${pgType.describe(modifier)} can be the same as " +
-      s"${wanted.sql}, so rows would be lost. Set types.${source.name}.${column.name} to " +
-      s"${pgType.sparkType(modifier).sql} or STRING."
+      s"${wanted.sql}, so rows would be lost. " +
+      works(source, column, pgType, modifier)
   )
 
   private def notReadable(
@@ -265,11 +271,18 @@ object MirroredTables {
       column: TableColumn,
       pgType: PgType,
       modifier: Int,
-      wanted: DataType
+      wanted: DataType,
+      option: String
   ): LakeException = LakeError.option(
-    s"The column '${column.name}' of ${source.name} has the type ${pgType.describe(modifier)}, which " +
-      s"cannot be read as ${wanted.sql}. Use ${pgType.sparkType(modifier).sql} or STRING."
+    s"The option $option gives ${wanted.sql} to the column '${column.name}' of ${source.name}, which has the " +
+      s"type ${pgType.describe(modifier)} and cannot be read so. " +
+      works(source, column, pgType, modifier)
   )
+
+  private def works(source: SourceTable, column: TableColumn, pgType: PgType, modifier: Int) = {
+    val types = Seq(pgType.sparkType(modifier).sql, StringType.sql).distinct.mkString(" or ")
+    s"Set types.${source.name}.${column.name} to $types."
+  }
 }
 
 /** The errors of the tables of the server. */
@@ -282,10 +295,10 @@ object TableError {
     NotReady,
     "55000",
     problems match {
-      case Seq(one) => s"The tables of the server cannot be kept equal yet: $one"
+      case Seq(one) => s"This cannot be copied and followed yet: $one"
       case several =>
         val listed = several.zipWithIndex.map { case (text, index) => s"(${index + 1}) $text" }
-        s"The tables of the server cannot be kept equal yet, for ${several.length} reasons: " +
+        s"This cannot be copied and followed yet, for ${several.length} reasons: " +
           listed.mkString(" ")
     }
   )
@@ -294,8 +307,7 @@ object TableError {
   def changed(table: TableName, reason: String): LakeException = new LakeException(
     Changed,
     "55000",
-    s"The table $table has changed in a way that its changes do not tell: $reason Run " +
-      s"spark-pgoutput resync --table $table."
+    s"The table $table has changed in a way that its changes do not say: $reason"
   )
 
   def notPublished(table: TableName): LakeException = new LakeException(

@@ -28,8 +28,7 @@ object ServerReadiness {
   ): Readiness = {
     val role = connection.query("SELECT current_user")(_.getString(1)).head
     val sent = sentOperations(connection, publications)
-    val ofServer =
-      walLevel(connection) ++ replication(connection, role) ++ operations(sent, publications)
+    val ofServer = walLevel(connection) ++ replication(connection, role) ++ operations(sent)
     val ofFiles = schemas(connection, role, tables) ++
       columns(connection, role, tables, publications) ++
       policies(connection, role, tables) ++
@@ -44,10 +43,10 @@ object ServerReadiness {
           table,
           key,
           generated.getOrElse(table.oid, Set.empty),
-          publications,
+          sent,
           version
         ) ++
-        operations(table, sent, publications)
+        operations(table, sent)
       found.map(table.oid -> _)
     }
     Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
@@ -232,7 +231,7 @@ object ServerReadiness {
       table: SourceTable,
       key: Seq[String],
       generated: Set[String],
-      publications: Seq[String],
+      publications: Seq[Publication],
       version: Int
   ): Seq[String] = {
     val sent = table.columns.map(_.name).toSet
@@ -244,7 +243,8 @@ object ServerReadiness {
       val named = unsent.map(SqlIdentifier(_)).mkString(", ")
       val mended =
         if (publishes)
-          s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish_generated_columns = stored);"
+          s"ALTER PUBLICATION ${SqlIdentifier(of(table, publications).head.name)} " +
+            s"SET (publish_generated_columns = stored); $CopiesAll"
         else full(table.name)
       s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
     }.toSeq
@@ -261,44 +261,56 @@ object ServerReadiness {
       .groupMap(_._1)(_._2)
       .map { case (oid, names) => oid -> names.toSet }
 
-  /** The operations that one of the publications sends, for whichever table. */
+  /** @param operations what the publication sends of its tables */
+  final private case class Publication(oid: Long, name: String, operations: Set[String])
+
   private def sentOperations(
       connection: ServerConnection,
       publications: Seq[String]
-  ): Set[String] = {
-    val options = SourceTable.Operations
+  ): Seq[Publication] = {
+    val operations = SourceTable.Operations
     connection.query(
-      options.map(name => s"bool_or(pub$name)").mkString("SELECT ", ", ", " FROM pg_publication ") +
-        "WHERE pubname = ANY (?)",
+      operations.map(name => s", pub$name").mkString("SELECT oid::bigint, pubname", "", " ") +
+        "FROM pg_publication WHERE pubname = ANY (?) ORDER BY pubname",
       publications.toArray
-    )(row => options.zipWithIndex.filter { case (_, i) => row.getBoolean(i + 1) }.map(_._1))
-      .flatten.toSet
+    )(row =>
+      Publication(
+        row.getLong("oid"),
+        row.getString("pubname"),
+        operations.filter(name => row.getBoolean(s"pub$name")).toSet
+      )
+    )
   }
 
-  private def operations(sent: Set[String], publications: Seq[String]): Seq[String] = {
-    val unsent = SourceTable.Operations.filterNot(sent)
+  /** The publications that have a table. */
+  private def of(table: SourceTable, publications: Seq[Publication]): Seq[Publication] = {
+    val own = publications.filter(found => table.publications.contains(found.oid))
+    if (own.isEmpty) publications else own
+  }
+
+  private def operations(publications: Seq[Publication]): Seq[String] = {
+    val unsent = SourceTable.Operations.filterNot(name => publications.exists(_.operations(name)))
     Option.when(unsent.nonEmpty)(
       s"The publications leave out the changes of all tables by ${unsent.mkString(", ")}: " +
-        allOperations(publications)
+        allOperations(publications.head)
     ).toSeq
   }
 
-  /** The operations that only the publications of other tables send. */
-  private def operations(
-      table: SourceTable,
-      sent: Set[String],
-      publications: Seq[String]
-  ): Seq[String] = {
-    val unsent = table.unpublished.filter(sent)
+  private def operations(table: SourceTable, publications: Seq[Publication]): Seq[String] = {
+    val unsent = table.unpublished
+    val own = of(table, publications)
     Option.when(unsent.nonEmpty)(
       s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}: " +
-        allOperations(publications)
+        allOperations(own.find(found => !unsent.forall(found.operations)).getOrElse(own.head)) +
+        s" $CopiesAll"
     ).toSeq
   }
 
-  private def allOperations(publications: Seq[String]) =
-    s"ALTER PUBLICATION ${SqlIdentifier(publications.head)} SET (publish = " +
+  private def allOperations(publication: Publication) =
+    s"ALTER PUBLICATION ${SqlIdentifier(publication.name)} SET (publish = " +
       s"'${SourceTable.Operations.mkString(", ")}');"
+
+  final private val CopiesAll = "The job then copies all tables of this publication again."
 
   private def shown(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"

@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 
 /** What [[JobCore]] wants done. The threads around it do it, and tell the core what came of it. */
 sealed trait JobCommand
@@ -84,12 +84,14 @@ trait ChangeQueue {
  * @param natural the name in the target by the options; None if it cannot have one
  * @param problem why the table cannot be in the target, with a way out; None if it can
  * @param fingerprint changes whenever the definition or the rights change
+ * @param mode the mode that the options give a new table of this name
  */
 final case class CatalogEntry(
     table: MirroredTable,
     natural: Option[String],
     problem: Option[String],
-    fingerprint: String
+    fingerprint: String,
+    mode: TableMode = TableMode.Mirror
 ) {
   def oid: Long = table.source.oid
 }

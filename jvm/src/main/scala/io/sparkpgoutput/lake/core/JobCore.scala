@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
+import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
@@ -80,9 +81,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   def queuesAtStart: Seq[TableState] =
     current.tables.values.filter(table => works(table.oid).wantsQueue).toSeq.sortBy(_.oid)
 
-  /** Returns whether something that passes by itself keeps a table from its next step. */
-  def isWaiting: Boolean = works.values.exists(_.waiting.nonEmpty)
-
   /** Returns the commands that are to be run, each once. */
   def take(now: Long): Seq[JobCommand] = {
     if (!isStopping) plan(now)
@@ -115,6 +113,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   def applied(oid: Long, mark: Long, lastChange: Option[Instant], now: Long): Unit =
     end(oid) { work =>
       work.succeeded(now)
+      work.followed = work.triedWith
       if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
       change(oid)(table =>
         table.copy(
@@ -134,6 +133,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   /** The columns of the target are those of the next definition. */
   def defined(oid: Long, now: Long): Unit = end(oid) { work =>
     work.notBefore = now
+    work.followed = work.triedWith
     change(oid)(table =>
       table.next.fold(table)(next =>
         table.copy(
@@ -159,13 +159,20 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
    *
    * @param table the table as the snapshot has it
    * @param newest the greatest generation of the job that has a mark in the table of the target; 0 if none
+   * @return whether the snapshot is still wanted
    */
-  def snapshotMade(oid: Long, lsn: Long, table: MirroredTable, newest: Int = 0): Unit =
-    works.get(oid).foreach { work =>
+  def snapshotMade(
+      oid: Long,
+      lsn: Long,
+      table: MirroredTable,
+      newest: Int = 0,
+      now: Long = 0
+  ): Boolean =
+    works.get(oid).exists { work =>
       val kept = current.tables(oid)
       val isLosing = work.losing.nonEmpty
       val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.mark.getOrElse(0L))
-      if (isLosing) end(oid)(copyAgain(oid, _, 0))
+      if (isLosing) end(oid)(copyAgain(oid, _, now))
       else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
       else {
         change(oid)(kept =>
@@ -181,6 +188,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         )
         work.phase = Phase.Noting(write())
       }
+      !isLosing
     }
 
   /** The rows of the snapshot are committed. */
@@ -188,6 +196,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     if (work.losing.nonEmpty) copyAgain(oid, work, now)
     else {
       work.succeeded(now)
+      work.followed = work.triedWith
       work.lost = 0
       change(oid)(table =>
         table.status match {
@@ -213,9 +222,13 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val table = current.tables(oid)
     val wasCopying = table.needsCopy
     val text = failure.text
+    def reason =
+      if (failure.kind == TableFailure.Changed) s"$text ${LakeError.resync(table.name)}" else text
     failure.kind match {
       case TableFailure.Waits =>
         work.waits(text, now)
+        // Nothing is known of what has changed, so the next try counts as the first.
+        work.triedWith = None
         // The queue of the copy goes, so a commit of it that was made in spite of the error does not count.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
@@ -229,11 +242,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           case _                      => Instant.ofEpochMilli(now)
         }
         val needsCopy = wasCopying || (kind == TableFailure.Changed && settings.copiesChanged)
-        change(oid)(_.copy(status = Failed(text, since, needsCopy, isLasting)))
-        if (settings.stopsAtError) {
-          isStopping = true
-          commands += EndJob(oid, text)
-        }
+        change(oid)(_.copy(status = Failed(reason, since, needsCopy, isLasting)))
+        endIfAsked(oid, reason)
         write(): Unit
     }
     // The state has said since the copy began that the table needs one.
@@ -279,6 +289,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val work = works.getOrElseUpdate(found.oid, new TableWork)
     work.fingerprint = Some(found.fingerprint)
     work.problem = found.problem
+    work.mode = Some(found.mode)
     current.tables.get(found.oid) match {
       case None =>
         put(TableState(found.table, status = Copying("It was added to the publication.")))
@@ -318,11 +329,13 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     change(oid)(_.copy(status =
       Failed(problem, Instant.ofEpochMilli(now), needsCopy = true, isLasting = true)
     ))
-    if (settings.stopsAtError) {
-      isStopping = true
-      commands += EndJob(oid, problem)
-    }
+    endIfAsked(oid, problem)
     write(): Unit
+  }
+
+  private def endIfAsked(oid: Long, reason: String): Unit = if (settings.stopsAtError) {
+    isStopping = true
+    commands += EndJob(oid, reason)
   }
 
   /**
@@ -348,7 +361,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       val reason = s"The name '$name' in the target belongs to the table now."
       change(oid)(table =>
         table.copy(
-          table = table.table.copy(target = name),
+          // The name decides which mode the options give the table.
+          table =
+            table.table.copy(target = name, mode = works(oid).mode.getOrElse(table.table.mode)),
           status = Copying(reason),
           generation = newest
         )
@@ -369,8 +384,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   // Requests.
 
+  /** Returns whether the snapshot of a copy is made, and its rows are not committed yet. */
+  def isCommittingCopy(oid: Long): Boolean = works.get(oid).exists { work =>
+    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting]
+  }
+
   /**
-   * A user asks for a copy.
+   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again after
+   * [[isCommittingCopy]]. If the snapshot is not made, the copy that runs is the one that the user wants.
    *
    * @return the revision of the state that has the request; None if there is no such table
    */
@@ -379,14 +400,15 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       val work = works(oid)
       if (table.status == Dropped) None
       else {
-        if (work.phase == Phase.Idle || work.phase == Phase.Applying) {
+        val isCopying = table.needsCopy && !table.isFailed && work.phase != Phase.Idle
+        if (!isCopying) {
           work.waiting = None
           work.notBefore = now
           work.failures = 0
-          if (work.phase == Phase.Applying) work.copyNext = Some(reason)
-          else change(oid)(_.copy(status = Copying(reason)))
-        } else if (!table.needsCopy || table.isFailed || work.phase == Phase.Committing)
-          work.copyNext = Some(reason)
+          // The state has the request at once, also if a commit still runs.
+          change(oid)(_.copy(status = Copying(reason)))
+          if (work.phase != Phase.Idle) work.copyNext = Some(reason)
+        }
         Some(write())
       }
     }
@@ -406,7 +428,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     work =>
       val table = current.tables(oid)
       (work.phase == Phase.Idle || work.phase == Phase.Applying) && table.next.isEmpty &&
-      !work.isNews && table.status == Live &&
+      work.fingerprint == work.followed && table.status == Live &&
       work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
   }
 
@@ -425,12 +447,20 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     )
 
-  /** Gives up the errors that are tried again. Returns the tables that have one. */
-  def giveUp(): Unit = current.tables.values.foreach { table =>
-    table.status match {
-      case Failed(reason, since, needsCopy, false) =>
-        change(table.oid)(_.copy(status = Failed(reason, since, needsCopy, isLasting = true)))
-      case _ => ()
+  /**
+   * Tries the tables no more that have had errors for too long.
+   *
+   * @param since the time since when
+   */
+  def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
+    val work = works(table.oid)
+    for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
+      val begun = table.status match {
+        case Failed(_, begun, _, _) => begun
+        case _                      => Instant.ofEpochMilli(now)
+      }
+      work.waiting = None
+      change(table.oid)(_.copy(status = Failed(reason, begun, table.needsCopy, isLasting = true)))
     }
   }
 
@@ -462,11 +492,15 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
       }
     }
-    if (isFull) victim match {
+    // Room comes when the queue that was given up last is dropped.
+    val isGiving = works.values.exists(work =>
+      work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
+    )
+    if (isFull && !isGiving) victim match {
       case Some(table) => giveUpQueue(table, works(table.oid), DiskFull)
       case None        => copyVictim.foreach(table => giveUpCopy(works(table.oid), table.oid))
     }
-    val pauses = isFull && victim.isEmpty && copyVictim.isEmpty
+    val pauses = isFull && !isGiving && victim.isEmpty && copyVictim.isEmpty
     if (pauses != isPaused) {
       isPaused = pauses
       commands += (if (pauses) PauseReading else ResumeReading)
@@ -480,7 +514,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   private def copyVictim: Option[TableState] = current.tables.values.filter { table =>
     val work = works(table.oid)
-    table.needsCopy && work.queue.exists(_.bytes > 0) && work.losing.isEmpty
+    // A copy can be requested while a commit runs, which reads the queue.
+    table.needsCopy && work.queue.exists(_.bytes > 0) && work.losing.isEmpty &&
+    work.phase != Phase.Applying && !work.phase.isInstanceOf[Phase.Defining]
   }.maxByOption(table => works(table.oid).queue.get.bytes)
 
   /**

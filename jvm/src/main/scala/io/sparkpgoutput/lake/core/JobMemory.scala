@@ -4,6 +4,7 @@ import java.util.Locale
 
 import scala.collection.mutable
 
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.Copying
 import io.sparkpgoutput.protocol.Lsn
@@ -87,7 +88,9 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
     lastWrite = now
     commands += Confirm(state.confirmed)
     works.foreach { case (oid, work) =>
-      if (work.losing.exists(_ <= written)) dropQueue(oid, work)
+      // The changes of a table that needs a copy are of no use before the copy begins, and would hold back WAL.
+      val isUseless = work.phase == Phase.Idle && needsCopy(state, oid) && needsCopy(current, oid)
+      if (isUseless || work.losing.exists(_ <= written)) dropQueue(oid, work)
       work.phase match {
         case Phase.Beginning(needs) if needs <= written =>
           dropQueue(oid, work)
@@ -107,6 +110,8 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
       }
     }
   }
+
+  private def needsCopy(state: JobState, oid: Long) = state.tables.get(oid).exists(_.needsCopy)
 
   /** The state could not be written. It is written again after a pause. */
   def stateFailed(now: Long): Unit = {
@@ -174,6 +179,9 @@ final private class TableWork {
   var failures = 0
   var waiting: Option[String] = None
 
+  /** When `waiting` began, if it is there. */
+  var waitingSince = 0L
+
   /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
   var copiedFor = Option.empty[(String, Option[String])]
 
@@ -184,7 +192,13 @@ final private class TableWork {
 
   /** The fingerprint at the last begin of a commit or a copy. */
   var triedWith: Option[String] = None
+
+  /** The fingerprint with which the last commit or copy has succeeded. */
+  var followed: Option[String] = None
   var problem: Option[String] = None
+
+  /** The mode that the options give the table by its name. */
+  var mode: Option[TableMode] = None
   var isRefused = false
 
   /** The revision of the state by which a table that is copied gives up its queue. */
@@ -215,6 +229,7 @@ final private class TableWork {
   def retries(text: String, now: Long): Unit = pause(text, now, FirstRetry, MostRetry)
 
   private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
+    if (waiting.isEmpty) waitingSince = now
     waiting = Some(text)
     notBefore = now + math.min(most, first << math.min(failures, 20))
     failures += 1
@@ -288,8 +303,11 @@ private object TargetOwners {
         def isTaken = state.tables.values.exists(other =>
           other.oid != table.oid && folded(other.target) == folded(name)
         )
+        // The options can give a table that was never copied another name, for example because somebody else
+        // has a table of the first one.
+        val isNew = table.generation == 0 || (table.needsCopy && table.mark.isEmpty)
         if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
-        else table.generation == 0 || table.target.isEmpty || isTaken ||
+        else isNew || table.target.isEmpty || isTaken ||
         natural.get(folded(table.target)).exists(_ != table.oid)
       }.map(found.oid -> _)
     }.toMap

@@ -4,6 +4,7 @@ import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.SlotError
+import io.sparkpgoutput.types.registry.BuiltInTypes
 
 /**
  * The mark that a table of the target has.
@@ -23,8 +24,9 @@ final case class FoundMark(
 )
 
 /**
- * What a process finds when it has taken the slot. It reads the state before the marks: a process that is
- * slow to end can still commit, and a mark that is newer than the state is right.
+ * What a process finds at its start. It reads the state before the marks: a process that is slow to end can
+ * still commit, and a mark that is newer than the state is right. If an earlier process writes the state
+ * until this one has taken the slot from it, the start is tried again.
  *
  * @param kept the state of the greatest epoch
  * @param confirmed the confirmed LSN of the slot; None if there is no slot
@@ -85,7 +87,9 @@ object JobStart {
         timeline = fresh.timeline,
         publications = fresh.publications,
         target = fresh.target,
-        format = fresh.format
+        format = fresh.format,
+        infinity = fresh.infinity,
+        moneyScale = fresh.moneyScale
       )
       // A process was killed before the slot was made, or before it wrote where the slot begins.
       if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
@@ -93,8 +97,25 @@ object JobStart {
         checkSlot(found, kept)
         val tables = kept.tables.map { case (oid, table) => oid -> withMark(found, table) }
         checkServer(found, kept, tables.values)
-        JobStart(state.copy(tables = tables), needsSlot = false)
+        val same = tables.map { case (oid, table) => oid -> reread(fresh, kept, table) }
+        JobStart(state.copy(tables = same), needsSlot = false)
       }
+  }
+
+  /** Old rows must not have values by other options than new ones. */
+  private def reread(fresh: JobState, kept: JobState, table: TableState): TableState = {
+    def has(types: String*) = table.table.source.columns.exists(column =>
+      // A type of a user can contain each other type.
+      BuiltInTypes.byOid.get(column.typeId).forall(found => types.exists(found.name.contains))
+    )
+    val changed =
+      if (fresh.infinity != kept.infinity && has("date", "timestamp", "tsrange", "tstzrange"))
+        Some("infinity")
+      else if (fresh.moneyScale != kept.moneyScale && has("money")) Some("moneyScale")
+      else None
+    changed.filter(_ => !table.needsCopy && table.status != Dropped).fold(table)(option =>
+      table.copy(status = Copying(s"The option $option has changed."))
+    )
   }
 
   /** Nothing was read. A slot that is there was made for this job, by the job or by its user. */
@@ -123,8 +144,7 @@ object JobStart {
 
   /** The server must have all that the job has read from it. */
   private def checkServer(found: FoundJob, kept: JobState, tables: Iterable[TableState]): Unit = {
-    val marks = tables.filter(table => !table.needsCopy && table.status != Dropped).flatMap(_.mark)
-    val has = marks.foldLeft(kept.confirmed)(Lsn.max)
+    val has = kept.copy(tables = tables.map(table => table.oid -> table).toMap).has
     found.checkTimeline(kept.timeline, has)
     // A standby that has started again can still replay what it had replayed before.
     if (!found.isInRecovery && Lsn.isBelow(found.flush, has))

@@ -4,6 +4,7 @@ import java.time.Instant
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.MirroredTable
+import io.sparkpgoutput.protocol.Lsn
 
 /**
  * What a job keeps between its runs, in `state/<epoch>.json` of its checkpoint folder.
@@ -13,6 +14,8 @@ import io.sparkpgoutput.lake.catalog.MirroredTable
  * @param publications the publications of the last start
  * @param target the target as the options of the last start name it
  * @param format `delta` or `iceberg`
+ * @param infinity the option of the last start
+ * @param moneyScale the option of the last start
  * @param confirmed
  *   the highest LSN that the job can have confirmed to the server. The state with it is durable before the
  *   job confirms it. Each table that does not need a copy has all transactions below it.
@@ -28,8 +31,23 @@ final case class JobState(
     target: String,
     format: String,
     confirmed: Long,
-    tables: Map[Long, TableState] = Map.empty
+    tables: Map[Long, TableState] = Map.empty,
+    infinity: String = "error",
+    moneyScale: Int = 2
 ) {
+
+  /**
+   * The LSN below which the server must have everything that the job has read: what is confirmed, and what the
+   * tables have that do not need a copy, or get by a copy that is being committed.
+   */
+  def has: Long = tables.values.flatMap { table =>
+    table.status match {
+      case TableStatus.Copying(_, lsn)            => lsn
+      case TableStatus.Dropped                    => None
+      case TableStatus.Failed(_, _, needsCopy, _) => if (needsCopy) None else table.mark
+      case TableStatus.Live                       => table.mark
+    }
+  }.foldLeft(confirmed)(Lsn.max)
 
   /** Adds a table, or replaces what is known of it. */
   def put(table: TableState): JobState = copy(tables = tables + (table.oid -> table))

@@ -15,7 +15,14 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.catalog.{Leaf, MirroredTable, ReplicaIdentity, SourceTable, TableColumn, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  Leaf,
+  MirroredTable,
+  ReplicaIdentity,
+  SourceTable,
+  TableColumn,
+  TableMode
+}
 import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -46,6 +53,8 @@ private[folder] object StateFormat {
     "publications" -> state.publications.asJava,
     "target" -> state.target,
     "format" -> state.format,
+    "infinity" -> state.infinity,
+    "moneyScale" -> state.moneyScale,
     "confirmed" -> Lsn.format(state.confirmed),
     "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_)).asJava
   )
@@ -63,6 +72,8 @@ private[folder] object StateFormat {
         publications = job.texts("publications"),
         target = job.text("target"),
         format = job.text("format"),
+        infinity = job.text("infinity"),
+        moneyScale = job.int("moneyScale"),
         confirmed = job.lsn("confirmed"),
         tables = job.seq("tables").map(table(_)).map(table => table.oid -> table).toMap
       )

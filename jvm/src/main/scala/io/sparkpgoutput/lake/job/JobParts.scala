@@ -61,25 +61,33 @@ final private[job] class JobParts(
   }
 
   /** Handles an error of a table, unless the job ends anyway, or the error is one of the whole job. */
-  def unlessEnding(error: Throwable)(handle: => Unit): Unit =
+  def unlessEnding(table: TableState, error: Throwable)(handle: => Unit): Unit =
     if (!isEnding) {
       if (TableFailures.endsJob(error) || error.isInstanceOf[VirtualMachineError]) end(error)
       else
         try handle
-        catch { case another: Throwable => if (!isEnding) end(another) }
+        catch {
+          case another: Throwable if !isEnding =>
+            // What handles an error asks the store and the folder, which can be away.
+            if (TableFailures.isPassing(another)) failed(table, TableFailures.of(another), another)
+            else end(another)
+          case _: Throwable => ()
+        }
     }
 
   /** Tells the core and the user that a table has failed. */
   def failed(table: TableState, failure: TableFailure, error: Throwable): Unit = {
     lastErrors.put(table.oid, error)
-    val isCopied = core { core =>
-      core.failed(table.oid, failure, System.currentTimeMillis)
-      !core.state.tables.get(table.oid).exists(_.isFailed)
+    val reason = core { core =>
+      core.failed(table.oid, failure, JobClock.millis)
+      core.state.tables.get(table.oid).filter(_.isFailed).flatMap(_.status.why)
     }
     // A copy is not made if the options forbid it, or if copies have not helped before.
-    val shown =
-      if (failure.kind != TableFailure.Changed || isCopied) failure
-      else failure.copy(kind = TableFailure.Lasting)
+    val shown = reason match {
+      case Some(text) if failure.kind == TableFailure.Changed =>
+        TableFailure(TableFailure.Lasting, text)
+      case _ => failure
+    }
     log.failed(table.name, shown, Option.unless(TableFailures.isKnown(error))(error))
   }
 
@@ -118,6 +126,15 @@ final private[job] class SharedCore(core: JobCore) {
     if (!isChanged) wait(millis)
     isChanged = false
   }
+}
+
+/** The time of a job, which goes on if somebody sets the clock of the host back. */
+private[job] object JobClock {
+  private val start = System.currentTimeMillis
+  private val nanos = System.nanoTime()
+
+  /** In milliseconds since 1970. */
+  def millis: Long = start + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos)
 }
 
 /** Something that passes by itself keeps a table from its next step. */

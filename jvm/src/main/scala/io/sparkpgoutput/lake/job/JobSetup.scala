@@ -13,10 +13,17 @@ import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, Tabl
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
 import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
-import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
+import io.sparkpgoutput.source.slot.{
+  Server,
+  SlotChecks,
+  SlotCreation,
+  SlotError,
+  SlotRemoval,
+  SlotState
+}
+import io.sparkpgoutput.source.{SourceError, SourceException}
 
 /** Checks everything that a job needs, before it changes anything. */
 private[job] object JobSetup {
@@ -106,7 +113,9 @@ final private[job] class ReadyJob(
     options.publications,
     options.target,
     own.target.format,
-    confirmed = 0
+    confirmed = 0,
+    infinity = options.infinity.name,
+    moneyScale = options.moneyScale
   )
 
   private val slot = client.query(SlotState.read(_, options.slot))
@@ -122,11 +131,14 @@ final private[job] class ReadyJob(
 
   private val start = if (startsOver) startOver() else goOn()
 
-  catalog.checkJob(catalog.all(start.state))
+  catalog.checkJob(catalog.all(start.state), isFirst = kept.isEmpty, log)
   checkModes()
   client.query(SlotChecks.publications(_, options.publications)): Unit
 
   def state: JobState = start.state
+
+  /** Returns whether an earlier process of the job has written the state since this one has read it. */
+  def isOvertaken: Boolean = kept.exists(before => !folder.read().contains(before))
 
   private def goOn(): JobStart = {
     slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
@@ -156,7 +168,13 @@ final private[job] class ReadyJob(
       (timeline, lsn) =>
         client.replication(SlotChecks.timeline(_, server, Seq(timeline), lsn)): Unit
     )
-    val start = JobStart.of(fresh, parts)
+    val start =
+      try JobStart.of(fresh, parts)
+      catch {
+        // An earlier process of the job was not slow to end: it wrote its state after this one had read it.
+        case moved: SourceException if moved.getCondition == SlotError.Moved && isOvertaken =>
+          throw new StartAgain
+      }
     for {
       before <- state.toSeq
       table <- start.state.tables.values
@@ -179,11 +197,11 @@ final private[job] class ReadyJob(
       throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
   }
 
-  /** A history that exists keeps its mode. */
+  /** A table keeps its mode, also if it was renamed, and the options give another one to its new name. */
   private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
     val wanted = options.modeOf(table.name)
     if (wanted.name != table.table.mode.name)
-      throw LakeError.otherMode(table.name.toString, table.table.mode.name, wanted.name)
+      log.warn(LakeError.keepsMode(table.name.toString, table.table.mode.name, wanted.name))
   }
 
   // A job that starts over.

@@ -42,7 +42,7 @@ final class Replication private (
   private def run(): Unit =
     try
       while (runToEnd(current)) {
-        val again = Replication.job(own, options, verifies, log)
+        val again = startAgain()
         synchronized { job = again }
         if (stopping) throw new InterruptedException
       }
@@ -56,6 +56,19 @@ final class Replication private (
       Replication.remove(this)
       ended.countDown()
     }
+
+  /** Starts the job again. It has run, so it waits for a server or a store that is away. */
+  private def startAgain(): ReplicationJob = {
+    var again = Option.empty[ReplicationJob]
+    while (again.isEmpty)
+      try again = Some(Replication.job(own, options, verifies, log))
+      catch {
+        case error: Throwable if TableFailures.isPassing(error) && !stopping =>
+          log.warn(s"The job cannot start again yet. ${TableFailures.text(error)}")
+          Thread.sleep(Replication.MillisToStartAgain)
+      }
+    again.get
+  }
 
   /** Returns whether the job starts again: as a user has asked, or with what another process has written. */
   private def runToEnd(job: ReplicationJob): Boolean =
@@ -130,6 +143,8 @@ object Replication {
 
   /** Hadoop ends a hook after this time, too. */
   final private val MillisToStop = 30000L
+  final private val MillisToStartAgain = 5000L
+  final private val MillisToReadAgain = 200L
 
   private val running = ConcurrentHashMap.newKeySet[Replication]
 
@@ -189,6 +204,10 @@ object Replication {
       verified: Seq[String],
       log: JobLog
   ): ReplicationJob = ClonedSession.within(own) {
-    new ReplicationJob(JobSetup.ready(own, options, log), verified)
+    var ready = Option.empty[ReadyJob]
+    while (ready.isEmpty)
+      try ready = Some(JobSetup.ready(own, options, log))
+      catch { case _: StartAgain => Thread.sleep(MillisToReadAgain) }
+    new ReplicationJob(ready.get, verified)
   }
 }

@@ -4,6 +4,7 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -15,9 +16,10 @@ import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
 import io.sparkpgoutput.lake.queue.{QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.SourceException
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SourceIdentity, WalEnd}
+import io.sparkpgoutput.source.slot.{Server, SlotError, SourceIdentity, WalEnd}
 
 /**
  * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
@@ -58,6 +60,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   @volatile private var stateWaits = Option.empty[String]
   @volatile private var catalogWaits = Option.empty[String]
   @volatile private var isReaderDone = false
+  private var nextRequests, nextStatus = 0L
+
+  /** Since when the job has waited for the server or the folder, with the option `once`. */
+  private var waitsSince = Long.MaxValue
   private var isPaused = false
 
   /** What was found, if the job was started to verify tables. */
@@ -84,8 +90,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
       threads.read {
         try reader.run(start.begin)
-        catch { case error: Throwable => if (!isStopping) parts.end(error) }
-        finally isReaderDone = true
+        catch {
+          case error: Throwable => if (!isStopping && !parts.isEnding) parts.end(ofStart(error))
+        } finally isReaderDone = true
       }
       loop()
     } finally close()
@@ -116,35 +123,50 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     new SlotReader(options.address, settings, identity, new ReaderEvents(start, settings))
   }
 
-  /** Takes the commands of the core, and looks at the clock. */
+  /**
+   * The error that ends the job. If the slot has moved because an earlier process of the job has written a
+   * newer state until this one took the slot, the start is tried again.
+   */
+  private def ofStart(error: Throwable): Throwable = error match {
+    case moved: SourceException
+        if parts.epoch == 0 && moved.getCondition == SlotError.Moved &&
+          Try(ready.isOvertaken).getOrElse(false) =>
+      new StartAgain
+    case other => other
+  }
+
   private def loop(): Unit = {
-    var nextRequests, nextStatus = 0L
-    val started = now
     var target = Option.empty[Long]
-    while (!parts.isEnding && !hasEverything) {
-      parts.core.await(MillisBetweenTicks)
-      parts.core.look(_.diskFull(space.isFull))
-      if (parts.epoch > 0) {
-        parts.core.look(_.take(now)).foreach(run)
-        if (now >= lookAt) look()
-        if (now >= nextRequests) {
-          nextRequests = now + MillisBetweenRequests
-          threads.answer(requests.take())
-        }
-        if (now >= nextStatus) {
-          nextStatus = now + MillisBetweenStatus
-          threads.answer(writeStatus())
-        }
-        if (options.once) {
-          if (target.isEmpty) target = onceTarget()
-          target.foreach { lsn =>
-            reader.ask(true)
-            if (now - started > options.retryFor.toMillis) giveUp()
-            if (requests.wereTaken && parts.core.look(_.isDone(lsn))) lastOfOnce()
-          }
+    // The thread that stops the job can come before `parts` is there.
+    while (!parts.isEnding && !hasEverything && !isStopping) {
+      tick()
+      if (parts.epoch > 0 && options.once) {
+        giveUp()
+        if (target.isEmpty) target = onceTarget()
+        target.foreach { lsn =>
+          reader.ask(true)
+          if (requests.areDone && parts.core.look(_.isDone(lsn))) lastOfOnce()
         }
       }
       if (parts.error.isEmpty) Thread.sleep(MillisToCoalesce)
+    }
+  }
+
+  /** Takes the commands of the core, and looks at the clock. */
+  private def tick(): Unit = {
+    parts.core.await(MillisBetweenTicks)
+    parts.core.look(_.diskFull(space.isFull))
+    if (parts.epoch > 0) {
+      parts.core.look(_.take(now)).foreach(run)
+      if (now >= lookAt) look()
+      if (now >= nextRequests) {
+        nextRequests = now + MillisBetweenRequests
+        threads.answer(requests.take())
+      }
+      if (now >= nextStatus) {
+        nextStatus = now + MillisBetweenStatus
+        threads.answer(writeStatus())
+      }
     }
   }
 
@@ -153,11 +175,16 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     try Some(ofServer(WalEnd.next))
     catch { case error: Throwable if TableFailures.isPassing(error) => None }
 
+  /** Gives up what the job has waited for longer than the option `retryFor` says. */
   private def giveUp(): Unit = {
-    parts.core(_.giveUp())
+    val since = now - options.retryFor.toMillis
+    parts.core.look(_.giveUp(since, now))
     val waits = this.waits
-    if (waits.nonEmpty && parts.core.look(_.isWaiting))
-      parts.end(LakeError.retriesEnded(waits.head))
+    if (waits.isEmpty) waitsSince = Long.MaxValue
+    else {
+      waitsSince = math.min(waitsSince, now)
+      if (waitsSince <= since) parts.end(LakeError.retriesEnded(waits.head))
+    }
   }
 
   private def lastOfOnce(): Unit = {
@@ -168,15 +195,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
       while (verified.isEmpty && !parts.isEnding) tick()
     }
-    while (requests.isBusy && !parts.isEnding) tick()
     hasEverything = !parts.isEnding
-  }
-
-  /** Lets the job live while the caller waits for something. */
-  private def tick(): Unit = {
-    parts.core.await(MillisBetweenTicks)
-    parts.core.look(_.take(now)).foreach(run)
-    if (now >= lookAt) look()
   }
 
   private def run(command: JobCommand): Unit = command match {
@@ -194,7 +213,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
     case DropQueue(oid, queue) =>
       queues.remove(oid, queue)
-      reader.dropQueue(oid, queue.asInstanceOf[TableQueue])
+      val dropped = queue.asInstanceOf[TableQueue]
+      dropped.drop() // at once, because the reader can be waiting for the server
+      reader.dropQueue(oid, dropped)
     case ApplyCut(oid, upTo) => threads.apply(applier(oid, upTo, queues.get(oid)))
     case AlterColumns(oid)   => threads.apply(applier.alter(oid))
     case MakeSnapshot(oid)   => threads.copy(copier.makeSnapshot(oid))
@@ -364,7 +385,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
     }
 
-  private def now = System.currentTimeMillis
+  private def now = JobClock.millis
 
   /** What the reader tells the job. */
   final private class ReaderEvents(start: Opened, sessions: SessionSettings)
@@ -374,6 +395,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     override def confirmed: Long =
       if (parts.epoch == 0) start.state.confirmed else parts.state.confirmed
     override def timeline: Int = parts.state.timeline
+    override def has: Long = parts.state.has
     override def mayRead(): Unit = parts.checkEpoch()
 
     // A process that starts later takes over. One that was replaced finds a later epoch, and ends.

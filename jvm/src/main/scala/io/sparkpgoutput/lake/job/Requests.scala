@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -28,15 +29,26 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** Those that are being done. */
   private val underWay = ConcurrentHashMap.newKeySet[String]
 
-  def isBusy: Boolean = !underWay.isEmpty || verifications.isBusy
+  /** The copies that are requested and not in a durable state: the tables to ask for, and the revisions. */
+  private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
+  @volatile private var wereTaken = false
 
-  /** Whether the requests that were there at the start are taken. */
-  @volatile var wereTaken = false
+  /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
+  def areDone: Boolean = wereTaken && underWay.isEmpty && !verifications.isBusy
 
-  /** Takes the requests that are there. */
+  /** Takes the requests that are there, and goes on with those that are not done. One thread calls it. */
   def take(): Unit =
     try {
-      folder.requests().filter(request => underWay.add(request.id)).foreach(take(_))
+      resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
+      folder.requests().foreach { request =>
+        if (underWay.add(request.id))
+          try take(request)
+          catch {
+            case error: Throwable =>
+              underWay.remove(request.id) // it is taken again
+              throw error
+          }
+      }
       wereTaken = true
     } catch {
       case error: StartOver => job.end(error)
@@ -44,8 +56,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     }
 
   private def take(request: JobRequest): Unit = request match {
-    case _: ResyncAllRequest       => throw new StartOver
-    case ResyncRequest(id, tables) => resync(id, tables)
+    case _: ResyncAllRequest => throw new StartOver
+    case ResyncRequest(id, tables) =>
+      look()
+      resync(id, tables, Nil)
     case VerifyRequest(id, tables) => verifications.ask(id, tables)(underWay.remove(id): Unit)
     case UnreadableRequest(id, problem) =>
       log.warn(s"A request cannot be read. $problem")
@@ -54,27 +68,36 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       underWay.remove(id): Unit
   }
 
-  private def resync(id: String, tables: Seq[TableName]): Unit = {
-    look()
-    val revisions = tables.flatMap { name =>
-      val found = Requests.table(job.state, name)
-        .flatMap(table =>
-          core(_.resync(table.oid, "A resync was requested.", System.currentTimeMillis))
-        )
-      if (found.isEmpty) log.warn(s"The table $name is not published, so it is not copied.")
-      found
-    }
-    while (!job.isEnding && !revisions.forall(number => core.look(_.isWritten(number))))
-      Thread.sleep(Requests.PauseMillis)
-    if (!job.isEnding) {
+  /**
+   * Asks for copies. The request goes when the state has it for all tables.
+   *
+   * @param revisions those of the tables for which the core was asked already
+   */
+  private def resync(id: String, tables: Seq[TableName], revisions: Seq[Long]): Unit = {
+    val asked = tables.map(name => name -> ask(name))
+    val later = asked.collect { case (name, None) => name }
+    val all = revisions ++ asked.flatMap(_._2).flatten
+    if (later.isEmpty && all.forall(number => core.look(_.isWritten(number)))) {
       folder.handled(id)
+      resyncs -= id
       underWay.remove(id): Unit
+    } else resyncs(id) = (later, all)
+  }
+
+  /** Returns the revision of the state that has the request, or none of it; None if it is asked again later. */
+  private def ask(name: TableName): Option[Option[Long]] = core { core =>
+    Requests.table(core.state, name) match {
+      case Some(table) if core.isCommittingCopy(table.oid) => None
+      case found =>
+        val revision =
+          found.flatMap(table => core.resync(table.oid, "A resync was requested.", JobClock.millis))
+        if (revision.isEmpty) log.warn(s"The table $name is not published, so it is not copied.")
+        Some(revision)
     }
   }
 }
 
 private[job] object Requests {
-  final private val PauseMillis = 20L
 
   /** The table of a name. The job also knows tables of this name that the server has dropped. */
   def table(state: JobState, name: TableName): Option[TableState] =

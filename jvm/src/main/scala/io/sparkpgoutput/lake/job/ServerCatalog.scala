@@ -61,7 +61,8 @@ final class ServerCatalog(
           table.getOrElse(MirroredTable.none(source)),
           natural,
           problem,
-          prints.byOid.getOrElse(source.oid, "")
+          prints.byOid.getOrElse(source.oid, ""),
+          options.modeOf(source.name)
         )
       }
     }
@@ -146,19 +147,25 @@ final class ServerCatalog(
     if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
 
   /**
-   * Checks the whole job at its start.
+   * Checks the whole job at its start. At a later start than the first, an option for a table, column or type
+   * that is not there any more is a warning: to drop one must not stop the others.
    *
    * @throws LakeException that names everything that is missing for the job, or an option without a table
    */
-  def checkJob(published: Seq[CatalogEntry]): Unit = {
+  def checkJob(published: Seq[CatalogEntry], isFirst: Boolean, log: JobLog): Unit = {
     val missing =
       client.query(ServerReadiness.of(_, published.map(_.table.source), options.publications)).job
     if (missing.nonEmpty) throw TableError.notReady(missing)
     val sources = published.map(_.table.source)
-    options.modes.keys.find(name => !sources.exists(source => TargetNames.isOf(name, source.name)))
-      .foreach(name => throw LakeError.noTable(s"mode.$name"))
-    MirroredTables.checkTypes(sources, options.types)
-    client.query(MirroredTables.checkPgTypes(_, options.pgTypes))
+    val modes =
+      options.modes.keys.filter(name =>
+        !sources.exists(source => TargetNames.isOf(name, source.name))
+      )
+    val unused = modes.map(name => LakeError.noTable(s"mode.$name")) ++
+      MirroredTables.unusedTypes(sources, options.types) ++
+      client.query(MirroredTables.unknownPgTypes(_, options.pgTypes))
+    if (isFirst) unused.headOption.foreach(error => throw error)
+    else unused.foreach(error => log.warn(error.sentences))
   }
 
   private var checkedConnections = 0
@@ -180,8 +187,7 @@ final class ServerCatalog(
             s"the server with the system identifier ${state.systemIdentifier}",
             s"the server with the system identifier ${now.systemIdentifier}"
           )
-        val has =
-          (state.tables.values.flatMap(_.mark) ++ Seq(state.confirmed, read)).reduce(Lsn.max)
+        val has = Lsn.max(state.has, read)
         SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit
         // A standby that has started again can still replay what it had replayed before.
         if (!now.inRecovery) SlotChecks.walEnd(state.slot, has, Server.flushLsn(connection))
@@ -254,7 +260,8 @@ final class ServerCatalog(
       Seq(winner.name, source.name),
       options.tableName,
       options.names,
-      target.nameProblem(_)
+      target.nameProblem(_),
+      natural.values.flatMap(_.toOption)
     )).left.toOption
   }
 

@@ -151,10 +151,17 @@ final private[job] class TableApplier(job: JobParts) {
     }
 
   private def failed(table: TableState, error: Throwable): Unit =
-    job.unlessEnding(error) {
+    job.unlessEnding(table, error) {
       if (TableFailures.isOtherMark(error)) otherMark(table, error)
-      else job.failed(table, TableFailures.of(error), error)
+      else {
+        val found = if (isRemoved(table, error)) LakeError.markLost(table.target) else error
+        job.failed(table, TableFailures.of(found), found)
+      }
     }
+
+  /** Returns whether the table of the target is gone, which Spark says in words of its own. */
+  private def isRemoved(table: TableState, error: Throwable) =
+    !TableFailures.isPassing(error) && !target.exists(table.target)
 
   /**
    * The table has another mark than the one expected. If it is a greater one of the same generation, a
@@ -173,7 +180,7 @@ final private[job] class TableApplier(job: JobParts) {
     else job.failed(table, TableFailure(TableFailure.Changed, TableFailures.text(error)), error)
   }
 
-  private def now = System.currentTimeMillis
+  private def now = JobClock.millis
 }
 
 private object TableApplier {

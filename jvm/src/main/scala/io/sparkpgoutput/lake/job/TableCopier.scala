@@ -63,7 +63,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     val copy = start(table)
     open.put(oid, copy)
     val newest = own.newestGeneration(job.state, table).getOrElse(0)
-    core(_.snapshotMade(oid, copy.lsn, copy.table, newest))
+    if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
+      forget(oid): Unit // its lock would stay until the next copy
   }
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
@@ -104,7 +105,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         val read = copy.copied
         // The lock of the table goes before anybody hears that the copy is done.
         forget(oid)
-        core(_.copied(oid, System.currentTimeMillis))
+        core(_.copied(oid, JobClock.millis))
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
         job.log.tell(
           f"Copied ${table.name}: ${read.rows}%,d rows, ${read.bytes / 1e6}%,.1f MB in $seconds s, " +
@@ -140,7 +141,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       catch {
         case error: Throwable =>
           forget(oid)
-          job.unlessEnding(error) {
+          job.unlessEnding(table, error) {
             if (TableFailures.isOtherMark(error)) job.checkEpoch()
             job.failed(table, TableFailures.of(error), error)
           }

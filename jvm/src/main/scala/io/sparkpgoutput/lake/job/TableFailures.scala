@@ -21,8 +21,11 @@ import io.sparkpgoutput.source.SourceException
  */
 object TableFailures {
 
-  /** Classes of SQLSTATEs: connections, resources that the server lacks, and the end of a session. */
-  private val PassingStates = Set("08", "53", "57P", "55P03", "40")
+  /**
+   * Classes of SQLSTATEs that a running job waits for: connections, logins that are refused (a password is
+   * changed), resources that the server lacks, statements and sessions that somebody ends, and errors of disks.
+   */
+  private val PassingStates = Set("08", "28", "53", "57", "58", "55P03", "40")
   private val NoRights = "42501"
 
   /** What Spark says of tasks whose executor is lost. */

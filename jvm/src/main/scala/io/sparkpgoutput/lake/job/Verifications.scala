@@ -49,10 +49,12 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   def ask(id: String, tables: Seq[TableName])(done: => Unit): Unit = {
     running.incrementAndGet()
     threads.verify {
-      try {
-        answer(id, tables)
+      // If there is no answer, the request is taken again.
+      try answer(id, tables)
+      finally {
         done
-      } finally running.decrementAndGet(): Unit
+        running.decrementAndGet(): Unit
+      }
     }
   }
 
@@ -164,12 +166,17 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
     }
   }
 
-  /** Waits until the tables have everything below an LSN, or cannot get it now. */
+  /**
+   * Waits until the tables have everything below an LSN, or cannot get it now. A table that waits for something
+   * else does not hold the others for long.
+   */
   private def reach(oids: Seq[Long], lsn: Long): Unit = {
     core(_.hold(oids, lsn))
     reader.ask(true)
+    val patience = System.nanoTime() + MostHold.toNanos
     def isThere(oid: Long) = core.look { core =>
-      core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live)
+      core.has(oid, lsn) || !core.state.tables.get(oid).exists(_.status == Live) ||
+      core.shown(oid).waits.nonEmpty && System.nanoTime() > patience
     }
     while (!oids.forall(isThere)) {
       if (job.isEnding) throw new InterruptedException
@@ -190,6 +197,9 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
       case Some(table) if table.mark.exists(Lsn.isBelow(lsn, _)) =>
         skipped(table.target, "The table was copied at a later LSN.", canPass = true)
+      case Some(table) if !core.look(_.has(table.oid, lsn)) =>
+        val why = core.look(_.shown(table.oid)).waits.fold("")(why => s" $why")
+        skipped(table.target, s"The table has not got all changes in time.$why", canPass = true)
       case Some(table) => Right(PinnedTable(table, target.version(table.target)))
     }
   }

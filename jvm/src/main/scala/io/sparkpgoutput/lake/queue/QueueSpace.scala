@@ -69,8 +69,10 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
 
   @tailrec private def spill(): QueueSpace.Outcome = {
     val outcome =
-      if (!isAboveMemory || queues.isEmpty) QueueSpace.Nothing
-      else queues.asScala.maxBy(_.memoryUsed).spill()
+      if (!isAboveMemory) QueueSpace.Nothing
+      else queues.asScala.maxByOption(
+        _.memoryUsed
+      ).fold[QueueSpace.Outcome](QueueSpace.Nothing)(_.spill())
     if (outcome == QueueSpace.Spilled) spill() else outcome
   }
 

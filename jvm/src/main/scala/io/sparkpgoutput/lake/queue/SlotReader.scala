@@ -146,8 +146,6 @@ final class SlotReader(
    * Reads until [[stop]].
    *
    * @param from where the first session begins
-   * @param isFirst whether this is the first session of the process, which takes the slot from an earlier
-   *   process of the same job
    */
   def run(from: Long): Unit = {
     readLsn = from
@@ -229,7 +227,7 @@ final class SlotReader(
           connection,
           server,
           identity.timelines :+ events.timeline,
-          readLsn
+          Lsn.max(readLsn, events.has)
         ): Unit
         SlotChecks.publications(sql, settings.publications)
         events.mayRead()
@@ -464,6 +462,9 @@ object SlotReader {
     /** The highest LSN that the durable state allows to confirm. */
     def confirmed: Long
     def timeline: Int
+
+    /** The LSN below which the server must have everything: tables can be ahead of what was read. */
+    def has: Long
 
     /** Fails if another process of the job has taken over. */
     def mayRead(): Unit

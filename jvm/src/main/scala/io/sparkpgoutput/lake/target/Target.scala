@@ -211,7 +211,8 @@ object TargetError {
       LakeError.OtherJob,
       "55006",
       s"The table $table has ${shown(found)} and had ${shown(expected)} before, so another process " +
-        "of the job writes it. This process has changed nothing since then. Stop one of the two."
+        "of the job writes it, or somebody has removed or restored it. This process has changed nothing since " +
+        "then. If two processes run, stop one."
     )
   }
 
@@ -232,7 +233,7 @@ object TargetError {
   def restored(table: String, how: String): LakeException = new LakeException(
     MarkLost,
     "55000",
-    s"The table $table has older rows than its mark says, because of $how. The job copies it again."
+    s"The table $table has older rows than its mark says, because of $how."
   )
 
   def format(problem: String): LakeException =

@@ -21,27 +21,30 @@ object TargetNames {
    *   the names of single tables. A key is `schema.table`, or `table` for a table of public; SQL's
    *   quotes are possible.
    * @param problem why the target cannot have a name
+   * @param others the names of other tables, which the text of an error does not suggest
    * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
    */
   def of(
       tables: Seq[TableName],
       template: Option[String],
       names: Map[String, String],
-      problem: String => Option[String] = _ => None
+      problem: String => Option[String] = _ => None,
+      others: Iterable[String] = Nil
   ): Map[TableName, String] = {
+    val taken = others.map(folded).toSet
     val named = tables.map(table => table -> name(table, template, names))
     named.foreach { case (table, name) =>
       problem(name).foreach { problem =>
         throw TargetError.name(
           s"The table $table cannot be '$name' in the target. $problem Set " +
-            s"${entry(table, name, named)}, which works, or give it another name."
+            s"${entry(table, name, named, taken)}, which works, or give it another name."
         )
       }
     }
     collision(named).foreach { case (one, other, name) =>
       throw TargetError.name(
         s"The tables $one and $other would both be '$name' in the target. Set " +
-          s"${entry(other, s"${other.namespace}_${other.name}", named)}, or give one of them another name."
+          s"${entry(other, s"${other.namespace}_${other.name}", named, taken)}, or give one of them another name."
       )
     }
     named.toMap
@@ -63,23 +66,25 @@ object TargetNames {
     for (column <- columns; problem <- problem(column))
       throw TargetError.name(
         s"The table $table has a column '$column', and the target cannot have it. $problem Rename the " +
-          "column, or leave it out with a column list of the publication."
+          s"column$orLeaveOut"
       )
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
       throw TargetError.name(
         s"The columns '$one' and '$other' of the table $table differ only in case, and the target has " +
-          "one column for both. Rename one of them, or leave it out with a column list of the publication."
+          s"one column for both. Rename one of them$orLeaveOut"
       )
     }
     columns.find(column => others.exists(_.equalsIgnoreCase(column))).foreach { column =>
       throw TargetError.name(
         s"The table $table has a column '$column', and so has each change in its history. Set the option " +
           "historyPrefix to a text with which the columns of a change begin, such as cdc_. A history that " +
-          "exists keeps its columns: rename the column of the table, or leave it out with a column list " +
-          "of the publication."
+          s"exists keeps its columns: rename the column of the table$orLeaveOut"
       )
     }
   }
+
+  private def orLeaveOut =
+    ", or leave it out with a column list, if the publication names the table and PostgreSQL is 15 or later."
 
   private def name(table: TableName, template: Option[String], names: Map[String, String]) =
     names.collectFirst { case (key, name) if isOf(key, table) => name }.getOrElse(
@@ -108,12 +113,17 @@ object TargetNames {
       }
 
   /** The option that gives a table a name that every catalog takes, and that no other table has. */
-  private def entry(table: TableName, name: String, named: Seq[(TableName, String)]) = {
+  private def entry(
+      table: TableName,
+      name: String,
+      named: Seq[(TableName, String)],
+      others: Set[String]
+  ) = {
     val plain = name.replaceAll("[^A-Za-z0-9_]+", "_").replaceAll("^_+|_+$", "") match {
       case ""   => "table"
       case some => some
     }
-    val taken = named.map { case (_, name) => folded(name) }.toSet
+    val taken = others ++ named.map { case (_, name) => folded(name) }
     val free =
       Iterator.from(2).map(number => s"${plain}_$number").find(name => !taken(folded(name))).get
     s"names.$table=${if (taken(folded(plain))) free else plain}"
@@ -144,7 +154,7 @@ object TargetTypes {
     StructType(schema.map { field =>
       def fail(problem: String) = throw TargetError.columnType(
         s"The column '${field.name}' of the table $table has the type ${field.dataType.sql}, and " +
-          s"$problem. Set types.${field.name}=STRING, and start the job again."
+          s"$problem. Set types.$table.${field.name}=STRING, and start the job again."
       )
       if (key.contains(field.name) && !isComparable(field.dataType))
         fail("rows cannot be found by values of this type")

@@ -7,6 +7,7 @@ import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 
 /** The errors of slots, servers and publications. Each says what is lost, if anything, and what to do. */
 private[sparkpgoutput] object SlotError {
+  final val Moved = "PGOUTPUT_SLOT_MOVED"
 
   /** The slot comes first: it keeps the changes that are made while the tables are copied. */
   private val Again =
@@ -65,7 +66,7 @@ private[sparkpgoutput] object SlotError {
   }
 
   def moved(slot: String, start: Long, confirmed: Long): SourceException = new SourceException(
-    "PGOUTPUT_SLOT_MOVED",
+    Moved,
     "55000",
     s"The slot '$slot' begins at the LSN ${Lsn.format(confirmed)}, but the query has read only up to " +
       s"${Lsn.format(start)}. Somebody else has read or moved the slot, or has made it again, or the " +

@@ -257,8 +257,13 @@ class CutApplySuite extends SparkSessionTests {
       def away(row: Seq[String])(message: => Array[Byte]) = { drifted.rows += row; message }
       val missing = Seq("7", "q")
       assert(wrong(drifted.insert(Seq("1", "again"))).contains("""{"i`d.1":1} was inserted"""))
-      assert(wrong(away(missing)(drifted.delete(missing))).contains("""{"i`d.1":7} was updated or deleted"""))
-      assert(wrong(away(missing)(drifted.update(missing, Seq("7", "r")))).contains("was updated or deleted"))
+      assert(wrong(
+        away(missing)(drifted.delete(missing))
+      ).contains("""{"i`d.1":7} was updated or deleted"""))
+      assert(wrong(away(missing)(drifted.update(
+        missing,
+        Seq("7", "r")
+      ))).contains("was updated or deleted"))
       assert(content(drifted) == Seq("1|a"))
 
       val end = target.marks("sound") + 10000

@@ -157,4 +157,24 @@ class JobStartSuite extends AnyFunSuite {
     val two = Seq(mark(450), mark(450, target = "b").copy(job = "another"))
     assert(outcome(found(marks = two)) == "PGOUTPUT_OTHER_JOB")
   }
+
+  test("a table that can have the values of an option is copied if the option changes") {
+    val typed = table(Live)
+    def typeOf(typeId: Long) = {
+      val source = typed.table.source
+      typed.copy(table =
+        typed.table.copy(source =
+          source.copy(columns = source.columns.map(_.copy(typeId = typeId)))
+        )
+      )
+    }
+    def reason(typeId: Long, options: JobState) = JobStart
+      .of(options, found(kept = Some(keeps(typeOf(typeId)).copy(infinity = "null"))))
+      .state.tables.values.head.status.why.getOrElse("")
+    val (timestamp, text, money) = (1114L, 25L, 790L)
+    assert(reason(timestamp, fresh).contains("The option infinity has changed"))
+    assert(!reason(timestamp, fresh.copy(infinity = "null")).contains("infinity"))
+    assert(!reason(text, fresh).contains("infinity"))
+    assert(reason(money, fresh.copy(infinity = "null", moneyScale = 0)).contains("moneyScale"))
+  }
 }

@@ -276,7 +276,9 @@ class ChangeFoldSuite extends AnyFunSuite {
       write(batch(server, 10)(Seq(server.insert(Seq("1", "a")))), Seq(copy))
     }
     assert(error.getCondition == TableError.Changed)
-    assert(error.getMessage.contains("A change has the column 'between', which the catalog does not have. It can be the column 'v'"))
+    assert(error.getMessage.contains(
+      "A change has the column 'between', which the catalog does not have. It can be the column 'v'"
+    ))
     // Nothing was written under this name.
     server.rows.clear()
     server.columns = columns

@@ -151,6 +151,8 @@ object RandomState {
     format <- Gen.oneOf("delta", "iceberg")
     confirmed <- lsn
     tables <- few(table)
+    infinity <- Gen.oneOf("error", "null", "clamp")
+    moneyScale <- Gen.choose(0, 10)
   } yield tables.foldLeft(JobState(
     id.toString,
     systemIdentifier,
@@ -160,6 +162,8 @@ object RandomState {
     publications,
     target,
     format,
-    confirmed
+    confirmed,
+    infinity = infinity,
+    moneyScale = moneyScale
   ))(_.put(_))
 }

@@ -59,10 +59,11 @@ class TableFailuresSuite extends AnyFunSuite {
   }
 
   test("the SQLSTATE of an error of the server says whether it passes by itself") {
-    // Connections, resources that are used up, and sessions that an administrator or a crash ends.
-    val passing = Seq("08000", "08001", "08006", "53100", "53300", "57P01", "57P02", "57P03")
+    // Connections, logins, resources that are used up, and what an administrator, a crash or a disk ends.
+    val passing =
+      Seq("08000", "08006", "28P01", "53100", "53300", "57014", "57P01", "57P03", "58030")
     assertKind(TableFailure.Waits)(passing.map(ofServer): _*)
-    val lasting = Seq("42P01", "28P01", "3D000", "22023", "55006", "57014", "XX000")
+    val lasting = Seq("42P01", "3D000", "22023", "55006", "XX000")
     assertKind(TableFailure.Lasting)(lasting.map(ofServer): _*)
     assertKind(TableFailure.Passing)(new SQLException("of somebody else's database", "08006"))
   }

@@ -5,7 +5,14 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableChange, TableColumn, TableComparison}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  ReplicaIdentity,
+  SourceTable,
+  TableChange,
+  TableColumn,
+  TableComparison
+}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.types.registry.TypeRegistry
 

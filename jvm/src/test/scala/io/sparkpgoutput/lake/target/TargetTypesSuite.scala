@@ -13,7 +13,7 @@ class TargetTypesSuite extends AnyFunSuite {
   private def error(format: String, ddl: String, key: String*) = {
     val caught = intercept[LakeException](types(format, ddl, key: _*))
     assert(caught.getCondition == "PGOUTPUT_TARGET_TYPE")
-    assert(caught.getMessage.contains("Set types.c=STRING, and start"))
+    assert(caught.getMessage.contains("Set types.t.c=STRING, and start"))
   }
 
   test("Iceberg has no short integers, also inside of other types") {

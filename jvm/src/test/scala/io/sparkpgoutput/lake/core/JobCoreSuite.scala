@@ -1,0 +1,158 @@
+package io.sparkpgoutput.lake.core
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.lake.core.JobCommand._
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
+
+/** What [[JobSimulationSuite]] cannot see: it compares only the ends of histories. */
+class JobCoreSuite extends AnyFunSuite {
+  private val oid = 16400L
+  private val definition = SimTable(oid, "orders", Vector("id")).definition
+  private val other = SimTable(16500L, "lines", Vector("id")).definition
+  private val start =
+    JobState("job", "7", 1, "shop", "slot", Seq("all"), "lake", "delta", confirmed = 100)
+      .put(TableState(definition, Live, generation = 1, mark = Some(100L)))
+
+  /** A queue with one transaction, or none. */
+  private class OneTransaction extends ChangeQueue {
+    var position = Option.empty[Long]
+    override def from = 100L
+    override def oldest: Option[Long] = position
+    override def changes: Long = position.size.toLong
+    override def bytes: Long = changes
+  }
+
+  /** A job with tables that are live and that the catalog has, and the queue of the first one. */
+  private def job(tables: JobState = start): (JobCore, OneTransaction) = {
+    val core = new JobCore(JobSettings(), tables, begin = 100)
+    val queues = tables.tables.keys.toSeq.sorted.map(_ -> new OneTransaction)
+    queues.foreach { case (oid, queue) => core.queueBegun(oid, queue) }
+    look(core, "as it is")
+    core -> queues.head._2
+  }
+
+  private def look(core: JobCore, fingerprint: String): Unit = core.published(
+    core.state.tables.values.map(table =>
+      CatalogEntry(table.table, Some(table.target), None, fingerprint)
+    ).toSeq,
+    100,
+    0
+  )
+
+  /** Lets a first commit run and end: the definition of the table is compared. */
+  private def compared(core: JobCore): Unit = {
+    assert(core.take(0).exists(_.isInstanceOf[ApplyCut]))
+    core.applied(oid, 100, None, 0)
+  }
+
+  private def write(core: JobCore, now: Long): JobState = {
+    val WriteState(state, revision) = core.take(now).collectFirst { case found: WriteState =>
+      found
+    }.get: @unchecked
+    core.stateWritten(state, revision, now)
+    state
+  }
+
+  test("a job with everything up to an LSN is done, also while later changes are committed") {
+    val (core, queue) = job()
+    queue.position = Some(150)
+    core.read(200)
+    assert(core.take(0).contains(ApplyCut(oid, 200)))
+    assert(!core.isDone(180), "the cut is not committed")
+
+    queue.position = Some(250)
+    core.read(300)
+    core.applied(oid, 200, None, 1)
+    assert(core.take(2).contains(ApplyCut(oid, 300)))
+    assert(core.isDone(180) && core.isDone(250))
+    assert(!core.isDone(260) && !core.isDone(400))
+    assert(!core.has(oid, 180), "a verification needs a table that stands still")
+  }
+
+  test("a job is not done before each definition is compared with the catalog") {
+    val (core, _) = job()
+    assert(core.take(0).contains(ApplyCut(oid, 100)))
+    assert(!core.isDone(100), "the comparison runs")
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 1)
+    assert(!core.isDone(100), "the comparison has failed")
+    assert(core.take(5000).contains(ApplyCut(oid, 100)), "it is tried again")
+    core.applied(oid, 100, None, 5001)
+    assert(core.isDone(100))
+  }
+
+  test("a request for a copy is in the state at once, also while a commit runs") {
+    val (core, queue) = job()
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    assert(core.take(1).contains(ApplyCut(oid, 200)))
+    assert(core.resync(oid, "asked", 2).nonEmpty)
+    assert(write(core, 3).tables(oid).status == Copying("asked"))
+    core.applied(oid, 200, None, 4)
+    assert(core.state.tables(oid).status == Copying("asked"))
+    assert(!core.isDone(100))
+  }
+
+  test("a table whose cause was mended is tried again after an error that passes") {
+    val (core, _) = job()
+    compared(core)
+    look(core, "altered")
+    assert(core.take(1).contains(ApplyCut(oid, 100)))
+    core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 2)
+    look(core, "mended")
+    assert(core.take(3).contains(ApplyCut(oid, 100)))
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 4)
+    assert(core.take(10000).contains(ApplyCut(oid, 100)))
+  }
+
+  test(
+    "the queue of a table that needs a copy goes when the state says so, and holds back no WAL"
+  ) {
+    val (core, queue) = job()
+    compared(core)
+    core.read(500)
+    look(core, "altered")
+    assert(core.take(1).contains(ApplyCut(oid, 500)))
+    val changed = TableFailure(TableFailure.Changed, "It was rewritten.")
+    core.failed(oid, changed, 2)
+    assert(core.confirmable == 100 && core.state.tables(oid).needsCopy)
+    // The catalog says that the table cannot be copied, so its copy does not begin.
+    core.published(
+      Seq(CatalogEntry(definition, Some("orders"), Some("The role has no rights."), "altered")),
+      100,
+      3
+    )
+    write(core, 4)
+    assert(core.take(5).contains(DropQueue(oid, queue)))
+    assert(core.confirmable == 500)
+  }
+
+  test("a full disk takes the queue of one failed table at a time") {
+    val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
+    queue.position = Some(150)
+    core.read(200)
+    core.take(0)
+    Seq(oid, other.source.oid).foreach(
+      core.failed(_, TableFailure(TableFailure.Lasting, "A value does not fit."), 1)
+    )
+    queue.position = Some(150)
+    core.diskFull(true)
+    (2 to 4).foreach(now => core.take(now.toLong))
+    val needCopies = core.state.tables.values.map(_.status).collect {
+      case Failed(_, _, true, _) => 1
+    }
+    assert(needCopies.size == 1)
+  }
+
+  test("what has waited for too long is given up, and what has begun to wait is not") {
+    val (core, _) = job()
+    assert(core.take(0).contains(ApplyCut(oid, 100)))
+    core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 1000)
+    core.giveUp(since = 999, now = 5000)
+    assert(core.state.tables(oid).status == Live)
+    core.giveUp(since = 1000, now = 5000)
+    assert(core.state.tables(oid).status.why.contains("The store is away."))
+    assert(core.isDone(100))
+  }
+}
