@@ -76,9 +76,8 @@ final class ServerCatalog(
   def look(table: TableState, state: JobState, xids: Array[Long]): Look =
     client.query { connection =>
       val print = fingerprint(connection, Some(Seq(table.oid)))
-      if (print.inRecovery && !server.inRecovery)
-        Look.Behind("the server that answers is a standby")
-      else if (!xids.forall(print.snapshot.sees))
+      if (print.inRecovery) checkRecovery(connection)
+      if (!xids.forall(print.snapshot.sees))
         Look.Behind(
           "the server has not made the last commits visible yet, which wait for a standby"
         )
@@ -198,9 +197,13 @@ final class ServerCatalog(
     }
   }
 
-  /** Fails if the connection leads to a standby, and the job began with a primary. */
+  /**
+   * Fails if the connection of the client leads to a standby, and the job began with a primary. The
+   * connection ends: it would lead to the standby also when the primary is back.
+   */
   def checkRecovery(connection: ServerConnection): Unit =
-    checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+    try checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
+    catch { case standby: IOException => client.close(); throw standby }
 
   /**
    * Fails if a standby answers, and the job began with a primary. The URL can name both, and the standby
