@@ -24,6 +24,7 @@ from pyspark.sql import Row, SparkSession
 import spark_pgoutput
 from support import lake, lake_history, lake_judge, lake_reshaped
 from support.history_judge import assert_histories
+from support.job_folder import job_state
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_points import first_table_is_applied, kill, kill_at
@@ -32,7 +33,7 @@ from support.lake_schema_changes import ALTERED, SchemaChanges
 from support.lake_target import LakeTarget, is_compacted
 from support.postgres_binaries import VERSIONS
 from support.processes import TIMEOUT
-from support.servers import Server
+from support.servers import Server, wait_until
 from support.slot_kills import kill_postmaster, restart, restart_immediately
 
 pytestmark = [lake.needs_lake, pytest.mark.soak]
@@ -94,6 +95,7 @@ class SoakedJob:
         self.spark = spark
         self._running = ExitStack()
         self._process: subprocess.Popen[str] | None = None
+        self._epoch = 0
         #: How many tables were equal and how many were skipped, in all verifications.
         self.results: Counter[str] = Counter()
         self.job.use(spark)
@@ -102,10 +104,17 @@ class SoakedJob:
     def process(self) -> subprocess.Popen[str]:
         """The process. It starts if there is none. One that has ended by itself is an error."""
         if self._process is None:
+            self._epoch = job_state(self.job.checkpoint).epoch
             self._process = self._running.enter_context(self.job.running())
             self.job.wait_until_connected(self._process)
         assert self._process.poll() is None, self.job.ending(self._process)
         return self._process
+
+    def wait_until_started(self) -> None:
+        """Wait until the process has taken its epoch."""
+        wait_until(
+            lambda: self.process and job_state(self.job.checkpoint).epoch > self._epoch, TIMEOUT
+        )
 
     def ended(self) -> None:
         """Forget the process, which something has killed."""
@@ -225,7 +234,12 @@ class Soak:
         assert job.job.run_once(timeout=4 * TIMEOUT) == 0
 
     def end_server(self, _: SoakedJob) -> str:
-        """Let the server end, in one way or another, and start again."""
+        """Let the server end, in one way or another, and start again.
+
+        Without a server, a job that has started waits, and one that starts ends.
+        """
+        for job in self._jobs:
+            job.wait_until_started()
         how = self._dice.choice([restart, restart_immediately, kill_postmaster])
         how(self._server)
         return how.__name__
