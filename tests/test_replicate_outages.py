@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_pgoutput
 from support import lake
 from support.job_folder import job_state
 from support.job_report import JobReport, generations
@@ -104,12 +106,12 @@ def test_a_job_waits_and_goes_on(
 def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
     """Mount a file system at a new folder. The function makes it read-only (ro) or not (rw)."""
     folder.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "none", folder]
+    mounting = ["mount", "-t", "tmpfs", "none", str(folder)]
     if subprocess.run(mounting, capture_output=True, check=False).returncode != 0:
         pytest.skip("only root can mount a file system")
 
     def remount(how: str) -> None:
-        command = ["mount", "-o", f"remount,{how}", folder]
+        command = ["mount", "-o", f"remount,{how}", str(folder)]
         # It fails while a file is open that is written.
         wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
 
@@ -207,3 +209,44 @@ def test_a_job_does_not_take_a_standby_for_its_primary(
         server.execute(f"INSERT INTO good VALUES (2, 'b'); INSERT INTO {added} VALUES (2)")
         wait_until_equal(spark, job, running, ["good", added])
         assert len(report.lines("Copied ")) == 2
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_standby_of_the_url_lags(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """It answers while the primary is away: a copy, a change of columns and `verify` wait."""
+    job = LakeJob(tmp_path, server, target, publication="p")
+    with job.session(spark) as replicate, server.standby() as standby:
+        running = replicate(url=standby.url_of_primary.split("?")[0])
+        report = JobReport(running)
+        tables = JobTables(running)
+        wait_until_equal(spark, job, running, ["good"])
+        standby.catch_up()
+        standby.configure(recovery_min_apply_delay="1h")
+        server.execute("INSERT INTO good SELECT g, 'b' FROM generate_series(2, 100) g")
+        wait_until_equal(spark, job, running, ["good"])
+
+        server.execute("ALTER TABLE good ADD COLUMN c int DEFAULT 7; DELETE FROM good WHERE id < 9")
+        server.stop_fast()
+        assert standby.value("SELECT count(*) FROM good") == 1
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["public.good"])
+        with ThreadPoolExecutor(1) as threads:
+            verified = threads.submit(
+                spark_pgoutput.verify, spark, checkpoint=job.checkpoint, timeout=PATIENCE
+            )
+            wait_until(lambda: report.lines("The server that answers is a standby"), PATIENCE, 0.1)
+            time.sleep(20)
+            assert running.exception() is None
+            assert len(report.lines("Copied ")) == 1
+            server.start_again()
+            added = look(server)
+            server.execute("UPDATE good SET c = 8 WHERE id % 2 = 0")
+            wait_until_equal(spark, job, running, ["good", added])
+            assert all(row.result != "differs" for row in verified.result().collect())
+        found = spark_pgoutput.verify(spark, checkpoint=job.checkpoint, timeout=PATIENCE).collect()
+        assert {row.result for row in found} == {"equal"}, found
+        assert standby.value("SELECT count(*) FROM good") == 1
+        tables.wait("live", "good", added)
+        assert len(report.lines("Copied ")) == 3
