@@ -236,7 +236,7 @@ def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
     for wrong, part in [
         ({"z": "INT"}, "types.z names no column"),
         ({"k": "NUMBER"}, "types.k has 'NUMBER'"),
-        ({"k": "DATE"}, "cannot be read as DATE. Use INT or STRING"),
+        ({"k": "DATE"}, "cannot be read so. Set types.public.typed.k to INT or STRING."),
     ]:
         with fails("PGOUTPUT_REPLICATE_OPTION", part):
             catalog.mirrored(table, types=wrong)
@@ -264,7 +264,8 @@ def test_types_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> N
     for wrong, part in [
         ({"numerc": decimal}, "pgTypes.numerc names no type of the server"),
         ({"numeric(8,2)": decimal}, "without a modifier"),
-        ({"int4": "DATE"}, "cannot be read as DATE"),
+        ({"int4": "DATE"}, "The option pgTypes.int4 gives DATE to the column 'k'"),
+        ({"int": "BIGINT", "int4": "DATE"}, "are two names of one type"),
     ]:
         with fails("PGOUTPUT_REPLICATE_OPTION", part):
             catalog.mirrored(table, pg_types=wrong)
@@ -405,13 +406,13 @@ def test_what_is_missing_is_told_by_table(server: Server, catalog: LakeCatalog) 
     assert job == []
     assert all("has no column that is sent" in text for (text,) in tables.values())
     assert sorted(tables) == ["public.only_generated", "public.zero"]
-    # What no publication sends is missing for the job, and else for the tables of one publication.
+    # What no publication sends is missing for the job, and for each table that lacks it.
     server.execute(
         "CREATE PUBLICATION grown FOR TABLE fine WITH (publish = 'insert');"
         "CREATE TABLE whole (k int PRIMARY KEY); CREATE PUBLICATION whole FOR TABLE whole"
     )
     job, tables = catalog.readiness("grown")
-    assert (len(job), tables) == (1, {})
+    assert (len(job), list(tables)) == (1, ["public.fine"])
     assert "of all tables by update, delete, truncate" in job[0]
     job, tables = catalog.readiness("grown", "whole")
     assert job == []
@@ -458,7 +459,8 @@ def test_a_look_at_the_server_finds_everything_that_is_missing(
             texts = {text for texts in (job, *missing.values()) for text in texts}
             for statement in mended:
                 assert any(statement in text for text in texts), statement
-            assert len(texts) == len(mended)
+            # Each table of the publication lacks the operation, too.
+            assert len(texts) == len(mended) + len(tables)
             for statement in mended:
                 server.execute(statement)
             assert catalog.readiness("hidden") == ([], {})

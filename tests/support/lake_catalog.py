@@ -93,8 +93,11 @@ class LakeCatalog:
         targets = self._map({table.oid(): target})
         given, by_type = self._map(types or {}), self._map(pg_types or {})
         tables = self._client.seq([table])
-        self._package.MirroredTables.checkTypes(tables, given)
-        self._package.MirroredTables.checkPgTypes(self._client.sql, by_type)
+        errors = elements(self._package.MirroredTables.unusedTypes(tables, given)) + elements(
+            self._package.MirroredTables.unknownPgTypes(self._client.sql, by_type)
+        )
+        for error in errors:
+            self._client.jvm.scala.util.Failure(error).get()  # raises it
         (found,) = elements(
             self._package.MirroredTables.each(self._client.sql, tables, targets, given, by_type)
         )

@@ -21,4 +21,6 @@ final case class ConversionOptions(
 
   /** How the values of a key are read: none becomes another value. */
   def ofKey: ConversionOptions = copy(infinity = InfinityMode.ErrorOfKey)
+
+  def isOfKey: Boolean = infinity == InfinityMode.ErrorOfKey
 }

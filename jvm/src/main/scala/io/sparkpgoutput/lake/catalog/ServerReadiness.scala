@@ -244,7 +244,7 @@ object ServerReadiness {
       val mended =
         if (publishes)
           s"ALTER PUBLICATION ${SqlIdentifier(of(table, publications).head.name)} " +
-            s"SET (publish_generated_columns = stored); $CopiesAll"
+            "SET (publish_generated_columns = stored);"
         else full(table.name)
       s"The publications do not send the columns $named of the key of ${shown(table.name)}: $mended"
     }.toSeq
@@ -300,17 +300,15 @@ object ServerReadiness {
     val unsent = table.unpublished
     val own = of(table, publications)
     Option.when(unsent.nonEmpty)(
-      s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}: " +
-        allOperations(own.find(found => !unsent.forall(found.operations)).getOrElse(own.head)) +
-        s" $CopiesAll"
+      s"The publications leave out the changes of ${shown(table.name)} by ${unsent.mkString(", ")}, and all " +
+        "tables of a publication that you alter are copied again: " +
+        allOperations(own.find(found => !unsent.forall(found.operations)).getOrElse(own.head))
     ).toSeq
   }
 
   private def allOperations(publication: Publication) =
     s"ALTER PUBLICATION ${SqlIdentifier(publication.name)} SET (publish = " +
       s"'${SourceTable.Operations.mkString(", ")}');"
-
-  final private val CopiesAll = "The job then copies all tables of this publication again."
 
   private def shown(table: TableName) =
     s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"

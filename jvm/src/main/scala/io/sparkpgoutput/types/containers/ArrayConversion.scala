@@ -5,12 +5,17 @@ import org.apache.spark.sql.types.{ArrayType, DataType}
 
 import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
 
-/** Reads arrays as ARRAY, nested once for each dimension. */
+/**
+ * Reads arrays as ARRAY, nested once for each dimension.
+ *
+ * @param isOfKey whether arrays that differ only in their lower bounds must not become equal
+ */
 final class ArrayConversion(
     target: ArrayType,
     text: ArrayElements,
     binary: ArrayElements,
-    element: Conversion
+    element: Conversion,
+    isOfKey: Boolean
 ) extends ArrayElementsConversion(text, binary) {
 
   /** The element types of the nested arrays, from the outermost to the innermost. */
@@ -25,6 +30,8 @@ final class ArrayConversion(
 
   override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
     if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
+    if (isOfKey && elements.lowerBounds.take(elements.dimensions).exists(_ != 1))
+      throw new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
     if (out.writer ne parent) prepare(out.writer)
     val start = parent.cursor
     if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)

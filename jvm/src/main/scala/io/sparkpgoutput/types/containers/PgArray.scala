@@ -26,7 +26,7 @@ final class PgArray(element: PgType, elementOid: Long) extends PgType(s"${elemen
       case array: ArrayType if PgArray.takesNulls(array) =>
         element
           .to(PgArray.leaf(array), options)
-          .map(new ArrayConversion(array, text, binary, _))
+          .map(new ArrayConversion(array, text, binary, _, options.isOfKey))
       case VariantType if element.isKnown =>
         Some(new ArrayVariant(text, binary, element.variantValue(options)))
       case _ => None

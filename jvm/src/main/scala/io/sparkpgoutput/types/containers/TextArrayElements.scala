@@ -100,6 +100,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
 
   /** Reads bounds such as `[0:2][-1:1]=` and returns the number of dimensions that have bounds. */
   private def readBounds(): Int = {
+    Arrays.fill(lowerBounds, 1)
     var dimension = 0
     while (at < end && text(at) == '[') {
       if (dimension == ArrayElements.MostDimensions) throw malformed

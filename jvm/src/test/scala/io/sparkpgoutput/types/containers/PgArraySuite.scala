@@ -50,6 +50,15 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(list(rows.getArray(1), IntegerType) == Seq("4", null, "6"))
   }
 
+  test("an array of a key has the lower bounds 1, so that different keys stay different") {
+    val ofKey = ConversionOptions().ofKey
+    assert(list(fromText(int4s, ints, "{1,2}", ofKey), IntegerType) == Seq("1", "2"))
+    assert(fromText(int4s, ints, "{}", ofKey).asInstanceOf[ArrayData].numElements() == 0)
+    assert(problem(fromText(int4s, ints, "[0:1]={1,2}", ofKey)).contains("use STRING"))
+    val bytes = binary(1, 0, 23, 1, 0, 4, 7)
+    assert(problem(fromBinary(int4s, ints, bytes, ofKey)).contains("part of a key"))
+  }
+
   test("an empty array has any dimensions") {
     Seq(ints, ArrayType(ints)).foreach { target =>
       assert(fromText(int4s, target, "{}").asInstanceOf[ArrayData].numElements() == 0)
