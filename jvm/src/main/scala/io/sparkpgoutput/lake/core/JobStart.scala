@@ -172,7 +172,8 @@ object JobStart {
       case _ => known.copy(status =
           Copying(
             mark.flatMap(_.mark).fold(
-              s"The table ${kept.target} of the target has no mark, because it was removed or replaced."
+              s"The table ${kept.target} of the target has no mark: it was removed or replaced, or an " +
+                "older state of it was restored."
             )(lsn =>
               s"The table ${kept.target} of the target has the mark ${Lsn.format(lsn)} and had " +
                 s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."
