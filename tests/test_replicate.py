@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support import lake, lake_history
+from support.background import background
 from support.history_judge import assert_histories
 from support.job_folder import job_state
 from support.lake_history import History
@@ -103,18 +107,38 @@ def test_job_is_killed_between_two_steps(
 def test_job_is_killed_while_columns_change(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The next process ends the change. The table is not copied again."""
+    """The next process ends the change. The table is not copied again.
+
+    A change that is over before the test has seen it is followed by another one of its kind.
+    """
     job = LakeJob(tmp_path, server, target)
     history = History(server, seed=3)
     assert job.run_once() == 0
-    for number, change in enumerate(
-        ("ADD new numeric(8, 2)", "RENAME new TO newer", "ALTER newer TYPE numeric(9, 2)")
-    ):
+    columns = (f"new_{number}" for number in itertools.count())
+    digits = itertools.count(9)
+    column = ""
+
+    def alter(kind: str, ended: threading.Event) -> None:
+        nonlocal column
+        done = -1
+        while not ended.wait(0.1):
+            state = job_state(job.checkpoint)
+            if state.changes_of_columns("orders") > done and not state.is_altered("orders"):
+                done = state.changes_of_columns("orders")
+                old, column = column, column if kind == "TYPE" else next(columns)
+                change = {
+                    "ADD": f"ADD {column} numeric(8, 2)",
+                    "RENAME": f"RENAME {old} TO {column}",
+                    "TYPE": f"ALTER {column} TYPE numeric({next(digits)}, 2)",
+                }[kind]
+                server.execute(f"ALTER TABLE orders {change}")
+                server.execute("UPDATE orders SET status = status || '.' WHERE id < 5")
+
+    for kind in ("ADD", "RENAME", "TYPE"):
         with history.running(), job.running() as process:
             job.wait_until_connected(process)
-            server.execute(f"ALTER TABLE orders {change}")
-            server.execute(f"UPDATE orders SET status = 'x{number}' WHERE id < 5")
-            kill_when(process, job, lambda: job_state(job.checkpoint).is_altered("orders"))
+            with background(partial(alter, kind)):
+                kill_when(process, job, lambda: job_state(job.checkpoint).is_altered("orders"))
         with job.session(spark) as replicate:
             report = replicate(once=True).report()
             assert not [line for line in report if line.startswith("Copying ")], report

@@ -41,6 +41,10 @@ class JobState:
         """Tell whether the columns of a table are being changed."""
         return "next" in self.tables.get(table, ())
 
+    def changes_of_columns(self, table: str) -> int:
+        """Return how often the columns of a table were changed, without a change under way."""
+        return int(self.tables[table]["number"]) if table in self.tables else 0
+
     def has_snapshot(self, table: str) -> bool:
         """Tell whether a table is copied, and the LSN of the snapshot is known."""
         return "lsn" in self.tables.get(table, {"status": {}})["status"]
