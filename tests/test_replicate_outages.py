@@ -137,7 +137,7 @@ def test_a_checkpoint_is_read_only_for_a_time(
         report = JobReport(running)
         wait_until_equal(spark, job, running, ["good"])
         remount("ro")
-        told = job_state(job.checkpoint).told
+        told = job_state(job.checkpoint).confirmed
         added = look(server)
         ends = time.monotonic() + 20
         number = 2
@@ -147,14 +147,14 @@ def test_a_checkpoint_is_read_only_for_a_time(
             number += 1
         assert report.lines("The state of the job cannot be written")
         assert not (job.tables / added).exists()
-        assert job_state(job.checkpoint).told == told
+        assert job_state(job.checkpoint).confirmed == told
         assert confirmed() <= told
         remount("rw")
         wait_until_equal(spark, job, running, ["good", added])
         written = parsed_lsn(server.value("SELECT pg_current_wal_flush_lsn()"))
         server.execute("INSERT INTO good VALUES (0, 'c')")
         wait_until(lambda: confirmed() >= written, PATIENCE)
-        assert job_state(job.checkpoint).told >= written
+        assert job_state(job.checkpoint).confirmed >= written
         assert len(report.lines("Copied ")) == 2
         assert running.failed() == []
 
