@@ -112,7 +112,8 @@ def test_job_is_killed_while_columns_change(
     A change that is over before the test has seen it is followed by another one of its kind.
     """
     job = LakeJob(tmp_path, server, target)
-    history = History(server, seed=3)
+    # A TRUNCATE beside a change of columns is a reason for a copy.
+    history = History(server, seed=3, truncated={})
     assert job.run_once() == 0
     columns = (f"new_{number}" for number in itertools.count())
     digits = itertools.count(9)
@@ -120,11 +121,11 @@ def test_job_is_killed_while_columns_change(
 
     def alter(kind: str, ended: threading.Event) -> None:
         nonlocal column
-        done = -1
+        done = None
         while not ended.wait(0.1):
             state = job_state(job.checkpoint)
-            if state.changes_of_columns("orders") > done and not state.is_altered("orders"):
-                done = state.changes_of_columns("orders")
+            if state.definition("orders") != done and not state.is_altered("orders"):
+                done = state.definition("orders")
                 old, column = column, column if kind == "TYPE" else next(columns)
                 change = {
                     "ADD": f"ADD {column} numeric(8, 2)",

@@ -41,9 +41,9 @@ class JobState:
         """Tell whether the columns of a table are being changed."""
         return "next" in self.tables.get(table, ())
 
-    def changes_of_columns(self, table: str) -> int:
-        """Return how often the columns of a table were changed, without a change under way."""
-        return int(self.tables[table]["number"]) if table in self.tables else 0
+    def definition(self, table: str) -> tuple[int, int]:
+        """Return the numbers of the last copy, and of the last change of columns that has ended."""
+        return self.tables[table]["generation"], self.tables[table]["number"]
 
     def has_snapshot(self, table: str) -> bool:
         """Tell whether a table is copied, and the LSN of the snapshot is known."""
