@@ -262,12 +262,12 @@ def test_table_of_metrics(spark: SparkSession) -> None:
 
 def test_table_of_columns_of_a_history(spark: SparkSession) -> None:
     """The page describes them in other words than the page of `pgoutput_changes`."""
-    modes = jvm_object(spark, "lake.table.TableMode")
+    modes = jvm_object(spark, "lake.catalog.TableMode")
     history = struct_type(modes.of("history", "_").get().columns())
     rows = described_columns(DOCS / "history.md", "history columns")
     assert [row[:2] for row in rows] == [row[:2] for row in field_rows(history)]
     kinds = comment(history, "_change_type").removeprefix("One of ").split(", ")
-    snapshot = getattr(jvm_object(spark, "lake.table.TableMode$History$"), "MODULE$").Snapshot()
+    snapshot = getattr(jvm_object(spark, "lake.catalog.TableMode$History$"), "MODULE$").Snapshot()
     (change_type,) = [meaning for name, _, meaning in rows if name == "`_change_type`"]
     assert set(re.findall(r"`(\w+)`", change_type)) == {*kinds, snapshot}
 
@@ -311,7 +311,7 @@ def described_columns(page: Path, name: str) -> list[list[str]]:
             "options.RowOptions.row",
         ),
         ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
-        ("replicate-reference.md", "replicate", "lake.options.ReplicateOptions.list", None),
+        ("replicate-reference.md", "replicate", "lake.job.ReplicateOptions.list", None),
     ],
 )
 def test_table_of_options(

@@ -68,7 +68,7 @@ class LakeTarget:
         self.target.alter(table, self._seq([made(name, to_argument)]))
 
     def mark_name(self, job: str = "job", oid: int = LSN, generation: int = 0) -> JavaObject:
-        return self.jvm.io.sparkpgoutput.lake.MarkName(job, oid, generation)
+        return self.jvm.io.sparkpgoutput.lake.core.MarkName(job, oid, generation)
 
     def mark(self, table: str) -> int | None:
         found = self.target.mark(table, self.mark_name())
