@@ -433,11 +433,17 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     override def read(lsn: Long, changed: Iterable[Long]): Unit =
       if (changed.nonEmpty) parts.core(_.read(lsn)) else parts.core.look(_.read(lsn))
 
-    override def unknown(oid: Long): Unit =
-      if (now >= unknownAt && !parts.core.look(_.state.tables.contains(oid))) {
-        unknownAt = now + MillisAfterFailedLook
-        look()
+    override def unknown(oid: Long): Unit = {
+      val isSoon = now >= unknownAt
+      if ((isSoon || lookAt > unknownAt) && !parts.core.look(_.state.tables.contains(oid))) {
+        if (isSoon) {
+          unknownAt = now + MillisAfterFailedLook
+          look()
+        }
+        // The look that runs can have begun before the table was there.
+        lookAt = math.min(lookAt, unknownAt)
       }
+    }
 
     override def mayTryAgain(error: Throwable): Boolean =
       parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)

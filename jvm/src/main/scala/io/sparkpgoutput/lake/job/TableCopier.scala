@@ -45,9 +45,10 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''What makes a table be copied.''' It is new in the publications. A user asks for it (`resync`). Its changes do not
  * say what happened to it, which [[io.sparkpgoutput.lake.catalog.TableComparison]] finds in the catalog: for
- * example, ALTER TABLE has rewritten its values. An option gives a column another type. Its mark is gone or
- * older than the state says: somebody has removed or restored the table. It has failed, and its queue was
- * dropped. It gets the name of another table in the target.
+ * example, ALTER TABLE has rewritten its values. Its messages contradict the catalog
+ * ([[io.sparkpgoutput.lake.fold.FoldFormat]]). An option gives a column another type, or its values another
+ * meaning. Its mark is gone or older than the state says: somebody has removed or restored the table. It has
+ * failed, and its queue was dropped. It gets the name of another table in the target.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

@@ -459,7 +459,7 @@ object SlotReader {
   /** What the reader asks of the job, and tells it. */
   trait Events {
 
-    /** The highest LSN that the durable state allows to confirm. */
+    /** The highest LSN that the job can have confirmed. */
     def confirmed: Long
     def timeline: Int
 

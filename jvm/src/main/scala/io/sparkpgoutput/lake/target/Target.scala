@@ -20,7 +20,7 @@ import io.sparkpgoutput.protocol.Lsn
  * }}}
  *
  * '''What a mark says.''' The table has all transactions of the server with a commit LSN below the mark, and no
- * others. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
+ * others that change the table. The mark and the rows are in the same commit, so a reader, a crash or a lost answer never separates
  * them. Delta has the mark as the version of an application's transaction (`txn`), and Iceberg in the summary
  * of the snapshot and in a property of the table ([[IcebergMark]]).
  *
@@ -31,8 +31,9 @@ import io.sparkpgoutput.protocol.Lsn
  * generation cannot commit ([[io.sparkpgoutput.lake.core.MarkName]]).
  *
  * '''What a crash between the commits of two tables leaves.''' The tables have different marks, and each is right as of
- * its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again,
- * which is at or below the mark of each table, and each table takes what is not below its mark. A transaction
+ * its own mark. The next process reads the marks. The server sends everything from the confirmed LSN on again, and
+ * each table takes what is not below its mark. No change of a table is between its mark and the confirmed LSN,
+ * because a change that is not committed holds the confirmed LSN back. A transaction
  * that changes several tables is whole in each of them, and readers can see it in one table before another.
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
