@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 
 from support import lake
 from support.job_folder import job_state
-from support.job_report import generations
+from support.job_report import generations, wait_until_live
 from support.job_tables import JobTables, wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lsn import parsed_lsn
-from support.servers import Server, server_fixture
+from support.processes import TIMEOUT
+from support.servers import Server, server_fixture, wait_until
 
 pytestmark = lake.needs_lake
 
@@ -96,3 +97,34 @@ def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
     assert_equal(spark, job, {name: name for name in (*OTHERS, "drifted")})
     rows = spark.table(job.sql_name("endless")).orderBy("id").collect()
     assert rows == [(1, "2026-01-31"), (2, "infinity")]
+
+
+@pytest.mark.lake
+def test_a_table_whose_deletes_are_not_published_fails_until_they_are(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b');"
+            "CREATE PUBLICATION shop FOR TABLE t"
+        )
+        job = LakeJob(tmp_path, server, "iceberg")
+        with job.session(spark) as replicate:
+            assert replicate(once=True).exit_code == 0
+            running = replicate()
+            wait_until_live(running)
+            server.execute("ALTER PUBLICATION shop SET (publish = 'insert')")
+            server.execute("INSERT INTO t VALUES (3, 'c')")
+            wait_until(running.failed, 2 * TIMEOUT)
+            (reason,) = running.failed()
+            assert "changes of public.t by update, delete, truncate" in reason
+            statement = "ALTER PUBLICATION shop SET (publish = 'insert, update, delete, truncate');"
+            assert statement in reason
+            server.execute("DELETE FROM t WHERE id = 1")
+            server.execute(statement)
+            wait_until(lambda: not running.failed(), 2 * TIMEOUT)
+            server.execute("DELETE FROM t WHERE id = 2")
+            wait_until_live(running)
+            running.stop()
+            assert replicate(once=True).exit_code == 0
+        assert [row.id for row in spark.table(job.sql_name("t")).collect()] == [3]
