@@ -85,13 +85,15 @@ trait ChangeQueue {
  * @param problem why the table cannot be in the target, with a way out; None if it can
  * @param fingerprint changes whenever the definition or the rights change
  * @param mode the mode that the options give a new table of this name
+ * @param isNamed whether the option `names` has an entry for the table
  */
 final case class CatalogEntry(
     table: MirroredTable,
     natural: Option[String],
     problem: Option[String],
     fingerprint: String,
-    mode: TableMode = TableMode.Mirror
+    mode: TableMode = TableMode.Mirror,
+    isNamed: Boolean = false
 ) {
   def oid: Long = table.source.oid
 }

@@ -303,9 +303,9 @@ private object TargetOwners {
         def isTaken = state.tables.values.exists(other =>
           other.oid != table.oid && folded(other.target) == folded(name)
         )
-        // The options can give a table that was never copied another name, for example because somebody else
-        // has a table of the first one.
-        val isNew = table.generation == 0 || (table.needsCopy && table.mark.isEmpty)
+        // The user can name a table that has to be copied, for example because somebody else has a table of
+        // the name that it had.
+        val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
         if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
         else isNew || table.target.isEmpty || isTaken ||
         natural.get(folded(table.target)).exists(_ != table.oid)

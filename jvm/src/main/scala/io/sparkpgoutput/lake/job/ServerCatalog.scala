@@ -62,7 +62,8 @@ final class ServerCatalog(
           natural,
           problem,
           prints.byOid.getOrElse(source.oid, ""),
-          options.modeOf(source.name)
+          options.modeOf(source.name),
+          options.names.keys.exists(TargetNames.isOf(_, source.name))
         )
       }
     }
