@@ -384,11 +384,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   // Requests.
 
-  /** Returns whether the snapshot of a copy is made, and its rows are not committed yet. */
-  def isCommittingCopy(oid: Long): Boolean = works.get(oid).exists { work =>
-    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting]
-  }
-
   /**
    * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again after
    * [[isCommittingCopy]]. If the snapshot is not made, the copy that runs is the one that the user wants.
@@ -413,28 +408,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     }
 
-  /** Lets the appliers of tables commit nothing at or above an LSN until [[release]]. */
-  def hold(oids: Iterable[Long], lsn: Long): Unit =
-    oids.flatMap(works.get(_)).foreach(_.limit = Some(lsn))
-
-  def release(oids: Iterable[Long]): Unit = oids.flatMap(works.get(_)).foreach(_.limit = None)
-
-  /** Returns whether a live table has all transactions below an LSN, and no commit of it runs. */
-  def has(oid: Long, lsn: Long): Boolean =
-    works.get(oid).exists(_.phase == Phase.Idle) && hasAll(oid, lsn)
-
-  /** A commit that runs is one of later transactions then: the queue has a cut until it is committed. */
-  private def hasAll(oid: Long, lsn: Long) = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
-    work =>
-      val table = current.tables(oid)
-      (work.phase == Phase.Idle || work.phase == Phase.Applying) && table.next.isEmpty &&
-      work.fingerprint == work.followed && table.status == Live &&
-      work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
-  }
-
-  /** Returns whether a commit of a table runs. */
-  def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
-
   /** Returns whether each table has all transactions below an LSN, or will not get them. */
   def isDone(lsn: Long): Boolean = isLooked && !Lsn.isBelow(readLsn, lsn) && moves.isEmpty &&
     current.tables.values.forall(table =>
@@ -447,27 +420,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     )
 
-  /**
-   * Tries the tables no more that have had errors for too long.
-   *
-   * @param since the time since when
-   */
-  def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
-    val work = works(table.oid)
-    for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
-      val begun = table.status match {
-        case Failed(_, begun, _, _) => begun
-        case _                      => Instant.ofEpochMilli(now)
-      }
-      work.waiting = None
-      change(table.oid)(_.copy(status = Failed(reason, begun, table.needsCopy, isLasting = true)))
-    }
-  }
-
   /** Lets no new work begin. */
   def stop(): Unit = isStopping = true
-
-  def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
   // Plans.
 
@@ -618,19 +572,6 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       }
     }
   }
-
-  // Small steps.
-
-  /** What `status` shows of a table beside its state. */
-  def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
-    Shown(
-      work.queue.fold(0L)(_.changes),
-      work.queue.fold(0L)(_.bytes),
-      work.queue.flatMap(_.oldest),
-      work.waiting,
-      Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
-    )
-  )
 }
 
 private object JobCore {

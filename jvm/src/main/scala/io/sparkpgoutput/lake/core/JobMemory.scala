@@ -1,17 +1,18 @@
 package io.sparkpgoutput.lake.core
 
+import java.time.Instant
 import java.util.Locale
 
 import scala.collection.mutable
 
 import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.JobCommand._
-import io.sparkpgoutput.lake.core.TableStatus.Copying
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The state of a job in memory, what of it is durable, and what each table is doing. What must not begin
- * before a state is durable begins in [[stateWritten]], and only there.
+ * The state of a job in memory, what of it is durable, what each table is doing, and what can be asked of it.
+ * What must not begin before a state is durable begins in [[stateWritten]], and only there.
  */
 abstract private[core] class JobMemory(settings: JobSettings, start: JobState, begin: Long) {
   protected var current: JobState = start
@@ -119,6 +120,67 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
     isUrgent = false
     lastWrite = now - settings.writeMillis + TableWork.FirstWait
   }
+
+  // What other threads ask of a table.
+
+  /** Returns whether the snapshot of a copy is made, and its rows are not committed yet. */
+  def isCommittingCopy(oid: Long): Boolean = works.get(oid).exists { work =>
+    work.phase == Phase.Committing || work.phase.isInstanceOf[Phase.Noting]
+  }
+
+  /** Lets the appliers of tables commit nothing at or above an LSN until [[release]]. */
+  def hold(oids: Iterable[Long], lsn: Long): Unit =
+    oids.flatMap(works.get(_)).foreach(_.limit = Some(lsn))
+
+  def release(oids: Iterable[Long]): Unit = oids.flatMap(works.get(_)).foreach(_.limit = None)
+
+  /** Returns whether a live table has all transactions below an LSN, and no commit of it runs. */
+  def has(oid: Long, lsn: Long): Boolean =
+    works.get(oid).exists(_.phase == Phase.Idle) && hasAll(oid, lsn)
+
+  /** A commit that runs is one of later transactions then: the queue has a cut until it is committed. */
+  protected def hasAll(oid: Long, lsn: Long) = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
+    work =>
+      val table = current.tables(oid)
+      (work.phase == Phase.Idle || work.phase == Phase.Applying) && table.next.isEmpty &&
+      work.fingerprint == work.followed && table.status == Live &&
+      work.queue.exists(queue => !queue.position.exists(Lsn.isBelow(_, lsn)))
+  }
+
+  /** Returns whether a commit of a table runs. */
+  def isApplying(oid: Long): Boolean = works.get(oid).exists(_.phase == Phase.Applying)
+
+  def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
+
+  /** What `status` shows of a table beside its state. */
+  def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
+    Shown(
+      work.queue.fold(0L)(_.changes),
+      work.queue.fold(0L)(_.bytes),
+      work.queue.flatMap(_.oldest),
+      work.waiting,
+      Option.when(work.waiting.nonEmpty)(Instant.ofEpochMilli(work.notBefore))
+    )
+  )
+
+  /**
+   * Tries the tables no more that have had errors for too long.
+   *
+   * @param since the time since when
+   */
+  def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
+    val work = works(table.oid)
+    for (reason <- work.waiting if work.phase == Phase.Idle && work.waitingSince <= since) {
+      val begun = table.status match {
+        case Failed(_, begun, _, _) => begun
+        case _                      => Instant.ofEpochMilli(now)
+      }
+      work.waiting = None
+      change(table.oid)(_.copy(status = Failed(reason, begun, table.needsCopy, isLasting = true)))
+    }
+  }
+
+  // Small steps.
 
   /** The server is on another timeline than at the last look. */
   def timeline(timeline: Int): Unit = if (current.timeline != timeline) {
