@@ -115,7 +115,7 @@ def test_a_job_survives_the_end_of_its_executors(
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 128 + signal.SIGTERM, errors_of(job.folder)[-5000:]
         assert "The state is not written" not in output  # the job was ended in order
-    again = [line for line in output.splitlines() if "The job tries again in" in line]
+    again = [line for line in output.splitlines() if "the job tries again" in line]
     assert any(LOST_EXECUTOR.search(line) for line in again), output[-5000:]
     assert job.run_once() == 0
     assert_equal(spark, job)
