@@ -156,6 +156,8 @@ def test_a_table_that_was_dropped_and_made_again_is_copied(
                     make_again(server, table)
             lake_operations.write(server, "meanwhile")
             wait_until(lambda: not differences(spark, job, {"orders": "orders"}), TIMEOUT, 1)
+            # The job can find the new tables one after the other.
+            wait_until(lambda: report.lines("Copied public.seats: "), TIMEOUT)
             wait_until_live(process)
             process.stop()
             assert copied(replicate(once=True)) == 0

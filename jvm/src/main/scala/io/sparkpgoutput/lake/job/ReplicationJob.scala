@@ -380,6 +380,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         ready.folder.write(parts.epoch, last)
       }
       reader.confirm(last.confirmed)
+      requests.stateEnded()
       writeStatus()
     } catch {
       case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")

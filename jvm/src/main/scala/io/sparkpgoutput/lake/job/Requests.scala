@@ -84,6 +84,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     } else resyncs(id) = (later, all)
   }
 
+  /** The last state of the job is durable, and has all that was asked of the core. */
+  def stateEnded(): Unit =
+    resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) folder.handled(id) }
+
   /** Returns the revision of the state that has the request, or none of it; None if it is asked again later. */
   private def ask(name: TableName): Option[Option[Long]] = core { core =>
     Requests.table(core.state, name) match {
