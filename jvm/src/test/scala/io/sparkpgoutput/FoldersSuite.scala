@@ -157,7 +157,9 @@ class FoldersSuite extends AnyFunSuite {
       "lake.catalog",
       "lake.route"
     ),
-    "lake.target" -> Set("errors", "protocol", "changes", "lake", "lake.catalog", "lake.core"),
+    "lake.direct" -> Set(),
+    "lake.target" ->
+      Set("errors", "protocol", "changes", "lake", "lake.catalog", "lake.core", "lake.direct"),
     "lake.apply" -> Set(
       "errors",
       "types",
@@ -165,6 +167,7 @@ class FoldersSuite extends AnyFunSuite {
       "lake",
       "lake.catalog",
       "lake.core",
+      "lake.direct",
       "lake.target",
       "lake.route",
       "lake.fold",

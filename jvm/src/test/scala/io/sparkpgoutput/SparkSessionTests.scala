@@ -17,5 +17,10 @@ abstract class SparkSessionTests extends AnyFunSuite {
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.sql.shuffle.partitions", "2") // of 200, most would be empty
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config(
+      "spark.sql.catalog.spark_catalog",
+      "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
     .getOrCreate()
 }

@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.{ClonedSession, FreedStorage, LocalRows, RowsOfRdd}
 import org.apache.spark.sql.types.{StructField, StructType}
@@ -15,6 +16,7 @@ import org.apache.spark.storage.StorageLevel
 
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.NotDirect
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.route.{
@@ -97,8 +99,8 @@ final class CutApply(
     /** Takes the rows of the changes. */
     protected def packer: ChangePacker
 
-    /** Returns the write for the rows that the packer has. */
-    protected def plan(batch: TableBatch): PlannedWrite
+    /** Commits the rows that the packer has. */
+    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut
 
     /** Forgets the rows that the packer has, and frees what they need. */
     protected def clear(): Unit
@@ -143,9 +145,16 @@ final class CutApply(
       )
       val batch = TableBatch(session, current, table, statistics, format, repairs)
       try {
-        val planned = plan(batch)
-        target.commit(session, table.target, mark, Some(expected), cut.end)(planned.write)
-        CutResult(statistics.changes, planned.repaired, statistics.lastCommit, committed = true)
+        val written = write(batch)(
+          target.commit(session, table.target, mark, Some(expected), cut.end)(_)
+        )
+        CutResult(
+          statistics.changes,
+          written.repaired,
+          statistics.lastCommit,
+          committed = true,
+          written.byMerge
+        )
       } finally batch.close()
     }
   }
@@ -159,9 +168,22 @@ final class CutApply(
     private val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
     protected val packer = new ChangePacker(SmallBytes, chunks += _)
 
-    protected def plan(batch: TableBatch): PlannedWrite = {
-      val changes = ChangeChunk.sorted(chunks.iterator)
-      batch.plan(changes)
+    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut = {
+      val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
+      def merge(reason: Option[String]) = {
+        val planned = batch.plan(rows)
+        commit(planned.write)
+        WrittenCut(planned.repaired, reason)
+      }
+      if (batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty)
+        merge(None)
+      else target.notDirect(batch.table.target).fold {
+        val direct = new DirectWrite(batch, rows)
+        try {
+          commit(TargetWrite.Direct(direct.plan))
+          WrittenCut(direct.repaired, None)
+        } catch { case found: NotDirect => merge(Some(found.reason)) }
+      }(reason => merge(Some(reason)))
     }
 
     protected def clear(): Unit = chunks.clear()
@@ -175,7 +197,11 @@ final class CutApply(
   ) extends OneCut(session, mark, expected, cut) {
     private val shipped = new ShippedChanges(session)
     protected def packer: ChangePacker = shipped.packer
-    protected def plan(batch: TableBatch): PlannedWrite = batch.plan(shipped.sorted())
+    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut = {
+      val planned = batch.plan(shipped.sorted())
+      commit(planned.write)
+      WrittenCut(planned.repaired, None)
+    }
     protected def clear(): Unit = shipped.close()
   }
 
@@ -243,8 +269,15 @@ final case class PreparedTable(table: MirroredTable, names: Map[String, String] 
  * @param lastCommit
  *   the time of the last commit at the server with a change of the table, in microseconds since 1970
  * @param committed false if the table had all changes, so nothing was committed
+ * @param byMerge why a cut that could have been written directly was written by a MERGE
  */
-final case class CutResult(changes: Long, repaired: Long, lastCommit: Long, committed: Boolean)
+final case class CutResult(
+    changes: Long,
+    repaired: Long,
+    lastCommit: Long,
+    committed: Boolean,
+    byMerge: Option[String] = None
+)
 
 object CutResult {
   val nothing: CutResult = CutResult(0, 0, 0, committed = false)
@@ -270,11 +303,13 @@ final case class TableBatch(
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */
   def plan(chunks: RDD[Array[Byte]]): PlannedWrite = plan(folded(chunks))
 
-  /** Returns the write for changes that the driver has, in the order of [[ChangeView]]. */
-  def plan(changes: Array[ChangeView]): PlannedWrite = {
-    val rows = ChangeFold.of(format, changes.iterator).map(_.copy()).toIndexedSeq
+  /** Folds changes that the driver has, in the order of [[ChangeView]]. */
+  def rows(changes: Array[ChangeView]): IndexedSeq[InternalRow] =
+    ChangeFold.of(format, changes.iterator).map(_.copy()).toIndexedSeq
+
+  /** Returns the write for rows of the fold. */
+  def plan(rows: IndexedSeq[InternalRow]): PlannedWrite =
     plan(LocalRows.toDataFrame(session, rows, ChangeFold.schema(format)))
-  }
 
   private def plan(folded: DataFrame): PlannedWrite =
     if (format.isHistory) {
@@ -321,6 +356,9 @@ final case class TableBatch(
     s"${FoldedColumns.column(ordinal)} AS ${TablePlace.quoted(columnName(ordinal))}"
   }
 }
+
+/** What a write has done; as in [[CutResult]]. */
+final private case class WrittenCut(repaired: Long, byMerge: Option[String])
 
 /**
  * A write of a table.

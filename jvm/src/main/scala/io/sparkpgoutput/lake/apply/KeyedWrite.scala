@@ -293,11 +293,15 @@ object Drift {
    *
    * @param columns SQL expressions and the names of the columns that show which row it is
    */
-  def raise(problem: String, columns: Seq[(String, String)]): String = {
+  def raise(problem: String, columns: Seq[(String, String)]): String =
+    s"raise_error(concat('$Begin', ${text(problem, columns)}, '$End'))"
+
+  /** The SQL expression for the text of the error. */
+  def text(problem: String, columns: Seq[(String, String)]): String = {
     val struct = columns.map { case (value, name) =>
       s"$value AS ${TablePlace.quoted(name)}"
     }.mkString(", ")
-    s"raise_error(concat('${Begin}the row ', left(to_json(struct($struct)), $MaxKey), ' $problem$End'))"
+    s"concat('the row ', left(to_json(struct($struct)), $MaxKey), ' $problem')"
   }
 
   /**

@@ -3,10 +3,12 @@ package io.sparkpgoutput.lake.target
 import java.io.FileNotFoundException
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.sql.delta.actions.{Action, CommitInfo}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.delta.actions.{Action, CommitInfo, SetTransaction}
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{
+  DeltaConcurrentModificationException,
   DeltaLog,
   OptimisticTransaction,
   Snapshot,
@@ -18,6 +20,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -41,6 +44,14 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
 
   /** The version of each table up to which no RESTORE stands behind the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
+
+  /** What is known of the files of tables. */
+  private val directs = new ConcurrentHashMap[String, DeltaDirect]
+
+  override def notDirect(table: String): Option[String] = {
+    val found = snapshot(table)
+    DeltaDirect.problem(found, files(found))
+  }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
 
@@ -96,8 +107,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       lsn: Long,
       write: TargetWrite
   ): Unit = {
-    val check = new FirstTransactionCheck(transaction => {
-      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(files(transaction.snapshot)))
+    def check(transaction: OptimisticTransaction): Unit = {
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
       // Delta lets an append pass that others do not read. One of another copy must not pass.
@@ -109,6 +119,54 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
         throw TargetError.copiedAgain(sqlName(table))
       val found = mark(table, transaction.snapshot, name)
       if (found != expected) throw TargetError.otherJob(sqlName(table), expected, found)
+    }
+    write match {
+      case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
+      case other                      => query(session, table, name, lsn, other, check)
+    }
+  }
+
+  /** Commits without a query. After a conflict, the lookup begins again. */
+  private def direct(
+      table: String,
+      name: MarkName,
+      lsn: Long,
+      check: OptimisticTransaction => Unit
+  )(change: DirectTable => DirectChange): Unit = {
+    def attempt(left: Int): Unit = {
+      val opened = open(table)
+      val known = directs.compute(
+        table,
+        (_, known) =>
+          if (known != null && (known.log eq opened.log)) known
+          else new DeltaDirect(session, opened.log, opened.catalogTable)
+      )
+      val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
+      val isAgain =
+        try {
+          val snapshot = opened.snapshot
+          known.commit(snapshot, DeltaTransactions.of(snapshot), mark, comment(name, lsn), check)(
+            change
+          )
+          false
+        } catch { case _: DeltaConcurrentModificationException if left > 1 => true }
+      if (isAgain) attempt(left - 1)
+    }
+    attempt(Attempts)
+  }
+
+  /** Commits by a query of Spark. */
+  private def query(
+      session: SparkSession,
+      table: String,
+      name: MarkName,
+      lsn: Long,
+      write: TargetWrite,
+      check: OptimisticTransaction => Unit
+  ): Unit = {
+    val first = new FirstTransactionCheck(transaction => {
+      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(files(transaction.snapshot)))
+      check(transaction)
     })
     val settings = Map(
       "spark.databricks.delta.write.txnAppId" -> name.toString,
@@ -116,7 +174,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
     )
     settings.foreach { case (key, value) => session.conf.set(key, value) }
-    try check.run {
+    try first.run {
         write match {
           case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
           case TargetWrite.Overwrite(rows, where) =>
@@ -127,6 +185,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
           case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
             val target = TablePlans.Named(place.parts(table))
             TablePlans.merge(session, target, rows, condition, clauses, narrowed)
+          case TargetWrite.Direct(_) => throw new IllegalArgumentException("This is no query.")
         }
       }
     finally settings.keys.foreach(session.conf.unset)
@@ -148,22 +207,35 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
         throw TargetError.restored(sqlName(table), "a RESTORE")
       )
 
-  private def snapshot(table: String): Snapshot = ClonedSession.within(session) {
-    val found = place match {
+  private def snapshot(table: String): Snapshot = open(table).snapshot
+
+  private def open(table: String): OpenedTable = ClonedSession.within(session) {
+    val (log, catalogTable) = place match {
       case catalog: CatalogPlace => catalog.load(table) match {
-          case loaded: DeltaTableV2 => loaded.deltaLog.update(false, None, loaded.catalogTable)
+          case loaded: DeltaTableV2 => (loaded.deltaLog, loaded.catalogTable)
           case _ =>
             throw TargetError.otherFormat(sqlName(table), "Delta")
         }
-      case folder: FolderPlace => DeltaLog.forTable(session, folder.path(table)).update()
+      case folder: FolderPlace => (DeltaLog.forTable(session, folder.path(table)), None)
     }
+    val found = log.update(false, None, catalogTable)
     // Delta computes them when it is asked for the first time, with the settings of that moment.
     transactions(found): Unit
-    found
+    OpenedTable(log, catalogTable, found)
   }
 }
 
+/** A table as Delta has it. */
+final private case class OpenedTable(
+    log: DeltaLog,
+    catalogTable: Option[CatalogTable],
+    snapshot: Snapshot
+)
+
 object DeltaTarget {
+
+  /** How often a direct commit is tried while others write the table. */
+  final private val Attempts = 5
 
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
@@ -282,11 +354,18 @@ private object DeltaHistory {
 
   /** Returns None if the file is not there. Not every writer tells of its commit. */
   private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =
-    try {
-      val file = FileNames.unsafeDeltaFile(log.logPath, version)
-      val actions = log.store.read(file, log.newDeltaHadoopConf()).iterator.map(Action.fromJson)
-      Some(actions.collectFirst { case info: CommitInfo =>
+    try Some(actions(log, version).collectFirst { case info: CommitInfo =>
         DeltaCommit(info.operation, info.userMetadata)
       })
-    } catch { case _: FileNotFoundException => None }
+    catch { case _: FileNotFoundException => None }
+
+  /**
+   * Returns the actions of a commit.
+   *
+   * @throws java.io.FileNotFoundException if its file is not there
+   */
+  def actions(log: DeltaLog, version: Long): Iterator[Action] = {
+    val file = FileNames.unsafeDeltaFile(log.logPath, version)
+    log.store.read(file, log.newDeltaHadoopConf()).iterator.map(Action.fromJson)
+  }
 }

@@ -100,6 +100,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
           TablePlans.merge(session, target, rows, condition, clauses, narrowed)
+        case TargetWrite.Direct(_) => throw new IllegalArgumentException("This is no query.")
       }
     finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.

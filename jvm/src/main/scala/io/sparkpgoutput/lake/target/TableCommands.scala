@@ -8,6 +8,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.NotDirect
 
 /** The commands of a target that run as SQL, and that are the same for both formats. */
 abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, place: TablePlace)
@@ -129,6 +130,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       }
       write(session, table, name, expected, lsn, rows)
     } catch {
+      case problem: NotDirect => throw problem // nothing is written
       case problem: Exception =>
         val found =
           try mark(table, name)

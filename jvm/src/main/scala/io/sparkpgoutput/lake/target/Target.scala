@@ -5,6 +5,7 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -59,6 +60,10 @@ trait Target {
 
   /** The tables of the namespace. */
   def tables(): Seq[String]
+
+  /** Returns why small cuts are written into a table by a MERGE; None if they are written directly. */
+  def notDirect(table: String): Option[String] =
+    Some(s"the table $table of the format $format is not written directly")
 
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame
@@ -158,6 +163,13 @@ object TargetWrite {
    * and are NULL.
    */
   final case class Replace(rows: DataFrame) extends TargetWrite
+
+  /**
+   * Deletes rows and adds others. See [[DirectTable]].
+   *
+   * @param change what to change in a version of the table. It is asked again after a conflict.
+   */
+  final case class Direct(change: DirectTable => DirectChange) extends TargetWrite
 
   /**
    * Runs `MERGE INTO <table> AS t USING <rows> AS s ON <condition> <clauses>`.

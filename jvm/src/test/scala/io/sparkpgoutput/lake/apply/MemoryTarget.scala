@@ -82,7 +82,7 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   )(write: TargetWrite): Unit = {
     write match {
       case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
-      case TargetWrite.Replace(_) =>
+      case TargetWrite.Replace(_) | TargetWrite.Direct(_) =>
         throw new UnsupportedOperationException("A table of the tests keeps its columns.")
       case TargetWrite.Overwrite(rows, where) =>
         // The tables of the tests cannot be overwritten in one go.

@@ -1,0 +1,203 @@
+package io.sparkpgoutput.lake.apply
+
+import scala.annotation.tailrec
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.pgoutput.LocalRows
+import org.apache.spark.sql.types.StructType
+
+import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.lake.direct._
+import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
+import io.sparkpgoutput.lake.route.MessagePosition
+
+/**
+ * The write of a small cut of a table with a key that does without a MERGE: the same as [[KeyedWrite]], with the
+ * same errors.
+ *
+ * @param rows the rows of the fold
+ */
+final class DirectWrite(batch: TableBatch, rows: IndexedSeq[InternalRow]) {
+  import batch.format.{key, schema, unsent}
+
+  private val folded = ChangeFold.schema(batch.format)
+  private val opAt = folded.fieldIndex(FoldedColumns.Op)
+  private val bornAt = FoldedColumns.Born.map(folded.fieldIndex)
+  private val leftAt = FoldedColumns.Left.map(folded.fieldIndex)
+  private val flagAt = schema.indices.map { ordinal =>
+    folded.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
+  }
+
+  private def op(row: InternalRow): String = row.getUTF8String(opAt).toString
+
+  private def position(row: InternalRow, at: Seq[Int]): Option[MessagePosition] =
+    Option.when(!row.isNullAt(at.head))(MessagePosition(row.getLong(at.head), row.getLong(at(1))))
+
+  private def isUnsent(row: InternalRow, ordinal: Int) =
+    flagAt(ordinal) >= 0 && row.getBoolean(flagAt(ordinal))
+
+  /** The rows as they were when an UPDATE changed their keys. */
+  private val left: Map[MessagePosition, InternalRow] =
+    rows.iterator.filter(op(_) == RowOp.Left).map(row => position(row, leftAt).get -> row).toMap
+
+  /** What is written. */
+  private val changes = rows.filter(op(_) != RowOp.Left)
+
+  /** A row that replaces another one finds no row, because the delete of the other one finds it. */
+  private val keyed = changes.filter(op(_) != RowOp.Replace)
+
+  private var repairs = 0L
+
+  /** How many rows of the target were not as the changes say, in the last plan. */
+  def repaired: Long = repairs
+
+  /**
+   * Returns the change of a table.
+   *
+   * @throws NotDirect if only a MERGE can make it
+   */
+  def plan(table: DirectTable): DirectChange = new Plan(table).change
+
+  final private class Plan(table: DirectTable) {
+    private val columns = columnsOf(table.schema)
+    private val others = columns.indices.filter(columns(_) < 0)
+    private val keyColumns = key.map(ordinal =>
+      KeyColumn.of(schema(ordinal).dataType).getOrElse(
+        throw new NotDirect(
+          s"the column ${schema(ordinal).name} of the key has the type ${schema(ordinal).dataType.sql}"
+        )
+      )
+    ).toIndexedSeq
+    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq)
+    private val places =
+      lookup.find(table, key.map(columns.indexOf(_)).toIndexedSeq)
+    private val old = mutable.Map.empty[RowPlace, InternalRow]
+    private lazy val readColumns = (unsent.map(columns.indexOf(_)) ++ others).distinct.sorted
+
+    def change: DirectChange = {
+      check()
+      readOld()
+      val deleted = keyed.indices.filter(index => places(index) != null)
+        .groupMap(places(_).file.path)(places(_).position).map { case (path, found) =>
+          path -> found.sorted.toArray
+        }
+      var index = -1
+      val added = changes.flatMap { row =>
+        val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
+        if (op(row) == RowOp.Delete) None else Some(image(row, place))
+      }
+      DirectChange(deleted, added)
+    }
+
+    /** Compares what the changes expect with what the target has. */
+    private def check(): Unit = {
+      val differing = keyed.indices.filter { index =>
+        (op(keyed(index)) == RowOp.Insert) == (places(index) != null)
+      }
+      repairs = differing.length.toLong
+      differing.foreach { index =>
+        val row = keyed(index)
+        if (!batch.repairs)
+          throw drift(row, if (op(row) == RowOp.Insert) Drift.There else Drift.Missing)
+        if (op(row) == RowOp.Update && unsent.exists(isLacking(row, _)))
+          throw drift(row, Drift.Missing)
+      }
+    }
+
+    /** Whether only the target can have a value, under the same key. */
+    private def isLacking(row: InternalRow, ordinal: Int) =
+      isUnsent(row, ordinal) && position(row, bornAt).isEmpty
+
+    /** Reads the values of the target that the new images have. */
+    private def readOld(): Unit = {
+      val needed = keyed.indices.filter { index =>
+        val row = keyed(index)
+        places(index) != null && (roots(index) || op(row) != RowOp.Delete &&
+          (others.nonEmpty || unsent.exists(isLacking(row, _))))
+      }
+      val byFile = needed.map(places).groupBy(_.file)
+      val types = readColumns.map(table.schema(_).dataType)
+      byFile.foreach { case (file, wanted) =>
+        val positions = wanted.map(_.position).sorted.iterator
+        val found = table.read(file, readColumns)
+        var next = if (positions.hasNext) positions.next() else -1L
+        var position = 0L
+        while (found.hasNext) {
+          val row = found.next()
+          if (position == next) {
+            val values = types.indices.map(at => InternalRow.copyValue(row.get(at, types(at))))
+            old(RowPlace(file, position)) = InternalRow.fromSeq(values)
+            next = if (positions.hasNext) positions.next() else -1L
+          }
+          position += 1
+        }
+      }
+    }
+
+    /** The numbers of the keys under which the target has values that rows with other keys need. */
+    private lazy val roots: Set[Int] = left.values.iterator
+      .filter(row => position(row, bornAt).isEmpty && unsent.exists(isUnsent(row, _)))
+      .map(lookup.number(_, key.toIndexedSeq)).toSet
+
+    private def image(row: InternalRow, place: RowPlace): InternalRow = {
+      val values = columns.indices.map { at =>
+        val ordinal = columns(at)
+        if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
+        else if (isUnsent(row, ordinal)) {
+          if (position(row, bornAt).isEmpty) oldValue(place, at)
+          else before(row, ordinal, at)
+        } else row.get(ordinal, schema(ordinal).dataType)
+      }
+      new GenericInternalRow(values.toArray[Any])
+    }
+
+    /** The value that a row had before UPDATEs that did not send it changed the key. */
+    @tailrec private def before(row: InternalRow, ordinal: Int, at: Int): Any = {
+      val from = position(row, bornAt)
+        .map(left.getOrElse(_, throw new NotDirect("a row came from a key that is not in the cut")))
+      from match {
+        case Some(from) if !isUnsent(from, ordinal) =>
+          from.get(ordinal, schema(ordinal).dataType)
+        case Some(from) => before(from, ordinal, at)
+        case None =>
+          val number = lookup.number(row, key.toIndexedSeq)
+          val place = if (number < 0) null else places(number)
+          if (place == null) throw drift(row, Drift.Missing)
+          oldValue(place, at)
+      }
+    }
+
+    private def oldValue(place: RowPlace, at: Int): Any =
+      old(place).get(readColumns.indexOf(at), table.schema(at).dataType)
+  }
+
+  /** The place in the fold's rows of each column of the table; -1 if the server does not have it. */
+  private def columnsOf(target: StructType): IndexedSeq[Int] = {
+    val found = target.map { field =>
+      val ordinal = schema.indexWhere(_.name.equalsIgnoreCase(field.name))
+      if (ordinal >= 0 && !DataTypeUtils.sameType(schema(ordinal).dataType, field.dataType))
+        throw new NotDirect(
+          s"the column ${field.name} has the type ${field.dataType.sql}, and the changes have " +
+            schema(ordinal).dataType.sql
+        )
+      ordinal
+    }.toIndexedSeq
+    schema.indices.diff(found).foreach { ordinal =>
+      throw new NotDirect(s"the target does not have the column ${schema(ordinal).name}")
+    }
+    found
+  }
+
+  private def drift(row: InternalRow, problem: String): Throwable =
+    ApplyError.targetDiffers(batch.table.source.name, shown(row, problem))
+
+  /** The text that an expression of [[Drift]] has. */
+  private def shown(row: InternalRow, problem: String): String = {
+    val one = LocalRows.toDataFrame(batch.session, IndexedSeq(row), folded)
+    val columns = key.map(ordinal => FoldedColumns.column(ordinal) -> batch.columnName(ordinal))
+    one.selectExpr(Drift.text(problem, columns)).head().getString(0)
+  }
+}

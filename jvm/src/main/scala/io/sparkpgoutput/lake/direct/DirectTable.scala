@@ -1,0 +1,78 @@
+package io.sparkpgoutput.lake.direct
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.StructType
+
+/**
+ * A version of a table of the target, by its data files. '''The direct commit''' writes a small cut into it
+ * without a MERGE, and without a job of Spark.
+ *
+ * {{{
+ *   rows of the fold ──► KeyLookup ──────────────► positions of the ──► one commit with the mark:
+ *   (key, operation,     reads the key's columns   old rows             - the positions, as deletion vectors
+ *   values)              of the files that can                            or position deletes
+ *                        have one of the keys                           - one data file with the new images
+ * }}}
+ *
+ * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal. [[KeyColumn]] defines
+ * when two keys are equal in the same way, and looks at each row that a file has and that is not deleted. A file is left out only if
+ * its bounds exclude all keys of the cut. An update is a deletion of the old row and an insertion of the
+ * new one, as in each MERGE with merge-on-read.
+ *
+ * '''Why nothing comes in between.''' The commit is one on the version that was looked up, or it fails with a conflict:
+ * Delta's transaction has read the whole table and is serializable, and Iceberg validates that no file was
+ * added, changed or removed since the snapshot. After a conflict, the lookup begins again.
+ *
+ * '''What is kept between commits''' are the names, the bounds and the deleted rows of the files. Data files
+ * never change. Before each commit, the log or the metadata say which version is the newest; if somebody else has written one,
+ * the files are read again.
+ */
+trait DirectTable {
+
+  /** The columns of the table, those of users among them. */
+  def schema: StructType
+
+  def files: Seq[DirectFile]
+
+  /**
+   * Returns the rows of a file in order, also those that are deleted. A row is valid until the next one.
+   *
+   * @param columns the places of the columns in [[schema]]
+   */
+  def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow]
+}
+
+/** A data file. */
+abstract class DirectFile {
+
+  def path: String
+
+  /** How many rows the file has, also deleted ones. */
+  def rows: Long
+
+  def bytes: Long
+
+  def isDeleted(position: Long): Boolean
+
+  /**
+   * Returns a value that is not above all values of a column, and one that is not below them, as Spark has them in
+   * rows. None if the file does not say so exactly.
+   *
+   * @param column the place of the column in the schema of the table
+   */
+  def bounds(column: Int): Option[(Any, Any)]
+}
+
+/**
+ * What a direct commit changes.
+ *
+ * @param deleted the positions of the deleted rows by the paths of their files
+ * @param added new rows, with all columns of the table
+ */
+final case class DirectChange(
+    deleted: Map[String, Array[Long]],
+    added: IndexedSeq[InternalRow]
+)
+
+/** The table cannot be written directly. Nothing was written, and a MERGE can write the same. */
+final class NotDirect(val reason: String) extends RuntimeException(reason)

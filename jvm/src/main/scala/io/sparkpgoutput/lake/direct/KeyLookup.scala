@@ -1,0 +1,275 @@
+package io.sparkpgoutput.lake.direct
+
+import java.util.Arrays
+import java.util.concurrent.atomic.AtomicReferenceArray
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{SpecializedGetters, XXH64}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Where a row is. */
+final case class RowPlace(file: DirectFile, position: Long)
+
+/**
+ * Finds rows of a table by their keys.
+ *
+ * @param columns the columns of the key
+ * @param keys rows with the keys, each of which is there once
+ * @param places the places of the key's columns in these rows
+ * @param mixed the last step of a hash. Keys with the same hash are compared, so any function will do.
+ */
+final class KeyLookup(
+    columns: IndexedSeq[KeyColumn],
+    keys: IndexedSeq[InternalRow],
+    places: IndexedSeq[Int],
+    mixed: Long => Long = KeyColumn.mixed
+) {
+  import KeyLookup._
+
+  private val capacity = Integer.highestOneBit(math.max(16, keys.length)) * 4
+  private val hashes = new Array[Long](capacity)
+
+  /** One more than the number of the key in `keys`; 0 if there is none. */
+  private val numbers = new Array[Int](capacity)
+
+  keys.indices.foreach(add)
+
+  private def add(number: Int): Unit = {
+    val hash = hashOf(keys(number), places)
+    var slot = slotOf(hash)
+    while (numbers(slot) != 0) {
+      if (hashes(slot) == hash && isSame(numbers(slot) - 1, keys(number), places))
+        throw new NotDirect("the changes have two keys that the target takes for the same")
+      slot = (slot + 1) & (capacity - 1)
+    }
+    hashes(slot) = hash
+    numbers(slot) = number + 1
+  }
+
+  private def slotOf(hash: Long) = (hash ^ (hash >>> 32)).toInt & (capacity - 1)
+
+  private def hashOf(row: SpecializedGetters, at: IndexedSeq[Int]): Long = {
+    var hash = Seed
+    var index = 0
+    while (index < columns.length) {
+      hash = columns(index).hash(row, at(index), hash)
+      index += 1
+    }
+    mixed(hash)
+  }
+
+  private def isSame(number: Int, row: SpecializedGetters, at: IndexedSeq[Int]): Boolean = {
+    val key = keys(number)
+    var index = 0
+    while (
+      index < columns.length &&
+      columns(index).isSame(key, places(index), row, at(index))
+    ) index += 1
+    index == columns.length
+  }
+
+  private def hasNull(row: SpecializedGetters, at: IndexedSeq[Int]) = at.exists(row.isNullAt)
+
+  /** Returns the number of a key; -1 if it is not one of the keys. */
+  def number(row: SpecializedGetters, at: IndexedSeq[Int]): Int = {
+    val hash = hashOf(row, at)
+    var slot = slotOf(hash)
+    while (numbers(slot) != 0 && !(hashes(slot) == hash && isSame(numbers(slot) - 1, row, at)))
+      slot = (slot + 1) & (capacity - 1)
+    numbers(slot) - 1
+  }
+
+  /**
+   * Returns the place of the row with each key; null if there is none.
+   *
+   * @param ordinals the places of the key's columns in the table
+   * @throws NotDirect if two rows have the same key
+   */
+  def find(table: DirectTable, ordinals: IndexedSeq[Int]): IndexedSeq[RowPlace] = {
+    val found = new AtomicReferenceArray[RowPlace](keys.length)
+    if (keys.nonEmpty) {
+      val sorted = columns.zip(places).map { case (column, at) => column.sorted(keys, at) }
+      val candidates = table.files.filter(file =>
+        ordinals.indices.forall(index =>
+          file.bounds(ordinals(index)).forall { case (least, most) =>
+            columns(index).isBetween(sorted(index), least, most)
+          }
+        )
+      )
+      // The common pool of the JVM has a thread for each core but one, which is this one.
+      candidates.asJava.parallelStream().forEach(file => scan(table, file, ordinals, found))
+    }
+    keys.indices.map(found.get)
+  }
+
+  private def scan(
+      table: DirectTable,
+      file: DirectFile,
+      ordinals: IndexedSeq[Int],
+      found: AtomicReferenceArray[RowPlace]
+  ): Unit = {
+    val at = ordinals.indices
+    val rows = table.read(file, ordinals)
+    var position = 0L
+    while (rows.hasNext) {
+      val row = rows.next()
+      // A row of another writer can have a NULL there, which no key equals.
+      if (!hasNull(row, at)) {
+        val number = this.number(row, at)
+        if (
+          number >= 0 && !file.isDeleted(position) &&
+          !found.compareAndSet(number, null, RowPlace(file, position))
+        ) throw new NotDirect("the target has two rows with the same key")
+      }
+      position += 1
+    }
+    if (position != file.rows)
+      throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
+  }
+}
+
+object KeyLookup {
+
+  /** Another one in each process, so that nobody can choose keys whose hashes are the same. */
+  private val Seed = new java.security.SecureRandom().nextLong()
+}
+
+/**
+ * A column of a key: when two values are equal, as in Spark's `=`. For floating-point numbers, -0 equals 0 and NaN
+ * equals itself (`NormalizeFloatingNumbers`).
+ */
+sealed abstract class KeyColumn {
+
+  /** Mixes the value into a hash. */
+  def hash(row: SpecializedGetters, at: Int, seed: Long): Long
+
+  def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int): Boolean
+
+  /** The values of rows in order, for [[isBetween]]; empty if it does not need them. */
+  def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any]
+
+  /** Returns whether a value can be between two bounds. */
+  def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean
+}
+
+object KeyColumn {
+
+  /** Returns None for a type whose values are not compared here. */
+  def of(dataType: DataType): Option[KeyColumn] = dataType match {
+    case ByteType               => Some(new NumberColumn(_.getByte(_).toLong, isOrdered = true))
+    case ShortType              => Some(new NumberColumn(_.getShort(_).toLong, isOrdered = true))
+    case IntegerType | DateType => Some(new NumberColumn(_.getInt(_).toLong, isOrdered = true))
+    case LongType | TimestampType | TimestampNTZType =>
+      Some(new NumberColumn(_.getLong(_), isOrdered = true))
+    case BooleanType =>
+      Some(new NumberColumn((row, at) => if (row.getBoolean(at)) 1 else 0, isOrdered = false))
+    case FloatType =>
+      Some(new NumberColumn(
+        (row, at) => java.lang.Float.floatToIntBits(row.getFloat(at) + 0.0f).toLong,
+        isOrdered = false
+      ))
+    case DoubleType =>
+      Some(new NumberColumn(
+        (row, at) => java.lang.Double.doubleToLongBits(row.getDouble(at) + 0.0),
+        isOrdered = false
+      ))
+    case decimal: DecimalType => Some(new DecimalColumn(decimal))
+    case StringType           => Some(TextColumn)
+    case BinaryType           => Some(BinaryColumn)
+    case _                    => None
+  }
+
+  /** The last step of a hash, without which similar keys would be next to each other. */
+  def mixed(hash: Long): Long = {
+    val product = (hash ^ (hash >>> 33)) * 0xff51afd7ed558ccdL
+    product ^ (product >>> 33)
+  }
+
+  private trait NumberOf { def apply(row: SpecializedGetters, at: Int): Long }
+
+  /** @param number two values are equal if their numbers are. -0 + 0 is 0. */
+  final private class NumberColumn(number: NumberOf, isOrdered: Boolean) extends KeyColumn {
+    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
+      XXH64.hashLong(number(row, at), seed)
+
+    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
+        : Boolean = number(row, at) == number(other, otherAt)
+
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
+      if (isOrdered) rows.map(number(_, at)).sorted.toArray else Array.empty
+
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = !isOrdered ||
+      between[Long](
+        sorted,
+        least.asInstanceOf[Number].longValue,
+        most.asInstanceOf[Number].longValue
+      )
+  }
+
+  private object TextColumn extends KeyColumn {
+    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
+      val text = row.getUTF8String(at)
+      XXH64.hashUnsafeBytes(text.getBaseObject, text.getBaseOffset, text.numBytes, seed)
+    }
+
+    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
+        : Boolean = row.getUTF8String(at).binaryEquals(other.getUTF8String(otherAt))
+
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
+      rows.map(_.getUTF8String(at)).sorted(byBytes).toArray
+
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean =
+      between(sorted, least.asInstanceOf[UTF8String], most.asInstanceOf[UTF8String])(byBytes)
+
+    private val byBytes: Ordering[UTF8String] = Ordering.fromLessThan(_.binaryCompare(_) < 0)
+  }
+
+  private object BinaryColumn extends KeyColumn {
+    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
+      val bytes = row.getBinary(at)
+      XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
+    }
+
+    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
+        : Boolean = Arrays.equals(row.getBinary(at), other.getBinary(otherAt))
+
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] = Array.empty
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = true
+  }
+
+  /** All values of a column have the same scale. */
+  final private class DecimalColumn(decimal: DecimalType) extends KeyColumn {
+    private def value(row: SpecializedGetters, at: Int) =
+      row.getDecimal(at, decimal.precision, decimal.scale)
+
+    override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
+      val found = value(row, at)
+      if (decimal.precision <= Decimal.MAX_LONG_DIGITS) XXH64.hashLong(found.toUnscaledLong, seed)
+      else {
+        val bytes = found.toJavaBigDecimal.unscaledValue.toByteArray
+        XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
+      }
+    }
+
+    override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
+        : Boolean = value(row, at).compare(value(other, otherAt)) == 0
+
+    override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] = Array.empty
+    override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = true
+  }
+
+  private def between[T](sorted: Array[Any], least: T, most: T)(implicit order: Ordering[T]) = {
+    val all = sorted.asInstanceOf[Array[Any]]
+    var from = 0
+    var to = all.length
+    while (from < to) {
+      val middle = (from + to) >>> 1
+      if (order.lt(all(middle).asInstanceOf[T], least)) from = middle + 1 else to = middle
+    }
+    from < all.length && order.lteq(all(from).asInstanceOf[T], most)
+  }
+}
