@@ -54,6 +54,11 @@ abstract class DirectFile {
 
   def isDeleted(position: Long): Boolean
 
+  def deletedRows: Long
+
+  /** The positions of the rows that are deleted, in order. */
+  def deletedPositions: Array[Long]
+
   /**
    * Returns a value that is not above all values of a column, and one that is not below them, as Spark has them in
    * rows. None if the file does not say so exactly.

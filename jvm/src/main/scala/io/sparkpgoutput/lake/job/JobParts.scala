@@ -161,7 +161,9 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private val requests = pool("answers requests of", 1)
   private val verifier = pool("verifies", 1)
   private val reader = pool("reads", 1)
-  private def all = Seq(applier, copier, stateWriter, catalog, requests, verifier, reader)
+  private val maintainer = pool("rewrites files of", 1)
+  private def all =
+    Seq(applier, copier, stateWriter, catalog, requests, verifier, reader, maintainer)
 
   def apply(body: => Unit): Unit = run(applier)(body)
 
@@ -177,6 +179,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def look(body: => Unit): Unit = run(catalog)(body)
   def answer(body: => Unit): Unit = run(requests)(body)
   def read(body: => Unit): Unit = run(reader)(body)
+  def maintain(body: => Unit): Unit = run(maintainer)(body)
 
   private def inCopyPool(body: => Unit): Unit = {
     context.setLocalProperty(Property, CopyPool)
@@ -201,7 +204,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
   def endWork(): Unit = {
-    val ending = Seq(applier, copier, verifier, catalog, requests)
+    val ending = Seq(applier, copier, verifier, catalog, requests, maintainer)
     ending.foreach(_.shutdownNow())
     try context.cancelJobsWithTag(tag)
     catch { case NonFatal(_) => () } // the context is stopped

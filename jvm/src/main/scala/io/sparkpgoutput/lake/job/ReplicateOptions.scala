@@ -38,6 +38,8 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param copies the number of tables that are copied at the same time
  * @param applies the number of tables that are committed at the same time
  * @param interval the least time between two commits of a table
+ * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
+ * @param maintenanceShare the percentage of the time of one core that this takes at most
  * @param repairs true takes a change that the table does not fit; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
@@ -75,6 +77,8 @@ final case class ReplicateOptions(
     copies: Int = 2,
     applies: Int = 4,
     interval: Duration = Duration.ZERO,
+    maintains: Boolean = true,
+    maintenanceShare: Int = 25,
     repairs: Boolean = false,
     skips: Boolean = true,
     copiesChanged: Boolean = true,
@@ -266,6 +270,17 @@ object ReplicateOptions {
         "The least time between two commits of a table. A longer interval makes fewer and larger " +
           "commits."
       )((options, interval) => options.copy(interval = interval)),
+      OptionSpec.choice[ReplicateOptions, Boolean](
+        "maintenance",
+        "auto",
+        "With auto, the job rewrites small files, and files with many deleted rows, of the tables that it " +
+          "writes. With off, it does not."
+      )("auto" -> true, "off" -> false)((options, does) => options.copy(maintains = does)),
+      number(
+        "maintenanceShare",
+        25,
+        "The percentage of the time of one core that the rewrites take at most."
+      )((options, percent) => options.copy(maintenanceShare = percent)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",

@@ -48,6 +48,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   )
   private var threads: JobThreads = _
   private var applier: TableApplier = _
+  private var maintenance: TableMaintenance = _
   private var copier: TableCopier = _
   private var verifications: Verifications = _
   private var requests: Requests = _
@@ -77,6 +78,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       parts = new JobParts(session, options, ready.own, ready.catalog, ready.folder, log, core)
       threads = new JobThreads(session, options.toString, options.applies, options.copies)
       applier = new TableApplier(parts)
+      maintenance = new TableMaintenance(parts, threads)
       copier = new TableCopier(parts)
       reader = newReader(start)
       verifications = new Verifications(parts, reader, () => look(isForced = true))
@@ -216,10 +218,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       val dropped = queue.asInstanceOf[TableQueue]
       dropped.drop() // at once, because the reader can be waiting for the server
       reader.dropQueue(oid, dropped)
-    case ApplyCut(oid, upTo) => threads.apply(applier(oid, upTo, queues.get(oid)))
-    case AlterColumns(oid)   => threads.apply(applier.alter(oid))
-    case MakeSnapshot(oid)   => threads.copy(copier.makeSnapshot(oid))
-    case CommitCopy(oid)     => threads.copy(copier.commit(oid))
+    case ApplyCut(oid, upTo) => threads.apply {
+        applier(oid, upTo, queues.get(oid))
+        maintenance.after(oid)
+      }
+    case AlterColumns(oid) => threads.apply(applier.alter(oid))
+    case MakeSnapshot(oid) => threads.copy(copier.makeSnapshot(oid))
+    case CommitCopy(oid)   => threads.copy(copier.commit(oid))
     case PauseReading =>
       isPaused = true
       log.warn(

@@ -2,6 +2,8 @@ package io.sparkpgoutput.lake.job
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.lake.LakeError
@@ -19,6 +21,9 @@ final private[job] class TableApplier(job: JobParts) {
   import job.{catalog, core, own, target}
 
   private val cuts = new CutApply(target, job.options.repairs, job.options.conversion)
+
+  /** Why the last cut of a table was written by a MERGE, by the oid of the table. */
+  private val merged = new ConcurrentHashMap[Long, String]
 
   /** The fingerprints of definitions to which columns are being changed. */
   private val changing = new ConcurrentHashMap[Long, String]
@@ -122,6 +127,12 @@ final private[job] class TableApplier(job: JobParts) {
       job.log.warn(
         s"The table ${table.target} differed in ${done.repaired} rows, which are repaired."
       )
+    done.byMerge.filterNot(Option(merged.get(table.oid)).contains).foreach { reason =>
+      merged.put(table.oid, reason)
+      job.log.tell(
+        s"The changes of ${table.name} are written by a MERGE, which takes longer: $reason."
+      )
+    }
     val changed = Option.when(done.committed)(microsToInstant(cut.lastCommit))
     // Nothing is committed if the table had all changes already.
     val mark = if (done.committed) cut.end else expected
@@ -186,4 +197,36 @@ final private[job] class TableApplier(job: JobParts) {
 private object TableApplier {
   private val WaitForCatalog = java.time.Duration.ofSeconds(2).toNanos
   final private val PauseMillis = 10L
+}
+
+/** Keeps the files of tables few: see [[io.sparkpgoutput.lake.direct.Compaction]]. */
+final private[job] class TableMaintenance(job: JobParts, threads: JobThreads) {
+  private val due = ConcurrentHashMap.newKeySet[String]
+
+  /** Looks at the files of a table that was committed, beside its next commits. */
+  def after(oid: Long): Unit =
+    if (job.options.maintains)
+      job.state.tables.get(oid).map(_.target).filter(due.add).foreach { table =>
+        threads.maintain {
+          due.remove(table)
+          maintain(table)
+        }
+      }
+
+  /** The table is right without it, so an error of a rewrite is not one of the table. */
+  private def maintain(table: String): Unit = {
+    val begin = System.nanoTime()
+    val isRewritten =
+      try job.target.compact(table)
+      catch {
+        case NonFatal(error) =>
+          if (!job.isEnding)
+            job.log.warn(s"The files of $table are not rewritten. ${TableFailures.text(error)}")
+          false
+      }
+    if (isRewritten) {
+      val millis = (System.nanoTime() - begin) / 1000000
+      Thread.sleep(millis * (100 - job.options.maintenanceShare) / job.options.maintenanceShare)
+    }
+  }
 }

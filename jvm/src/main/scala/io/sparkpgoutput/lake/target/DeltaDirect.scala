@@ -17,8 +17,6 @@ import org.apache.spark.sql.delta.actions.{
   Action,
   AddFile,
   DeletionVectorDescriptor,
-  Metadata,
-  Protocol,
   RemoveFile,
   SetTransaction
 }
@@ -55,11 +53,12 @@ import org.apache.spark.sql.types.{
 import org.apache.spark.unsafe.types.UTF8String
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
 
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectFile, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct._
 
 /**
  * Direct commits to a Delta table. This file has all that is called of Delta below its SQL. None of it runs a job
@@ -77,6 +76,9 @@ final private class DeltaDirect(
   private var known = Option.empty[DeltaFiles]
   private var layout = Option.empty[DeltaLayout]
 
+  /** That of the thread that compacts the table, because a layout has the state of a file that is written. */
+  private var rewriting = Option.empty[DeltaLayout]
+
   /**
    * Commits a change of a version.
    *
@@ -90,36 +92,96 @@ final private class DeltaDirect(
       mark: SetTransaction,
       comment: String,
       check: OptimisticTransaction => Unit
-  )(change: DirectTable => DirectChange): Long = {
+  )(change: DirectTable => DirectChange): Unit = synchronized {
     val transaction = new DirectTransaction(log, catalogTable, snapshot, transactions)
     check(transaction)
     // Together with the isolation level, nothing that others write comes between the lookup and the commit.
     transaction.readWholeTable()
-    val layout = layoutOf(snapshot, transaction)
+    val layout = layoutOf(this.layout, snapshot, transaction)
+    this.layout = Some(layout)
     val files = filesOf(snapshot)
     known = None // until the commit is there
     val found = change(new DeltaVersion(layout, files))
-    val added = Option.when(found.added.nonEmpty)(layout.write(found.added))
+    val added = Option.when(found.added.nonEmpty)(layout.write(found.added.iterator))
     val (actions, changed) = deletions(files, found.deleted)
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
     val version = transaction.commit(actions ++ added :+ mark, operation)
-    if (version == snapshot.version + 1) {
-      val fresh = added.map(new DeltaFile(_, new RoaringBitmapArray, snapshot.metadata.schema))
-      val all = files.files -- found.deleted.keys ++
-        (changed ++ fresh).map(file => file.path -> file)
-      known = Some(DeltaFiles(snapshot.metadata.id, version, all))
-    }
-    version
+    if (version == snapshot.version + 1)
+      known = Some(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
   }
 
-  private def layoutOf(snapshot: Snapshot, transaction: DirectTransaction): DeltaLayout = {
-    val found = layout
-      .filter(found => found.metadata == snapshot.metadata && found.protocol == snapshot.protocol)
-      .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
-    layout = Some(found)
-    found
+  private def fresh(add: AddFile, files: DeltaFiles) =
+    new DeltaFile(add, new RoaringBitmapArray, files.schema)
+
+  /**
+   * Rewrites the files for which [[Compaction]] asks into one. Commits go on meanwhile, but for the moment in
+   * which the rewrite is committed. It changes no data, so readers of changes do not see it.
+   *
+   * @param update returns the newest version
+   * @return whether files were rewritten
+   */
+  def compact(update: () => Snapshot): Boolean = {
+    val begun = synchronized {
+      val snapshot = update()
+      val files = filesOf(snapshot)
+      val due = Compaction.choose(files.files.values)
+      Option.when(due.nonEmpty) {
+        known = Some(files)
+        val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
+        val layout = layoutOf(rewriting, snapshot, transaction)
+        rewriting = Some(layout)
+        (layout, new Rewrite(new DeltaVersion(layout, files), due.toIndexedSeq))
+      }
+    }
+    begun.exists { case (layout, rewrite) =>
+      val added = Option.when(rewrite.rows > 0)(layout.write(rewrite.read()))
+      synchronized(commitRewrite(update(), layout, rewrite, added))
+    }
   }
+
+  private def commitRewrite(
+      snapshot: Snapshot,
+      layout: DeltaLayout,
+      rewrite: Rewrite,
+      added: Option[AddFile]
+  ): Boolean = {
+    val files = filesOf(snapshot)
+    known = Some(files)
+    val carried = Option.when(layout.isOf(snapshot))(rewrite.carried(files.files.get(_))).flatten
+    carried.foreach { positions =>
+      val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
+      transaction.readWholeTable()
+      val now = System.currentTimeMillis
+      val old = rewrite.files.map(file => files.files(file.path))
+      val file = added.map { add =>
+        val unchanged = DeltaLayout.unchanged(add)
+        if (positions.isEmpty) fresh(unchanged, files)
+        else {
+          val deleted = new RoaringBitmapArray
+          positions.foreach(deleted.add)
+          val (marked, _) = unchanged
+            .removeRows(writeVectors(Seq(deleted)).head, updateStats = true, dataChange = false)
+          new DeltaFile(marked, deleted, files.schema)
+        }
+      }
+      val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
+      val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
+      known = None
+      val version = transaction.commit(removed ++ file.map(_.add), operation)
+      if (version == snapshot.version + 1)
+        known = Some(files.next(version, old.map(_.path), file))
+    }
+    carried.nonEmpty
+  }
+
+  private def layoutOf(
+      known: Option[DeltaLayout],
+      snapshot: Snapshot,
+      transaction: DirectTransaction
+  ): DeltaLayout =
+    known.filter(_.isOf(snapshot))
+      .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
 
   private def filesOf(snapshot: Snapshot): DeltaFiles =
     known.filter(_.id == snapshot.metadata.id).flatMap(_.upTo(snapshot))
@@ -288,6 +350,8 @@ final private class DeltaFile(
   override def path: String = add.path
   override def bytes: Long = add.size
   override def isDeleted(position: Long): Boolean = deleted.contains(position)
+  override def deletedRows: Long = deleted.cardinality
+  override def deletedPositions: Array[Long] = deleted.toArray
 
   override val rows: Long = add.numPhysicalRecords.getOrElse(
     throw new NotDirect(s"the file ${add.path} does not say how many rows it has")
@@ -329,8 +393,21 @@ final private class DeltaFile(
  * @param id Delta's id of the table
  * @param files the files by their paths in the log
  */
-final private case class DeltaFiles(id: String, version: Long, files: Map[String, DeltaFile]) {
+final private case class DeltaFiles(
+    id: String,
+    version: Long,
+    schema: StructType,
+    files: Map[String, DeltaFile]
+) {
   import DeltaFiles._
+
+  /** The files after a commit that was made on this version. */
+  def next(
+      version: Long,
+      removed: Iterable[String],
+      added: Iterable[DeltaFile]
+  ): DeltaFiles =
+    copy(version = version, files = files -- removed ++ added.map(file => file.path -> file))
 
   /** Reads the commits since this version; None if one of them is not there. */
   def upTo(snapshot: Snapshot): Option[DeltaFiles] =
@@ -342,7 +419,7 @@ final private case class DeltaFiles(id: String, version: Long, files: Map[String
           val removed = actions.collect { case remove: RemoveFile => remove.path }
           files -- removed ++ actions.collect { case add: AddFile => add.path -> of(add, snapshot) }
         }
-        Some(DeltaFiles(id, snapshot.version, all))
+        Some(DeltaFiles(id, snapshot.version, snapshot.metadata.schema, all))
       } catch { case _: FileNotFoundException => None }
 }
 
@@ -354,6 +431,7 @@ private object DeltaFiles {
   def all(snapshot: Snapshot): DeltaFiles = DeltaFiles(
     snapshot.metadata.id,
     snapshot.version,
+    snapshot.metadata.schema,
     snapshot.allFiles.collect().map(add => add.path -> of(add, snapshot)).toMap
   )
 
@@ -376,8 +454,12 @@ final private class DeltaLayout(
 ) {
   import DeltaLayout._
 
-  val metadata: Metadata = snapshot.metadata
-  val protocol: Protocol = snapshot.protocol
+  private val metadata = snapshot.metadata
+  private val protocol = snapshot.protocol
+
+  /** Returns whether a version has the same columns and properties. */
+  def isOf(other: Snapshot): Boolean = other.metadata == metadata && other.protocol == protocol
+
   val schema: StructType = metadata.schema
 
   private val physical = DeltaColumnMapping.createPhysicalAttributes(
@@ -429,7 +511,7 @@ final private class DeltaLayout(
   private var written = 0
 
   /** Writes one file. */
-  def write(rows: IndexedSeq[InternalRow]): AddFile = {
+  def write(rows: Iterator[InternalRow]): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
     val path = new Path(log.dataPath, name)
     // One for many files, because Spark compiles code for each.
@@ -438,9 +520,11 @@ final private class DeltaLayout(
     written += 1
     statistics.foreach(_.newFile(path.toString))
     val writer = factory.newInstance(path.toString, inFiles, context)
+    var count = 0L
     try rows.foreach { row =>
         writer.write(row)
         statistics.foreach(_.newRow(path.toString, row))
+        count += 1
       }
     finally writer.close()
     val stats = statistics.map { tracker =>
@@ -448,7 +532,7 @@ final private class DeltaLayout(
       val all = tracker.getFinalStats(0).asInstanceOf[DeltaFileStatistics].stats
       all.collectFirst { case (file, found) if file.endsWith(name) => found }.get
     }
-    add(path, name, stats.getOrElse(s"""{"numRecords":${rows.length}}"""))
+    add(path, name, stats.getOrElse(s"""{"numRecords":$count}"""))
   }
 
   /** The constructor of the action has more parameters in later versions of Delta. */
@@ -467,6 +551,13 @@ final private class DeltaLayout(
 }
 
 private object DeltaLayout {
+
+  /** The file of a commit that changes no data. */
+  def unchanged(add: AddFile): AddFile = {
+    val node = JsonUtils.mapper.readTree(add.json)
+    node.get("add").asInstanceOf[ObjectNode].put("dataChange", false)
+    Action.fromJson(JsonUtils.mapper.writeValueAsString(node)).asInstanceOf[AddFile]
+  }
 
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000

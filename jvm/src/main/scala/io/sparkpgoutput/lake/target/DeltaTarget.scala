@@ -155,6 +155,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     attempt(Attempts)
   }
 
+  /** Another writer wins against a rewrite, which is tried again later. */
+  def compact(table: String): Boolean =
+    Option(directs.get(table)).exists { direct =>
+      try ClonedSession.within(session)(direct.compact(() => snapshot(table)))
+      catch { case _: DeltaConcurrentModificationException => false }
+    }
+
   /** Commits by a query of Spark. */
   private def query(
       session: SparkSession,

@@ -33,6 +33,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   def properties(table: String): Map[String, String] =
     operations(table).current.properties.asScala.toMap
 
+  def compact(table: String): Boolean = false
+
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table).current, sqlName(table), name)
 

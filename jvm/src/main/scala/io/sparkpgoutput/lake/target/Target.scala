@@ -65,6 +65,14 @@ trait Target {
   def notDirect(table: String): Option[String] =
     Some(s"the table $table of the format $format is not written directly")
 
+  /**
+   * Rewrites small files, and files with many deleted rows, of a table that was written directly. One thread calls it, beside
+   * [[commit]].
+   *
+   * @return whether files were rewritten
+   */
+  def compact(table: String): Boolean
+
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame
 

@@ -1,9 +1,15 @@
 package io.sparkpgoutput.lake.apply
 
 import java.nio.file.Files
+import java.util.concurrent.atomic.AtomicInteger
 
+import scala.collection.mutable
+import scala.concurrent.ExecutionContext.Implicits.global
+import scala.concurrent.duration.Duration
+import scala.concurrent.{Await, Future}
 import scala.util.Random
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.col
 
 import io.sparkpgoutput.SparkSessionTests
@@ -18,46 +24,57 @@ class DirectWriteSuite extends SparkSessionTests {
       .collect().toSeq.map(_.toSeq)
   )
 
-  private def run(target: Target, seed: Long, cuts: Int): Unit = {
+  /**
+   * Applies cuts to the tables with a key.
+   *
+   * @param beside what runs beside each second commit to a table, and after the others
+   */
+  private def run(target: Target, seed: Long, cuts: Int)(beside: String => Unit): Unit = {
     val history = new ServerHistory(new Random(seed))
-    val seen = scala.collection.mutable.Map.empty[Long, Array[Byte]]
-    val marks = scala.collection.mutable.Map.empty[Long, Long]
-    history.tables.foreach { table =>
-      if (target.exists(table.name)) target.drop(table.name)
+    val tables = history.tables.filter(_.key.nonEmpty)
+    val seen = mutable.Map.empty[Long, Array[Byte]]
+    val marks = mutable.Map.empty[Long, Long]
+    def name(table: ServerTable) = MarkName("job", table.oid, 0)
+    tables.foreach { table =>
       target.create(table.name, table.target.schema, table.key, Map.empty)
-      val name = MarkName("job", table.oid, 0)
-      val rows = spark.createDataFrame(
-        new java.util.ArrayList[org.apache.spark.sql.Row],
-        table.target.schema
-      )
-      target.commit(spark, table.name, name, None, 1)(TargetWrite.Append(rows))
+      val none = spark.createDataFrame(new java.util.ArrayList[Row], table.target.schema)
+      target.commit(spark, table.name, name(table), None, 1)(TargetWrite.Append(none))
       marks(table.oid) = 1
     }
-    (1 to cuts).foreach { _ =>
+    (1 to cuts).foreach { number =>
       val batch = history.batch(20)
-      history.tables.foreach { table =>
+      tables.foreach { table =>
         val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
         cut.definition.foreach(seen.update(table.oid, _))
-        val begin = System.nanoTime()
+        val other = if (number % 2 == 0) Future(beside(table.name)) else Future.unit
         val found = new CutApply(target, repairs = false).commit(
           spark,
           table.target,
           Map.empty,
-          MarkName("job", table.oid, 0),
+          name(table),
           marks(table.oid),
           cut
         )()
-        info(
-          s"${table.name} ${found.changes} ${(System.nanoTime() - begin) / 1000000} ms ${found.byMerge}"
-        )
+        Await.result(other, Duration.Inf)
+        if (number % 2 == 1) beside(table.name)
+        assert(found.byMerge.isEmpty)
         if (found.committed) marks(table.oid) = history.end
-        assert(content(target, table) == table.content, s"${table.name}, seed $seed")
+        if (number % 3 == 0)
+          assert(content(target, table) == table.content, s"${table.name}, seed $seed")
       }
     }
   }
 
   test("Delta: after each cut of a random history, the tables have the rows of the server") {
     val folder = Files.createTempDirectory("direct").toString
-    run(Targets.of(spark, folder, Some("delta")), 1, 4)
+    run(Targets.of(spark, folder, Some("delta")), 1, 3)(_ => ())
+  }
+
+  test("Delta: the rows stay while files are rewritten beside the commits") {
+    val folder = Files.createTempDirectory("direct").toString
+    val target = Targets.of(spark, folder, Some("delta"))
+    val rewrites = new AtomicInteger
+    run(target, 2, 12)(table => if (target.compact(table)) rewrites.incrementAndGet())
+    assert(rewrites.get >= 3)
   }
 }

@@ -39,6 +39,7 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def sqlName(table: String): String = s"memory.ns.${TablePlace.quoted(table)}"
   override def exists(table: String): Boolean = tables().contains(table)
   override def tables(): Seq[String] = marks.keys.toSeq
+  override def compact(table: String): Boolean = false
   override def properties(table: String): Map[String, String] = Map.empty
   override def columns(table: String): Seq[String] = read(spark, table).columns.toSeq
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()

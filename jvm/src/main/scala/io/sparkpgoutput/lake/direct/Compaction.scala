@@ -1,0 +1,87 @@
+package io.sparkpgoutput.lake.direct
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * Which files of a table are rewritten into one, so that a table that gets a small file with each commit has
+ * few files.
+ *
+ * Files are in levels by the number of their rows, and each level has eight times the rows of the one below. If a level
+ * has eight files, they become one file of the next level, so each row is rewritten once for each level. A file
+ * of which more than a fifth is deleted is rewritten, too.
+ */
+object Compaction {
+  final private val BitsOfLevel = 3
+  final private val FilesOfLevel = 8
+
+  /** One part in so many of a file can be deleted. */
+  final private val DeletedPart = 5
+
+  /** The most bytes that one rewrite reads. A file that is larger is rewritten alone, and only for its deleted rows. */
+  final private val MostBytes = 512L << 20
+
+  /** Returns the files of the next rewrite, small ones first; empty if there is nothing to do. */
+  def choose(files: Iterable[DirectFile]): Seq[DirectFile] = {
+    val levels = files.filter(_.bytes < MostBytes).groupBy(level).toSeq.sortBy(_._1)
+    val full = levels.collectFirst {
+      // What is below has fewer files, and all of it is small.
+      case (level, inside) if inside.size >= FilesOfLevel =>
+        levels.takeWhile(_._1 <= level).flatMap(_._2)
+    }
+    val due = full.getOrElse(files.filter(isDeleted).toSeq.sortBy(_.bytes))
+    val sums = due.scanLeft(0L)(_ + _.bytes).tail
+    due.zip(sums).takeWhile { case (file, sum) => sum <= MostBytes || file.eq(due.head) }.map(_._1)
+  }
+
+  private def level(file: DirectFile): Int =
+    (java.lang.Long.SIZE - 1 - java.lang.Long.numberOfLeadingZeros(file.rows | 1)) / BitsOfLevel
+
+  private def isDeleted(file: DirectFile) = file.deletedRows * DeletedPart > file.rows
+}
+
+/**
+ * A rewrite of files into one, which has the rows that were not deleted when the rewrite began, in the same order. Rows
+ * that are deleted while it runs are deleted in the new file by [[carried]].
+ *
+ * @param files the files with what was deleted in them when the rewrite began
+ */
+final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
+  private val deleted = files.map(_.deletedPositions)
+
+  /** The position of the first row of each file in the new file, and at the end the number of all rows. */
+  private val firsts =
+    files.zip(deleted).scanLeft(0L) { case (sum, (file, gone)) => sum + file.rows - gone.length }
+
+  def rows: Long = firsts.last
+
+  /** The rows of the new file. A row is valid until the next one. */
+  def read(): Iterator[InternalRow] = {
+    val all = table.schema.indices
+    files.iterator.flatMap { file =>
+      table.read(file, all).zipWithIndex.collect {
+        case (row, position) if !file.isDeleted(position.toLong) => row
+      }
+    }
+  }
+
+  /**
+   * Returns the positions in the new file of the rows that were deleted since.
+   *
+   * @param now the same files as they are now, by their paths; None if one of them is gone
+   */
+  def carried(now: String => Option[DirectFile]): Option[Array[Long]] = {
+    val found = files.map(file => now(file.path))
+    Option.when(found.forall(_.nonEmpty)) {
+      found.flatten.indices.toArray.flatMap { index =>
+        val before = deleted(index)
+        found(index).get.deletedPositions.flatMap { position =>
+          val rank = Arrays.binarySearch(before, position)
+          // For a position that is not there, the search says where it would be: after so many that are deleted.
+          if (rank >= 0) None else Some(firsts(index) + position - (-rank - 1))
+        }
+      }
+    }
+  }
+}
