@@ -28,7 +28,7 @@ import io.sparkpgoutput.lake.route.{
   RoutedTable,
   TableStatistics
 }
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite}
+import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetLook, TargetWrite}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -74,21 +74,17 @@ final class CutApply(
       prepare: TableStatistics => PreparedTable = _ => PreparedTable(table, formerNames)
   ): CutResult =
     try {
-      val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes && cut.isInMemory
-      val made = sessionOf(session, isSmall)
-      ClonedSession.within(made) {
-        val apply =
-          if (isSmall) new SmallCut(made, mark, expected, cut)
-          else new LargeCut(made, mark, expected, cut)
-        apply.run(PreparedTable(table, formerNames), prepare)
-      }
+      val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
+      def isDirect = cut.changes <= math.min(DirectLimit, smallCut * 10) &&
+        cut.bytes <= DirectBytes && !table.isHistory && table.source.key.nonEmpty &&
+        target.look(table.target).notDirect.isEmpty
+      val apply =
+        if (cut.isInMemory && (isSmall || isDirect)) new SmallCut(session, mark, expected, cut)
+        else new LargeCut(session, mark, expected, cut)
+      apply.run(PreparedTable(table, formerNames), prepare)
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
 
-  /**
-   * One commit.
-   *
-   * @param session a session of its own, because the mark is one of its settings
-   */
+  /** One commit. */
   abstract private class OneCut(
       session: SparkSession,
       mark: MarkName,
@@ -96,11 +92,28 @@ final class CutApply(
       cut: CutMessages
   ) {
 
+    /** The session of the queries of this commit only, because the mark is one of its settings. */
+    protected lazy val own: SparkSession = sessionOf(session, isSmall)
+
+    protected def isSmall: Boolean
+
     /** Takes the rows of the changes. */
     protected def packer: ChangePacker
 
     /** Commits the rows that the packer has. */
-    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut
+    protected def write(batch: TableBatch, look: TargetLook): WrittenCut
+
+    protected def commitWrite(batch: TableBatch, session: SparkSession)(write: TargetWrite): Unit =
+      target.commit(session, batch.table.target, mark, Some(expected), cut.end)(write)
+
+    /** Commits a query. */
+    protected def query(batch: TableBatch, byMerge: Option[String])(
+        plan: => PlannedWrite
+    ): WrittenCut = ClonedSession.within(own) {
+      val planned = plan
+      commitWrite(batch, own)(planned.write)
+      WrittenCut(planned.repaired, byMerge)
+    }
 
     /** Forgets the rows that the packer has, and frees what they need. */
     protected def clear(): Unit
@@ -132,8 +145,8 @@ final class CutApply(
 
     private def commit(statistics: TableStatistics, prepared: PreparedTable): CutResult = {
       val table = prepared.table
-      val current = target.read(session, table.target)
-      val others = otherColumns(current, table)
+      val look = target.look(table.target)
+      val others = otherColumns(look.schema, table)
       val format = FoldFormat.of(
         table,
         prepared.names,
@@ -143,11 +156,9 @@ final class CutApply(
         droppedColumns(others, prepared),
         splitsReplaced = !table.isHistory && others.nonEmpty
       )
-      val batch = TableBatch(session, current, table, statistics, format, repairs)
+      val batch = new TableBatch(own, target, table, statistics, format, repairs)
       try {
-        val written = write(batch)(
-          target.commit(session, table.target, mark, Some(expected), cut.end)(_)
-        )
+        val written = write(batch, look)
         CutResult(
           statistics.changes,
           written.repaired,
@@ -167,23 +178,21 @@ final class CutApply(
   ) extends OneCut(session, mark, expected, cut) {
     private val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
     protected val packer = new ChangePacker(SmallBytes, chunks += _)
+    protected def isSmall: Boolean = true
 
-    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut = {
+    protected def write(batch: TableBatch, look: TargetLook): WrittenCut = {
       val rows = batch.rows(ChangeChunk.sorted(chunks.iterator))
-      def merge(reason: Option[String]) = {
-        val planned = batch.plan(rows)
-        commit(planned.write)
-        WrittenCut(planned.repaired, reason)
-      }
+      def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
       if (batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty)
         merge(None)
-      else target.notDirect(batch.table.target).fold {
+      else if (look.notDirect.nonEmpty) merge(look.notDirect)
+      else {
         val direct = new DirectWrite(batch, rows)
         try {
-          commit(TargetWrite.Direct(direct.plan))
+          commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
         } catch { case found: NotDirect => merge(Some(found.reason)) }
-      }(reason => merge(Some(reason)))
+      }
     }
 
     protected def clear(): Unit = chunks.clear()
@@ -195,20 +204,18 @@ final class CutApply(
       expected: Long,
       cut: CutMessages
   ) extends OneCut(session, mark, expected, cut) {
-    private val shipped = new ShippedChanges(session)
+    private val shipped = new ShippedChanges(own)
+    protected def isSmall: Boolean = false
     protected def packer: ChangePacker = shipped.packer
-    protected def write(batch: TableBatch)(commit: TargetWrite => Unit): WrittenCut = {
-      val planned = batch.plan(shipped.sorted())
-      commit(planned.write)
-      WrittenCut(planned.repaired, None)
-    }
+    protected def write(batch: TableBatch, look: TargetLook): WrittenCut =
+      query(batch, None)(batch.plan(shipped.sorted()))
     protected def clear(): Unit = shipped.close()
   }
 
   /** The columns that only the target has: those of users, and those that the server has dropped. */
-  private def otherColumns(current: DataFrame, table: MirroredTable): Seq[StructField] = {
+  private def otherColumns(current: StructType, table: MirroredTable): Seq[StructField] = {
     val ours = table.targetSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
-    current.schema.filterNot(field => ours(field.name.toLowerCase(Locale.ROOT)))
+    current.filterNot(field => ours(field.name.toLowerCase(Locale.ROOT)))
   }
 
   /**
@@ -233,6 +240,10 @@ object CutApply {
   /** The most changes of a small cut, and its most bytes. */
   final val SmallCut = 10000L
   final private val SmallBytes = 16 << 20
+
+  /** The most changes of a cut that is written directly, and its most bytes: the driver has all of it in memory. */
+  final private val DirectLimit = 100000L
+  final private val DirectBytes = 64 << 20
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a
@@ -286,18 +297,22 @@ object CutResult {
 /**
  * The changes of a table in a cut, and the table in the target.
  *
- * @param session the session of this commit only
- * @param current the rows of the target before the cut
+ * @param own the session of this commit only, which is made if it is needed
  * @param repairs true takes a change that does not fit the target, false makes it an error
  */
-final case class TableBatch(
-    session: SparkSession,
-    current: DataFrame,
-    table: MirroredTable,
-    statistics: TableStatistics,
-    format: FoldFormat,
-    repairs: Boolean
+final class TableBatch(
+    own: => SparkSession,
+    target: Target,
+    val table: MirroredTable,
+    val statistics: TableStatistics,
+    val format: FoldFormat,
+    val repairs: Boolean
 ) {
+  lazy val session: SparkSession = own
+
+  /** The rows of the target before the cut. */
+  private lazy val current: DataFrame = target.read(session, table.target)
+
   private val checkpoints = mutable.ArrayBuffer.empty[DataFrame]
 
   /** Returns the write for changes in arrays of [[ChangeChunk]]. */

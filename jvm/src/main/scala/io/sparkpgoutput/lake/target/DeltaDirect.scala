@@ -84,6 +84,7 @@ final private class DeltaDirect(
    *
    * @param known the transactions of applications that the snapshot has, if its checksum has them
    * @param check checks the version that the commit replaces
+   * @return the version that the commit has made
    * @throws NotDirect if a MERGE has to write the change
    */
   def commit(
@@ -92,7 +93,7 @@ final private class DeltaDirect(
       mark: SetTransaction,
       comment: String,
       check: OptimisticTransaction => Unit
-  )(change: DirectTable => DirectChange): Unit = synchronized {
+  )(change: DirectTable => DirectChange): Long = synchronized {
     val transaction = new DirectTransaction(log, catalogTable, snapshot, transactions)
     check(transaction)
     // Together with the isolation level, nothing that others write comes between the lookup and the commit.
@@ -109,6 +110,7 @@ final private class DeltaDirect(
     val version = transaction.commit(actions ++ added :+ mark, operation)
     if (version == snapshot.version + 1)
       known = Some(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
+    version
   }
 
   private def fresh(add: AddFile, files: DeltaFiles) =

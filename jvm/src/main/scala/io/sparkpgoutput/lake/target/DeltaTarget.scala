@@ -20,7 +20,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -48,9 +48,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   /** What is known of the files of tables. */
   private val directs = new ConcurrentHashMap[String, DeltaDirect]
 
-  override def notDirect(table: String): Option[String] = {
-    val found = snapshot(table)
-    DeltaDirect.problem(found, files(found))
+  def look(table: String): TargetLook = {
+    // The direct commit looks at the newest version itself.
+    val found =
+      Option(directs.get(table)).fold(snapshot(table))(_.log.unsafeVolatileSnapshot)
+    TargetLook(found.metadata.schema, DeltaDirect.problem(found, files(found)))
   }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
@@ -145,9 +147,12 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       val isAgain =
         try {
           val snapshot = opened.snapshot
-          known.commit(snapshot, DeltaTransactions.of(snapshot), mark, comment(name, lsn), check)(
-            change
+          DeltaDirect.problem(snapshot, files(snapshot)).foreach(reason =>
+            throw new NotDirect(reason)
           )
+          val version = known
+            .commit(snapshot, DeltaTransactions.of(snapshot), mark, comment(name, lsn), check)(change)
+          checked.put(table, version)
           false
         } catch { case _: DeltaConcurrentModificationException if left > 1 => true }
       if (isAgain) attempt(left - 1)

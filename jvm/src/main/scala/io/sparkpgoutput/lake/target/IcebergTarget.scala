@@ -33,6 +33,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   def properties(table: String): Map[String, String] =
     operations(table).current.properties.asScala.toMap
 
+  def look(table: String): TargetLook =
+    TargetLook(
+      SparkSchemaUtil.convert(load(table).schema),
+      Some("tables of Iceberg are not written directly yet")
+    )
+
   def compact(table: String): Boolean = false
 
   def mark(table: String, name: MarkName): Option[Long] =

@@ -61,9 +61,8 @@ trait Target {
   /** The tables of the namespace. */
   def tables(): Seq[String]
 
-  /** Returns why small cuts are written into a table by a MERGE; None if they are written directly. */
-  def notDirect(table: String): Option[String] =
-    Some(s"the table $table of the format $format is not written directly")
+  /** Looks at a table before a small cut. Another writer can have changed it since. */
+  def look(table: String): TargetLook
 
   /**
    * Rewrites small files, and files with many deleted rows, of a table that was written directly. One thread calls it, beside
@@ -148,6 +147,14 @@ trait Target {
       lsn: Long
   )(write: TargetWrite): Unit
 }
+
+/**
+ * What is known of a table.
+ *
+ * @param schema all columns, those of users among them
+ * @param notDirect why small cuts are written by a MERGE; None if they are written directly
+ */
+final case class TargetLook(schema: StructType, notDirect: Option[String])
 
 /** One way to change the rows of a table. */
 sealed trait TargetWrite

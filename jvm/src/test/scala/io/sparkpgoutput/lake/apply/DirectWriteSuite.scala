@@ -29,7 +29,7 @@ class DirectWriteSuite extends SparkSessionTests {
    *
    * @param beside what runs beside each second commit to a table, and after the others
    */
-  private def run(target: Target, seed: Long, cuts: Int)(beside: String => Unit): Unit = {
+  private def run(target: Target, seed: Long, cuts: Int, transactions: Int)(beside: String => Unit): Unit = {
     val history = new ServerHistory(new Random(seed))
     val tables = history.tables.filter(_.key.nonEmpty)
     val seen = mutable.Map.empty[Long, Array[Byte]]
@@ -42,7 +42,7 @@ class DirectWriteSuite extends SparkSessionTests {
       marks(table.oid) = 1
     }
     (1 to cuts).foreach { number =>
-      val batch = history.batch(20)
+      val batch = history.batch(transactions)
       tables.foreach { table =>
         val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
         cut.definition.foreach(seen.update(table.oid, _))
@@ -59,7 +59,7 @@ class DirectWriteSuite extends SparkSessionTests {
         if (number % 2 == 1) beside(table.name)
         assert(found.byMerge.isEmpty)
         if (found.committed) marks(table.oid) = history.end
-        if (number % 3 == 0)
+        if (number % 3 == 0 || found.changes > 9)
           assert(content(target, table) == table.content, s"${table.name}, seed $seed")
       }
     }
@@ -67,14 +67,14 @@ class DirectWriteSuite extends SparkSessionTests {
 
   test("Delta: after each cut of a random history, the tables have the rows of the server") {
     val folder = Files.createTempDirectory("direct").toString
-    run(Targets.of(spark, folder, Some("delta")), 1, 3)(_ => ())
+    run(Targets.of(spark, folder, Some("delta")), 1, 3, 20)(_ => ())
   }
 
   test("Delta: the rows stay while files are rewritten beside the commits") {
     val folder = Files.createTempDirectory("direct").toString
     val target = Targets.of(spark, folder, Some("delta"))
     val rewrites = new AtomicInteger
-    run(target, 2, 12)(table => if (target.compact(table)) rewrites.incrementAndGet())
+    run(target, 2, 15, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
     assert(rewrites.get >= 3)
   }
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite}
+import io.sparkpgoutput.lake.target._
 
 /** A catalog of Spark's own tests, whose tables all sessions share. Spark runs MERGE on them. */
 final class MemoryCatalog extends InMemoryRowLevelOperationTableCatalog {
@@ -40,6 +40,8 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def exists(table: String): Boolean = tables().contains(table)
   override def tables(): Seq[String] = marks.keys.toSeq
   override def compact(table: String): Boolean = false
+  override def look(table: String): TargetLook =
+    TargetLook(read(spark, table).schema, Some("a table in memory has no files"))
   override def properties(table: String): Map[String, String] = Map.empty
   override def columns(table: String): Seq[String] = read(spark, table).columns.toSeq
   override def alter(table: String, changes: Seq[ColumnChange]): Unit = ()
