@@ -2,13 +2,18 @@ package io.sparkpgoutput.lake.apply
 
 import java.nio.file.Files
 
+import scala.concurrent.Await
+import scala.concurrent.duration.Duration
 import scala.util.Random
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.types.IntegerType
 
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends SparkSessionTests {
@@ -18,13 +23,29 @@ class DirectWriteSuite extends SparkSessionTests {
       .collect().toSeq.map(_.toSeq)
   )
 
-  private def run(target: Target, seed: Long, cuts: Int): Unit = {
+  /** The number of a new job. Each job has the next one. */
+  private def nextJob(): Int = {
+    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
+    Await.result(job, Duration.Inf)
+    job.jobIds.head
+  }
+
+  /**
+   * @param isDirect whether all small cuts of tables with keys are written directly, and without a job
+   */
+  private def run(
+      target: Target,
+      seed: Long,
+      cuts: Int,
+      properties: Map[String, String] = Map.empty,
+      isDirect: Boolean = false
+  ): Unit = {
     val history = new ServerHistory(new Random(seed))
     val seen = scala.collection.mutable.Map.empty[Long, Array[Byte]]
     val marks = scala.collection.mutable.Map.empty[Long, Long]
     history.tables.foreach { table =>
       if (target.exists(table.name)) target.drop(table.name)
-      target.create(table.name, table.target.schema, table.key, Map.empty)
+      target.create(table.name, table.target.schema, table.key, properties)
       val name = MarkName("job", table.oid, 0)
       val rows = spark.createDataFrame(
         new java.util.ArrayList[org.apache.spark.sql.Row],
@@ -39,6 +60,7 @@ class DirectWriteSuite extends SparkSessionTests {
         val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
         cut.definition.foreach(seen.update(table.oid, _))
         val begin = System.nanoTime()
+        val job = nextJob()
         val found = new CutApply(target, repairs = false).commit(
           spark,
           table.target,
@@ -50,6 +72,12 @@ class DirectWriteSuite extends SparkSessionTests {
         info(
           s"${table.name} ${found.changes} ${(System.nanoTime() - begin) / 1000000} ms ${found.byMerge}"
         )
+        if (isDirect && table.key.nonEmpty) {
+          assert(found.byMerge.isEmpty)
+          var isTruncated = false
+          cut.foreach((_, message) => isTruncated ||= message(0) == 'T')
+          assert(isTruncated || nextJob() == job + 1, s"${table.name} ran a job")
+        }
         if (found.committed) marks(table.oid) = history.end
         assert(content(target, table) == table.content, s"${table.name}, seed $seed")
       }
@@ -59,5 +87,54 @@ class DirectWriteSuite extends SparkSessionTests {
   test("Delta: after each cut of a random history, the tables have the rows of the server") {
     val folder = Files.createTempDirectory("direct").toString
     run(Targets.of(spark, folder, Some("delta")), 1, 4)
+  }
+
+  Seq("2", "3").foreach { version =>
+    test(
+      s"Iceberg v$version: after each cut of a random history, the tables have the rows of the server"
+    ) {
+      val target = IcebergTables.in(spark, s"history$version")
+      run(target, 2, 4, Map("format-version" -> version), isDirect = true)
+    }
+  }
+
+  private def keepsNulls(target: Target): Unit = {
+    val table = new ServerHistory(new Random(1)).wide
+    val name = MarkName("job", table.oid, 0)
+    val rows = Seq(Seq("1", "a", "1", "b", "c"), Seq("1", "z", "1", "b", "c"))
+    if (target.exists(table.name)) target.drop(table.name)
+    target.create(table.name, table.target.schema, table.key, Map.empty)
+    def commit(expected: Long, lsn: Long, message: Array[Byte]): Unit = {
+      val messages = Seq(
+        StreamMessages.begin(lsn, lsn),
+        table.relation,
+        message,
+        StreamMessages.commit(lsn)
+      ).zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
+      val found = new CutApply(target, repairs = false).commit(
+        spark,
+        table.target,
+        Map.empty,
+        name,
+        expected,
+        CutOfServer(table.oid, messages, lsn + 1)
+      )()
+      assert(found.byMerge.isEmpty)
+    }
+    target.commit(spark, table.name, name, None, 1)(
+      TargetWrite.Append(target.read(spark, table.name).limit(0))
+    )
+    commit(1, 10, table.insert(rows.head))
+    target.alter(table.name, Seq(ColumnChange.Add("mine", IntegerType)))
+    commit(11, 20, table.update(rows.head, rows(1)))
+    val found = target.read(spark, table.name).select("name", "mine").collect().toSeq
+    assert(found == Seq(Row("z", null)))
+  }
+
+  test("a column of a user keeps its NULL") {
+    keepsNulls(
+      Targets.of(spark, Files.createTempDirectory("direct").toString, Some("delta"))
+    )
+    keepsNulls(IcebergTables.in(spark, "nulls"))
   }
 }
