@@ -128,7 +128,10 @@ final class DirectWrite(batch: TableBatch, rows: IndexedSeq[InternalRow]) {
         while (found.hasNext) {
           val row = found.next()
           if (position == next) {
-            val values = types.indices.map(at => InternalRow.copyValue(row.get(at, types(at))))
+            // `get` of a row of a batch does not look whether a value is NULL.
+            val values = types.indices.map(at =>
+              if (row.isNullAt(at)) null else InternalRow.copyValue(row.get(at, types(at)))
+            )
             old(RowPlace(file, position)) = InternalRow.fromSeq(values)
             next = if (positions.hasNext) positions.next() else -1L
           }

@@ -36,6 +36,7 @@ trait DirectTable {
 
   /**
    * Returns the rows of a file in order, also those that are deleted. A row is valid until the next one.
+   * The file is closed at the end. Who stops before closes the result if it is an `AutoCloseable`.
    *
    * @param columns the places of the columns in [[schema]]
    */

@@ -100,8 +100,16 @@ final class KeyLookup(
           }
         )
       )
-      // The common pool of the JVM has a thread for each core but one, which is this one.
-      candidates.asJava.parallelStream().forEach(file => scan(table, file, ordinals, found))
+      // The common pool of the JVM has a thread for each core but one, which is this one. Its threads do not see the
+      // JARs that a user gives to Spark, from which a format loads some of its classes by their names.
+      val loader = Thread.currentThread.getContextClassLoader
+      candidates.asJava.parallelStream().forEach { file =>
+        val thread = Thread.currentThread
+        val before = thread.getContextClassLoader
+        thread.setContextClassLoader(loader)
+        try scan(table, file, ordinals, found)
+        finally thread.setContextClassLoader(before)
+      }
     }
     keys.indices.map(found.get)
   }
@@ -112,8 +120,20 @@ final class KeyLookup(
       ordinals: IndexedSeq[Int],
       found: AtomicReferenceArray[RowPlace]
   ): Unit = {
-    val at = ordinals.indices
     val rows = table.read(file, ordinals)
+    try scan(rows, file, ordinals.indices, found)
+    finally rows match {
+        case open: AutoCloseable => open.close()
+        case _                   => ()
+      }
+  }
+
+  private def scan(
+      rows: Iterator[InternalRow],
+      file: DirectFile,
+      at: IndexedSeq[Int],
+      found: AtomicReferenceArray[RowPlace]
+  ): Unit = {
     var position = 0L
     while (rows.hasNext) {
       val row = rows.next()

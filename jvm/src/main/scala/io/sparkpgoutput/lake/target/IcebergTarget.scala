@@ -1,5 +1,8 @@
 package io.sparkpgoutput.lake.target
 
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.pgoutput.TablePlans
@@ -20,11 +23,15 @@ import org.apache.iceberg.{
 }
 
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     extends TableCommands(session, LakeFormat.Iceberg, place) {
   import IcebergTarget._
+
+  /** What is known of the files of tables. */
+  private val directs = new ConcurrentHashMap[String, IcebergDirect]
 
   /** Iceberg adds these columns to each table that is read. */
   override def columnProblem(name: String): Option[String] =
@@ -33,11 +40,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   def properties(table: String): Map[String, String] =
     operations(table).current.properties.asScala.toMap
 
-  def look(table: String): TargetLook =
-    TargetLook(
-      SparkSchemaUtil.convert(load(table).schema),
-      Some("tables of Iceberg are not written directly yet")
-    )
+  def look(table: String): TargetLook = {
+    val found = operations(table)
+    TargetLook(SparkSchemaUtil.convert(found.current.schema), IcebergDirect.problem(found))
+  }
 
   def compact(table: String): Boolean = false
 
@@ -90,7 +96,38 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
       lsn: Long,
       write: TargetWrite
   ): Unit = {
-    val marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
+    def marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
+    write match {
+      case TargetWrite.Direct(change) => direct(table, marking, name, lsn)(change)
+      case other                      => query(session, table, marking, name, lsn, other)
+    }
+  }
+
+  /** Commits without a query. After a conflict, the lookup begins again. */
+  private def direct(table: String, marking: => MarkingOperations, name: MarkName, lsn: Long)(
+      change: DirectTable => DirectChange
+  ): Unit = {
+    val known = directs.computeIfAbsent(table, _ => new IcebergDirect)
+    @tailrec def attempt(left: Int): Unit = {
+      val isAgain =
+        try {
+          known.commit(marking, load(table).name, name.toString -> lsn.toString)(change)
+          false
+        } catch { case problem if left > 1 && IcebergDirect.isConflict(problem) => true }
+      if (isAgain) attempt(left - 1)
+    }
+    attempt(Attempts)
+  }
+
+  /** Commits by a query of Spark. */
+  private def query(
+      session: SparkSession,
+      table: String,
+      marking: MarkingOperations,
+      name: MarkName,
+      lsn: Long,
+      write: TargetWrite
+  ): Unit = {
     val marked = new BaseTable(marking, load(table).name)
     val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
@@ -131,6 +168,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 }
 
 object IcebergTarget {
+
+  /** How often a direct commit is tried while others write the table. */
+  final private val Attempts = 5
 
   /** The version of the format that has all types of a schema. */
   private def leastVersion(schema: StructType) =

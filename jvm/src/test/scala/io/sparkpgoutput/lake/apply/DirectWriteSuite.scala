@@ -11,10 +11,12 @@ import scala.util.Random
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.types.IntegerType
 
 import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends SparkSessionTests {
@@ -24,19 +26,40 @@ class DirectWriteSuite extends SparkSessionTests {
       .collect().toSeq.map(_.toSeq)
   )
 
+  /** The number of a new job. Each job has the next one. */
+  private def nextJob(): Int = {
+    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
+    Await.result(job, Duration.Inf)
+    job.jobIds.head
+  }
+
+  private def isTruncated(cut: CutOfServer) = {
+    var found = false
+    cut.foreach((_, message) => found ||= message(0) == 'T')
+    found
+  }
+
   /**
    * Applies cuts to the tables with a key.
    *
    * @param beside what runs beside each second commit to a table, and after the others
+   * @param hasNoJobs whether no commit runs a job of Spark
    */
-  private def run(target: Target, seed: Long, cuts: Int, transactions: Int)(beside: String => Unit): Unit = {
+  private def run(
+      target: Target,
+      seed: Long,
+      cuts: Int,
+      transactions: Int,
+      properties: Map[String, String] = Map.empty,
+      hasNoJobs: Boolean = false
+  )(beside: String => Unit): Unit = {
     val history = new ServerHistory(new Random(seed))
     val tables = history.tables.filter(_.key.nonEmpty)
     val seen = mutable.Map.empty[Long, Array[Byte]]
     val marks = mutable.Map.empty[Long, Long]
     def name(table: ServerTable) = MarkName("job", table.oid, 0)
     tables.foreach { table =>
-      target.create(table.name, table.target.schema, table.key, Map.empty)
+      target.create(table.name, table.target.schema, table.key, properties)
       val none = spark.createDataFrame(new java.util.ArrayList[Row], table.target.schema)
       target.commit(spark, table.name, name(table), None, 1)(TargetWrite.Append(none))
       marks(table.oid) = 1
@@ -47,6 +70,7 @@ class DirectWriteSuite extends SparkSessionTests {
         val cut = CutOfServer(table.oid, batch, history.end, seen.get(table.oid))
         cut.definition.foreach(seen.update(table.oid, _))
         val other = if (number % 2 == 0) Future(beside(table.name)) else Future.unit
+        val job = nextJob()
         val found = new CutApply(target, repairs = false).commit(
           spark,
           table.target,
@@ -55,6 +79,7 @@ class DirectWriteSuite extends SparkSessionTests {
           marks(table.oid),
           cut
         )()
+        if (hasNoJobs && !isTruncated(cut)) assert(nextJob() == job + 1, s"${table.name} ran a job")
         Await.result(other, Duration.Inf)
         if (number % 2 == 1) beside(table.name)
         assert(found.byMerge.isEmpty)
@@ -76,5 +101,54 @@ class DirectWriteSuite extends SparkSessionTests {
     val rewrites = new AtomicInteger
     run(target, 2, 15, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
     assert(rewrites.get >= 3)
+  }
+
+  Seq("2", "3").foreach { version =>
+    test(
+      s"Iceberg v$version: after each cut of a random history, the tables have the rows of the server"
+    ) {
+      val target = IcebergTables.in(spark, s"history$version")
+      run(target, 2, 4, 20, Map("format-version" -> version), hasNoJobs = true)(_ => ())
+    }
+  }
+
+  private def keepsNulls(target: Target): Unit = {
+    val table = new ServerHistory(new Random(1)).wide
+    val name = MarkName("job", table.oid, 0)
+    val rows = Seq(Seq("1", "a", "1", "b", "c"), Seq("1", "z", "1", "b", "c"))
+    if (target.exists(table.name)) target.drop(table.name)
+    target.create(table.name, table.target.schema, table.key, Map.empty)
+    def commit(expected: Long, lsn: Long, message: Array[Byte]): Unit = {
+      val messages = Seq(
+        StreamMessages.begin(lsn, lsn),
+        table.relation,
+        message,
+        StreamMessages.commit(lsn)
+      ).zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
+      val found = new CutApply(target, repairs = false).commit(
+        spark,
+        table.target,
+        Map.empty,
+        name,
+        expected,
+        CutOfServer(table.oid, messages, lsn + 1)
+      )()
+      assert(found.byMerge.isEmpty)
+    }
+    target.commit(spark, table.name, name, None, 1)(
+      TargetWrite.Append(target.read(spark, table.name).limit(0))
+    )
+    commit(1, 10, table.insert(rows.head))
+    target.alter(table.name, Seq(ColumnChange.Add("mine", IntegerType)))
+    commit(11, 20, table.update(rows.head, rows(1)))
+    val found = target.read(spark, table.name).select("name", "mine").collect().toSeq
+    assert(found == Seq(Row("z", null)))
+  }
+
+  test("a column of a user keeps its NULL") {
+    keepsNulls(
+      Targets.of(spark, Files.createTempDirectory("direct").toString, Some("delta"))
+    )
+    keepsNulls(IcebergTables.in(spark, "nulls"))
   }
 }

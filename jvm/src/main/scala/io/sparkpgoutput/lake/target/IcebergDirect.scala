@@ -1,0 +1,275 @@
+package io.sparkpgoutput.lake.target
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.iceberg.encryption.PlaintextEncryptionManager
+import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
+import org.apache.iceberg.expressions.Expressions
+import org.apache.iceberg.types.Type.TypeID
+import org.apache.iceberg.types.{Type, Types}
+import org.apache.iceberg.util.ContentFileUtil
+import org.apache.iceberg.{
+  BaseTable,
+  DeleteFile,
+  FileContent,
+  ManifestFiles,
+  RowDelta,
+  TableMetadata,
+  TableOperations
+}
+import org.roaringbitmap.RoaringBitmap
+
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
+
+/**
+ * Direct commits to a table of Iceberg, by its public API. None of it runs a job of Spark.
+ *
+ * {{{
+ *   format v2: one position delete file for each commit ──► above MostDeleteFiles: one for all commits
+ *   format v3: a deletion vector for each data file, which has the earlier deletions too
+ *   both:      a data file without a row that is left is removed
+ * }}}
+ *
+ * An updated row is a deletion and a new row, so a table of v3 gives it another `_row_id`. The specification
+ * allows that.
+ *
+ * @see Iceberg's specification, "Row-level Deletes" and "Row Lineage"
+ */
+final private class IcebergDirect {
+  import IcebergDirect._
+
+  private var known = Option.empty[IcebergFiles]
+
+  /**
+   * Commits a change of the current version.
+   *
+   * @param name Iceberg's name of the table
+   * @param mark what the summary of the snapshot has, too
+   * @throws NotDirect if a MERGE has to write the change
+   * @throws ValidationException if somebody else has written the table since the lookup
+   */
+  def commit(operations: TableOperations, name: String, mark: (String, String))(
+      change: DirectTable => DirectChange
+  ): Unit = {
+    val metadata = operations.current
+    problem(operations).foreach(reason => throw new NotDirect(reason))
+    val table = new BaseTable(operations, name)
+    val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
+    val files = known.filter(_.snapshot == parent).getOrElse(IcebergFiles.of(table, parent))
+    known = None // until the commit is there
+    val found = change(new IcebergVersion(table, metadata.schema, files))
+    val writer = new IcebergWriter(table, metadata)
+    val delta = table.newRowDelta().set(mark._1, mark._2)
+    parent.foreach(delta.validateFromSnapshot(_))
+    delta.conflictDetectionFilter(Expressions.alwaysTrue)
+      .validateNoConflictingDataFiles()
+      .validateNoConflictingDeleteFiles()
+      .validateDeletedFiles()
+    val left =
+      try write(delta, writer, metadata, files, found)
+      catch {
+        case NonFatal(problem) =>
+          writer.removeAll(problem)
+          throw problem
+      }
+    try delta.commit()
+    catch {
+      case problem: RuntimeException if isConflict(problem) =>
+        writer.removeAll(problem)
+        throw problem
+      // A rollback or the end of a snapshot's life took away the snapshot of the lookup.
+      case problem: IllegalArgumentException
+          if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
+        throw new ValidationException(problem, "%s", problem.getMessage)
+    }
+    // Somebody else can have written before or after this commit.
+    known = Option(operations.current.currentSnapshot)
+      .filter(_.summary.get(mark._1) == mark._2)
+      .filter(made => Option(made.parentId) == parent.map(Long.box))
+      .map(made => IcebergFiles(Some(made.snapshotId), left))
+  }
+
+  /** Writes the files of a commit, and returns the data files that the table has after it. */
+  private def write(
+      delta: RowDelta,
+      writer: IcebergWriter,
+      metadata: TableMetadata,
+      files: IcebergFiles,
+      change: DirectChange
+  ): Map[String, IcebergFile] = {
+    val deletions = change.deleted.toSeq.map { case (path, positions) =>
+      val file = files.files(path)
+      val bitmap = file.deleted.clone()
+      positions.foreach(position => bitmap.add(position.toInt))
+      Deletion(file, bitmap, positions)
+    }
+    val (emptied, touched) = deletions.partition(_.isEmptied)
+    emptied.foreach(deletion => delta.removeRows(deletion.file.file))
+    val others = files.files -- emptied.map(_.file.path)
+    val hasVectors = metadata.formatVersion > 2
+    // Without its data file, a delete file of one data file is of no use. A vector has all deletions of its data file.
+    val unused = (if (hasVectors) deletions else emptied)
+      .flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
+    val many = if (hasVectors || deletions.isEmpty) Nil else manyDeleteFiles(metadata, writer.table)
+    (unused ++ many).foreach(delta.removeDeletes)
+    val changed =
+      if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
+        delta.addDeletes(vector)
+        deletion.file.withDeleted(deletion.all, List(vector))
+      }
+      else if (many.isEmpty) {
+        val made = writer.positions(touched.map(found => found.file.path -> found.added.iterator))
+        made.foreach(delta.addDeletes)
+        touched.map(found => found.file.withDeleted(found.all, made.toList ++ found.file.deletes))
+      } else {
+        val earlier =
+          IcebergFiles.withDeletes(others.values.toSeq).map(file => file -> file.deleted)
+        val all = (earlier ++ touched.map(found => found.file -> found.all)).toMap
+        val made = writer.positions(all.toSeq.map { case (file, bitmap) =>
+          file.path -> bitmap.iterator.asScala.map(_.longValue)
+        })
+        made.foreach(delta.addDeletes)
+        all.toSeq.map { case (file, bitmap) => file.withDeleted(bitmap, made.toList) }
+      }
+    delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)
+    val added = Option.when(change.added.nonEmpty)(writer.data(change.added.iterator))
+    added.foreach(delta.addRows)
+    val fresh = added.map(IcebergFile.of(_, metadata.schema))
+    others ++ (changed ++ fresh).map(file => file.path -> file)
+  }
+
+  /** Returns the position delete files of a version if there are more than [[MostDeleteFiles]]. */
+  private def manyDeleteFiles(metadata: TableMetadata, table: BaseTable): Seq[DeleteFile] = {
+    val manifests = Option(metadata.currentSnapshot).toSeq
+      .flatMap(_.deleteManifests(table.io).asScala)
+    val count =
+      manifests.map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
+    if (count <= MostDeleteFiles) Nil
+    else {
+      val found = manifests.flatMap { manifest =>
+        val reader = ManifestFiles.readDeleteManifest(manifest, table.io, metadata.specsById)
+        try reader.asScala.filter(_.content == FileContent.POSITION_DELETES).map(_.copy()).toList
+        finally reader.close()
+      }
+      if (found.length > MostDeleteFiles) found else Nil
+    }
+  }
+}
+
+private object IcebergDirect {
+
+  /** Each scan of a table reads them all. */
+  final private val MostDeleteFiles = 16
+
+  /** Returns whether somebody else has written the table, and nothing of the commit is in it. */
+  def isConflict(problem: Throwable): Boolean = problem match {
+    case _: CommitFailedException     => true
+    case refused: ValidationException => !refused.getCause.isInstanceOf[LakeException]
+    case _                            => false
+  }
+
+  /**
+   * Returns why a table is not written directly. All that is known to need nothing but data files and deletions
+   * is listed here, and anything else is left to MERGE.
+   */
+  def problem(operations: TableOperations): Option[String] = {
+    val metadata = operations.current
+    val properties = metadata.properties.asScala.toSeq.sorted
+    def files = Option(metadata.currentSnapshot)
+      .flatMap(snapshot => Option(snapshot.summary.get("total-data-files"))).fold(0L)(_.toLong)
+    Option.when(metadata.formatVersion < 2 || metadata.formatVersion > 3)(
+      s"the table has the version ${metadata.formatVersion} of the format"
+    ).orElse(Option.when(!metadata.spec.fields.isEmpty)("the table has partitions"))
+      .orElse(Option.when(!metadata.sortOrder.isUnsorted)("the table has a sort order"))
+      .orElse(
+        Option.when(!operations.encryption.isInstanceOf[PlaintextEncryptionManager])(
+          "the table is encrypted"
+        )
+      )
+      .orElse(Option.when(!metadata.properties.getOrDefault(
+        MergeMode,
+        ""
+      ).equalsIgnoreCase(OnRead))(
+        s"the table does not have the property $MergeMode=$OnRead"
+      ))
+      .orElse(properties.collectFirst {
+        case (name, value) if isUnknown(name, value) => s"the table has the property $name=$value"
+      })
+      .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
+      .orElse(Option.when(files > IcebergFiles.Most)(IcebergFiles.tooMany))
+  }
+
+  private def isUnknown(name: String, value: String) = name match {
+    case "write.format.default" | "write.delete.format.default" =>
+      !value.equalsIgnoreCase("parquet")
+    case "write.wap.enabled" => !value.equalsIgnoreCase("false")
+    case _ =>
+      name.startsWith("encryption.") ||
+      name.startsWith("write.") && !Known.exists(name.startsWith)
+  }
+
+  private def fieldProblem(field: Types.NestedField, isKey: Boolean = false): Option[String] =
+    Option.when(field.isRequired && !isKey)(s"the column ${field.name} is NOT NULL")
+      .orElse(Option.when(field.initialDefault != null || field.writeDefault != null)(
+        s"the column ${field.name} has a default"
+      )).orElse(typeProblem(field.name, field.`type`))
+
+  private def typeProblem(name: String, dataType: Type): Option[String] = dataType match {
+    case found: Types.StructType => found.fields.asScala.flatMap(fieldProblem(_)).headOption
+    case found: Types.ListType   => fieldProblem(found.fields.get(0))
+    case found: Types.MapType =>
+      fieldProblem(found.fields.get(0), isKey = true).orElse(fieldProblem(found.fields.get(1)))
+    case found =>
+      Option.when(!KnownTypes(found.typeId))(s"the column $name has the type $found")
+  }
+
+  final private val MergeMode = "write.merge.mode"
+  final private val OnRead = "merge-on-read"
+
+  /** With what the known properties begin whose names begin with `write.`. */
+  private val Known = Seq(
+    "write.avro.",
+    "write.data.path",
+    "write.delete.",
+    "write.distribution-mode",
+    "write.folder-storage.path",
+    "write.location-provider.impl",
+    "write.manifest.",
+    "write.merge.",
+    "write.metadata.",
+    "write.object-storage.",
+    "write.orc.",
+    "write.parquet.",
+    "write.spark.advisory-partition-size-bytes",
+    "write.spark.fanout.enabled",
+    "write.summary.partition-limit",
+    "write.target-file-size-bytes",
+    "write.update."
+  )
+
+  private val KnownTypes = Set(
+    TypeID.BOOLEAN,
+    TypeID.INTEGER,
+    TypeID.LONG,
+    TypeID.FLOAT,
+    TypeID.DOUBLE,
+    TypeID.DECIMAL,
+    TypeID.STRING,
+    TypeID.BINARY,
+    TypeID.DATE,
+    TypeID.TIMESTAMP,
+    TypeID.VARIANT
+  )
+}
+
+/**
+ * The deletion of rows of a data file.
+ *
+ * @param all the positions of all deleted rows, also of those that were deleted before
+ * @param added the positions of the rows that are deleted now, in order
+ */
+final private case class Deletion(file: IcebergFile, all: RoaringBitmap, added: Array[Long]) {
+  def isEmptied: Boolean = all.getLongCardinality == file.rows
+}

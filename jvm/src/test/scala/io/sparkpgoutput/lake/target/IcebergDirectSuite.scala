@@ -1,0 +1,339 @@
+package io.sparkpgoutput.lake.target
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.types._
+
+import org.apache.iceberg.Table
+import org.apache.iceberg.spark.Spark3Util
+import org.apache.iceberg.spark.actions.SparkActions
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.IcebergTables
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct._
+
+/** Direct commits to tables of Iceberg that others write, too. */
+class IcebergDirectSuite extends SparkSessionTests {
+  private lazy val target = IcebergTables.in(spark, "direct")
+  private val name = MarkName("job", 1, 0)
+  private val columns = new StructType().add("id", IntegerType).add("v", StringType)
+
+  /** A table, and the commits to it. */
+  final private class Written(
+      val table: String,
+      schema: StructType,
+      version: Int,
+      properties: Map[String, String] = Map.empty
+  ) {
+    private var lsn = 0L
+    if (target.exists(table)) target.drop(table)
+    target.create(table, schema, Nil, properties + ("format-version" -> version.toString))
+
+    def sql: String = target.sqlName(table)
+    def rows: Seq[Row] = target.read(spark, table).orderBy("id").collect().toSeq
+    def iceberg: Table = {
+      val found = Spark3Util.loadIcebergTable(spark, s"${IcebergTables.Catalog}.direct.$table")
+      found.refresh()
+      found
+    }
+    def total(what: String): Int = iceberg.currentSnapshot.summary.get(s"total-$what").toInt
+
+    def commit(change: DirectTable => DirectChange): Unit = {
+      lsn += 1
+      target.commit(spark, table, name, Option.when(lsn > 1)(lsn - 1), lsn)(
+        TargetWrite.Direct(change)
+      )
+      assert(target.mark(table, name).contains(lsn))
+    }
+
+    /** Deletes the rows with keys, and adds rows. */
+    def write(deleted: Seq[Any], added: Seq[Row], also: () => Unit = () => ()): Unit =
+      commit(change(deleted, added, also))
+
+    def change(deleted: Seq[Any], added: Seq[Row], also: () => Unit = () => ())(
+        found: DirectTable
+    ): DirectChange = {
+      val at = found.schema.fieldIndex("id")
+      val lookup = new KeyLookup(
+        Vector(KeyColumn.of(found.schema(at).dataType).get),
+        deleted.map(InternalRow(_)).toVector,
+        Vector(0)
+      )
+      val places = lookup.find(found, Vector(at)).filter(_ != null)
+      also()
+      val toRow = CatalystTypeConverters.createToCatalystConverter(found.schema)
+      DirectChange(
+        places.groupMap(_.file.path)(_.position).map { case (path, all) =>
+          path -> all.sorted.toArray
+        },
+        added.map(toRow(_).asInstanceOf[InternalRow]).toVector
+      )
+    }
+  }
+
+  private def isFlat(dataType: DataType) = dataType match {
+    case _: ArrayType | _: MapType | _: StructType => false
+    case _                                         => true
+  }
+
+  private def values(ids: Seq[Int], text: String) = ids.map(id => Row(id, text))
+
+  Seq(2, 3).foreach { version =>
+    test(s"v$version: a table without a snapshot, and a commit that changes nothing") {
+      val made = new Written("empty", columns, version)
+      made.write(Nil, Nil)
+      assert(made.rows.isEmpty)
+      made.write(Nil, values(1 to 3, "a"))
+      made.write(Seq(7), Nil)
+      assert(made.rows == values(1 to 3, "a"))
+      made.write(1 to 3, Nil)
+      assert(made.rows.isEmpty && made.total("data-files") == 0)
+      made.write(Nil, values(4 to 4, "b"))
+      assert(made.rows == values(4 to 4, "b"))
+    }
+
+    test(s"v$version: columns that are renamed, widened and added between commits") {
+      val made = new Written("evolved", columns, version)
+      made.write(Nil, values(1 to 5, "a"))
+      target.alter(
+        made.table,
+        Seq(
+          ColumnChange.Rename("v", "w"),
+          ColumnChange.Widen("id", LongType),
+          ColumnChange.Add("v", IntegerType)
+        )
+      )
+      made.write(Seq(2L, 4L), Seq(Row(2L, "b", 7)))
+      made.write(Seq(1L << 40), Seq(Row(1L << 40, "c", 8)))
+      assert(
+        made.rows == Seq(
+          Row(1L, "a", null),
+          Row(2L, "b", 7),
+          Row(3L, "a", null),
+          Row(5L, "a", null),
+          Row(1L << 40, "c", 8)
+        )
+      )
+      made.write(Seq(3L, 1L << 40), Nil)
+      assert(made.rows.map(_.getLong(0)) == Seq(1L, 2L, 5L))
+    }
+
+    test(s"v$version: a commit sees what others have written before") {
+      val made = new Written("before", columns, version)
+      made.write(Nil, values(1 to 5, "a"))
+      spark.sql(s"INSERT INTO ${made.sql} VALUES (6, 'x'), (7, 'x')")
+      spark.sql(s"DELETE FROM ${made.sql} WHERE id IN (2, 3)")
+      var found = -1
+      made.commit { table =>
+        val change = made.change(Seq(2, 3, 4, 6), values(Seq(2, 6), "b"))(table)
+        found = change.deleted.values.map(_.length).sum
+        change
+      }
+      assert(found == 2)
+      assert(made.rows == Seq(Row(1, "a"), Row(2, "b"), Row(5, "a"), Row(6, "b"), Row(7, "x")))
+    }
+
+    val during: Seq[(String, Written => Unit, Seq[Int])] = Seq(
+      (
+        "adds rows",
+        made => spark.sql(s"INSERT INTO ${made.sql} VALUES (9, 'x'), (8, 'x')"),
+        Seq(8)
+      ),
+      ("deletes rows", made => spark.sql(s"DELETE FROM ${made.sql} WHERE id = 1"), Nil),
+      (
+        "compacts files",
+        made =>
+          SparkActions.get(spark).rewriteDataFiles(made.iceberg).option("rewrite-all", "true")
+            .execute(),
+        Seq(1)
+      ),
+      (
+        "forgets snapshots",
+        made => {
+          spark.sql(s"INSERT INTO ${made.sql} VALUES (8, 'x')")
+          made.iceberg.expireSnapshots().expireOlderThan(Long.MaxValue).commit()
+        },
+        Seq(1, 8)
+      )
+    )
+    test(s"v$version: a commit begins again if somebody else writes the table") {
+      during.foreach { case (what, other, left) =>
+        val made = new Written("during", columns, version)
+        made.write(Nil, values(1 to 5, "a"))
+        made.write(Seq(5), values(Seq(6), "a"))
+        var lookups = 0
+        made.write(
+          Seq(2, 9),
+          values(Seq(2), "b"),
+          () => {
+            lookups += 1
+            if (lookups == 1) other(made)
+          }
+        )
+        assert(lookups == 2, what)
+        val ids =
+          (Seq(1).filterNot(_ => what == "deletes rows") ++ left ++ Seq(2, 3, 4, 6)).distinct
+        assert(made.rows.map(_.getInt(0)) == ids.sorted, what)
+        assert(made.rows.filter(_.getString(1) == "b") == values(Seq(2), "b"), what)
+        made.write(Seq(3), Nil)
+        assert(made.rows.map(_.getInt(0)) == ids.sorted.filter(_ != 3), what)
+      }
+    }
+
+    test(s"v$version: the number of delete files stays small") {
+      val made = new Written("many", columns, version)
+      made.write(Nil, values(0 until 400, "a"))
+      made.write(Nil, values(400 until 500, "a"))
+      val rounds = if (version == 2) 40 else 10
+      var most = 0
+      (1 to rounds).foreach { round =>
+        val ids = Seq(round * 3, round * 7, 400 + round).distinct
+        made.write(ids, values(ids, s"v$round"))
+        most = math.max(most, made.total("delete-files"))
+      }
+      // A vector for each data file that has lost rows, or a file for each commit and one for all others.
+      assert(most <= 17)
+      val expected = (1 to rounds).foldLeft((0 until 500).map(_ -> "a").toMap) { (rows, round) =>
+        rows ++ Seq(round * 3, round * 7, 400 + round).map(_ -> s"v$round")
+      }
+      assert(made.rows.map(row => row.getInt(0) -> row.getString(1)).toMap == expected)
+      assert(made.rows.length == 500)
+    }
+
+    test(s"v$version: values of each type, also nested ones") {
+      val nested = new StructType().add("x", IntegerType).add("y", ArrayType(StringType))
+      val schema = new StructType()
+        .add("id", IntegerType)
+        .add("b", BooleanType)
+        .add("l", LongType)
+        .add("f", FloatType)
+        .add("d", DoubleType)
+        .add("n", DecimalType(9, 2))
+        .add("m", DecimalType(38, 10))
+        .add("s", StringType)
+        .add("c", BinaryType)
+        .add("t", DateType)
+        .add("ts", TimestampType)
+        .add("tn", TimestampNTZType)
+        .add("a", ArrayType(IntegerType))
+        .add("k", MapType(StringType, LongType))
+        .add("o", nested)
+      val full = Row(
+        1,
+        true,
+        2L,
+        1.5f,
+        Double.NaN,
+        new java.math.BigDecimal("12.50"),
+        new java.math.BigDecimal("-1234567890123456789.0123456789"),
+        "ü😀",
+        Array[Byte](0, -1),
+        java.sql.Date.valueOf("1066-10-14"),
+        java.sql.Timestamp.valueOf("2026-01-02 03:04:05.123456"),
+        java.time.LocalDateTime.parse("0001-01-01T00:00:00.000001"),
+        Seq[Any](1, null, 3),
+        Map[String, Any]("x" -> 1L, "y" -> null),
+        Row(5, Seq("p", null))
+      )
+      val empty = Row.fromSeq(2 +: Seq.fill(schema.length - 1)(null))
+      val made = new Written("types", schema, version)
+      made.write(Nil, Seq(full, empty))
+      def plain(row: Row) =
+        Row.fromSeq(row.toSeq.map { case bytes: Array[Byte] => bytes.toSeq; case other => other })
+      assert(made.rows.map(plain) == Seq(full, empty).map(plain))
+      made.commit { table =>
+        val flat = schema.indices.filter(at => isFlat(schema(at).dataType))
+        Seq(schema.indices, flat, flat.reverse).foreach { ordinals =>
+          val part = StructType(ordinals.map(table.schema(_)))
+          val toRow = CatalystTypeConverters.createToScalaConverter(part)
+          val read = table.read(table.files.head, ordinals).map { row =>
+            val values = ordinals.indices.map(at =>
+              if (row.isNullAt(at)) null else InternalRow.copyValue(row.get(at, part(at).dataType))
+            )
+            plain(toRow(InternalRow.fromSeq(values)).asInstanceOf[Row])
+          }.toSeq
+          assert(read == Seq(full, empty).map(row => plain(Row.fromSeq(ordinals.map(row.get)))))
+        }
+        DirectChange(Map.empty, Vector.empty)
+      }
+    }
+  }
+
+  test("a table of v2 with delete files becomes one of v3") {
+    val made = new Written("upgraded", columns, 2)
+    made.write(Nil, values(1 to 5, "a"))
+    made.write(Nil, values(6 to 9, "a"))
+    made.write(Seq(1, 6), Nil)
+    made.write(Seq(2), Nil)
+    target.setProperties(made.table, Map("format-version" -> "3"))
+    made.write(Seq(3, 7), values(Seq(3), "b"))
+    assert(made.rows == values(Seq(3), "b") ++ values(Seq(4, 5, 8, 9), "a"))
+    made.write(Seq(4, 5), Nil)
+    assert(made.rows == values(Seq(3), "b") ++ values(Seq(8, 9), "a"))
+  }
+
+  test("a value of the type VARIANT") {
+    val made = new Written("variant", columns.add("j", VariantType), 3)
+    spark.sql(s"INSERT INTO ${made.sql} SELECT 1, 'a', parse_json('[1, null]')")
+    made.commit { table =>
+      val row = table.read(table.files.head, Seq(0, 1, 2)).next()
+      val copy = InternalRow(2, row.getUTF8String(1).copy(), row.getVariant(2))
+      DirectChange(Map.empty, Vector(copy, InternalRow(3, null, null)))
+    }
+    val found =
+      target.read(spark, made.table).selectExpr("id", "to_json(j)").orderBy("id").collect()
+    assert(found.toSeq == Seq(Row(1, "[1,null]"), Row(2, "[1,null]"), Row(3, null)))
+  }
+
+  test("the commit of another process of the job is not overwritten") {
+    val made = new Written("other", columns, 2)
+    made.write(Nil, values(1 to 3, "a"))
+    val thrown = intercept[LakeException] {
+      target.commit(spark, made.table, name, Some(7), 9)(
+        TargetWrite.Direct(made.change(Seq(1), values(Seq(1), "b")))
+      )
+    }
+    assert(thrown.getMessage.contains("another process of the job"))
+    assert(made.rows == values(1 to 3, "a"))
+  }
+
+  test("a key that two rows have is left to MERGE") {
+    val made = new Written("twice", columns, 2)
+    made.write(Nil, values(Seq(1, 2, 1), "a"))
+    assert(intercept[NotDirect](made.write(Seq(1), Nil)).reason.contains("same key"))
+  }
+
+  test("a table that is not only data files and deletions is left to MERGE") {
+    def reason(properties: Map[String, String] = Map.empty)(change: Written => Unit) = {
+      val made = new Written("special", columns, 2, properties)
+      assert(target.notDirect(made.table).isEmpty || properties.nonEmpty)
+      change(made)
+      target.notDirect(made.table).getOrElse("")
+    }
+    assert(reason()(_.iceberg.updateSpec().addField("id").commit()) == "the table has partitions")
+    assert(
+      reason()(_.iceberg.replaceSortOrder().asc("id").commit()) == "the table has a sort order"
+    )
+    assert(
+      reason()(_.iceberg.updateSchema().allowIncompatibleChanges().requireColumn("v").commit()) ==
+        "the column v is NOT NULL"
+    )
+    assert(
+      reason(Map("write.merge.mode" -> "copy-on-write"))(_ => ()).contains("write.merge.mode")
+    )
+    assert(reason(Map("write.wap.enabled" -> "true"))(_ => ()).contains("write.wap.enabled"))
+    assert(reason(Map("write.format.default" -> "orc"))(_ => ()).contains("write.format.default"))
+    assert(reason(Map("write.upsert.enabled" -> "true"))(_ => ()).contains("write.upsert.enabled"))
+    assert(reason(Map("write.parquet.compression-codec" -> "snappy"))(_ => ()).isEmpty)
+  }
+
+  test("a file of another format is left to MERGE") {
+    val made = new Written("avro", columns, 2)
+    made.iceberg.updateProperties().set("write.format.default", "avro").commit()
+    spark.sql(s"INSERT INTO ${made.sql} VALUES (1, 'x')")
+    made.iceberg.updateProperties().remove("write.format.default").commit()
+    assert(intercept[NotDirect](made.write(Seq(1), Nil)).reason.contains("AVRO"))
+  }
+}
