@@ -151,7 +151,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
             throw new NotDirect(reason)
           )
           val version = known
-            .commit(snapshot, DeltaTransactions.of(snapshot), mark, comment(name, lsn), check)(change)
+            .commit(
+              snapshot,
+              DeltaTransactions.of(snapshot),
+              mark,
+              comment(name, lsn),
+              check
+            )(change)
           checked.put(table, version)
           false
         } catch { case _: DeltaConcurrentModificationException if left > 1 => true }

@@ -4,13 +4,18 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.iceberg.encryption.PlaintextEncryptionManager
-import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
+import org.apache.iceberg.exceptions.{
+  CommitFailedException,
+  CommitStateUnknownException,
+  ValidationException
+}
 import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Type, Types}
 import org.apache.iceberg.util.ContentFileUtil
 import org.apache.iceberg.{
   BaseTable,
+  DataFile,
   DeleteFile,
   FileContent,
   ManifestFiles,
@@ -21,7 +26,7 @@ import org.apache.iceberg.{
 import org.roaringbitmap.RoaringBitmap
 
 import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, NotDirect, Rewrite}
 
 /**
  * Direct commits to a table of Iceberg, by its public API. None of it runs a job of Spark.
@@ -52,12 +57,12 @@ final private class IcebergDirect {
    */
   def commit(operations: TableOperations, name: String, mark: (String, String))(
       change: DirectTable => DirectChange
-  ): Unit = {
+  ): Unit = synchronized {
     val metadata = operations.current
     problem(operations).foreach(reason => throw new NotDirect(reason))
     val table = new BaseTable(operations, name)
     val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
-    val files = known.filter(_.snapshot == parent).getOrElse(IcebergFiles.of(table, parent))
+    val files = filesOf(table, parent)
     known = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files))
     val writer = new IcebergWriter(table, metadata)
@@ -89,6 +94,102 @@ final private class IcebergDirect {
       .filter(_.summary.get(mark._1) == mark._2)
       .filter(made => Option(made.parentId) == parent.map(Long.box))
       .map(made => IcebergFiles(Some(made.snapshotId), left))
+  }
+
+  private def filesOf(table: BaseTable, snapshot: Option[Long]): IcebergFiles =
+    known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
+
+  /**
+   * Rewrites the files for which [[Compaction]] asks into one. Commits go on meanwhile, but for the moment in
+   * which the rewrite is committed. Its snapshot replaces files and changes no data, so readers of
+   * changes do not see it.
+   *
+   * @param update returns the operations, which have read the newest metadata
+   * @param name Iceberg's name of the table
+   * @return whether files were rewritten
+   */
+  def compact(update: () => TableOperations, name: String): Boolean = {
+    val begun = synchronized {
+      val operations = update()
+      val metadata = operations.current
+      // A new file of v3 would have to keep the ids of its rows.
+      Option.when(metadata.formatVersion == 2 && problem(operations).isEmpty) {
+        val table = new BaseTable(operations, name)
+        val files = filesOf(table, Option(metadata.currentSnapshot).map(_.snapshotId))
+        known = Some(files)
+        val version = new IcebergVersion(table, metadata.schema, files)
+        val due = Compaction.choose(version.files).toIndexedSeq
+        Option.when(due.nonEmpty)(new IcebergWriter(table, metadata) -> new Rewrite(version, due))
+      }.flatten
+    }
+    begun.exists { case (writer, rewrite) =>
+      try {
+        val added = Option.when(rewrite.rows > 0)(writer.data(rewrite.read()))
+        synchronized(commitRewrite(update(), name, writer, rewrite, added))
+      } catch {
+        case problem: Exception if !problem.isInstanceOf[CommitStateUnknownException] =>
+          writer.removeAll(problem)
+          throw problem
+      }
+    }
+  }
+
+  private def commitRewrite(
+      operations: TableOperations,
+      name: String,
+      writer: IcebergWriter,
+      rewrite: Rewrite,
+      added: Option[DataFile]
+  ): Boolean = {
+    val metadata = operations.current
+    val table = new BaseTable(operations, name)
+    val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
+    val files = filesOf(table, parent)
+    known = Some(files)
+    val version = new IcebergVersion(table, metadata.schema, files)
+    val now = version.files.map(file => file.path -> file).toMap
+    val isSame = metadata.schema.sameSchema(writer.schema) && metadata.formatVersion == 2
+    val carried = Option.when(isSame)(rewrite.carried(now.get(_))).flatten
+    if (carried.isEmpty)
+      writer.removeAll(new ValidationException("The files were changed by somebody else."))
+    carried.foreach { positions =>
+      val old = rewrite.files.map(file => files.files(file.path))
+      val kept = files.files -- old.map(_.path)
+      val replace = table.newRewrite()
+      parent.foreach(replace.validateFromSnapshot(_))
+      old.foreach { file =>
+        replace.deleteFile(file.file)
+        file.deletes.filter(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
+      }
+      added.foreach(replace.addFile(_))
+      val fresh = added.map(IcebergFile.of(_, metadata.schema))
+      val left =
+        if (positions.isEmpty) kept ++ fresh.map(file => file.path -> file)
+        else {
+          // A rewrite can add delete files only in place of others, so all become one.
+          val bitmap = new RoaringBitmap
+          positions.foreach(position => bitmap.add(position.toInt))
+          deleteFiles(metadata, table).filterNot(ContentFileUtil.isFileScoped)
+            .foreach(replace.deleteFile(_))
+          val all = IcebergFiles.withDeletes(kept.values.toSeq).map(file => file -> file.deleted) ++
+            fresh.map(_ -> bitmap)
+          kept.values.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).toSeq.distinct
+            .foreach(replace.deleteFile(_))
+          val made = writer.positions(all.map { case (file, bitmap) =>
+            file.path -> bitmap.iterator.asScala.map(_.longValue)
+          })
+          made.foreach(replace.addFile(_))
+          kept ++ all.map { case (file, bitmap) =>
+            file.path -> file.withDeleted(bitmap, made.toList)
+          }
+        }
+      known = None
+      replace.commit()
+      known = Option(operations.current.currentSnapshot)
+        .filter(made => Option(made.parentId) == parent.map(Long.box))
+        .map(made => IcebergFiles(Some(made.snapshotId), left))
+    }
+    carried.nonEmpty
   }
 
   /** Writes the files of a commit, and returns the data files that the table has after it. */
@@ -142,20 +243,22 @@ final private class IcebergDirect {
 
   /** Returns the position delete files of a version if there are more than [[MostDeleteFiles]]. */
   private def manyDeleteFiles(metadata: TableMetadata, table: BaseTable): Seq[DeleteFile] = {
-    val manifests = Option(metadata.currentSnapshot).toSeq
-      .flatMap(_.deleteManifests(table.io).asScala)
-    val count =
-      manifests.map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
-    if (count <= MostDeleteFiles) Nil
-    else {
-      val found = manifests.flatMap { manifest =>
-        val reader = ManifestFiles.readDeleteManifest(manifest, table.io, metadata.specsById)
-        try reader.asScala.filter(_.content == FileContent.POSITION_DELETES).map(_.copy()).toList
-        finally reader.close()
-      }
-      if (found.length > MostDeleteFiles) found else Nil
-    }
+    val count = deleteManifests(metadata, table)
+      .map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
+    val found = if (count <= MostDeleteFiles) Nil else deleteFiles(metadata, table)
+    if (found.length > MostDeleteFiles) found else Nil
   }
+
+  private def deleteManifests(metadata: TableMetadata, table: BaseTable) =
+    Option(metadata.currentSnapshot).toSeq.flatMap(_.deleteManifests(table.io).asScala)
+
+  /** Returns the position delete files of a version, also those whose data files are gone. */
+  private def deleteFiles(metadata: TableMetadata, table: BaseTable): Seq[DeleteFile] =
+    deleteManifests(metadata, table).flatMap { manifest =>
+      val reader = ManifestFiles.readDeleteManifest(manifest, table.io, metadata.specsById)
+      try reader.asScala.filter(_.content == FileContent.POSITION_DELETES).map(_.copy()).toList
+      finally reader.close()
+    }
 }
 
 private object IcebergDirect {

@@ -268,7 +268,9 @@ final private class OpenRows[T](source: CloseableIterable[T], rowsOf: T => Itera
 
 /** Writes the files of a commit, as Iceberg itself does. */
 final private class IcebergWriter(val table: BaseTable, metadata: TableMetadata) {
-  import metadata.{schema, spec}
+  import metadata.spec
+
+  val schema: Schema = metadata.schema
 
   private val made = new ConcurrentLinkedQueue[String]
 

@@ -45,7 +45,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     TargetLook(SparkSchemaUtil.convert(found.current.schema), IcebergDirect.problem(found))
   }
 
-  def compact(table: String): Boolean = false
+  /** Another writer wins against a rewrite, which is tried again later. */
+  def compact(table: String): Boolean =
+    Option(directs.get(table)).exists { direct =>
+      try direct.compact(() => operations(table), load(table).name)
+      catch { case problem: Exception if IcebergDirect.isConflict(problem) => false }
+    }
 
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table).current, sqlName(table), name)

@@ -95,12 +95,15 @@ class DirectWriteSuite extends SparkSessionTests {
     run(Targets.of(spark, folder, Some("delta")), 1, 3, 20)(_ => ())
   }
 
-  test("Delta: the rows stay while files are rewritten beside the commits") {
-    val folder = Files.createTempDirectory("direct").toString
-    val target = Targets.of(spark, folder, Some("delta"))
-    val rewrites = new AtomicInteger
-    run(target, 2, 15, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
-    assert(rewrites.get >= 3)
+  Seq("delta", "iceberg").foreach { format =>
+    test(s"$format: the rows stay while files are rewritten beside the commits") {
+      val target =
+        if (format == "iceberg") IcebergTables.in(spark, "rewritten")
+        else Targets.of(spark, Files.createTempDirectory("direct").toString, Some(format))
+      val rewrites = new AtomicInteger
+      run(target, 2, 15, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
+      assert(rewrites.get >= 3)
+    }
   }
 
   Seq("2", "3").foreach { version =>

@@ -308,9 +308,9 @@ class IcebergDirectSuite extends SparkSessionTests {
   test("a table that is not only data files and deletions is left to MERGE") {
     def reason(properties: Map[String, String] = Map.empty)(change: Written => Unit) = {
       val made = new Written("special", columns, 2, properties)
-      assert(target.notDirect(made.table).isEmpty || properties.nonEmpty)
+      assert(target.look(made.table).notDirect.isEmpty || properties.nonEmpty)
       change(made)
-      target.notDirect(made.table).getOrElse("")
+      target.look(made.table).notDirect.getOrElse("")
     }
     assert(reason()(_.iceberg.updateSpec().addField("id").commit()) == "the table has partitions")
     assert(
