@@ -76,7 +76,7 @@ final class CutApply(
     try {
       val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
       def isDirect = cut.changes <= math.min(DirectLimit, smallCut * 10) &&
-        cut.bytes <= DirectBytes && !table.isHistory && table.source.key.nonEmpty &&
+        cut.bytes <= SmallBytes && !table.isHistory && table.source.key.nonEmpty &&
         target.look(table.target).notDirect.isEmpty
       val apply =
         if (cut.isInMemory && (isSmall || isDirect)) new SmallCut(session, mark, expected, cut)
@@ -187,7 +187,7 @@ final class CutApply(
         merge(None)
       else if (look.notDirect.nonEmpty) merge(look.notDirect)
       else {
-        val direct = new DirectWrite(batch, rows)
+        val direct = new DirectWrite(batch, rows, look.schema)
         try {
           commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
@@ -241,9 +241,8 @@ object CutApply {
   final val SmallCut = 10000L
   final private val SmallBytes = 16 << 20
 
-  /** The most changes of a cut that is written directly, and its most bytes: the driver has all of it in memory. */
+  /** The most changes of a cut that is written directly. The driver has all of it in memory. */
   final private val DirectLimit = 100000L
-  final private val DirectBytes = 64 << 20
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pgoutput.LocalRows
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{ByteType, IntegerType, ShortType, StructField, StructType}
 
 import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.direct._
@@ -18,12 +18,36 @@ import io.sparkpgoutput.lake.route.MessagePosition
  * The write of a small cut of a table with a key that does without a MERGE: the same as [[KeyedWrite]], with the
  * same errors.
  *
- * @param rows the rows of the fold
+ * @param found the rows of the fold
+ * @param target the columns of the table
  */
-final class DirectWrite(batch: TableBatch, rows: IndexedSeq[InternalRow]) {
-  import batch.format.{key, schema, unsent}
+final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], target: StructType) {
+  import batch.format.{key, unsent}
 
-  private val folded = ChangeFold.schema(batch.format)
+  /** The columns of the server, with the types of the target: Iceberg has no integers that are shorter than INT. */
+  private val schema = StructType(batch.format.schema.map { field =>
+    val isInt = target.exists(column =>
+      column.name.equalsIgnoreCase(field.name) && column.dataType == IntegerType
+    )
+    if (isInt && isShort(field)) field.copy(dataType = IntegerType) else field
+  })
+
+  private val folded = FoldedColumns.keyed(schema, unsent)
+  private val rows = if (schema == batch.format.schema) found else found.map(widened)
+
+  private def isShort(field: StructField) =
+    field.dataType == ShortType || field.dataType == ByteType
+
+  private def widened(row: InternalRow): InternalRow = {
+    val values = ChangeFold.schema(batch.format).zip(folded).zipWithIndex.map {
+      case (_, at) if row.isNullAt(at)                      => null
+      case ((from, to), at) if from.dataType == to.dataType => row.get(at, to.dataType)
+      case ((from, _), at) if from.dataType == ShortType    => row.getShort(at).toInt
+      case (_, at)                                          => row.getByte(at).toInt
+    }
+    InternalRow.fromSeq(values)
+  }
+
   private val opAt = folded.fieldIndex(FoldedColumns.Op)
   private val bornAt = FoldedColumns.Born.map(folded.fieldIndex)
   private val leftAt = FoldedColumns.Left.map(folded.fieldIndex)

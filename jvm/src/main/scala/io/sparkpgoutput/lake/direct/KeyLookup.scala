@@ -100,6 +100,8 @@ final class KeyLookup(
           }
         )
       )
+      val rows = candidates.map(_.rows).sum
+      if (rows > MostRows) throw new NotDirect(s"the files that can have the keys have $rows rows")
       // The common pool of the JVM has a thread for each core but one, which is this one. Its threads do not see the
       // JARs that a user gives to Spark, from which a format loads some of its classes by their names.
       val loader = Thread.currentThread.getContextClassLoader
@@ -153,6 +155,9 @@ final class KeyLookup(
 }
 
 object KeyLookup {
+
+  /** The executors of a cluster find keys in more rows than these faster than the driver. */
+  final private val MostRows = 50000000L
 
   /** Another one in each process, so that nobody can choose keys whose hashes are the same. */
   private val Seed = new java.security.SecureRandom().nextLong()

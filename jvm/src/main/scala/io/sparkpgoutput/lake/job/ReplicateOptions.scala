@@ -40,6 +40,8 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param interval the least time between two commits of a table
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
  * @param maintenanceShare the percentage of the time of one core that this takes at most
+ * @param retain how long versions of an Iceberg table stay
+ * @param retainVersions the most versions of an Iceberg table that stay
  * @param repairs true takes a change that the table does not fit; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
@@ -76,9 +78,11 @@ final case class ReplicateOptions(
     failover: Boolean = false,
     copies: Int = 2,
     applies: Int = 4,
-    interval: Duration = Duration.ZERO,
+    interval: Duration = Duration.ofSeconds(1),
     maintains: Boolean = true,
     maintenanceShare: Int = 25,
+    retain: Duration = Duration.ofDays(7),
+    retainVersions: Int = 2000,
     repairs: Boolean = false,
     skips: Boolean = true,
     copiesChanged: Boolean = true,
@@ -266,7 +270,7 @@ object ReplicateOptions {
       )((options, applies) => options.copy(applies = applies)),
       duration(
         "interval",
-        "0s",
+        "1s",
         "The least time between two commits of a table. A longer interval makes fewer and larger " +
           "commits."
       )((options, interval) => options.copy(interval = interval)),
@@ -281,6 +285,17 @@ object ReplicateOptions {
         25,
         "The percentage of the time of one core that the rewrites take at most."
       )((options, percent) => options.copy(maintenanceShare = percent)),
+      duration(
+        "retain",
+        "7d",
+        "How long the versions of an Iceberg table stay, for time travel. The properties, tags and " +
+          "branches of the table win."
+      )((options, time) => options.copy(retain = time)),
+      number(
+        "retainVersions",
+        2000,
+        "The most versions of an Iceberg table that stay, also if they are newer than retain says."
+      )((options, versions) => options.copy(retainVersions = versions)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",

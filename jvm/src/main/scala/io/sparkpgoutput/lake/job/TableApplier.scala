@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
@@ -199,34 +200,49 @@ private object TableApplier {
   final private val PauseMillis = 10L
 }
 
-/** Keeps the files of tables few: see [[io.sparkpgoutput.lake.direct.Compaction]]. */
-final private[job] class TableMaintenance(job: JobParts, threads: JobThreads) {
+/**
+ * Keeps the files of tables few, and removes old ones: see [[io.sparkpgoutput.lake.direct.Compaction]].
+ *
+ * @param isVerifying whether older versions of tables are read
+ */
+final private[job] class TableMaintenance(
+    job: JobParts,
+    threads: JobThreads,
+    isVerifying: () => Boolean
+) {
   private val due = ConcurrentHashMap.newKeySet[String]
 
   /** Looks at the files of a table that was committed, beside its next commits. */
   def after(oid: Long): Unit =
-    if (job.options.maintains)
-      job.state.tables.get(oid).map(_.target).filter(due.add).foreach { table =>
-        threads.maintain {
-          due.remove(table)
-          maintain(table)
-        }
+    job.state.tables.get(oid).map(_.target).filter(due.add).foreach { table =>
+      threads.maintain {
+        due.remove(table)
+        maintain(table)
       }
+    }
 
   /** The table is right without it, so an error of a rewrite is not one of the table. */
   private def maintain(table: String): Unit = {
     val begin = System.nanoTime()
     val isRewritten =
-      try job.target.compact(table)
-      catch {
+      try {
+        job.target.checkpoint(table)
+        if (job.options.maintains && !isVerifying()) {
+          val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
+          job.target.expire(table, since, job.options.retainVersions)
+        }
+        job.options.maintains && job.target.compact(table)
+      } catch {
         case NonFatal(error) =>
           if (!job.isEnding)
-            job.log.warn(s"The files of $table are not rewritten. ${TableFailures.text(error)}")
+            job.log.warn(s"The files of $table are not maintained. ${TableFailures.text(error)}")
           false
       }
     if (isRewritten) {
       val millis = (System.nanoTime() - begin) / 1000000
-      Thread.sleep(millis * (100 - job.options.maintenanceShare) / job.options.maintenanceShare)
+      val share = job.options.maintenanceShare
+      try Thread.sleep(millis * math.max(0, 100 - share) / share)
+      catch { case _: InterruptedException => () } // the job ends
     }
   }
 }

@@ -1,35 +1,23 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.{DataOutputStream, FileNotFoundException}
+import java.io.DataOutputStream
 import java.util.UUID
 import java.util.zip.CRC32
 
-import scala.collection.mutable
-
-import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.delta.actions.{
   Action,
   AddFile,
   DeletionVectorDescriptor,
-  RemoveFile,
   SetTransaction
 }
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
-import org.apache.spark.sql.delta.stats.{
-  DeltaFileStatistics,
-  DeltaJobStatisticsTracker,
-  DeltaTaskStatisticsTracker
-}
-import org.apache.spark.sql.delta.storage.dv.HadoopFileSystemDVStore
-import org.apache.spark.sql.delta.util.{DeltaFileOperations, JsonUtils}
+import org.apache.spark.sql.delta.hooks.{CheckpointHook, PostCommitHook}
+import org.apache.spark.sql.delta.stats.DeltaJobStatisticsTracker
+import org.apache.spark.sql.delta.util.JsonUtils
 import org.apache.spark.sql.delta.{
-  DeltaColumnMapping,
   DeltaLog,
   DeltaOperations,
   IsolationLevel,
@@ -37,32 +25,16 @@ import org.apache.spark.sql.delta.{
   Serializable,
   Snapshot
 }
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.types.{
-  ByteType,
-  DateType,
-  IntegerType,
-  LongType,
-  ShortType,
-  StringType,
-  StructField,
-  StructType
-}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.types.{StructField, StructType}
 
-import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
-import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
-import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
 
-import io.sparkpgoutput.lake.direct._
+import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewrite}
 
 /**
- * Direct commits to a Delta table. This file has all that is called of Delta below its SQL. None of it runs a job
- * of Spark, but for the first look at the files of a table.
+ * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all that is called of Delta below its
+ * SQL for them. None of it runs a job of Spark, but for the first look at the files of a table.
  *
  * @see Delta's PROTOCOL.md, "Deletion Vectors" and "Add File and Remove File"
  */
@@ -82,10 +54,10 @@ final private class DeltaDirect(
   /**
    * Commits a change of a version.
    *
-   * @param known the transactions of applications that the snapshot has, if its checksum has them
+   * @param transactions the transactions of applications that the snapshot has, if its checksum has them
    * @param check checks the version that the commit replaces
    * @return the version that the commit has made
-   * @throws NotDirect if a MERGE has to write the change
+   * @throws io.sparkpgoutput.lake.direct.NotDirect if a MERGE has to write the change
    */
   def commit(
       snapshot: Snapshot,
@@ -115,6 +87,13 @@ final private class DeltaDirect(
 
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, new RoaringBitmapArray, files.schema)
+
+  /** Writes a checkpoint if there are as many commits since the last one as the table's property says. */
+  def checkpoint(snapshot: Snapshot): Unit =
+    if (
+      snapshot.version - snapshot.checkpointProvider.version >=
+        log.checkpointInterval(snapshot.metadata)
+    ) log.checkpoint(snapshot, catalogTable)
 
   /**
    * Rewrites the files for which [[Compaction]] asks into one. Commits go on meanwhile, but for the moment in
@@ -320,6 +299,10 @@ final private class DirectTransaction(
     known.getOrElse(id, -1L)
   }
 
+  /** A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. */
+  override def registerPostCommitHook(hook: PostCommitHook): Unit =
+    if (hook != CheckpointHook) super.registerPostCommitHook(hook)
+
   override protected def getIsolationLevelToUse(
       actions: Seq[Action],
       operation: DeltaOperations.Operation
@@ -333,234 +316,4 @@ final private class DirectTransaction(
       new StructType,
       spark.emptyDataFrame
     )._1
-}
-
-/** A version of the table for a lookup. */
-final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles) extends DirectTable {
-  override def schema: StructType = layout.schema
-  override def files: Seq[DirectFile] = known.files.values.toSeq
-  override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
-    layout.read(file, columns)
-}
-
-/** A data file, and the rows of it that are deleted. */
-final private class DeltaFile(
-    val add: AddFile,
-    val deleted: RoaringBitmapArray,
-    val schema: StructType
-) extends DirectFile {
-  override def path: String = add.path
-  override def bytes: Long = add.size
-  override def isDeleted(position: Long): Boolean = deleted.contains(position)
-  override def deletedRows: Long = deleted.cardinality
-  override def deletedPositions: Array[Long] = deleted.toArray
-
-  override val rows: Long = add.numPhysicalRecords.getOrElse(
-    throw new NotDirect(s"the file ${add.path} does not say how many rows it has")
-  )
-
-  private lazy val statistics = JsonUtils.mapper.readTree(add.stats)
-  private val found = mutable.LongMap.empty[Option[(Any, Any)]]
-
-  override def bounds(column: Int): Option[(Any, Any)] = found.synchronized {
-    found.getOrElseUpdate(
-      column.toLong, {
-        val field = schema(column)
-        val name = DeltaColumnMapping.getPhysicalName(field)
-        for {
-          least <- bound(field, statistics.path("minValues").path(name))
-          most <- bound(field, statistics.path("maxValues").path(name))
-        } yield (least, most)
-      }
-    )
-  }
-
-  /**
-   * Texts are cut, and the greater one is made greater than all texts that begin with it. Bounds of other types
-   * are not exact: timestamps have milliseconds, and NaN is above the greatest number.
-   */
-  private def bound(field: StructField, value: JsonNode): Option[Any] = field.dataType match {
-    case ByteType | ShortType | IntegerType | LongType =>
-      Option.when(value.isIntegralNumber)(value.longValue)
-    case DateType if value.isTextual =>
-      DateTimeUtils.stringToDate(UTF8String.fromString(value.textValue)).map(_.toLong)
-    case StringType => Option.when(value.isTextual)(UTF8String.fromString(value.textValue))
-    case _          => None
-  }
-}
-
-/**
- * The files of a version.
- *
- * @param id Delta's id of the table
- * @param files the files by their paths in the log
- */
-final private case class DeltaFiles(
-    id: String,
-    version: Long,
-    schema: StructType,
-    files: Map[String, DeltaFile]
-) {
-  import DeltaFiles._
-
-  /** The files after a commit that was made on this version. */
-  def next(
-      version: Long,
-      removed: Iterable[String],
-      added: Iterable[DeltaFile]
-  ): DeltaFiles =
-    copy(version = version, files = files -- removed ++ added.map(file => file.path -> file))
-
-  /** Reads the commits since this version; None if one of them is not there. */
-  def upTo(snapshot: Snapshot): Option[DeltaFiles] =
-    if (version > snapshot.version || snapshot.version - version > MostCommits) None
-    else
-      try {
-        val all = (version + 1 to snapshot.version).foldLeft(files) { (files, version) =>
-          val actions = DeltaHistory.actions(snapshot.deltaLog, version).toSeq
-          val removed = actions.collect { case remove: RemoveFile => remove.path }
-          files -- removed ++ actions.collect { case add: AddFile => add.path -> of(add, snapshot) }
-        }
-        Some(DeltaFiles(id, snapshot.version, snapshot.metadata.schema, all))
-      } catch { case _: FileNotFoundException => None }
-}
-
-private object DeltaFiles {
-
-  /** Delta reads the state of a table faster than more commits than these. */
-  final private val MostCommits = 100L
-
-  def all(snapshot: Snapshot): DeltaFiles = DeltaFiles(
-    snapshot.metadata.id,
-    snapshot.version,
-    snapshot.metadata.schema,
-    snapshot.allFiles.collect().map(add => add.path -> of(add, snapshot)).toMap
-  )
-
-  private def of(add: AddFile, snapshot: Snapshot): DeltaFile = {
-    val log = snapshot.deltaLog
-    val deleted =
-      if (add.deletionVector == null) new RoaringBitmapArray
-      else
-        new HadoopFileSystemDVStore(log.newDeltaHadoopConf()).read(add.deletionVector, log.dataPath)
-    new DeltaFile(add, deleted, snapshot.metadata.schema)
-  }
-}
-
-/** Reads and writes the data files of a table, as long as its columns are the same. */
-final private class DeltaLayout(
-    session: SparkSession,
-    log: DeltaLog,
-    snapshot: Snapshot,
-    transaction: DirectTransaction
-) {
-  import DeltaLayout._
-
-  private val metadata = snapshot.metadata
-  private val protocol = snapshot.protocol
-
-  /** Returns whether a version has the same columns and properties. */
-  def isOf(other: Snapshot): Boolean = other.metadata == metadata && other.protocol == protocol
-
-  val schema: StructType = metadata.schema
-
-  private val physical = DeltaColumnMapping.createPhysicalAttributes(
-    DataTypeUtils.toAttributes(schema),
-    schema,
-    metadata.columnMappingMode
-  )
-  private val inFiles = DataTypeUtils.fromAttributes(physical)
-  private val readers =
-    new java.util.concurrent.ConcurrentHashMap[Seq[Int], PartitionedFile => Iterator[InternalRow]]
-
-  private def reader(columns: Seq[Int]) = readers.computeIfAbsent(
-    columns,
-    columns =>
-      new ParquetFileFormat().buildReaderWithPartitionValues(
-        session,
-        inFiles,
-        new StructType,
-        StructType(columns.map(inFiles(_))),
-        Nil,
-        Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
-        log.newDeltaHadoopConf()
-      )
-  )
-
-  def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
-    val path = DeltaFileOperations.absolutePath(log.dataPath.toString, file.path)
-    reader(columns)(PartitionedFile(
-      InternalRow.empty,
-      SparkPath.fromPath(path),
-      0,
-      file.bytes,
-      Array.empty,
-      0,
-      file.bytes
-    ))
-  }
-
-  private lazy val (factory, context) = {
-    val job = Job.getInstance(log.newDeltaHadoopConf())
-    val factory =
-      log.fileFormat(protocol, metadata).prepareWrite(session, job, Map.empty, inFiles)
-    val id = new TaskAttemptID("", 0, TaskType.REDUCE, 0, 0)
-    (factory, new TaskAttemptContextImpl(job.getConfiguration, id))
-  }
-
-  private val tracker = transaction.statistics(physical)
-  private var statistics = Option.empty[DeltaTaskStatisticsTracker]
-  private var written = 0
-
-  /** Writes one file. */
-  def write(rows: Iterator[InternalRow]): AddFile = {
-    val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
-    val path = new Path(log.dataPath, name)
-    // One for many files, because Spark compiles code for each.
-    if (written % FilesOfTracker == 0) statistics =
-      tracker.map(_.newTaskInstance().asInstanceOf[DeltaTaskStatisticsTracker])
-    written += 1
-    statistics.foreach(_.newFile(path.toString))
-    val writer = factory.newInstance(path.toString, inFiles, context)
-    var count = 0L
-    try rows.foreach { row =>
-        writer.write(row)
-        statistics.foreach(_.newRow(path.toString, row))
-        count += 1
-      }
-    finally writer.close()
-    val stats = statistics.map { tracker =>
-      tracker.closeFile(path.toString)
-      val all = tracker.getFinalStats(0).asInstanceOf[DeltaFileStatistics].stats
-      all.collectFirst { case (file, found) if file.endsWith(name) => found }.get
-    }
-    add(path, name, stats.getOrElse(s"""{"numRecords":$count}"""))
-  }
-
-  /** The constructor of the action has more parameters in later versions of Delta. */
-  private def add(path: Path, name: String, stats: String): AddFile = {
-    val status = path.getFileSystem(log.newDeltaHadoopConf()).getFileStatus(path)
-    val node = JsonUtils.mapper.createObjectNode()
-    val add = node.putObject("add")
-    add.put("path", name)
-    add.putObject("partitionValues")
-    add.put("size", status.getLen)
-    add.put("modificationTime", status.getModificationTime)
-    add.put("dataChange", true)
-    add.put("stats", stats)
-    Action.fromJson(JsonUtils.mapper.writeValueAsString(node)).asInstanceOf[AddFile]
-  }
-}
-
-private object DeltaLayout {
-
-  /** The file of a commit that changes no data. */
-  def unchanged(add: AddFile): AddFile = {
-    val node = JsonUtils.mapper.readTree(add.json)
-    node.get("add").asInstanceOf[ObjectNode].put("dataChange", false)
-    Action.fromJson(JsonUtils.mapper.writeValueAsString(node)).asInstanceOf[AddFile]
-  }
-
-  /** A tracker keeps the statistics of all of its files. */
-  final private val FilesOfTracker = 1000
 }

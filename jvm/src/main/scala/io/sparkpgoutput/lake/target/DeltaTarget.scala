@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import java.io.FileNotFoundException
+import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
@@ -48,11 +49,17 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
   /** What is known of the files of tables. */
   private val directs = new ConcurrentHashMap[String, DeltaDirect]
 
+  /** What the JAR of Delta lacks. It is found before anything is committed. */
+  @volatile private var notLinked = Option.empty[String]
+
   def look(table: String): TargetLook = {
     // The direct commit looks at the newest version itself.
     val found =
       Option(directs.get(table)).fold(snapshot(table))(_.log.unsafeVolatileSnapshot)
-    TargetLook(found.metadata.schema, DeltaDirect.problem(found, files(found)))
+    TargetLook(
+      found.metadata.schema,
+      notLinked.orElse(DeltaDirect.problem(found, files(found)))
+    )
   }
 
   def properties(table: String): Map[String, String] = snapshot(table).metadata.configuration
@@ -79,7 +86,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     "delta.enableDeletionVectors" -> "true",
     "delta.enableTypeWidening" -> "true",
     // A checkpoint takes about a second. A reader reads up to so many small files instead.
-    "delta.checkpointInterval" -> "100"
+    "delta.checkpointInterval" -> "100",
+    // The log gets a file for each commit. By default, all of the last 30 days stay.
+    "delta.logRetentionDuration" -> "interval 7 days"
   )
 
   /** Delta adds this feature by itself only when a table is made. */
@@ -160,11 +169,20 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
             )(change)
           checked.put(table, version)
           false
-        } catch { case _: DeltaConcurrentModificationException if left > 1 => true }
+        } catch {
+          case _: DeltaConcurrentModificationException if left > 1 => true
+          case missing: LinkageError =>
+            notLinked = Some(s"this version of Delta has no ${missing.getMessage}")
+            throw new NotDirect(notLinked.get)
+        }
       if (isAgain) attempt(left - 1)
     }
     attempt(Attempts)
   }
+
+  def checkpoint(table: String): Unit = Option(directs.get(table)).foreach(direct =>
+    ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
+  )
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =
@@ -172,6 +190,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       try ClonedSession.within(session)(direct.compact(() => snapshot(table)))
       catch { case _: DeltaConcurrentModificationException => false }
     }
+
+  /** Delta forgets old versions itself when it writes a checkpoint, and VACUUM removes their files. */
+  def expire(table: String, since: Instant, versions: Int): Unit = ()
 
   /** Commits by a query of Spark. */
   private def query(

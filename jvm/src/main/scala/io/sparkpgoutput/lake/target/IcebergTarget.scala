@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.tailrec
@@ -18,6 +19,7 @@ import org.apache.iceberg.{
   Schema,
   Table,
   TableOperations,
+  TableProperties => Names,
   Transactions,
   UpdateSchema
 }
@@ -45,12 +47,30 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     TargetLook(SparkSchemaUtil.convert(found.current.schema), IcebergDirect.problem(found))
   }
 
+  /** The metadata of Iceberg are whole after each commit. */
+  def checkpoint(table: String): Unit = ()
+
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =
     Option(directs.get(table)).exists { direct =>
       try direct.compact(() => operations(table), load(table).name)
       catch { case problem: Exception if IcebergDirect.isConflict(problem) => false }
     }
+
+  /** The table's own properties, its tags and its branches win. */
+  def expire(table: String, since: Instant, versions: Int): Unit = if (directs.containsKey(table)) {
+    val metadata = operations(table).current
+    val times = metadata.snapshots.asScala.map(_.timestampMillis).sorted.toIndexedSeq
+    def hasOwn = metadata.properties.containsKey(Names.MAX_SNAPSHOT_AGE_MS) ||
+      metadata.properties.containsKey(Names.MIN_SNAPSHOTS_TO_KEEP)
+    val isForbidden = "false".equalsIgnoreCase(metadata.properties.get(Names.GC_ENABLED))
+    val excess = times.length - versions
+    val due = math.max(since.toEpochMilli, if (excess > 0) times(excess) else Long.MinValue)
+    // Not for each of them, because the files of all others are compared.
+    val isDue = excess > versions / 20 || times.headOption.exists(_ < due - Hour)
+    if (isDue && !hasOwn && !isForbidden)
+      load(table).expireSnapshots().expireOlderThan(due).retainLast(1).commit()
+  }
 
   def mark(table: String, name: MarkName): Option[Long] =
     IcebergMark.read(operations(table).current, sqlName(table), name)
@@ -138,9 +158,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
     session.conf.set(summary, lsn.toString)
     try write match {
-        case TargetWrite.Append(rows) => TablePlans.append(session, target, rows)
+        case TargetWrite.Append(rows) => TablePlans.append(session, target, whole(table, rows))
         case TargetWrite.Overwrite(rows, where) =>
-          TablePlans.overwrite(session, target, rows, where)
+          TablePlans.overwrite(session, target, whole(table, rows), where)
         case TargetWrite.Replace(rows) =>
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
@@ -156,6 +176,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     // A MERGE that changes nothing makes no snapshot.
     if (!marking.hasCommitted) marked.newFastAppend().set(name.toString, lsn.toString).commit()
   }
+
+  /** Spark does not write rows without columns of users. */
+  private def whole(table: String, rows: DataFrame): DataFrame =
+    if (load(table).schema.columns.size == rows.columns.length) rows else withOthers(table, rows)
 
   private def load(table: String): Table = place.load(table) match {
     case loaded: SparkTable => loaded.table
@@ -173,6 +197,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 }
 
 object IcebergTarget {
+
+  private val Hour = java.time.Duration.ofHours(1).toMillis
 
   /** How often a direct commit is tried while others write the table. */
   final private val Attempts = 5

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.target
 
+import java.time.Instant
+
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
@@ -71,6 +73,17 @@ trait Target {
    * @return whether files were rewritten
    */
   def compact(table: String): Boolean
+
+  /** Writes what makes a table that was written directly fast to open, if that is due. */
+  def checkpoint(table: String): Unit
+
+  /**
+   * Forgets old versions of a table that was written directly, with their files.
+   *
+   * @param since the versions that ended before go
+   * @param versions the most versions that stay
+   */
+  def expire(table: String, since: Instant, versions: Int): Unit
 
   /** Returns the rows of a table, as it is now. */
   def read(session: SparkSession, table: String): DataFrame

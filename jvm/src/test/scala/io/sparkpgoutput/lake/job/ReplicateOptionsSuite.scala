@@ -48,7 +48,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(options.maxHeldWal == 10L * 1024 * 1024 * 1024)
     assert(options.queueDisk == 20L * 1024 * 1024 * 1024)
     assert(options.maxBytesPerCommit == 1024L * 1024 * 1024)
-    assert(options.interval.isZero && options.retryFor == Duration.ofMinutes(10))
+    assert(options.interval == Duration.ofSeconds(1) && options.retryFor == Duration.ofMinutes(10))
     assert(options.skips)
   }
 

@@ -186,7 +186,7 @@ class IcebergDirectSuite extends SparkSessionTests {
       val made = new Written("many", columns, version)
       made.write(Nil, values(0 until 400, "a"))
       made.write(Nil, values(400 until 500, "a"))
-      val rounds = if (version == 2) 40 else 10
+      val rounds = if (version == 2) 22 else 8
       var most = 0
       (1 to rounds).foreach { round =>
         val ids = Seq(round * 3, round * 7, 400 + round).distinct
