@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.direct
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
 /**
  * Which files of a table are rewritten into one, so that a table that gets a small file with each commit has
@@ -58,10 +59,17 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
 
   /** The rows of the new file. A row is valid until the next one. */
   def read(): Iterator[InternalRow] = {
-    val all = table.schema.indices
+    val types = table.schema.map(_.dataType).toIndexedSeq
+    val values = new Array[Any](types.length)
+    val whole = new GenericInternalRow(values)
     files.iterator.flatMap { file =>
-      table.read(file, all).zipWithIndex.collect {
-        case (row, position) if !file.isDeleted(position.toLong) => row
+      table.read(file, types.indices).zipWithIndex.collect {
+        case (row, position) if !file.isDeleted(position.toLong) =>
+          // `get` of a row of a batch does not look whether a value is NULL, and writers call only `get`.
+          types.indices.foreach(at =>
+            values(at) = if (row.isNullAt(at)) null else row.get(at, types(at))
+          )
+          whole
       }
     }
   }
