@@ -58,14 +58,14 @@ def test_infinite_values_are_what_the_option_says(
         assert rows() == {1: (None, None, [None, DAY], None)}
         copied = generations(job)
 
-        # A table that has failed goes on from its queue.
+        # All rows are read again, because old ones would have values with another meaning.
         server.execute(
             "INSERT INTO endless VALUES"
             " (2, 'infinity', '-infinity', '{infinity,2026-01-31}', '[,infinity]')"
         )
         assert replicate(once=True, types=types).exit_code == 3
         assert replicate(once=True, types=types, infinity="clamp").exit_code == 0
-        assert generations(job) == copied
+        assert all(found > copied[table] for table, found in generations(job).items())
         assert rows()[2] == (LAST, 1, [LAST, DAY], LAST)
 
         # The rows of the server are read as the job reads them.

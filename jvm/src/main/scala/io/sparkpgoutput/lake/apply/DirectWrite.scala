@@ -13,6 +13,7 @@ import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.direct._
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.route.MessagePosition
+import io.sparkpgoutput.lake.target.CommitConflict
 
 /**
  * The write of a small cut of a table with a key that does without a MERGE: the same as [[KeyedWrite]], with the
@@ -88,6 +89,11 @@ final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], targe
   final private class Plan(table: DirectTable) {
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
+    if (others.nonEmpty && !batch.format.splitsReplaced)
+      throw new CommitConflict(
+        batch.table.target,
+        new IllegalStateException("Somebody has added a column to it.")
+      )
     private val keyColumns = key.map(ordinal =>
       KeyColumn.of(schema(ordinal).dataType).getOrElse(
         throw new NotDirect(
@@ -174,8 +180,9 @@ final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], targe
         val ordinal = columns(at)
         if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
         else if (isUnsent(row, ordinal)) {
-          if (position(row, bornAt).isEmpty) oldValue(place, at)
-          else before(row, ordinal, at)
+          if (position(row, bornAt).nonEmpty) before(row, ordinal, at)
+          else if (place == null) throw drift(row, Drift.Missing)
+          else oldValue(place, at)
         } else row.get(ordinal, schema(ordinal).dataType)
       }
       new GenericInternalRow(values.toArray[Any])

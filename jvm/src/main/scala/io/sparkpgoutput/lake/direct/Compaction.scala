@@ -25,13 +25,19 @@ object Compaction {
 
   /** Returns the files of the next rewrite, small ones first; empty if there is nothing to do. */
   def choose(files: Iterable[DirectFile]): Seq[DirectFile] = {
-    val levels = files.filter(_.bytes < MostBytes).groupBy(level).toSeq.sortBy(_._1)
+    // So a whole level is one rewrite, and a large file is never rewritten without need.
+    val levels = files.filter(_.bytes <= MostBytes / FilesOfLevel).groupBy(level).toSeq.sortBy(_._1)
     val full = levels.collectFirst {
       // What is below has fewer files, and all of it is small.
       case (level, inside) if inside.size >= FilesOfLevel =>
         levels.takeWhile(_._1 <= level).flatMap(_._2)
     }
-    val due = full.getOrElse(files.filter(isDeleted).toSeq.sortBy(_.bytes))
+    full.map(limited).filter(_.length > 1)
+      .getOrElse(limited(files.filter(isDeleted).toSeq.sortBy(_.bytes)))
+  }
+
+  /** Returns the first files, as many as one rewrite may read. */
+  private def limited(due: Seq[DirectFile]): Seq[DirectFile] = {
     val sums = due.scanLeft(0L)(_ + _.bytes).tail
     due.zip(sums).takeWhile { case (file, sum) => sum <= MostBytes || file.eq(due.head) }.map(_._1)
   }
@@ -63,33 +69,48 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
     val values = new Array[Any](types.length)
     val whole = new GenericInternalRow(values)
     files.iterator.flatMap { file =>
-      table.read(file, types.indices).zipWithIndex.collect {
-        case (row, position) if !file.isDeleted(position.toLong) =>
-          // `get` of a row of a batch does not look whether a value is NULL, and writers call only `get`.
-          types.indices.foreach(at =>
-            values(at) = if (row.isNullAt(at)) null else row.get(at, types(at))
-          )
-          whole
+      var position = -1L
+      val live = table.read(file, types.indices).filter { _ =>
+        position += 1
+        !file.isDeleted(position)
       }
+      // `get` of a row of a batch does not look whether a value is NULL, and writers call only `get`.
+      live.map { row =>
+        types.indices.foreach(at =>
+          values(at) = if (row.isNullAt(at)) null else row.get(at, types(at))
+        )
+        whole
+      } ++ end(file, position + 1)
     }
   }
+
+  /** The positions of the new file follow from the number of rows. */
+  private def end(file: DirectFile, rows: => Long): Iterator[InternalRow] =
+    if (rows == file.rows) Iterator.empty
+    else throw new IllegalStateException(s"The file ${file.path} has $rows rows, not ${file.rows}.")
 
   /**
    * Returns the positions in the new file of the rows that were deleted since.
    *
-   * @param now the same files as they are now, by their paths; None if one of them is gone
+   * @param now the same files as they are now, by their paths
+   * @return None if a file is gone, or has rows that were deleted when the rewrite began
    */
   def carried(now: String => Option[DirectFile]): Option[Array[Long]] = {
     val found = files.map(file => now(file.path))
     Option.when(found.forall(_.nonEmpty)) {
-      found.flatten.indices.toArray.flatMap { index =>
-        val before = deleted(index)
-        found(index).get.deletedPositions.flatMap { position =>
-          val rank = Arrays.binarySearch(before, position)
+      val after = found.map(_.get.deletedPositions)
+      val moved = after.zipWithIndex.map { case (positions, index) =>
+        positions.flatMap { position =>
+          val rank = Arrays.binarySearch(deleted(index), position)
           // For a position that is not there, the search says where it would be: after so many that are deleted.
           if (rank >= 0) None else Some(firsts(index) + position - (-rank - 1))
         }
       }
-    }
+      // A RESTORE or a rollback can have brought rows back, which the new file does not have.
+      val hasAll = after.indices.forall { index =>
+        after(index).length == deleted(index).length + moved(index).length
+      }
+      Option.when(hasAll)(moved.toArray.flatten)
+    }.flatten
   }
 }

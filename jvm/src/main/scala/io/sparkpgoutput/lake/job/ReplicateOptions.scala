@@ -291,11 +291,15 @@ object ReplicateOptions {
         "How long the versions of an Iceberg table stay, for time travel. The properties, tags and " +
           "branches of the table win."
       )((options, time) => options.copy(retain = time)),
-      number(
+      OptionSpec.parsed[ReplicateOptions, Int](
         "retainVersions",
-        2000,
-        "The most versions of an Iceberg table that stay, also if they are newer than retain says."
-      )((options, versions) => options.copy(retainVersions = versions)),
+        "100 to 1000000",
+        "2000",
+        "The most versions of an Iceberg table that stay, also if they are newer than retain says. With a " +
+          "commit each second, 2000 versions are half an hour."
+      )(_.toIntOption.filter(number => number >= 100 && number <= 1000000))((options, versions) =>
+        options.copy(retainVersions = versions)
+      ),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",

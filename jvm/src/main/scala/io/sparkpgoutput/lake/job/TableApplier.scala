@@ -238,7 +238,7 @@ final private[job] class TableMaintenance(
             job.log.warn(s"The files of $table are not maintained. ${TableFailures.text(error)}")
           false
       }
-    if (isRewritten) {
+    if (isRewritten && !job.options.once) {
       val millis = (System.nanoTime() - begin) / 1000000
       val share = job.options.maintenanceShare
       try Thread.sleep(millis * math.max(0, 100 - share) / share)

@@ -105,19 +105,23 @@ final private class DeltaDirect(
   def compact(update: () => Snapshot): Boolean = {
     val begun = synchronized {
       val snapshot = update()
-      val files = filesOf(snapshot)
-      val due = Compaction.choose(files.files.values)
-      Option.when(due.nonEmpty) {
-        known = Some(files)
-        val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
-        val layout = layoutOf(rewriting, snapshot, transaction)
-        rewriting = Some(layout)
-        (layout, new Rewrite(new DeltaVersion(layout, files), due.toIndexedSeq))
-      }
+      Option.when(problem(snapshot).isEmpty)(begin(snapshot)).flatten
     }
     begun.exists { case (layout, rewrite) =>
       val added = Option.when(rewrite.rows > 0)(layout.write(rewrite.read()))
       synchronized(commitRewrite(update(), layout, rewrite, added))
+    }
+  }
+
+  private def begin(snapshot: Snapshot): Option[(DeltaLayout, Rewrite)] = {
+    val files = filesOf(snapshot)
+    val due = Compaction.choose(files.files.values)
+    Option.when(due.nonEmpty) {
+      known = Some(files)
+      val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
+      val layout = layoutOf(rewriting, snapshot, transaction)
+      rewriting = Some(layout)
+      (layout, new Rewrite(new DeltaVersion(layout, files), due.toIndexedSeq))
     }
   }
 
@@ -129,7 +133,9 @@ final private class DeltaDirect(
   ): Boolean = {
     val files = filesOf(snapshot)
     known = Some(files)
-    val carried = Option.when(layout.isOf(snapshot))(rewrite.carried(files.files.get(_))).flatten
+    val carried = Option.when(
+      layout.isOf(snapshot) && problem(snapshot).isEmpty
+    )(rewrite.carried(files.files.get(_))).flatten
     carried.foreach { positions =>
       val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
       transaction.readWholeTable()
@@ -165,7 +171,11 @@ final private class DeltaDirect(
       .getOrElse(new DeltaLayout(session, log, snapshot, transaction))
 
   private def filesOf(snapshot: Snapshot): DeltaFiles =
-    known.filter(_.id == snapshot.metadata.id).flatMap(_.upTo(snapshot))
+    known
+      .filter(known =>
+        known.id == snapshot.metadata.id && known.schema == snapshot.metadata.schema
+      )
+      .flatMap(_.upTo(snapshot))
       .getOrElse(DeltaFiles.all(snapshot))
 
   /** Returns the actions for deleted rows, and the files that still have others. */
@@ -223,7 +233,7 @@ private object DeltaDirect {
    * Returns why a table is not written directly. All that is known to need nothing but data files and
    * deletion vectors is listed here, and anything else is left to MERGE.
    */
-  def problem(snapshot: Snapshot, files: Long): Option[String] = {
+  def problem(snapshot: Snapshot): Option[String] = {
     val metadata = snapshot.metadata
     val protocol = snapshot.protocol
     val features = protocol.readerAndWriterFeatureNames.toSeq.sorted
@@ -240,9 +250,15 @@ private object DeltaDirect {
         "the table maps its columns by id"
       ))
       .orElse(Option.when(metadata.partitionColumns.nonEmpty)("the table has partitions"))
-      .orElse(Option.when(files > MostFiles)(s"the table has more than $MostFiles files"))
+      .orElse(Option.when(
+        filesIn(snapshot) > MostFiles
+      )(s"the table has more than $MostFiles files"))
     found.orElse(metadata.schema.flatMap(columnProblem).headOption)
   }
+
+  /** The number of files, which the checksum of a commit has, too. */
+  def filesIn(snapshot: Snapshot): Long =
+    snapshot.checksumOpt.fold(snapshot.numOfFiles)(_.numFiles)
 
   private def columnProblem(field: StructField): Option[String] = {
     // The keys of a JSON object.
@@ -299,9 +315,15 @@ final private class DirectTransaction(
     known.getOrElse(id, -1L)
   }
 
-  /** A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. */
-  override def registerPostCommitHook(hook: PostCommitHook): Unit =
-    if (hook != CheckpointHook) super.registerPostCommitHook(hook)
+  /**
+   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If it comes to nothing,
+   * for example because each run of the job is short, the commit writes it.
+   */
+  override def registerPostCommitHook(hook: PostCommitHook): Unit = {
+    val behind = snapshot.version - snapshot.checkpointProvider.version
+    if (hook != CheckpointHook || behind > 2 * log.checkpointInterval(snapshot.metadata))
+      super.registerPostCommitHook(hook)
+  }
 
   override protected def getIsolationLevelToUse(
       actions: Seq[Action],

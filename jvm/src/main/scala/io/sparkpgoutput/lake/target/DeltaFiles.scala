@@ -62,7 +62,7 @@ final private class DeltaFile(
     throw new NotDirect(s"the file ${add.path} does not say how many rows it has")
   )
 
-  private lazy val statistics = JsonUtils.mapper.readTree(add.stats)
+  private def statistics = JsonUtils.mapper.readTree(add.stats)
   private val found = mutable.LongMap.empty[Option[(Any, Any)]]
 
   override def bounds(column: Int): Option[(Any, Any)] = found.synchronized {

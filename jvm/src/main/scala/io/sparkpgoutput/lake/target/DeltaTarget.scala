@@ -58,7 +58,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       Option(directs.get(table)).fold(snapshot(table))(_.log.unsafeVolatileSnapshot)
     TargetLook(
       found.metadata.schema,
-      notLinked.orElse(DeltaDirect.problem(found, files(found)))
+      notLinked.orElse(DeltaDirect.problem(found))
     )
   }
 
@@ -121,6 +121,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     def check(transaction: OptimisticTransaction): Unit = {
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
+      // A copy of an empty table has no files by which Delta would find the conflict.
+      transaction.txnVersion(name.copy(generation = name.generation + 1).toString)
       // Delta lets an append pass that others do not read. One of another copy must not pass.
       write match {
         case TargetWrite.Append(_) => transaction.readWholeTable()
@@ -133,7 +135,10 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     }
     write match {
       case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
-      case other                      => query(session, table, name, lsn, other, check)
+      case other =>
+        def run(): Unit = query(session, table, name, lsn, other, check)
+        // A rewrite is not committed beside a query, which could lose against each of them.
+        Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
 
@@ -156,7 +161,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       val isAgain =
         try {
           val snapshot = opened.snapshot
-          DeltaDirect.problem(snapshot, files(snapshot)).foreach(reason =>
+          DeltaDirect.problem(snapshot).foreach(reason =>
             throw new NotDirect(reason)
           )
           val version = known
@@ -204,7 +209,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       check: OptimisticTransaction => Unit
   ): Unit = {
     val first = new FirstTransactionCheck(transaction => {
-      if (choosesTasks) session.conf.set(SnapshotTasks, tasks(files(transaction.snapshot)))
+      if (choosesTasks)
+        session.conf.set(SnapshotTasks, tasks(DeltaDirect.filesIn(transaction.snapshot)))
       check(transaction)
     })
     val settings = Map(
@@ -297,10 +303,6 @@ object DeltaTarget {
 
   private def transactions(snapshot: Snapshot): Map[String, Long] =
     DeltaTransactions.of(snapshot).getOrElse(snapshot.transactions)
-
-  /** The number of files, which the checksum of a commit has, too. */
-  private def files(snapshot: Snapshot): Long =
-    snapshot.checksumOpt.fold(snapshot.numOfFiles)(_.numFiles)
 
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
 

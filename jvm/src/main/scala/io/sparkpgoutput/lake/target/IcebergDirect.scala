@@ -4,11 +4,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.iceberg.encryption.PlaintextEncryptionManager
-import org.apache.iceberg.exceptions.{
-  CommitFailedException,
-  CommitStateUnknownException,
-  ValidationException
-}
+import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
 import org.apache.iceberg.expressions.Expressions
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Type, Types}
@@ -123,13 +119,15 @@ final private class IcebergDirect {
       }.flatten
     }
     begun.exists { case (writer, rewrite) =>
-      try {
-        val added = Option.when(rewrite.rows > 0)(writer.data(rewrite.read()))
-        synchronized(commitRewrite(update(), name, writer, rewrite, added))
-      } catch {
-        case problem: Exception if !problem.isInstanceOf[CommitStateUnknownException] =>
-          writer.removeAll(problem)
-          throw problem
+      val added =
+        try Option.when(rewrite.rows > 0)(writer.data(rewrite.read()))
+        catch {
+          case problem: Exception =>
+            writer.removeAll(problem)
+            throw problem
+        }
+      synchronized {
+        commitRewrite(new CheckedOperations(update()), name, writer, rewrite, added)
       }
     }
   }
@@ -184,6 +182,7 @@ final private class IcebergDirect {
           }
         }
       known = None
+      // After an error, the files stay: a lost answer can be one of a commit that was made.
       replace.commit()
       known = Option(operations.current.currentSnapshot)
         .filter(made => Option(made.parentId) == parent.map(Long.box))

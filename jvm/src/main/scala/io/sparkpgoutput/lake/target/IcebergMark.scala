@@ -83,49 +83,20 @@ object IcebergMark {
 }
 
 /**
- * Adds a mark to each commit of a table, and refuses a commit if the table has another mark than the one
- * expected. What is compared is the metadata that the commit replaces, so nothing comes between the two.
+ * Operations on a table that find out whether a commit is in the table although it has failed. A file system
+ * that renames a file by copying it can fail after that, and the answer of a catalog can be lost. Iceberg takes
+ * both for a conflict: it would remove the files of the commit, or try it again.
  */
-final private class MarkingOperations(
-    operations: TableOperations,
-    table: String,
-    name: MarkName,
-    expected: Option[Long],
-    lsn: Long
-) extends TableOperations {
+private class CheckedOperations(operations: TableOperations) extends TableOperations {
 
-  @volatile private var committed = false
-
-  def hasCommitted: Boolean = committed
-
-  def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
-    val found = IcebergMark.read(base, table, name)
-    if (name.isReplaced(base.properties.keySet.asScala))
-      throw refused(TargetError.copiedAgain(table))
-    if (found != expected) throw refused(TargetError.otherJob(table, expected, found))
-    val snapshot = metadata.currentSnapshot
-    if (snapshot == null || snapshot == base.currentSnapshot)
-      throw refused(TargetError.notCurrent(table))
-    val property = IcebergMark.property(lsn, snapshot)
-    val marked = TableMetadata.buildFrom(metadata).setProperties(JMap.of(name.toString, property))
-    try operations.commit(base, marked.build())
+  override def commit(base: TableMetadata, metadata: TableMetadata): Unit =
+    try operations.commit(base, metadata)
     catch {
-      case failed: CommitFailedException if isThere(snapshot, failed) => ()
+      case failed: CommitFailedException if isThere(metadata.currentSnapshot, failed) => ()
     }
-    committed = true
-  }
 
-  /** Iceberg removes the files of a commit that fails in this way, and does not try it again. */
-  private def refused(error: LakeException) =
-    new ValidationException(error, "%s", error.getMessage)
-
-  /**
-   * Returns whether a commit is in the table although it has failed. A file system that renames a file
-   * by copying it can fail after that, which Iceberg's Hadoop catalog takes for a conflict. Iceberg
-   * would remove the files of the commit, or try it again and find another mark than the one expected.
-   */
   private def isThere(snapshot: Snapshot, failed: CommitFailedException) =
-    try operations.refresh().snapshot(snapshot.snapshotId) != null
+    try snapshot != null && operations.refresh().snapshot(snapshot.snapshotId) != null
     catch {
       case NonFatal(problem) =>
         failed.addSuppressed(problem)
@@ -141,4 +112,39 @@ final private class MarkingOperations(
   override def temp(uncommitted: TableMetadata): TableOperations = operations.temp(uncommitted)
   override def newSnapshotId(): Long = operations.newSnapshotId
   override def requireStrictCleanup(): Boolean = operations.requireStrictCleanup
+}
+
+/**
+ * Adds a mark to each commit of a table, and refuses a commit if the table has another mark than the one
+ * expected. What is compared is the metadata that the commit replaces, so nothing comes between the two.
+ */
+final private class MarkingOperations(
+    operations: TableOperations,
+    table: String,
+    name: MarkName,
+    expected: Option[Long],
+    lsn: Long
+) extends CheckedOperations(operations) {
+
+  @volatile private var committed = false
+
+  def hasCommitted: Boolean = committed
+
+  override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
+    val found = IcebergMark.read(base, table, name)
+    if (name.isReplaced(base.properties.keySet.asScala))
+      throw refused(TargetError.copiedAgain(table))
+    if (found != expected) throw refused(TargetError.otherJob(table, expected, found))
+    val snapshot = metadata.currentSnapshot
+    if (snapshot == null || snapshot == base.currentSnapshot)
+      throw refused(TargetError.notCurrent(table))
+    val property = IcebergMark.property(lsn, snapshot)
+    val marked = TableMetadata.buildFrom(metadata).setProperties(JMap.of(name.toString, property))
+    super.commit(base, marked.build())
+    committed = true
+  }
+
+  /** Iceberg removes the files of a commit that fails in this way, and does not try it again. */
+  private def refused(error: LakeException) =
+    new ValidationException(error, "%s", error.getMessage)
 }

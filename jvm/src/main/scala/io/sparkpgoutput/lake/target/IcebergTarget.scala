@@ -124,7 +124,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     def marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
     write match {
       case TargetWrite.Direct(change) => direct(table, marking, name, lsn)(change)
-      case other                      => query(session, table, marking, name, lsn, other)
+      case other =>
+        def run(): Unit = query(session, table, marking, name, lsn, other)
+        // A rewrite is not committed beside a query, which could lose against each of them.
+        Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
 

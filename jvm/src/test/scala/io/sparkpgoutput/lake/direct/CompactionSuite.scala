@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class CompactionSuite extends AnyFunSuite {
 
   /** @param values the rows */
-  final private class File(
+  private class File(
       override val path: String,
       val values: IndexedSeq[Int],
       val gone: Set[Long] = Set.empty,
@@ -79,5 +79,6 @@ class CompactionSuite extends AnyFunSuite {
     assert(Compaction.choose(files).map(_.path) == Seq("c"))
     assert(Compaction.choose(files.take(2)).map(_.path) == Seq("b"))
     assert(Compaction.choose(files.take(1)).isEmpty)
+    assert(Compaction.choose((1 to 10).map(number => file(s"l$number", 0, 400L << 20))).isEmpty)
   }
 }
