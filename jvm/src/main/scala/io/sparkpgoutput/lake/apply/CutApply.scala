@@ -78,10 +78,19 @@ final class CutApply(
       def isDirect = cut.changes <= math.min(DirectLimit, smallCut * 10) &&
         cut.bytes <= SmallBytes && !table.isHistory && table.source.key.nonEmpty &&
         target.look(table.target).notDirect.isEmpty
-      val apply =
-        if (cut.isInMemory && (isSmall || isDirect)) new SmallCut(session, mark, expected, cut)
-        else new LargeCut(session, mark, expected, cut)
-      apply.run(PreparedTable(table, formerNames), prepare)
+      var prepared = Option.empty[PreparedTable]
+      def once(statistics: TableStatistics) = {
+        if (prepared.isEmpty) prepared = Some(prepare(statistics))
+        prepared.get
+      }
+      def large(reason: Option[String]) =
+        new LargeCut(session, mark, expected, cut, reason)
+          .run(PreparedTable(table, formerNames), once)
+      if (cut.isInMemory && (isSmall || isDirect))
+        try new SmallCut(session, mark, expected, cut, isSmall)
+            .run(PreparedTable(table, formerNames), once)
+        catch { case found: NotDirect => large(Some(found.reason)) }
+      else large(None)
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
 
   /** One commit. */
@@ -170,11 +179,17 @@ final class CutApply(
     }
   }
 
+  /**
+   * A cut that the driver folds.
+   *
+   * @param canMerge whether the driver gives the rows to a MERGE; if not, executors fold the cut again
+   */
   final private class SmallCut(
       session: SparkSession,
       mark: MarkName,
       expected: Long,
-      cut: CutMessages
+      cut: CutMessages,
+      canMerge: Boolean
   ) extends OneCut(session, mark, expected, cut) {
     private val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
     protected val packer = new ChangePacker(SmallBytes, chunks += _)
@@ -185,14 +200,13 @@ final class CutApply(
       def merge(reason: Option[String]) = query(batch, reason)(batch.plan(rows))
       if (batch.format.isHistory || batch.format.key.isEmpty || batch.statistics.truncated.nonEmpty)
         merge(None)
-      else if (look.notDirect.nonEmpty) merge(look.notDirect)
-      else {
-        val direct = new DirectWrite(batch, rows, look.schema)
+      else
         try {
+          look.notDirect.foreach(reason => throw new NotDirect(reason))
+          val direct = new DirectWrite(batch, rows, look.schema)
           commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
-        } catch { case found: NotDirect => merge(Some(found.reason)) }
-      }
+        } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }
     }
 
     protected def clear(): Unit = chunks.clear()
@@ -202,13 +216,14 @@ final class CutApply(
       session: SparkSession,
       mark: MarkName,
       expected: Long,
-      cut: CutMessages
+      cut: CutMessages,
+      byMerge: Option[String]
   ) extends OneCut(session, mark, expected, cut) {
     private val shipped = new ShippedChanges(own)
     protected def isSmall: Boolean = false
     protected def packer: ChangePacker = shipped.packer
     protected def write(batch: TableBatch, look: TargetLook): WrittenCut =
-      query(batch, None)(batch.plan(shipped.sorted()))
+      query(batch, byMerge)(batch.plan(shipped.sorted()))
     protected def clear(): Unit = shipped.close()
   }
 

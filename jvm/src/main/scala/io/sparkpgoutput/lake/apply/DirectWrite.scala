@@ -158,9 +158,8 @@ final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], targe
         while (found.hasNext) {
           val row = found.next()
           if (position == next) {
-            // `get` of a row of a batch does not look whether a value is NULL.
             val values = types.indices.map(at =>
-              if (row.isNullAt(at)) null else InternalRow.copyValue(row.get(at, types(at)))
+              InternalRow.copyValue(DirectTable.value(row, at, types(at)))
             )
             old(RowPlace(file, position)) = InternalRow.fromSeq(values)
             next = if (positions.hasNext) positions.next() else -1L

@@ -74,11 +74,9 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
         position += 1
         !file.isDeleted(position)
       }
-      // `get` of a row of a batch does not look whether a value is NULL, and writers call only `get`.
+      // Writers call only `get`.
       live.map { row =>
-        types.indices.foreach(at =>
-          values(at) = if (row.isNullAt(at)) null else row.get(at, types(at))
-        )
+        types.indices.foreach(at => values(at) = DirectTable.value(row, at, types(at)))
         whole
       } ++ end(file, position + 1)
     }

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.direct
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * A version of a table of the target, by its data files. '''The direct commit''' writes a small cut into it
@@ -23,16 +23,22 @@ import org.apache.spark.sql.types.StructType
  * Delta's transaction has read the whole table and is serializable, and Iceberg validates that no file was
  * added, changed or removed since the snapshot. After a conflict, the lookup begins again.
  *
- * '''What is kept between commits''' are the names, the bounds and the deleted rows of the files. Data files
- * never change. Before each commit, the log or the metadata say which version is the newest; if somebody else has written one,
- * the files are read again.
+ * '''What is kept between commits''' are the names, the bounds and the deleted rows of the files, and the keys in them
+ * ([[KeyCache]]). Data files never change. Before each commit, the log or the metadata say which version is the newest. If
+ * somebody else has written one, the commits in between (Delta) or the manifests (Iceberg) are read.
  */
 trait DirectTable {
 
   /** The columns of the table, those of users among them. */
   def schema: StructType
 
+  /** Returns what a column of [[schema]] is in data files. Another column never is the same. */
+  def column(at: Int): String
+
   def files: Seq[DirectFile]
+
+  /** The keys of the files that are kept for the next lookup. */
+  def keys: TableKeys
 
   /**
    * Returns the rows of a file in order, also those that are deleted. A row is valid until the next one.
@@ -41,6 +47,13 @@ trait DirectTable {
    * @param columns the places of the columns in [[schema]]
    */
   def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow]
+}
+
+object DirectTable {
+
+  /** Returns a value of a row, or null. `get` of a row of a batch does not look whether a value is NULL. */
+  def value(row: InternalRow, at: Int, dataType: DataType): Any =
+    if (row.isNullAt(at)) null else row.get(at, dataType)
 }
 
 /** A data file. */

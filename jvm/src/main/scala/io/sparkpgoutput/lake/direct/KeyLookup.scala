@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.direct
 
+import java.nio.LongBuffer
 import java.util.Arrays
 import java.util.concurrent.atomic.AtomicReferenceArray
 
@@ -100,7 +101,12 @@ final class KeyLookup(
           }
         )
       )
-      val rows = candidates.map(_.rows).sum
+      val kept = table.keys
+      kept.begin(
+        ordinals.map(at => s"${table.column(at)} ${table.schema(at).dataType.sql}"),
+        table.files
+      )
+      val rows = candidates.filter(kept.of(_).isEmpty).map(_.rows).sum
       if (rows > MostRows) throw new NotDirect(s"the files that can have the keys have $rows rows")
       // The common pool of the JVM has a thread for each core but one, which is this one. Its threads do not see the
       // JARs that a user gives to Spark, from which a format loads some of its classes by their names.
@@ -121,36 +127,113 @@ final class KeyLookup(
       file: DirectFile,
       ordinals: IndexedSeq[Int],
       found: AtomicReferenceArray[RowPlace]
-  ): Unit = {
-    val rows = table.read(file, ordinals)
-    try scan(rows, file, ordinals.indices, found)
-    finally rows match {
-        case open: AutoCloseable => open.close()
-        case _                   => ()
-      }
+  ): Unit = table.keys.of(file) match {
+    case Some(kept) => scan(kept, file, found)
+    case None =>
+      val numbers = new KeyNumbers(columns)
+      val length = file.rows * numbers.width
+      val keys = Option.when(table.keys.takes(length))(new Array[Long](length.toInt))
+      val rows = table.read(file, ordinals)
+      val hasAll =
+        try scan(rows, file, ordinals.indices, found, numbers, keys)
+        finally rows match {
+            case open: AutoCloseable => open.close()
+            case _                   => ()
+          }
+      if (hasAll) keys.foreach(table.keys.keep(file, _))
   }
 
+  /**
+   * Finds the keys among the rows of a file.
+   *
+   * @param keys takes the numbers of the keys of all rows
+   * @return whether all rows have a key. A row of another writer can have a NULL there, which no key equals.
+   */
   private def scan(
       rows: Iterator[InternalRow],
       file: DirectFile,
       at: IndexedSeq[Int],
-      found: AtomicReferenceArray[RowPlace]
-  ): Unit = {
+      found: AtomicReferenceArray[RowPlace],
+      numbers: KeyNumbers,
+      keys: Option[Array[Long]]
+  ): Boolean = {
+    val kept = keys.orNull
+    var hasAll = true
     var position = 0L
     while (rows.hasNext) {
       val row = rows.next()
-      // A row of another writer can have a NULL there, which no key equals.
-      if (!hasNull(row, at)) {
+      if (position == file.rows)
+        throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
+      if (hasNull(row, at)) hasAll = false
+      else {
         val number = this.number(row, at)
-        if (
-          number >= 0 && !file.isDeleted(position) &&
-          !found.compareAndSet(number, null, RowPlace(file, position))
-        ) throw new NotDirect("the target has two rows with the same key")
+        if (number >= 0) put(found, number, file, position)
+        if (kept != null) numbers.put(row, at, kept, position.toInt * numbers.width)
       }
       position += 1
     }
     if (position != file.rows)
       throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
+    hasAll
+  }
+
+  /** Finds the keys among those that were kept of a file. */
+  private def scan(
+      kept: LongBuffer,
+      file: DirectFile,
+      found: AtomicReferenceArray[RowPlace]
+  ): Unit = {
+    val wanted = numbered
+    val width = wanted.width
+    val end = kept.limit()
+    var index = 0
+    while (index < end) {
+      val number = wanted.find(kept.get(index), if (width == 1) 0 else kept.get(index + 1))
+      if (number >= 0) put(found, number, file, index.toLong / width)
+      index += width
+    }
+  }
+
+  private def put(
+      found: AtomicReferenceArray[RowPlace],
+      number: Int,
+      file: DirectFile,
+      position: Long
+  ): Unit =
+    if (
+      !file.isDeleted(position) &&
+      !found.compareAndSet(number, null, RowPlace(file, position))
+    ) throw new NotDirect("the target has two rows with the same key")
+
+  private lazy val numbered = new NumberedKeys
+
+  /** The keys by what a cache keeps of them. */
+  final private class NumberedKeys {
+    private val numbers = new KeyNumbers(columns)
+    val width: Int = numbers.width
+    private val wanted = new Array[Long](keys.length * width)
+    private val slots = new Array[Int](capacity)
+
+    keys.indices.foreach { number =>
+      numbers.put(keys(number), places, wanted, number * width)
+      var slot = slotOf(wanted(number * width))
+      while (slots(slot) != 0) slot = (slot + 1) & (capacity - 1)
+      slots(slot) = number + 1
+    }
+
+    private def slotOf(first: Long) = KeyLookup.this.slotOf(XXH64.hashLong(first, Seed))
+
+    /** Returns the number of a key; -1 if it is not one of the keys. */
+    def find(first: Long, second: Long): Int = {
+      var slot = slotOf(first)
+      while (slots(slot) != 0 && !isKey(slots(slot) - 1, first, second))
+        slot = (slot + 1) & (capacity - 1)
+      slots(slot) - 1
+    }
+
+    private def isKey(number: Int, first: Long, second: Long) =
+      if (width == 1) wanted(number) == first
+      else wanted(2 * number) == first && wanted(2 * number + 1) == second
   }
 }
 
@@ -168,6 +251,12 @@ object KeyLookup {
  * equals itself (`NormalizeFloatingNumbers`).
  */
 sealed abstract class KeyColumn {
+
+  /** Gives a number of a value. Two values are equal if their numbers are. None if only [[bytes]] tell. */
+  def number: Option[KeyColumn.NumberOf] = None
+
+  /** Bytes of a value that are the same if, and only if, two values are equal. */
+  def bytes(row: SpecializedGetters, at: Int): Array[Byte]
 
   /** Mixes the value into a hash. */
   def hash(row: SpecializedGetters, at: Int, seed: Long): Long
@@ -214,18 +303,23 @@ object KeyColumn {
     product ^ (product >>> 33)
   }
 
-  private trait NumberOf { def apply(row: SpecializedGetters, at: Int): Long }
+  trait NumberOf { def apply(row: SpecializedGetters, at: Int): Long }
 
-  /** @param number two values are equal if their numbers are. -0 + 0 is 0. */
-  final private class NumberColumn(number: NumberOf, isOrdered: Boolean) extends KeyColumn {
+  /** @param of two values are equal if their numbers are. -0 + 0 is 0. */
+  final private class NumberColumn(of: NumberOf, isOrdered: Boolean) extends KeyColumn {
+    override val number: Option[NumberOf] = Some(of)
+
+    override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
+      throw new IllegalStateException("The number tells whether two values are equal.")
+
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
-      XXH64.hashLong(number(row, at), seed)
+      XXH64.hashLong(of(row, at), seed)
 
     override def isSame(row: SpecializedGetters, at: Int, other: SpecializedGetters, otherAt: Int)
-        : Boolean = number(row, at) == number(other, otherAt)
+        : Boolean = of(row, at) == of(other, otherAt)
 
     override def sorted(rows: IndexedSeq[InternalRow], at: Int): Array[Any] =
-      if (isOrdered) rows.map(number(_, at)).sorted.toArray else Array.empty
+      if (isOrdered) rows.map(of(_, at)).sorted.toArray else Array.empty
 
     override def isBetween(sorted: Array[Any], least: Any, most: Any): Boolean = !isOrdered ||
       between[Long](
@@ -236,6 +330,9 @@ object KeyColumn {
   }
 
   private object TextColumn extends KeyColumn {
+    override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
+      row.getUTF8String(at).getBytes
+
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
       val text = row.getUTF8String(at)
       XXH64.hashUnsafeBytes(text.getBaseObject, text.getBaseOffset, text.numBytes, seed)
@@ -254,6 +351,8 @@ object KeyColumn {
   }
 
   private object BinaryColumn extends KeyColumn {
+    override def bytes(row: SpecializedGetters, at: Int): Array[Byte] = row.getBinary(at)
+
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
       val bytes = row.getBinary(at)
       XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
@@ -271,12 +370,15 @@ object KeyColumn {
     private def value(row: SpecializedGetters, at: Int) =
       row.getDecimal(at, decimal.precision, decimal.scale)
 
+    override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
+      value(row, at).toJavaBigDecimal.unscaledValue.toByteArray
+
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long = {
       val found = value(row, at)
       if (decimal.precision <= Decimal.MAX_LONG_DIGITS) XXH64.hashLong(found.toUnscaledLong, seed)
       else {
-        val bytes = found.toJavaBigDecimal.unscaledValue.toByteArray
-        XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length, seed)
+        val unscaled = bytes(row, at)
+        XXH64.hashUnsafeBytes(unscaled, Platform.BYTE_ARRAY_OFFSET.toLong, unscaled.length, seed)
       }
     }
 

@@ -6,10 +6,12 @@ import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pgoutput.LocalFolder
 import org.apache.spark.sql.types.{LongType, StructType}
 
 import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError}
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
+import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
 import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
@@ -40,7 +42,12 @@ private[job] object JobSetup {
       folder.check()
       val kept = folder.read()
       // Asked of the server first, because it says best what is wrong with the connection.
-      val target = Try(Targets.of(session, options.target, options.format))
+      val keys = new KeyCache(
+        options.keyCacheMemoryBytes,
+        options.keyCacheDisk,
+        LocalFolder.make("spark-pgoutput-keys")
+      )
+      val target = Try(Targets.of(session, options.target, options.format, keys))
       if (kept.isEmpty) firstStart(options, client, target)
       new ReadyJob(session, options, client, folder, kept, new OwnTables(session, target.get), log)
     } catch {

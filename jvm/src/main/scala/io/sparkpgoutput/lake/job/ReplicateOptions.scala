@@ -90,8 +90,15 @@ final case class ReplicateOptions(
     maxBytesPerCommit: Long = 1L << 30,
     maxHeldWal: Long = 10L << 30,
     queueMemory: Long = 0,
-    queueDisk: Long = 20L << 30
+    queueDisk: Long = 20L << 30,
+    keyCacheMemory: Long = 0,
+    keyCacheDisk: Long = 10L << 30
 ) {
+
+  /** The bytes of memory that the keys of all tables share in this process. */
+  def keyCacheMemoryBytes: Long =
+    if (keyCacheMemory > 0) keyCacheMemory
+    else ReplicateOptions.ofHeap(ReplicateOptions.KeyCachePercent)
 
   /** The bytes of memory that all queues share in this process. */
   def queueMemoryBytes: Long =
@@ -360,7 +367,19 @@ object ReplicateOptions {
         "20g",
         "The disk in Spark's local directories of the driver that all queues share, for what does " +
           "not fit into queueMemory."
-      )((options, bytes) => options.copy(queueDisk = bytes))
+      )((options, bytes) => options.copy(queueDisk = bytes)),
+      OptionSpec.parsed[ReplicateOptions, Long](
+        "keyCacheMemory",
+        "a size such as 512m or 2g, or a share such as 20%",
+        s"$KeyCachePercent% of the driver's heap",
+        "The memory of the driver for the keys of the tables' files. A commit reads keys that are not " +
+          "kept from the files."
+      )(memory)((options, bytes) => options.copy(keyCacheMemory = bytes)),
+      size(
+        "keyCacheDisk",
+        "10g",
+        "The disk in Spark's local directories of the driver for keys that do not fit into keyCacheMemory."
+      )((options, bytes) => options.copy(keyCacheDisk = bytes))
     )
   )
 
@@ -368,6 +387,9 @@ object ReplicateOptions {
 
   /** The share of the heap that queues have by default. */
   final private val QueuePercent = 20
+
+  /** The share of the heap that keys of files have by default. */
+  final private val KeyCachePercent = 25
 
   /** A longer time is a mistake, and does not fit into a number of nanoseconds. */
   final private val LongestTime = Duration.ofDays(365)

@@ -30,7 +30,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 
 import org.apache.hadoop.fs.Path
 
-import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewrite}
+import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewrite, TableKeys}
 
 /**
  * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all that is called of Delta below its
@@ -41,7 +41,8 @@ import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewr
 final private class DeltaDirect(
     session: SparkSession,
     val log: DeltaLog,
-    catalogTable: Option[CatalogTable]
+    catalogTable: Option[CatalogTable],
+    keys: TableKeys
 ) {
   import DeltaDirect._
 
@@ -54,19 +55,17 @@ final private class DeltaDirect(
   /**
    * Commits a change of a version.
    *
-   * @param transactions the transactions of applications that the snapshot has, if its checksum has them
    * @param check checks the version that the commit replaces
    * @return the version that the commit has made
    * @throws io.sparkpgoutput.lake.direct.NotDirect if a MERGE has to write the change
    */
   def commit(
       snapshot: Snapshot,
-      transactions: Option[Map[String, Long]],
       mark: SetTransaction,
       comment: String,
       check: OptimisticTransaction => Unit
   )(change: DirectTable => DirectChange): Long = synchronized {
-    val transaction = new DirectTransaction(log, catalogTable, snapshot, transactions)
+    val transaction = new DirectTransaction(log, catalogTable, snapshot)
     check(transaction)
     // Together with the isolation level, nothing that others write comes between the lookup and the commit.
     transaction.readWholeTable()
@@ -74,7 +73,7 @@ final private class DeltaDirect(
     this.layout = Some(layout)
     val files = filesOf(snapshot)
     known = None // until the commit is there
-    val found = change(new DeltaVersion(layout, files))
+    val found = change(new DeltaVersion(layout, files, keys))
     val added = Option.when(found.added.nonEmpty)(layout.write(found.added.iterator))
     val (actions, changed) = deletions(files, found.deleted)
     val operation =
@@ -118,10 +117,10 @@ final private class DeltaDirect(
     val due = Compaction.choose(files.files.values)
     Option.when(due.nonEmpty) {
       known = Some(files)
-      val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
+      val transaction = new DirectTransaction(log, catalogTable, snapshot)
       val layout = layoutOf(rewriting, snapshot, transaction)
       rewriting = Some(layout)
-      (layout, new Rewrite(new DeltaVersion(layout, files), due.toIndexedSeq))
+      (layout, new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq))
     }
   }
 
@@ -137,7 +136,7 @@ final private class DeltaDirect(
       layout.isOf(snapshot) && problem(snapshot).isEmpty
     )(rewrite.carried(files.files.get(_))).flatten
     carried.foreach { positions =>
-      val transaction = new DirectTransaction(log, catalogTable, snapshot, None)
+      val transaction = new DirectTransaction(log, catalogTable, snapshot)
       transaction.readWholeTable()
       val now = System.currentTimeMillis
       val old = rewrite.files.map(file => files.files(file.path))
@@ -306,14 +305,8 @@ private object DeltaDirect {
 final private class DirectTransaction(
     log: DeltaLog,
     catalogTable: Option[CatalogTable],
-    snapshot: Snapshot,
-    transactions: Option[Map[String, Long]]
-) extends OptimisticTransaction(log, catalogTable, snapshot) {
-
-  override def txnVersion(id: String): Long = transactions.fold(super.txnVersion(id)) { known =>
-    readTxn += id
-    known.getOrElse(id, -1L)
-  }
+    snapshot: Snapshot
+) extends KnownTransactions(log, catalogTable, snapshot) {
 
   /**
    * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If it comes to nothing,

@@ -36,11 +36,13 @@ import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.hadoop.mapreduce.{Job, TaskAttemptID, TaskType}
 
-import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect, TableKeys}
 
 /** A version of the table for a lookup. */
-final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles) extends DirectTable {
+final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val keys: TableKeys)
+    extends DirectTable {
   override def schema: StructType = layout.schema
+  override def column(at: Int): String = DeltaColumnMapping.getPhysicalName(schema(at))
   override def files: Seq[DirectFile] = known.files.values.toSeq
   override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
     layout.read(file, columns)

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -30,7 +30,7 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, NotDirect}
  * RESTORE keeps it too, although the rows go back. So each commit also has the mark in `userMetadata`,
  * and no RESTORE may stand behind it in the table's history.
  */
-final class DeltaTarget(session: SparkSession, place: TablePlace)
+final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache)
     extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
@@ -135,7 +135,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
     }
     write match {
       case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
-      case other =>
+      case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, name, lsn, other, check)
         // A rewrite is not committed beside a query, which could lose against each of them.
         Option(directs.get(table)).fold(run())(_.synchronized(run()))
@@ -148,42 +148,28 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       name: MarkName,
       lsn: Long,
       check: OptimisticTransaction => Unit
-  )(change: DirectTable => DirectChange): Unit = {
-    def attempt(left: Int): Unit = {
+  )(change: DirectTable => DirectChange): Unit =
+    attempt(_.isInstanceOf[DeltaConcurrentModificationException]) {
       val opened = open(table)
       val known = directs.compute(
         table,
         (_, known) =>
           if (known != null && (known.log eq opened.log)) known
-          else new DeltaDirect(session, opened.log, opened.catalogTable)
+          else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table())
       )
       val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
-      val isAgain =
-        try {
-          val snapshot = opened.snapshot
-          DeltaDirect.problem(snapshot).foreach(reason =>
-            throw new NotDirect(reason)
-          )
-          val version = known
-            .commit(
-              snapshot,
-              DeltaTransactions.of(snapshot),
-              mark,
-              comment(name, lsn),
-              check
-            )(change)
-          checked.put(table, version)
-          false
-        } catch {
-          case _: DeltaConcurrentModificationException if left > 1 => true
-          case missing: LinkageError =>
-            notLinked = Some(s"this version of Delta has no ${missing.getMessage}")
-            throw new NotDirect(notLinked.get)
-        }
-      if (isAgain) attempt(left - 1)
+      try {
+        DeltaDirect.problem(opened.snapshot).foreach(reason => throw new NotDirect(reason))
+        checked.put(
+          table,
+          known.commit(opened.snapshot, mark, comment(name, lsn), check)(change)
+        ): Unit
+      } catch {
+        case missing: LinkageError =>
+          notLinked = Some(s"this version of Delta has no ${missing.getMessage}")
+          throw new NotDirect(notLinked.get)
+      }
     }
-    attempt(Attempts)
-  }
 
   def checkpoint(table: String): Unit = Option(directs.get(table)).foreach(direct =>
     ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
@@ -205,7 +191,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
       table: String,
       name: MarkName,
       lsn: Long,
-      write: TargetWrite,
+      write: TargetWrite.Query,
       check: OptimisticTransaction => Unit
   ): Unit = {
     val first = new FirstTransactionCheck(transaction => {
@@ -230,7 +216,6 @@ final class DeltaTarget(session: SparkSession, place: TablePlace)
           case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
             val target = TablePlans.Named(place.parts(table))
             TablePlans.merge(session, target, rows, condition, clauses, narrowed)
-          case TargetWrite.Direct(_) => throw new IllegalArgumentException("This is no query.")
         }
       }
     finally settings.keys.foreach(session.conf.unset)
@@ -279,9 +264,6 @@ final private case class OpenedTable(
 
 object DeltaTarget {
 
-  /** How often a direct commit is tried while others write the table. */
-  final private val Attempts = 5
-
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
   private val ChecksOutsideUtc =
@@ -326,11 +308,16 @@ private object DeltaTransactions {
     .map(_.map(found => found.appId -> found.version).toMap)
 }
 
-/** A transaction that knows the transactions of applications already, so Delta need not ask Spark. */
-final private class KnownTransactions(begun: OptimisticTransaction, known: Map[String, Long])
-    extends OptimisticTransaction(begun.deltaLog, begun.catalogTable, begun.snapshot) {
+/** A transaction that does not ask Spark for the transactions of applications if it can do without. */
+private class KnownTransactions(
+    log: DeltaLog,
+    catalogTable: Option[CatalogTable],
+    snapshot: Snapshot
+) extends OptimisticTransaction(log, catalogTable, snapshot) {
 
-  override def txnVersion(id: String): Long = {
+  private val known = DeltaTransactions.of(snapshot)
+
+  override def txnVersion(id: String): Long = known.fold(super.txnVersion(id)) { known =>
     readTxn += id // by which Delta finds conflicts
     known.getOrElse(id, -1L)
   }
@@ -355,10 +342,7 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
     val begun = begin
     if (isFirst) {
       isFirst = false
-      val transaction = DeltaTransactions.of(begun.snapshot) match {
-        case Some(known) => new KnownTransactions(begun, known)
-        case None        => begun
-      }
+      val transaction = new KnownTransactions(begun.deltaLog, begun.catalogTable, begun.snapshot)
       check(transaction)
       transaction
     } else begun

@@ -22,7 +22,14 @@ import org.apache.iceberg.{
 import org.roaringbitmap.RoaringBitmap
 
 import io.sparkpgoutput.lake.LakeException
-import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, NotDirect, Rewrite}
+import io.sparkpgoutput.lake.direct.{
+  Compaction,
+  DirectChange,
+  DirectTable,
+  NotDirect,
+  Rewrite,
+  TableKeys
+}
 
 /**
  * Direct commits to a table of Iceberg, by its public API. None of it runs a job of Spark.
@@ -38,7 +45,7 @@ import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, NotD
  *
  * @see Iceberg's specification, "Row-level Deletes" and "Row Lineage"
  */
-final private class IcebergDirect {
+final private class IcebergDirect(keys: TableKeys) {
   import IcebergDirect._
 
   private var known = Option.empty[IcebergFiles]
@@ -60,7 +67,7 @@ final private class IcebergDirect {
     val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
     val files = filesOf(table, parent)
     known = None // until the commit is there
-    val found = change(new IcebergVersion(table, metadata.schema, files))
+    val found = change(new IcebergVersion(table, metadata.schema, files, keys))
     val writer = new IcebergWriter(table, metadata)
     val delta = table.newRowDelta().set(mark._1, mark._2)
     parent.foreach(delta.validateFromSnapshot(_))
@@ -113,7 +120,7 @@ final private class IcebergDirect {
         val table = new BaseTable(operations, name)
         val files = filesOf(table, Option(metadata.currentSnapshot).map(_.snapshotId))
         known = Some(files)
-        val version = new IcebergVersion(table, metadata.schema, files)
+        val version = new IcebergVersion(table, metadata.schema, files, keys)
         val due = Compaction.choose(version.files).toIndexedSeq
         Option.when(due.nonEmpty)(new IcebergWriter(table, metadata) -> new Rewrite(version, due))
       }.flatten
@@ -144,7 +151,7 @@ final private class IcebergDirect {
     val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
     val files = filesOf(table, parent)
     known = Some(files)
-    val version = new IcebergVersion(table, metadata.schema, files)
+    val version = new IcebergVersion(table, metadata.schema, files, keys)
     val now = version.files.map(file => file.path -> file).toMap
     val isSame = metadata.schema.sameSchema(writer.schema) && metadata.formatVersion == 2
     val carried = Option.when(isSame)(rewrite.carried(now.get(_))).flatten

@@ -37,7 +37,7 @@ import org.apache.iceberg.{
 }
 import org.roaringbitmap.RoaringBitmap
 
-import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect}
+import io.sparkpgoutput.lake.direct.{DirectFile, DirectTable, NotDirect, TableKeys}
 
 /**
  * The data files of a version.
@@ -182,13 +182,19 @@ private object IcebergFile {
 }
 
 /** A version of the table for a lookup. */
-final private class IcebergVersion(table: BaseTable, columns: Schema, known: IcebergFiles)
-    extends DirectTable {
+final private class IcebergVersion(
+    table: BaseTable,
+    columns: Schema,
+    known: IcebergFiles,
+    val keys: TableKeys
+) extends DirectTable {
   import IcebergVersion._
 
   private val fields = columns.columns.asScala.toIndexedSeq
 
   override val schema: StructType = SparkSchemaUtil.convert(columns)
+
+  override def column(at: Int): String = fields(at).fieldId.toString
 
   override val files: Seq[DirectFile] = known.files.values.map(new VersionFile(_)).toSeq
 

@@ -3,7 +3,6 @@ package io.sparkpgoutput.lake.target
 import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.pgoutput.TablePlans
@@ -25,10 +24,10 @@ import org.apache.iceberg.{
 }
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
-final class IcebergTarget(session: SparkSession, place: CatalogPlace)
+final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyCache)
     extends TableCommands(session, LakeFormat.Iceberg, place) {
   import IcebergTarget._
 
@@ -124,7 +123,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
     def marking = new MarkingOperations(operations(table), sqlName(table), name, expected, lsn)
     write match {
       case TargetWrite.Direct(change) => direct(table, marking, name, lsn)(change)
-      case other =>
+      case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, marking, name, lsn, other)
         // A rewrite is not committed beside a query, which could lose against each of them.
         Option(directs.get(table)).fold(run())(_.synchronized(run()))
@@ -135,16 +134,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
   private def direct(table: String, marking: => MarkingOperations, name: MarkName, lsn: Long)(
       change: DirectTable => DirectChange
   ): Unit = {
-    val known = directs.computeIfAbsent(table, _ => new IcebergDirect)
-    @tailrec def attempt(left: Int): Unit = {
-      val isAgain =
-        try {
-          known.commit(marking, load(table).name, name.toString -> lsn.toString)(change)
-          false
-        } catch { case problem if left > 1 && IcebergDirect.isConflict(problem) => true }
-      if (isAgain) attempt(left - 1)
+    val known = directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table()))
+    attempt(IcebergDirect.isConflict) {
+      known.commit(marking, load(table).name, name.toString -> lsn.toString)(change)
     }
-    attempt(Attempts)
   }
 
   /** Commits by a query of Spark. */
@@ -154,7 +147,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
       marking: MarkingOperations,
       name: MarkName,
       lsn: Long,
-      write: TargetWrite
+      write: TargetWrite.Query
   ): Unit = {
     val marked = new BaseTable(marking, load(table).name)
     val target = TablePlans.Loaded(sparkTable(marked), place.catalog)
@@ -173,7 +166,6 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
           TablePlans.merge(session, target, rows, condition, clauses, narrowed)
-        case TargetWrite.Direct(_) => throw new IllegalArgumentException("This is no query.")
       }
     finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.
@@ -202,9 +194,6 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace)
 object IcebergTarget {
 
   private val Hour = java.time.Duration.ofHours(1).toMillis
-
-  /** How often a direct commit is tried while others write the table. */
-  final private val Attempts = 5
 
   /** The version of the format that has all types of a schema. */
   private def leastVersion(schema: StructType) =

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.target
 
+import scala.annotation.tailrec
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
@@ -160,6 +161,18 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     rows.select(functions.col("*") +: nulls: _*)
   }
 
+  /** Runs a direct commit, and again after a conflict with another writer. The lookup then begins again. */
+  @tailrec final protected def attempt(isConflict: Throwable => Boolean, left: Int = Attempts)(
+      commit: => Unit
+  ): Unit = {
+    val isAgain =
+      try {
+        commit
+        false
+      } catch { case problem: Exception if left > 1 && isConflict(problem) => true }
+    if (isAgain) attempt(isConflict, left - 1)(commit)
+  }
+
   private def explained(
       table: String,
       name: MarkName,
@@ -185,6 +198,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
 }
 
 object TableCommands {
+
+  /** How often a direct commit is tried while others write the table. */
+  final private val Attempts = 5
 
   /**
    * The classes of the errors that Delta and Iceberg throw if somebody else commits at the same

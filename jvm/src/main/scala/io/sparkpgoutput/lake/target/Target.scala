@@ -174,8 +174,11 @@ sealed trait TargetWrite
 
 object TargetWrite {
 
+  /** A write by a query of Spark. */
+  sealed trait Query extends TargetWrite
+
   /** Appends rows. */
-  final case class Append(rows: DataFrame) extends TargetWrite
+  final case class Append(rows: DataFrame) extends Query
 
   /**
    * Replaces rows.
@@ -184,13 +187,13 @@ object TargetWrite {
    *   which ones, as an SQL condition; all by default. Iceberg needs one that is true or false for all
    *   rows of a file, by the least and the greatest value of a column.
    */
-  final case class Overwrite(rows: DataFrame, where: String = "true") extends TargetWrite
+  final case class Overwrite(rows: DataFrame, where: String = "true") extends Query
 
   /**
    * Replaces all rows, and makes the columns fit: those of the rows get their types. Other columns stay,
    * and are NULL.
    */
-  final case class Replace(rows: DataFrame) extends TargetWrite
+  final case class Replace(rows: DataFrame) extends Query
 
   /**
    * Deletes rows and adds others. See [[DirectTable]].
@@ -213,7 +216,7 @@ object TargetWrite {
       condition: String,
       clauses: String,
       narrowed: Option[Column] = None
-  ) extends TargetWrite
+  ) extends Query
 }
 
 /** A change of a table's columns that loses nothing. */

@@ -8,6 +8,7 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.{SparkSession, classic}
 
 import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.lake.direct.KeyCache
 
 /** Finds what a target's name means. */
 object Targets {
@@ -17,10 +18,16 @@ object Targets {
    *
    * @param target a namespace such as `lakehouse.shop`, or a folder of Delta tables
    * @param format `delta` or `iceberg`; None if the catalog decides
+   * @param keys what is kept of the keys of tables that are written
    * @throws LakeException
    *   if the format is not known, does not run on this Spark, or its JAR is missing
    */
-  def of(session: SparkSession, target: String, format: Option[String]): Target = {
+  def of(
+      session: SparkSession,
+      target: String,
+      format: Option[String],
+      keys: KeyCache = KeyCache.none
+  ): Target = {
     val wanted = format.map(name =>
       LakeFormat.named(name).getOrElse(
         throw LakeError.option(s"The option 'format' must be delta or iceberg, and is '$name'.")
@@ -32,14 +39,15 @@ object Targets {
           "does not change. Unset it in the session of the job."
       )
     )
-    if (FolderPlace.isFolder(target)) inFolder(session, target, wanted)
-    else inCatalog(session, target, wanted)
+    if (FolderPlace.isFolder(target)) inFolder(session, target, wanted, keys)
+    else inCatalog(session, target, wanted, keys)
   }
 
   private def inFolder(
       session: SparkSession,
       folder: String,
-      wanted: Option[LakeFormat]
+      wanted: Option[LakeFormat],
+      keys: KeyCache
   ): Target = {
     if (wanted.contains(LakeFormat.Iceberg)) throw LakeError.option(
       s"The target $folder is a folder, which only Delta takes. Iceberg needs a catalog: name one of " +
@@ -50,13 +58,14 @@ object Targets {
       throw TargetError.format(
         s"Delta needs settings of the session. Add ${LakeFormat.Delta.settings}, and start the job again."
       )
-    new DeltaTarget(session, new FolderPlace(session, folder))
+    new DeltaTarget(session, new FolderPlace(session, folder), keys)
   }
 
   private def inCatalog(
       session: SparkSession,
       target: String,
-      wanted: Option[LakeFormat]
+      wanted: Option[LakeFormat],
+      keys: KeyCache
   ): Target = {
     val state = session.asInstanceOf[classic.SparkSession].sessionState
     val parts = state.sqlParser.parseMultipartIdentifier(target)
@@ -83,8 +92,8 @@ object Targets {
       )
     val place = new CatalogPlace(session, catalog, namespace)
     format match {
-      case LakeFormat.Delta   => new DeltaTarget(session, place)
-      case LakeFormat.Iceberg => new IcebergTarget(session, place)
+      case LakeFormat.Delta   => new DeltaTarget(session, place, keys)
+      case LakeFormat.Iceberg => new IcebergTarget(session, place, keys)
     }
   }
 

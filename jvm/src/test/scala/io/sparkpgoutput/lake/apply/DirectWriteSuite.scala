@@ -18,6 +18,7 @@ import org.scalatest.BeforeAndAfterAll
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
@@ -101,9 +102,11 @@ class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
 
   Seq("delta", "iceberg").foreach { format =>
     test(s"$format: the rows stay while files are rewritten beside the commits") {
+      // Room for the keys of a few files in memory, and of a few on disk.
+      val keys = new KeyCache(2000, 2000, Files.createTempDirectory("keys").toFile)
       val target =
-        if (format == "iceberg") IcebergTables.in(spark, "rewritten")
-        else Targets.of(spark, Files.createTempDirectory("direct").toString, Some(format))
+        if (format == "iceberg") IcebergTables.in(spark, "rewritten", keys)
+        else Targets.of(spark, Files.createTempDirectory("direct").toString, Some(format), keys)
       val rewrites = new AtomicInteger
       run(target, 2, 12, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
       assert(rewrites.get >= 3)

@@ -28,7 +28,9 @@ class CompactionSuite extends AnyFunSuite {
 
   private object Table extends DirectTable {
     override val schema: StructType = StructType.fromDDL("v INT")
+    override def column(at: Int): String = schema(at).name
     override def files: Seq[DirectFile] = Nil
+    override val keys: TableKeys = KeyCache.none.table()
     override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
       file.asInstanceOf[File].values.iterator.map(InternalRow(_))
   }

@@ -1,0 +1,188 @@
+package io.sparkpgoutput.lake.direct
+
+import java.io.{File, IOException}
+import java.nio.channels.FileChannel
+import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRITE}
+import java.nio.{ByteBuffer, ByteOrder, LongBuffer}
+import java.security.MessageDigest
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * The keys of data files, so that a lookup does not read them from the files again. A file never changes, so its keys
+ * are right as long as it belongs to the table.
+ *
+ * {{{
+ *   KeyCache, of the job:      TableKeys, of a table:   for each data file, the keys in the order of its rows:
+ *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash
+ * }}}
+ *
+ * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
+ * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
+ *
+ * Memory is used up first, then disk. If both are, the keys of tables without a lookup for ten minutes
+ * make room. If there are none, the lookup reads the files.
+ *
+ * @param memory the bytes of all keys in memory
+ * @param disk the bytes of all keys in files
+ * @param folder gives the folder of the files when the first is written
+ */
+final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging {
+  import KeyCache._
+
+  private val tables = ConcurrentHashMap.newKeySet[TableKeys]
+  private lazy val root = folder.toPath
+  private var usedMemory = 0L
+  private var usedDisk = 0L
+  private var files = 0L
+
+  /** Returns the keys of a table, of which there are none yet. */
+  def table(): TableKeys = {
+    val made = new TableKeys(this)
+    tables.add(made)
+    made
+  }
+
+  /** Returns whether so many keys can be kept if others make room. */
+  private[direct] def takes(numbers: Long): Boolean =
+    numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
+
+  /** Keeps keys; None if there is no room. */
+  private[direct] def keep(keys: Array[Long]): Option[KeptKeys] = synchronized {
+    val bytes = keys.length * 8L
+    def attempt() =
+      if (usedMemory + bytes <= memory) {
+        usedMemory += bytes
+        Some(new KeptKeys(LongBuffer.wrap(keys), isOnDisk = false))
+      } else if (usedDisk + bytes <= disk) written(keys)
+      else None
+    attempt().orElse {
+      idle.foreach(_.clear())
+      attempt()
+    }
+  }
+
+  private def idle = tables.asScala.filter(System.nanoTime() - _.used > IdleNanos)
+
+  /** The file has no name any more when the channel is closed, so it is gone when nobody has it in memory. */
+  private def written(keys: Array[Long]): Option[KeptKeys] =
+    try {
+      files += 1
+      val path = root.resolve(s"$files.keys")
+      val bytes = keys.length * 8L
+      val mapped =
+        Using.resource(FileChannel.open(path, CREATE_NEW, READ, WRITE, DELETE_ON_CLOSE)) {
+          channel =>
+            val part = ByteBuffer.allocate(PartBytes).order(ByteOrder.nativeOrder)
+            keys.grouped(PartBytes / 8).foreach { found =>
+              part.clear()
+              part.asLongBuffer.put(found)
+              part.limit(found.length * 8)
+              while (part.hasRemaining) channel.write(part): Unit
+            }
+            channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes).order(ByteOrder.nativeOrder)
+        }
+      usedDisk += bytes
+      Some(new KeptKeys(mapped.asLongBuffer, isOnDisk = true))
+    } catch {
+      case problem: IOException =>
+        logWarning("Keys of data files are not kept on the local disk.", problem)
+        None
+    }
+
+  private[direct] def release(kept: KeptKeys): Unit = synchronized {
+    val bytes = kept.keys.limit() * 8L
+    if (kept.isOnDisk) usedDisk -= bytes else usedMemory -= bytes
+  }
+}
+
+object KeyCache {
+
+  /** A cache that keeps nothing. */
+  def none: KeyCache = new KeyCache(0, 0, throw new IllegalStateException("There is no folder."))
+
+  /** A file in memory has less than 2 GB. */
+  final private val MostNumbers = 1L << 27
+  final private val PartBytes = 1 << 16
+  private val IdleNanos = java.time.Duration.ofMinutes(10).toNanos
+}
+
+/** The keys of a data file. */
+final private[direct] class KeptKeys(val keys: LongBuffer, val isOnDisk: Boolean)
+
+/** The keys of the data files of a table. One lookup at a time uses them. */
+final class TableKeys private[direct] (cache: KeyCache) {
+  private val files = new ConcurrentHashMap[String, KeptKeys]
+  private var columns = Seq.empty[String]
+
+  @volatile private[direct] var used = System.nanoTime()
+
+  /**
+   * Begins a lookup. Keys of files that the table does not have any more go.
+   *
+   * @param columns what the columns of the key are in data files, with their types
+   */
+  private[direct] def begin(columns: Seq[String], live: Seq[DirectFile]): Unit = {
+    used = System.nanoTime()
+    if (columns != this.columns) {
+      clear()
+      this.columns = columns
+    }
+    val paths = live.iterator.map(_.path).toSet
+    files.keySet.asScala.filterNot(paths).foreach(forget)
+  }
+
+  private[direct] def of(file: DirectFile): Option[LongBuffer] =
+    Option(files.get(file.path)).map(_.keys)
+
+  private[direct] def takes(numbers: Long): Boolean = cache.takes(numbers)
+
+  private[direct] def keep(file: DirectFile, keys: Array[Long]): Unit =
+    cache.keep(keys).foreach(files.put(file.path, _))
+
+  private[direct] def clear(): Unit = files.keySet.asScala.foreach(forget)
+
+  private def forget(path: String): Unit = Option(files.remove(path)).foreach(cache.release)
+}
+
+/** What [[KeyCache]] keeps of a key. Not thread-safe. */
+final private[direct] class KeyNumbers(columns: IndexedSeq[KeyColumn]) {
+  private val single = Option.when(columns.length == 1)(columns.head).flatMap(_.number)
+  private lazy val digest = MessageDigest.getInstance("SHA-256")
+  private val bytes = ByteBuffer.allocate(32)
+
+  /** How many numbers a key has. */
+  val width: Int = if (single.nonEmpty) 1 else 2
+
+  /** Puts the numbers of a key that has no NULL. */
+  def put(row: InternalRow, at: IndexedSeq[Int], numbers: Array[Long], index: Int): Unit =
+    single match {
+      case Some(number) => numbers(index) = number(row, at.head)
+      case None =>
+        var column = 0
+        while (column < columns.length) {
+          columns(column).number match {
+            case Some(number) => putNumber(number(row, at(column)))
+            case None =>
+              val value = columns(column).bytes(row, at(column))
+              // So that two keys of several columns differ if only the border between two values does.
+              putNumber(value.length.toLong)
+              digest.update(value)
+          }
+          column += 1
+        }
+        digest.digest(bytes.array, 0, bytes.capacity): Unit
+        numbers(index) = bytes.getLong(0)
+        numbers(index + 1) = bytes.getLong(8)
+    }
+
+  private def putNumber(number: Long): Unit = {
+    bytes.putLong(0, number)
+    digest.update(bytes.array, 0, 8)
+  }
+}

@@ -1,0 +1,161 @@
+package io.sparkpgoutput.lake.direct
+
+import java.nio.file.Files
+
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Where rows are found by their keys, with keys that are kept and without. */
+class KeyLookupSuite extends AnyFunSuite {
+  private val random = new Random(5)
+
+  /** Values of a type with a few pairs that are easily taken for one. */
+  private val kinds: Seq[(DataType, () => Any)] = Seq(
+    IntegerType -> (() => random.nextInt(200) - 100),
+    LongType -> (() => (random.nextInt(200) - 100).toLong << 32),
+    BooleanType -> (() => random.nextBoolean()),
+    DoubleType -> (() =>
+      Seq(0.0, -0.0, Double.NaN, 1.5, -1.5, random.nextInt(99).toDouble)(random.nextInt(6))
+    ),
+    FloatType -> (() => Seq(0.0f, -0.0f, Float.NaN, random.nextInt(99).toFloat)(random.nextInt(4))),
+    DecimalType(10, 2) -> (() => Decimal(random.nextInt(300).toLong - 150, 10, 2)),
+    DecimalType(38, 4) ->
+      (() =>
+        Decimal(BigDecimal(random.nextInt(300) - 150).bigDecimal.scaleByPowerOfTen(20), 38, 4)
+      ),
+    StringType -> (() =>
+      UTF8String.fromString("ab😀".take(random.nextInt(4)) + random.nextInt(40))
+    ),
+    BinaryType -> (() => Array.fill(random.nextInt(3))(random.nextInt(3).toByte))
+  )
+
+  private class File(number: Int, val values: IndexedSeq[InternalRow], gone: Set[Int])
+      extends DirectFile {
+    override val path: String = s"f$number"
+    override def rows: Long = values.length.toLong
+    override def bytes: Long = rows
+    override def isDeleted(position: Long): Boolean = gone(position.toInt)
+    override def deletedRows: Long = gone.size.toLong
+    override def deletedPositions: Array[Long] = gone.toArray.map(_.toLong).sorted
+    override def bounds(column: Int): Option[(Any, Any)] = None
+  }
+
+  private class Table(override val schema: StructType, override val keys: TableKeys)
+      extends DirectTable {
+    var files: Seq[File] = Nil
+    var reads = 0
+    var prefix = ""
+    override def column(at: Int): String = prefix + schema(at).name
+    override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = synchronized {
+      reads += 1
+      file.asInstanceOf[File].values.iterator
+    }
+  }
+
+  private def shown(value: Any): Any = value match {
+    case bytes: Array[Byte]             => bytes.toSeq
+    case number: Double if number == 0  => 0.0
+    case number: Float if number == 0   => 0.0f
+    case number: Double if number.isNaN => "NaN"
+    case number: Float if number.isNaN  => "NaN"
+    case decimal: Decimal               => decimal.toJavaBigDecimal
+    case other                          => other
+  }
+
+  private def cache(memory: Long, disk: Long) =
+    new KeyCache(memory, disk, Files.createTempDirectory("keys").toFile)
+
+  Seq(
+    ("no cache", () => KeyCache.none, false),
+    ("memory", () => cache(1 << 20, 0), true),
+    ("disk", () => cache(0, 1 << 20), true),
+    ("little memory and little disk", () => cache(1500, 1500), false)
+  ).foreach { case (name, make, keepsAll) =>
+    test(s"with $name, each lookup finds the live rows of all keys, whatever files come and go") {
+      (1 to 60).foreach { seed =>
+        random.setSeed(seed.toLong)
+        val columns = IndexedSeq.fill(1 + random.nextInt(3))(kinds(random.nextInt(kinds.length)))
+        val schema = StructType(columns.zipWithIndex.map { case ((dataType, _), at) =>
+          StructField(s"c$at", dataType)
+        })
+        def key() = columns.map(_._2())
+        def seen(row: InternalRow) = columns.indices.map(at =>
+          if (row.isNullAt(at)) null else shown(row.get(at, columns(at)._1))
+        )
+        val table = new Table(schema, make().table())
+        val at = columns.indices
+        (1 to 5).foreach { round =>
+          // Each live key is there once, deleted ones are there again, and some rows have no key.
+          val live = Iterator.fill(60)(key()).toSeq.distinctBy(_.map(shown)).take(40)
+          val placed = table.files.filter(_ => random.nextInt(3) > 0)
+          val there = placed.flatMap(file =>
+            file.values.indices.filterNot(at => file.isDeleted(at.toLong)).map(at =>
+              seen(file.values(at))
+            )
+          ).toSet
+          val rows = random.shuffle(
+            live.filterNot(key => there(key.map(shown))).map(key =>
+              (InternalRow.fromSeq(key), false)
+            ) ++
+              Seq.fill(5)((InternalRow.fromSeq(key()), true))
+          ).toIndexedSeq
+          val withNull = if (round == 3) rows :+ ((
+            new org.apache.spark.sql.catalyst.expressions.GenericInternalRow(columns.length),
+            false
+          ))
+          else rows
+          table.files = placed :+ new File(
+            round,
+            withNull.map(_._1),
+            withNull.indices.filter(withNull(_)._2).toSet
+          )
+          val expected = table.files.flatMap(file =>
+            file.values.indices.filterNot(at => file.isDeleted(at.toLong))
+              .map(at => seen(file.values(at)) -> ((file.path, at.toLong)))
+          ).toMap
+          val keys =
+            (live ++ Seq.fill(10)(key())).distinctBy(_.map(shown)).map(InternalRow.fromSeq(_))
+              .toIndexedSeq
+          val mixed: Long => Long = if (seed % 2 == 0) _ => 1L else KeyColumn.mixed
+          def find() =
+            new KeyLookup(columns.map(kind => KeyColumn.of(kind._1).get), keys, at, mixed)
+              .find(table, at)
+          def check() = find().zip(keys).foreach { case (place, key) =>
+            assert(
+              Option(place).map(found => (found.file.path, found.position)) == expected.get(
+                seen(key)
+              ),
+              s"seed $seed"
+            )
+          }
+          check()
+          val reads = table.reads
+          check()
+          // The file with a row without a key is read each time.
+          val again = table.files.count(_.path == "f3")
+          if (keepsAll) assert(table.reads == reads + again, s"seed $seed")
+        }
+      }
+    }
+  }
+
+  test("keys go when a column of the key is another one") {
+    val table = new Table(StructType.fromDDL("id INT"), cache(1000, 0).table())
+    table.files = Seq(new File(1, IndexedSeq(InternalRow(1)), Set.empty))
+    def find() = new KeyLookup(
+      IndexedSeq(KeyColumn.of(IntegerType).get),
+      IndexedSeq(InternalRow(1)),
+      IndexedSeq(0)
+    ).find(table, IndexedSeq(0))
+    find()
+    find()
+    assert(table.reads == 1)
+    table.prefix = "another "
+    assert(find().head.position == 0 && table.reads == 2)
+  }
+}
