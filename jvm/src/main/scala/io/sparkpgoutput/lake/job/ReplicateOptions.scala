@@ -13,7 +13,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.copy.CopySource
-import io.sparkpgoutput.lake.target.{TableProperties, TargetNames}
+import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
@@ -40,8 +40,9 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param interval the least time between two commits of a table
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
  * @param maintenanceShare the percentage of the time of one core that this takes at most
- * @param retain how long versions of an Iceberg table stay
- * @param retainVersions the most versions of an Iceberg table that stay
+ * @param retain how long old versions of a table stay
+ * @param retainVersions the most versions of a table that stay
+ * @param icebergVersion the version of Iceberg's format that a new table has at least
  * @param repairs true takes a change that the table does not fit; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
@@ -83,6 +84,7 @@ final case class ReplicateOptions(
     maintenanceShare: Int = 25,
     retain: Duration = Duration.ofDays(7),
     retainVersions: Int = 2000,
+    icebergVersion: Int = 2,
     repairs: Boolean = false,
     skips: Boolean = true,
     copiesChanged: Boolean = true,
@@ -103,6 +105,12 @@ final case class ReplicateOptions(
   /** The bytes of memory that all queues share in this process. */
   def queueMemoryBytes: Long =
     if (queueMemory > 0) queueMemory else ReplicateOptions.ofHeap(ReplicateOptions.QueuePercent)
+
+  /** The properties that a new table of a format gets. */
+  def newProperties(format: String): Map[String, String] =
+    if (format == LakeFormat.Iceberg.name && icebergVersion > 2)
+      Map("format-version" -> icebergVersion.toString) ++ tableProperties
+    else tableProperties
 
   /** The mode that a new table gets. */
   def modeOf(table: TableName): TableMode = TableMode.of(
@@ -295,18 +303,23 @@ object ReplicateOptions {
       duration(
         "retain",
         "7d",
-        "How long the versions of an Iceberg table stay, for time travel. The properties, tags and " +
-          "branches of the table win."
+        "How long old versions of a table stay, for time travel. The properties of the table win, and " +
+          "Iceberg's tags and branches."
       )((options, time) => options.copy(retain = time)),
       OptionSpec.parsed[ReplicateOptions, Int](
         "retainVersions",
         "100 to 1000000",
         "2000",
-        "The most versions of an Iceberg table that stay, also if they are newer than retain says. With a " +
+        "The most versions of a table that stay, also if they are newer than retain says. With a " +
           "commit each second, 2000 versions are half an hour."
       )(_.toIntOption.filter(number => number >= 100 && number <= 1000000))((options, versions) =>
         options.copy(retainVersions = versions)
       ),
+      OptionSpec.choice[ReplicateOptions, Int](
+        "icebergVersion",
+        "2",
+        "The version of Iceberg's format that new tables have. A table with a VARIANT has version 3."
+      )("2" -> 2, "3" -> 3)((options, version) => options.copy(icebergVersion = version)),
       OptionSpec.choice[ReplicateOptions, Boolean](
         "onDrift",
         "error",

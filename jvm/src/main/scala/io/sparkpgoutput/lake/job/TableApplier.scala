@@ -224,21 +224,19 @@ final private[job] class TableMaintenance(
   /** The table is right without it, so an error of a rewrite is not one of the table. */
   private def maintain(table: String): Unit = {
     val begin = System.nanoTime()
-    val isRewritten =
-      try {
-        job.target.checkpoint(table)
-        if (job.options.maintains && !isVerifying()) {
-          val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
-          job.target.expire(table, since, job.options.retainVersions)
-        }
-        job.options.maintains && job.target.compact(table)
-      } catch {
-        case NonFatal(error) =>
-          if (!job.isEnding)
-            job.log.warn(s"The files of $table are not maintained. ${TableFailures.text(error)}")
-          false
+    try {
+      job.target.checkpoint(table)
+      if (job.options.maintains && !isVerifying()) {
+        val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
+        job.target.expire(table, since, job.options.retainVersions)
       }
-    if (isRewritten && !job.options.once) {
+      if (job.options.maintains) job.target.compact(table): Unit
+    } catch {
+      case NonFatal(error) =>
+        if (!job.isEnding)
+          job.log.warn(s"The files of $table are not maintained. ${TableFailures.text(error)}")
+    }
+    if (!job.options.once) {
       val millis = (System.nanoTime() - begin) / 1000000
       val share = job.options.maintenanceShare
       try Thread.sleep(millis * math.max(0, 100 - share) / share)

@@ -89,7 +89,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     }
     val started = System.nanoTime()
     try job.log.watching(copy) {
-        val isNew = own.prepare(job.state, table, job.options.tableProperties)
+        val isNew = own.prepare(job.state, table, job.options.newProperties(job.target.format))
         val isFirst = own.newest(table.target).isEmpty
         if (isFirst && !isNew) checkEmpty(table)
         if (table.table.isHistory) keepColumns(table)

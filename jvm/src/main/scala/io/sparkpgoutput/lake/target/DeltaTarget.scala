@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.target
 
-import java.io.FileNotFoundException
-import java.time.Instant
+import java.io.{FileNotFoundException, OutputStream}
+import java.time.{Duration, Instant}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
@@ -19,6 +19,8 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
+
+import org.apache.hadoop.fs.Path
 
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
@@ -48,6 +50,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
 
   /** What is known of the files of tables. */
   private val directs = new ConcurrentHashMap[String, DeltaDirect]
+
+  /** When to look whether VACUUM is due for a table. */
+  private val vacuums = new ConcurrentHashMap[String, Instant]
 
   /** What the JAR of Delta lacks. It is found before anything is committed. */
   @volatile private var notLinked = Option.empty[String]
@@ -81,15 +86,19 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
 
   protected def refresh(table: String): Unit = snapshot(table)
 
-  protected def defaults(schema: StructType): Map[String, String] = Map(
-    "delta.columnMapping.mode" -> "name",
-    "delta.enableDeletionVectors" -> "true",
-    "delta.enableTypeWidening" -> "true",
-    // A checkpoint takes about a second. A reader reads up to so many small files instead.
-    "delta.checkpointInterval" -> "100",
-    // The log gets a file for each commit. By default, all of the last 30 days stay.
-    "delta.logRetentionDuration" -> "interval 7 days"
-  )
+  protected def defaults(schema: StructType, chosen: Map[String, String]): Map[String, String] =
+    Map(
+      "delta.columnMapping.mode" -> "name",
+      "delta.enableDeletionVectors" -> "true",
+      "delta.enableTypeWidening" -> "true",
+      // A checkpoint takes about a second. A reader reads up to so many small files instead.
+      "delta.checkpointInterval" -> "100"
+    ) ++
+      // The log gets a file for each commit. By default, all of the last 30 days stay. Delta refuses a time that is
+      // shorter than that of the data files.
+      Option.when(
+        !chosen.contains(FileRetention)
+      )("delta.logRetentionDuration" -> "interval 7 days")
 
   /** Delta adds this feature by itself only when a table is made. */
   protected def allowTypes(table: String, schema: StructType): Unit =
@@ -182,8 +191,34 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       catch { case _: DeltaConcurrentModificationException => false }
     }
 
-  /** Delta forgets old versions itself when it writes a checkpoint, and VACUUM removes their files. */
-  def expire(table: String, since: Instant, versions: Int): Unit = ()
+  /**
+   * Delta removes old files of the log itself when it writes a checkpoint. Each hour, VACUUM LITE removes the data files that the
+   * log says are not used any more. It leaves what the log does not know, for example the files of another writer that
+   * has not committed yet. The property of the table wins.
+   */
+  def expire(table: String, since: Instant, versions: Int): Unit =
+    if (directs.containsKey(table) && Option(vacuums.get(table)).forall(_.isBefore(Instant.now))) {
+      val found = snapshot(table)
+      val last = DeltaHistory.lastVacuum(found).orElse(
+        found.metadata.createdTime.map(Instant.ofEpochMilli(_))
+      ).getOrElse(Instant.EPOCH)
+      val now = Instant.now
+      val isDue = last.isBefore(now.minus(VacuumEvery))
+      if (isDue && !found.metadata.configuration.contains(FileRetention)) {
+        val newest = DeltaHistory.time(found.deltaLog, found.version - versions)
+        val kept = Duration.between((newest.toSeq :+ since).max, now)
+        ClonedSession.run(session) { own =>
+          own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
+          val hours = BigDecimal(kept.toMillis) / Duration.ofHours(1).toMillis
+          val exact = hours.setScale(6, BigDecimal.RoundingMode.UP).bigDecimal.toPlainString
+          // It prints what it has deleted.
+          Console.withOut(OutputStream.nullOutputStream) {
+            own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $exact HOURS")
+          }
+        }
+      }
+      vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery)): Unit
+    }
 
   /** Commits by a query of Spark. */
   private def query(
@@ -263,6 +298,10 @@ final private case class OpenedTable(
 )
 
 object DeltaTarget {
+
+  private val VacuumEvery = Duration.ofHours(1)
+
+  final private val FileRetention = "delta.deletedFileRetentionDuration"
 
   private val MergeSource = "spark.databricks.delta.merge.materializeSource"
 
@@ -376,6 +415,23 @@ private object DeltaHistory {
       snapshot.deltaLog.history.getHistory(0, Some(snapshot.version), None).iterator
         .map(commit => DeltaCommit(commit.operation, commit.userMetadata))
   }
+
+  /** Returns when a commit was made; None if its file is not there any more. */
+  def time(log: DeltaLog, version: Long): Option[Instant] =
+    Option.when(version >= 0)(FileNames.unsafeDeltaFile(log.logPath, version))
+      .flatMap(changed(log, _))
+
+  /** Returns when VACUUM has removed files of the table the last time, as far as Delta has noted that. */
+  def lastVacuum(snapshot: Snapshot): Option[Instant] = {
+    val log = snapshot.deltaLog
+    changed(log, new Path(log.logPath, "_last_vacuum_info"))
+  }
+
+  private def changed(log: DeltaLog, file: Path): Option[Instant] =
+    try {
+      val system = file.getFileSystem(log.newDeltaHadoopConf())
+      Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
+    } catch { case _: FileNotFoundException => None }
 
   /** Returns None if the file is not there. Not every writer tells of its commit. */
   private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =

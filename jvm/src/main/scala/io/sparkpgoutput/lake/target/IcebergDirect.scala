@@ -68,7 +68,7 @@ final private class IcebergDirect(keys: TableKeys) {
     val files = filesOf(table, parent)
     known = None // until the commit is there
     val found = change(new IcebergVersion(table, metadata.schema, files, keys))
-    val writer = new IcebergWriter(table, metadata)
+    val writer = new IcebergWriter(table, metadata, metadata.schema)
     val delta = table.newRowDelta().set(mark._1, mark._2)
     parent.foreach(delta.validateFromSnapshot(_))
     delta.conflictDetectionFilter(Expressions.alwaysTrue)
@@ -115,14 +115,21 @@ final private class IcebergDirect(keys: TableKeys) {
     val begun = synchronized {
       val operations = update()
       val metadata = operations.current
-      // A new file of v3 would have to keep the ids of its rows.
-      Option.when(metadata.formatVersion == 2 && problem(operations).isEmpty) {
+      Option.when(problem(operations).isEmpty) {
         val table = new BaseTable(operations, name)
-        val files = filesOf(table, Option(metadata.currentSnapshot).map(_.snapshotId))
+        val parent = Option(metadata.currentSnapshot).map(_.snapshotId)
+        val files = filesOf(table, parent)
         known = Some(files)
-        val version = new IcebergVersion(table, metadata.schema, files, keys)
-        val due = Compaction.choose(version.files).toIndexedSeq
-        Option.when(due.nonEmpty)(new IcebergWriter(table, metadata) -> new Rewrite(version, due))
+        val columns = IcebergVersion.rewritten(metadata)
+        val due = Compaction.choose(new IcebergVersion(table, columns, files, keys).files)
+        Option.when(due.nonEmpty) {
+          // Only the manifests say which ids the rows of a new file of v3 have got.
+          val read = if (metadata.formatVersion < 3) files else IcebergFiles.of(table, parent)
+          val version = new IcebergVersion(table, columns, read, keys)
+          val wanted = due.map(_.path).toSet
+          val chosen = version.files.filter(file => wanted(file.path))
+          new IcebergWriter(table, metadata, columns) -> new Rewrite(version, chosen.toIndexedSeq)
+        }
       }.flatten
     }
     begun.exists { case (writer, rewrite) =>
@@ -153,7 +160,7 @@ final private class IcebergDirect(keys: TableKeys) {
     known = Some(files)
     val version = new IcebergVersion(table, metadata.schema, files, keys)
     val now = version.files.map(file => file.path -> file).toMap
-    val isSame = metadata.schema.sameSchema(writer.schema) && metadata.formatVersion == 2
+    val isSame = IcebergVersion.rewritten(metadata).sameSchema(writer.schema)
     val carried = Option.when(isSame)(rewrite.carried(now.get(_))).flatten
     if (carried.isEmpty)
       writer.removeAll(new ValidationException("The files were changed by somebody else."))
@@ -170,10 +177,16 @@ final private class IcebergDirect(keys: TableKeys) {
       val fresh = added.map(IcebergFile.of(_, metadata.schema))
       val left =
         if (positions.isEmpty) kept ++ fresh.map(file => file.path -> file)
-        else {
+        else if (metadata.formatVersion > 2) {
+          val bitmap = bitmapOf(positions)
+          val vectors = writer.vectors(fresh.toSeq.map(Deletion(_, bitmap, positions)))
+          vectors.foreach { case (_, vector) => replace.addFile(vector) }
+          kept ++ vectors.map { case (deletion, vector) =>
+            deletion.file.path -> deletion.file.withDeleted(bitmap, List(vector))
+          }
+        } else {
           // A rewrite can add delete files only in place of others, so all become one.
-          val bitmap = new RoaringBitmap
-          positions.foreach(position => bitmap.add(position.toInt))
+          val bitmap = bitmapOf(positions)
           deleteFiles(metadata, table).filterNot(ContentFileUtil.isFileScoped)
             .foreach(replace.deleteFile(_))
           val all = IcebergFiles.withDeletes(kept.values.toSeq).map(file => file -> file.deleted) ++
@@ -196,6 +209,12 @@ final private class IcebergDirect(keys: TableKeys) {
         .map(made => IcebergFiles(Some(made.snapshotId), left))
     }
     carried.nonEmpty
+  }
+
+  private def bitmapOf(positions: Array[Long]) = {
+    val bitmap = new RoaringBitmap
+    positions.foreach(position => bitmap.add(position.toInt))
+    bitmap
   }
 
   /** Writes the files of a commit, and returns the data files that the table has after it. */

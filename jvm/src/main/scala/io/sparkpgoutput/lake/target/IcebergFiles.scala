@@ -30,6 +30,7 @@ import org.apache.iceberg.{
   FileContent,
   FileFormat,
   FileScanTask,
+  MetadataColumns,
   MetricsConfig,
   Schema,
   TableMetadata,
@@ -181,7 +182,11 @@ private object IcebergFile {
     Set(TypeID.INTEGER, TypeID.LONG, TypeID.DATE, TypeID.TIMESTAMP, TypeID.STRING)
 }
 
-/** A version of the table for a lookup. */
+/**
+ * A version of the table for a lookup or a rewrite.
+ *
+ * @param columns the columns of the table, and for a rewrite of version 3 those of the row lineage
+ */
 final private class IcebergVersion(
     table: BaseTable,
     columns: Schema,
@@ -223,11 +228,12 @@ final private class IcebergVersion(
         .readBuilder[T, StructType](FileFormat.PARQUET, rows, table.io.newInputFile(found))
         .project(read)
       names.foreach(builder.withNameMapping)
+      if (hasLineage(read)) builder.idToConstant(lineage(found))
       options(builder)
       builder.build()
     }
     // Iceberg's batches have no nested columns.
-    if (hasBatches && read.columns.asScala.forall(_.`type`.isPrimitiveType)) {
+    if (hasBatches && !hasLineage(read) && read.columns.asScala.forall(_.`type`.isPrimitiveType)) {
       val batches = open(classOf[ColumnarBatch])(_.recordsPerBatch(BatchRows).reuseContainers())
       new OpenRows[ColumnarBatch](batches, _.rowIterator.asScala)
     } else new OpenRows[InternalRow](open(classOf[InternalRow])(_ => ()), Iterator.single(_))
@@ -236,6 +242,27 @@ final private class IcebergVersion(
 
 private object IcebergVersion {
   final private val BatchRows = 4096
+
+  /**
+   * Returns the columns that a rewrite reads and writes. In version 3 of the format, a row that only moves keeps its id and
+   * the number of its last change.
+   *
+   * @see Iceberg's specification, "Row Lineage"
+   */
+  def rewritten(metadata: TableMetadata): Schema =
+    if (metadata.formatVersion < 3) metadata.schema
+    else MetadataColumns.schemaWithRowLineage(metadata.schema)
+
+  private def hasLineage(columns: Schema) =
+    columns.findField(MetadataColumns.ROW_ID.fieldId) != null
+
+  /** What the rows of a file have that the file does not say: those that were not moved. */
+  private def lineage(file: DataFile): java.util.Map[Integer, Any] = Map(
+    MetadataColumns.ROW_ID -> file.firstRowId,
+    MetadataColumns.LAST_UPDATED_SEQUENCE_NUMBER -> file.dataSequenceNumber
+  ).collect {
+    case (field, value) if value != null => Int.box(field.fieldId) -> (value: Any)
+  }.asJava
 }
 
 /** Rows of an open file, which is closed behind the last one and after an error. */
@@ -272,11 +299,17 @@ final private class OpenRows[T](source: CloseableIterable[T], rowsOf: T => Itera
   }
 }
 
-/** Writes the files of a commit, as Iceberg itself does. */
-final private class IcebergWriter(val table: BaseTable, metadata: TableMetadata) {
+/**
+ * Writes the files of a commit, as Iceberg itself does.
+ *
+ * @param schema the columns of a data file
+ */
+final private class IcebergWriter(
+    val table: BaseTable,
+    metadata: TableMetadata,
+    val schema: Schema
+) {
   import metadata.spec
-
-  val schema: Schema = metadata.schema
 
   private val made = new ConcurrentLinkedQueue[String]
 

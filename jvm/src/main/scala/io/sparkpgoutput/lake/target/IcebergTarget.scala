@@ -100,7 +100,10 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       setProperties(table, Map("format-version" -> least.toString))
   }
 
-  protected def defaults(schema: StructType): Map[String, String] = {
+  protected def defaults(
+      schema: StructType,
+      chosen: Map[String, String]
+  ): Map[String, String] = {
     val modes = Seq("merge", "update", "delete").map(command =>
       s"write.$command.mode" -> "merge-on-read"
     )

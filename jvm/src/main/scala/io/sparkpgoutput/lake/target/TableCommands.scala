@@ -40,8 +40,12 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Lets the next query see what others committed. */
   protected def refresh(table: String): Unit
 
-  /** The properties that each table gets if the user gives no other values. */
-  protected def defaults(schema: StructType): Map[String, String]
+  /**
+   * The properties that each table gets if the user gives no other values.
+   *
+   * @param chosen the properties that the user gives
+   */
+  protected def defaults(schema: StructType, chosen: Map[String, String]): Map[String, String]
 
   /** Lets a table that was made without some types have columns of them. */
   protected def allowTypes(table: String, schema: StructType): Unit
@@ -60,7 +64,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     place.removeUnfinished(table)
     session.sql(
       s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
-        s"TBLPROPERTIES (${TableProperties.sql(defaults(columns) ++ properties)})"
+        s"TBLPROPERTIES (${TableProperties.sql(defaults(columns, properties) ++ properties)})"
     )
     arrange(table, columns, key)
   }

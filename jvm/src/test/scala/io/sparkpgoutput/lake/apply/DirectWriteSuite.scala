@@ -60,7 +60,7 @@ class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
       seed: Long,
       cuts: Int,
       transactions: Int,
-      properties: Map[String, String] = Map.empty,
+      properties: Map[String, String],
       hasNoJobs: Boolean = false
   )(beside: String => Unit): Unit = {
     val history = new ServerHistory(new Random(seed))
@@ -100,15 +100,21 @@ class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
     }
   }
 
-  Seq("delta", "iceberg").foreach { format =>
-    test(s"$format: the rows stay while files are rewritten beside the commits") {
+  Seq(
+    ("delta", "", Map.empty[String, String]),
+    ("iceberg", " v2", Map.empty[String, String]),
+    ("iceberg", " v3", Map("format-version" -> "3"))
+  ).foreach { case (format, version, properties) =>
+    test(s"$format$version: the rows stay while files are rewritten beside the commits") {
       // Room for the keys of a few files in memory, and of a few on disk.
       val keys = new KeyCache(2000, 2000, Files.createTempDirectory("keys").toFile)
       val target =
-        if (format == "iceberg") IcebergTables.in(spark, "rewritten", keys)
+        if (format == "iceberg") IcebergTables.in(spark, s"rewritten${version.trim}", keys)
         else Targets.of(spark, Files.createTempDirectory("direct").toString, Some(format), keys)
       val rewrites = new AtomicInteger
-      run(target, 2, 12, 2)(table => if (target.compact(table)) rewrites.incrementAndGet())
+      run(target, 2, 12, 2, properties)(table =>
+        if (target.compact(table)) rewrites.incrementAndGet()
+      )
       assert(rewrites.get >= 3)
     }
   }

@@ -261,6 +261,23 @@ class IcebergDirectSuite extends SparkSessionTests {
     }
   }
 
+  test("v3: a rewrite keeps the ids of rows and the numbers of their last changes") {
+    val made = new Written("lineage", columns, 3)
+    def lineage = target.read(spark, made.table)
+      .select("id", "v", "_row_id", "_last_updated_sequence_number").orderBy("id").collect().toSeq
+    (0 to 2).foreach { round =>
+      (0 to 8).foreach { number =>
+        val first = 100 * round + 10 * number
+        made.write(Seq(first - 7, first / 2), values(first to first + 9, s"commit $first"))
+      }
+      val before = lineage
+      assert(before.map(_.getLong(2)).distinct.length == before.length)
+      assert(target.compact(made.table))
+      while (target.compact(made.table)) ()
+      assert(lineage == before && made.total("data-files") < 9)
+    }
+  }
+
   test("a table of v2 with delete files becomes one of v3") {
     val made = new Written("upgraded", columns, 2)
     made.write(Nil, values(1 to 5, "a"))

@@ -1,0 +1,82 @@
+package io.sparkpgoutput.lake.target
+
+import java.nio.file.attribute.FileTime
+import java.nio.file.{Files, Path}
+import java.time.{Duration, Instant}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+
+import org.scalatest.BeforeAndAfterAll
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.DirectChange
+
+/** Tables of Delta. */
+class DeltaTargetSuite extends SparkSessionTests with BeforeAndAfterAll {
+  private val Testing = "spark.testing"
+  private val testing = Option(System.getProperty(Testing))
+
+  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
+  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
+  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
+
+  private val schema = new StructType().add("id", IntegerType)
+  private val name = MarkName("job", 1, 0)
+
+  private def files(folder: Path): Set[Path] = {
+    val found = Files.list(folder)
+    try found.iterator.asScala.filter(Files.isRegularFile(_))
+        .filterNot(_.getFileName.toString.startsWith(".")).toSet
+    finally found.close()
+  }
+
+  private def age(file: Path, time: Duration): Unit =
+    Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
+
+  Seq(
+    ("old files go", Map.empty[String, String], Duration.ofHours(2), false),
+    (
+      "old files stay if VACUUM has just run",
+      Map.empty[String, String],
+      Duration.ofMinutes(5),
+      true
+    ),
+    (
+      "old files stay if the table says so",
+      Map("delta.deletedFileRetentionDuration" -> "interval 30 days"),
+      Duration.ofHours(2),
+      true
+    )
+  ).foreach { case (what, properties, last, stay) =>
+    test(s"$what, and a file that the log does not know stays") {
+      val root = Files.createTempDirectory("vacuum")
+      val folder = root.resolve("t")
+      val target = Targets.of(spark, root.toString, Some("delta"))
+      target.create("t", schema, Nil, properties)
+      (1 to 9).foreach { lsn =>
+        target.commit(spark, "t", name, Option.when(lsn > 1)(lsn - 1L), lsn.toLong)(
+          TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(lsn))))
+        )
+      }
+      assert(target.compact("t"))
+      val before = files(folder)
+      val unknown = folder.resolve("part-of-another-writer.parquet")
+      Files.write(unknown, Array[Byte](1))
+      age(unknown, Duration.ofDays(2))
+      val info = folder.resolve("_delta_log/_last_vacuum_info")
+      Files.writeString(info, """{"latestCommitVersionOutsideOfRetentionWindow":0}""")
+      age(info, last)
+      Thread.sleep(100) // VACUUM removes what is older than the newest version by a moment.
+      target.expire("t", Instant.now, 1)
+      val left = files(folder)
+      assert(left(unknown))
+      if (stay) assert(before.subsetOf(left)) else assert((left - unknown).size == 1)
+      assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
+    }
+  }
+}
