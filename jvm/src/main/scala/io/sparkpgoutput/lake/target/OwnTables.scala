@@ -23,7 +23,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** The properties of a table. */
   def propertiesOf(job: JobState, table: TableState): Map[String, String] = Map(
-    VersionKey -> Version,
+    VersionKey -> Version.toString,
     SystemIdentifier -> job.systemIdentifier,
     Database -> job.database,
     Slot -> job.slot,
@@ -59,6 +59,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
           table.name,
           free(table.target)
         )
+      checkVersion(table.target, found)
       checkMode(table.table, found)
       val wanted = propertiesOf(job, table)
       if (wanted.exists { case (name, value) => !found.get(name).contains(value) })
@@ -76,6 +77,11 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /** Notes the server of a job, which is another one after an upgrade. */
   def noteServer(table: String, job: JobState): Unit =
     target.setProperties(table, Map(SystemIdentifier -> job.systemIdentifier))
+
+  private def checkVersion(table: String, properties: Map[String, String]): Unit =
+    properties.get(VersionKey).flatMap(_.toIntOption).filter(_ > Version).foreach { version =>
+      throw TargetError.version(target.sqlName(table), version, Version)
+    }
 
   private def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
     val found = modeOf(properties)
@@ -135,8 +141,11 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** The mark of a table's copy; None if it has none. */
   def mark(job: JobState, table: TableState): Option[Long] =
-    if (!target.exists(table.target) || !isCopyOf(job, table, properties0(table.target))) None
-    else target.mark(table.target, table.markName(job.id))
+    Option.when(target.exists(table.target))(properties0(table.target))
+      .filter(isCopyOf(job, table, _)).flatMap { found =>
+        checkVersion(table.target, found)
+        target.mark(table.target, table.markName(job.id))
+      }
 
   /** The greatest generation of the job that has a mark in a table's table of the target. */
   def newestGeneration(job: JobState, table: TableState): Option[Int] =
@@ -181,7 +190,7 @@ final case class OwnTable(
 object OwnTables {
   final private val Threads = 8
   private val Prefix = "spark-pgoutput."
-  final private val Version = "2"
+  final private val Version = 2
   private val VersionKey = s"${Prefix}version"
   private val SystemIdentifier = s"${Prefix}system-identifier"
   private val Database = s"${Prefix}database"

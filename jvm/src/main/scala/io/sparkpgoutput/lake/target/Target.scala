@@ -283,6 +283,14 @@ object TargetError {
   def format(problem: String): LakeException =
     new LakeException(Format, "0A000", problem)
 
+  /** A later version of this library has written the marks and properties of a table. */
+  def version(table: String, found: Int, known: Int): LakeException = new LakeException(
+    "PGOUTPUT_CHECKPOINT_VERSION",
+    "0A000",
+    s"The table $table has marks and properties of version $found, and this version of spark-pgoutput reads " +
+      s"version $known. Continue with the version that wrote them, or with a later one."
+  )
+
   def otherFormat(table: String, wanted: String): LakeException = format(
     s"The table $table is not a table of $wanted, so the job does not write it. Remove it, or give the table " +
       "of the server another name with the option names.<table>."

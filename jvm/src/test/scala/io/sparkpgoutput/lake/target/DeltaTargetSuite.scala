@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -13,7 +14,9 @@ import org.apache.spark.sql.types._
 import org.scalatest.BeforeAndAfterAll
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.lake.apply.ServerHistory
+import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.DirectChange
 
 /** Tables of Delta. */
@@ -78,5 +81,23 @@ class DeltaTargetSuite extends SparkSessionTests with BeforeAndAfterAll {
       if (stay) assert(before.subsetOf(left)) else assert((left - unknown).size == 1)
       assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
     }
+  }
+
+  test("a table whose marks a later version has written is refused, and stays as it is") {
+    val table = new ServerHistory(new Random(1)).tables.head.target
+    val target = Targets.of(spark, Files.createTempDirectory("versions").toString, Some("delta"))
+    val own = new OwnTables(spark, target)
+    val job = JobState("job", "1", 1, "db", "slot", Seq("all"), "lake", "delta", confirmed = 0)
+    val state = TableState(table, TableStatus.Live)
+    assert(own.prepare(job, state, Map.empty) && !own.prepare(job, state, Map.empty))
+    assert(own.mark(job, state).isEmpty)
+    target.setProperties(table.target, Map("spark-pgoutput.version" -> "3"))
+    val version = target.version(table.target)
+    Seq(() => own.prepare(job, state, Map.empty), () => own.mark(job, state)).foreach { refused =>
+      val error = intercept[LakeException](refused())
+      assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
+      assert(error.getMessage.contains("version 3"))
+    }
+    assert(target.version(table.target) == version)
   }
 }
