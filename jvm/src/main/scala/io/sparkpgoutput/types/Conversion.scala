@@ -1,5 +1,11 @@
 package io.sparkpgoutput.types
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeRowWriter, UnsafeWriter}
+import org.apache.spark.sql.types._
+import org.apache.spark.types.variant.{Variant, VariantBuilder, VariantSizeLimitException}
+import org.apache.spark.unsafe.types.VariantVal
+
 import io.sparkpgoutput.protocol.TupleCells
 
 /**
@@ -20,4 +26,126 @@ abstract class Conversion {
   final def fromCell(kind: Int, cells: TupleCells, out: ValueWriter): Unit =
     if (kind == 't') fromText(cells.bytes, cells.from, cells.to, out)
     else fromBinary(cells.bytes, cells.from, cells.to, out)
+}
+
+/** Reads values as STRING. It copies text, and prints binary values as the server does. */
+final class StringConversion(printer: Printer) extends Conversion {
+  private val text = new TextBuffer
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    out.write(bytes, from, to - from)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    text.clear()
+    printer.print(bytes, from, to, text)
+    out.write(text.bytes, 0, text.size)
+  }
+}
+
+/**
+ * Appends values of one type to a VARIANT. Not thread-safe.
+ *
+ * @param sparkType the Spark type that values are read as first
+ */
+class VariantValue(sparkType: DataType, conversion: Conversion) {
+  private val writer = new UnsafeRowWriter(1)
+  private val slot = new ValueWriter(writer, sparkType, 0)
+
+  /** Appends the value that `read` writes by the conversion. */
+  final def append(read: (Conversion, ValueWriter) => Unit, builder: VariantBuilder): Unit = {
+    writer.reset()
+    writer.zeroOutNullBytes()
+    read(conversion, slot)
+    val row = writer.getRow
+    if (row.isNullAt(0)) builder.appendNull() else append(row, builder)
+  }
+
+  /** Appends the row's only member, which is not NULL. */
+  protected def append(row: UnsafeRow, builder: VariantBuilder): Unit = sparkType match {
+    case BooleanType      => builder.appendBoolean(row.getBoolean(0))
+    case ShortType        => builder.appendLong(row.getShort(0).toLong)
+    case IntegerType      => builder.appendLong(row.getInt(0).toLong)
+    case LongType         => builder.appendLong(row.getLong(0))
+    case FloatType        => builder.appendFloat(row.getFloat(0))
+    case DoubleType       => builder.appendDouble(row.getDouble(0))
+    case DateType         => builder.appendDate(row.getInt(0))
+    case TimestampType    => builder.appendTimestamp(row.getLong(0))
+    case TimestampNTZType => builder.appendTimestampNtz(row.getLong(0))
+    case BinaryType       => builder.appendBinary(row.getBinary(0))
+    case VariantType =>
+      val nested = row.getVariant(0)
+      builder.appendVariant(new Variant(nested.getValue, nested.getMetadata))
+    case decimal: DecimalType =>
+      val value = row.getDecimal(0, decimal.precision, decimal.scale)
+      builder.appendDecimal(value.toJavaBigDecimal)
+    case _: StringType => builder.appendString(row.getUTF8String(0).toString)
+    case other         => throw new IllegalStateException(s"${other.sql} in VARIANT")
+  }
+}
+
+object VariantValue {
+
+  /** The VARIANT that was built. */
+  def of(builder: VariantBuilder): VariantVal =
+    try {
+      val variant = builder.result()
+      new VariantVal(variant.getValue, variant.getMetadata)
+    } catch { case _: VariantSizeLimitException => throw tooLarge }
+
+  def tooLarge: InvalidValue = new InvalidValue("is too large for VARIANT", "use STRING")
+}
+
+/**
+ * Writes values of one Spark type to a place: a member of a row, or an element of an array.
+ *
+ * @param ordinal the member or element that is written next
+ */
+final class ValueWriter(val writer: UnsafeWriter, dataType: DataType, var ordinal: Int) {
+  private val size = ValueWriter.elementSize(dataType)
+
+  def write(value: Boolean): Unit = writer.write(ordinal, value)
+  def write(value: Byte): Unit = writer.write(ordinal, value)
+  def write(value: Short): Unit = writer.write(ordinal, value)
+  def write(value: Int): Unit = writer.write(ordinal, value)
+  def write(value: Long): Unit = writer.write(ordinal, value)
+  def write(value: Float): Unit = writer.write(ordinal, value)
+  def write(value: Double): Unit = writer.write(ordinal, value)
+  def write(value: VariantVal): Unit = writer.write(ordinal, value)
+
+  /** Writes a string or binary. */
+  def write(bytes: Array[Byte], from: Int, size: Int): Unit =
+    writer.write(ordinal, bytes, from, size)
+
+  /** Writes a decimal that already has the precision and scale. */
+  def write(value: Decimal, precision: Int, scale: Int): Unit =
+    writer.write(ordinal, value, precision, scale)
+
+  def setNull(): Unit = dataType match {
+    // A wide decimal takes its room even if it is NULL.
+    case decimal: DecimalType if decimal.precision > Decimal.MAX_LONG_DIGITS =>
+      writer.write(ordinal, null: Decimal, decimal.precision, decimal.scale)
+    case _ =>
+      size match {
+        case 1 => writer.setNull1Bytes(ordinal)
+        case 2 => writer.setNull2Bytes(ordinal)
+        case 4 => writer.setNull4Bytes(ordinal)
+        case _ => writer.setNull8Bytes(ordinal)
+      }
+  }
+}
+
+object ValueWriter {
+
+  /** Makes a writer for each member of a row. */
+  def all(writer: UnsafeWriter, struct: StructType): Array[ValueWriter] =
+    struct.fields.zipWithIndex.map { case (member, ordinal) =>
+      new ValueWriter(writer, member.dataType, ordinal)
+    }
+
+  /** The size of an element in the fixed part of an array (`UnsafeArrayData`), in bytes. */
+  def elementSize(dataType: DataType): Int = dataType match {
+    case _: DecimalType                          => 8
+    case fixed if UnsafeRow.isFixedLength(fixed) => fixed.defaultSize
+    case _                                       => 8
+  }
 }

@@ -1,5 +1,10 @@
 package io.sparkpgoutput.types
 
+import java.nio.charset.StandardCharsets
+import java.util.Arrays
+
+import io.sparkpgoutput.protocol.{BigEndian, TextEncoding}
+
 /**
  * Prints the binary values of one type as a server does with DateStyle ISO, IntervalStyle postgres,
  * bytea_output hex, extra_float_digits 1 and, unless an option says otherwise, time zone UTC.
@@ -21,4 +26,174 @@ object Printer {
       reader.finish()
     }
   }
+}
+
+/** Prints the text inside binary values, which has the encoding of the messages. */
+final class EncodedText(encoding: TextEncoding) extends Printer {
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit =
+    if (encoding.isUtf8) {
+      if (!TextEncoding.isValidUtf8(bytes, from, to - from)) throw invalid
+      out.add(bytes, from, to)
+    } else {
+      val utf8 = encoding.toUtf8(bytes, from, to - from)
+      if (utf8 == null) throw invalid
+      out.add(utf8, 0, utf8.length)
+    }
+
+  private def invalid =
+    new InvalidValue(s"has text that is not valid $encoding", "use the option encoding")
+}
+
+/**
+ * Reads the parts of a binary value. It checks each part against the bytes that are left.
+ *
+ * An instance reads one value after another.
+ */
+final class BinaryReader(typeName: String) {
+  private var at = 0
+  private var end = 0
+
+  var bytes: Array[Byte] = Array.emptyByteArray
+
+  def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    this.bytes = bytes
+    at = from
+    end = to
+  }
+
+  def position: Int = at
+  def left: Int = end - at
+
+  def uint8(): Int = bytes(take(1)) & 0xff
+  def int16(): Int = BigEndian.int16(bytes, take(2)).toInt
+  def uint16(): Int = int16() & 0xffff
+  def int32(): Int = BigEndian.int32(bytes, take(4))
+  def uint32(): Long = int32() & 0xffffffffL
+  def int64(): Long = BigEndian.int64(bytes, take(8))
+
+  /** Skips so many bytes and returns the position of the first one. */
+  def take(size: Int): Int = {
+    if (size < 0 || size > left) throw InvalidValue.malformed(typeName)
+    at += size
+    at - size
+  }
+
+  /** Reads a number of items. It is valid only if each item has room for its least size. */
+  def count(leastBytes: Int): Int = {
+    val value = int32()
+    if (value < 0 || value.toLong * leastBytes > left) throw InvalidValue.malformed(typeName)
+    value
+  }
+
+  /** Checks that the value ends here. */
+  def finish(): Unit = if (at != end) throw InvalidValue.malformed(typeName)
+}
+
+/** A growing text in UTF-8. An instance holds one value after another. */
+final class TextBuffer {
+  private var buffer = new Array[Byte](64)
+  private var used = 0
+
+  /** The text is from 0 up to `size`. Other bytes may follow. */
+  def bytes: Array[Byte] = buffer
+  def size: Int = used
+  def clear(): Unit = used = 0
+
+  /** Appends a byte, which is a character of ASCII or a part of another one. */
+  def add(byte: Int): Unit = {
+    reserve(1)
+    buffer(used) = byte.toByte
+    used += 1
+  }
+
+  def add(character: Char): Unit = add(character.toInt)
+
+  def add(text: String): Unit = {
+    val utf8 = text.getBytes(StandardCharsets.UTF_8)
+    add(utf8, 0, utf8.length)
+  }
+
+  def add(utf8: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(to - from)
+    System.arraycopy(utf8, from, buffer, used, to - from)
+    used += to - from
+  }
+
+  /** Appends a number in decimal digits. */
+  def number(value: Long): Unit = {
+    reserve(20)
+    if (value < 0) add('-')
+    // Negative all the way: the least number has no positive counterpart.
+    var rest = if (value < 0) value else -value
+    var size = math.max(1, PowersOfTen.digits(-rest))
+    var at = used + size
+    used = at
+    while (size > 0) {
+      at -= 1
+      buffer(at) = ('0' - rest % 10).toByte
+      rest /= 10
+      size -= 1
+    }
+  }
+
+  /** Appends a number that is not negative with at least so many digits. */
+  def padded(value: Long, digits: Int): Unit = {
+    var zeros = digits - PowersOfTen.digits(math.max(value, 1))
+    while (zeros > 0) { add('0'); zeros -= 1 }
+    number(value)
+  }
+
+  /** Appends items, each of which `item` appends, with a separator between them. */
+  def list(count: Int, separator: Char)(item: => Unit): Unit = {
+    var index = 0
+    while (index < count) {
+      if (index > 0) add(separator)
+      item
+      index += 1
+    }
+  }
+
+  /** Appends the four lowest bits as a hexadecimal digit in lower case. */
+  def hexDigit(value: Int): Unit = add(TextBuffer.HexDigits.charAt(value & 15))
+
+  /** Appends text between quotes. `escape` precedes each quote in it, a backslash each backslash. */
+  def quoted(utf8: Array[Byte], from: Int, to: Int, quote: Char, escape: Char): Unit = {
+    add(quote)
+    var at = from
+    while (at < to) {
+      val byte = utf8(at)
+      if (byte == quote) add(escape)
+      else if (byte == '\\') add('\\')
+      add(byte.toInt)
+      at += 1
+    }
+    add(quote)
+  }
+
+  /** Appends bytes as two hexadecimal digits each, in lower case. */
+  def hex(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(2 * (to - from))
+    var at = from
+    while (at < to) {
+      buffer(used) = TextBuffer.HexDigits.charAt((bytes(at) >> 4) & 15).toByte
+      buffer(used + 1) = TextBuffer.HexDigits.charAt(bytes(at) & 15).toByte
+      used += 2
+      at += 1
+    }
+  }
+
+  override def toString: String = new String(buffer, 0, used, StandardCharsets.UTF_8)
+
+  private def reserve(size: Int): Unit =
+    if (size > buffer.length - used) {
+      val wanted = math.max(2L * buffer.length, used.toLong + size)
+      buffer = Arrays.copyOf(buffer, math.min(wanted, TextBuffer.Most).toInt)
+    }
+}
+
+private object TextBuffer {
+  final private val HexDigits = "0123456789abcdef"
+
+  /** The longest array. The copy of a longer text fails with a clear exception. */
+  private val Most = Int.MaxValue - 15L
 }

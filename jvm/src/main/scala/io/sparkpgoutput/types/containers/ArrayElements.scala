@@ -1,6 +1,9 @@
 package io.sparkpgoutput.types.containers
 
-import io.sparkpgoutput.types.{Conversion, ValueWriter}
+import java.util.Arrays
+
+import io.sparkpgoutput.types._
+import io.sparkpgoutput.types.numbers.PgInteger
 
 /**
  * Reads the elements of an array, one after the other. An instance reads one array after another.
@@ -38,4 +41,237 @@ object ArrayElements {
 
   /** `MAXDIM` */
   final val MostDimensions = 6
+}
+
+/**
+ * Reads the elements of an array's text: `{1,NULL,"a \"b\""}`, with several dimensions
+ * `{{1,2},{3,4}}`, with other lower bounds than 1 `[0:2]={7,8,9}`.
+ *
+ * @see `array_out`; PostgreSQL documentation, "Array Input and Output Syntax"
+ */
+final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayElements {
+  private val unescaped = new TextBuffer
+  private var text: Array[Byte] = Array.emptyByteArray
+  private var at = 0
+  private var end = 0
+
+  /** Tells whether the last quoted element has a backslash. */
+  private var escaped = false
+
+  /** The index of the last element of each dimension, if the text begins with bounds. */
+  private val upperBounds = new Array[Int](ArrayElements.MostDimensions)
+
+  override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    text = bytes
+    at = from
+    end = to
+    val bounds = readBounds()
+    val elements = at
+    measure()
+    if (bounds > 0) checkBounds(bounds)
+    at = elements
+  }
+
+  override def next(): Boolean = {
+    while (text(at) == '{' || text(at) == '}' || text(at) == delimiter) at += 1
+    if (text(at) == '"') quoted()
+    else {
+      bytes = text
+      from = at
+      at = endOfUnquoted()
+      to = at
+      !Ascii.equalIgnoreCase(text, from, to, "null")
+    }
+  }
+
+  override def convert(conversion: Conversion, out: ValueWriter): Unit =
+    conversion.fromText(bytes, from, to, out)
+
+  /** Reads a quoted element. A backslash makes the next character an ordinary one. */
+  private def quoted(): Boolean = {
+    bytes = text
+    from = at + 1
+    at = endOfQuoted()
+    to = at - 1
+    if (escaped) {
+      unescaped.clear()
+      var index = from
+      while (index < to) {
+        if (text(index) == '\\') index += 1
+        unescaped.add(text(index).toInt)
+        index += 1
+      }
+      bytes = unescaped.bytes
+      from = 0
+      to = unescaped.size
+    }
+    true
+  }
+
+  /** Returns the position after the quoted element that begins here. */
+  private def endOfQuoted(): Int = {
+    var index = at + 1
+    escaped = false
+    while (index < end && text(index) != '"') {
+      if (text(index) == '\\') { escaped = true; index += 1 }
+      index += 1
+    }
+    if (index >= end) throw malformed
+    index + 1
+  }
+
+  private def endOfUnquoted(): Int = {
+    var index = at
+    while (index < end && !ends(text(index))) {
+      if (needsQuotes(text(index))) throw malformed
+      index += 1
+    }
+    if (index == at || index == end) throw malformed
+    index
+  }
+
+  private def ends(byte: Byte) = byte == delimiter || byte == '}'
+
+  /** White space needs quotes, because around an element it is not a part of it. */
+  private def needsQuotes(byte: Byte) =
+    byte == '"' || byte == '\\' || byte == '{' || Ascii.isSpace(byte)
+
+  /** Reads bounds such as `[0:2][-1:1]=` and returns the number of dimensions that have bounds. */
+  private def readBounds(): Int = {
+    Arrays.fill(lowerBounds, 1)
+    var dimension = 0
+    while (at < end && text(at) == '[') {
+      if (dimension == ArrayElements.MostDimensions) throw malformed
+      lowerBounds(dimension) = readBound(':')
+      upperBounds(dimension) = readBound(']')
+      at += 1
+      dimension += 1
+    }
+    if (dimension > 0) expect('=')
+    dimension
+  }
+
+  /** Reads the number between this character and the next `last`, and goes there. */
+  private def readBound(last: Char): Int = {
+    val from = at + 1
+    at = from
+    while (at < end && text(at) != last) at += 1
+    if (at == end) throw malformed
+    val bound = PgInteger.parse(typeName, text, from, at)
+    if (bound != bound.toInt) throw malformed
+    bound.toInt
+  }
+
+  private def checkBounds(bounds: Int): Unit = {
+    if (bounds != dimensions) throw malformed
+    var dimension = 0
+    while (dimension < dimensions) {
+      val size = upperBounds(dimension).toLong - lowerBounds(dimension) + 1
+      if (size != sizes(dimension)) throw malformed
+      dimension += 1
+    }
+  }
+
+  /** Reads the whole text once to find the dimensions and their sizes. */
+  private def measure(): Unit = {
+    dimensions = depthOfFirst()
+    Arrays.fill(sizes, -1)
+    if (dimensions > 0) measure(0)
+    if (at != end) throw malformed
+  }
+
+  /** Counts the braces before the first element. The result is 0 for `{}`, which this skips. */
+  private def depthOfFirst(): Int = {
+    var depth = 0
+    while (at + depth < end && text(at + depth) == '{') depth += 1
+    if (depth == 0 || at + depth >= end) throw malformed
+    if (depth > ArrayElements.MostDimensions) throw malformed
+    if (text(at + depth) == '}') {
+      if (depth > 1) throw malformed
+      at += 2
+      0
+    } else depth
+  }
+
+  /** Measures the dimension whose brace is here, and the dimensions in it. */
+  private def measure(dimension: Int): Unit = {
+    expect('{')
+    var count = 0
+    do {
+      if (count > 0) at += 1 // the delimiter
+      if (dimension + 1 < dimensions) measure(dimension + 1)
+      else at = if (at < end && text(at) == '"') endOfQuoted() else endOfUnquoted()
+      count += 1
+    } while (at < end && text(at) == delimiter)
+    expect('}')
+    if (sizes(dimension) >= 0 && sizes(dimension) != count) throw malformed
+    sizes(dimension) = count
+  }
+
+  private def expect(character: Char): Unit = {
+    if (at >= end || text(at) != character) throw malformed
+    at += 1
+  }
+
+  private def malformed = InvalidValue.malformed(typeName)
+}
+
+/**
+ * Reads the elements of binary arrays: int32 number of dimensions; int32 whether there are NULLs; oid
+ * of the element type; for each dimension int32 size and int32 lower bound; for each element int32
+ * length, which is -1 for NULL, and value.
+ *
+ * @param element the oid of the element type, or 0 if it is not known
+ * @see `array_send`
+ */
+final class BinaryArrayElements(typeName: String, element: Long) extends ArrayElements {
+  private val reader = new BinaryReader(typeName)
+
+  /** The number of elements that are still to be read. */
+  private var left = 0L
+
+  override def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    reader.start(bytes, from, to)
+    this.bytes = bytes
+    dimensions = reader.int32()
+    if (dimensions < 0 || dimensions > ArrayElements.MostDimensions) throw malformed
+    val hasNulls = reader.int32()
+    if (hasNulls != 0 && hasNulls != 1) throw malformed
+    val sent = reader.uint32()
+    if (element != 0 && sent != element) {
+      throw new InvalidValue(s"has elements of the type with oid $sent, $typeName has $element")
+    }
+    readSizes()
+  }
+
+  private def readSizes(): Unit = {
+    left = if (dimensions == 0) 0 else 1
+    var dimension = 0
+    while (dimension < dimensions) {
+      sizes(dimension) = reader.int32()
+      lowerBounds(dimension) = reader.int32()
+      if (sizes(dimension) <= 0) throw malformed
+      left *= sizes(dimension)
+      // Each element has at least its length. Because of this check, the product cannot overflow.
+      if (left * 4 > reader.left) throw malformed
+      dimension += 1
+    }
+    if (left == 0) reader.finish()
+  }
+
+  override def next(): Boolean = {
+    val size = reader.int32()
+    if (size != -1) {
+      from = reader.take(size)
+      to = from + size
+    }
+    left -= 1
+    if (left == 0) reader.finish()
+    size != -1
+  }
+
+  override def convert(conversion: Conversion, out: ValueWriter): Unit =
+    conversion.fromBinary(bytes, from, to, out)
+
+  private def malformed = InvalidValue.malformed(typeName)
 }

@@ -1,8 +1,22 @@
 package io.sparkpgoutput.types.containers
 
-import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
+import java.util.ArrayList
 
-import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType, Printer}
+import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeWriter}
+import org.apache.spark.sql.types.{ArrayType, DataType, VariantType}
+import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
+
+import io.sparkpgoutput.types.{
+  Ascii,
+  Conversion,
+  ConversionOptions,
+  InvalidValue,
+  PgType,
+  Printer,
+  TextBuffer,
+  ValueWriter,
+  VariantValue
+}
 
 /**
  * Arrays. They are an ARRAY whose elements can be NULL, nested once for each dimension, or a VARIANT.
@@ -52,4 +66,197 @@ object PgArray {
     case nested: ArrayType => takesNulls(nested)
     case _                 => array.containsNull
   }
+}
+
+/** Reads arrays of both formats by way of their elements. */
+abstract class ArrayElementsConversion(text: ArrayElements, binary: ArrayElements)
+    extends Conversion {
+
+  /** Writes the array that the elements begin. */
+  protected def write(elements: ArrayElements, out: ValueWriter): Unit
+
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    text.start(bytes, from, to)
+    write(text, out)
+  }
+
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    binary.start(bytes, from, to)
+    write(binary, out)
+  }
+}
+
+/**
+ * Reads arrays as ARRAY, nested once for each dimension.
+ *
+ * @param isOfKey whether arrays that differ only in their lower bounds must not become equal
+ */
+final class ArrayConversion(
+    target: ArrayType,
+    text: ArrayElements,
+    binary: ArrayElements,
+    element: Conversion,
+    isOfKey: Boolean
+) extends ArrayElementsConversion(text, binary) {
+
+  /** The element types of the nested arrays, from the outermost to the innermost. */
+  private val elementTypes: Array[DataType] = List.unfold[DataType, DataType](target) {
+    case array: ArrayType => Some((array.elementType, array.elementType))
+    case _                => None
+  }.toArray
+  private val depth = elementTypes.length
+  private val writers = new Array[UnsafeArrayWriter](depth)
+  private var slot: ValueWriter = _
+  private var parent: UnsafeWriter = _
+
+  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
+    if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
+    if (isOfKey && elements.lowerBounds.take(elements.dimensions).exists(_ != 1))
+      throw new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
+    if (out.writer ne parent) prepare(out.writer)
+    val start = parent.cursor
+    if (elements.dimensions == 0) writers(0).initialize(0) else writeDimension(0, elements)
+    parent.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)
+  }
+
+  private def prepare(parent: UnsafeWriter): Unit = {
+    this.parent = parent
+    elementTypes.indices.foreach { dimension =>
+      writers(dimension) =
+        new UnsafeArrayWriter(parent, ValueWriter.elementSize(elementTypes(dimension)))
+    }
+    slot = new ValueWriter(writers(depth - 1), elementTypes(depth - 1), 0)
+  }
+
+  private def writeDimension(dimension: Int, elements: ArrayElements): Unit = {
+    val writer = writers(dimension)
+    val size = elements.sizes(dimension)
+    writer.initialize(size)
+    var index = 0
+    while (index < size) {
+      if (dimension == depth - 1) {
+        slot.ordinal = index
+        if (elements.next()) elements.convert(element, slot) else slot.setNull()
+      } else {
+        val start = writer.cursor
+        writeDimension(dimension + 1, elements)
+        writer.setOffsetAndSizeFromPreviousCursor(index, start)
+      }
+      index += 1
+    }
+  }
+
+  private def otherDepth(elements: ArrayElements) = {
+    val leaf: DataType = elementTypes(depth - 1)
+    val fitting = (1 to elements.dimensions).foldLeft(leaf)((inner, _) => ArrayType(inner))
+    new InvalidValue(
+      s"has ${elements.dimensions} dimensions, ${target.sql} takes $depth",
+      s"use ${fitting.sql}"
+    )
+  }
+}
+
+/** Reads arrays of any dimensions as VARIANT. */
+final class ArrayVariant(
+    text: ArrayElements,
+    binary: ArrayElements,
+    element: VariantValue
+) extends ArrayElementsConversion(text, binary) {
+  override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
+    val builder = new VariantBuilder(false)
+    try
+      if (elements.dimensions > 0) appendDimension(0, elements, builder)
+      else builder.finishWritingArray(builder.getWritePos, new ArrayList[Integer])
+    catch { case _: VariantSizeLimitException => throw VariantValue.tooLarge }
+    out.write(VariantValue.of(builder))
+  }
+
+  private def appendDimension(
+      dimension: Int,
+      elements: ArrayElements,
+      builder: VariantBuilder
+  ): Unit = {
+    val start = builder.getWritePos
+    val offsets = new ArrayList[Integer]
+    var index = 0
+    while (index < elements.sizes(dimension)) {
+      offsets.add(builder.getWritePos - start)
+      if (dimension + 1 < elements.dimensions) appendDimension(dimension + 1, elements, builder)
+      else if (elements.next()) element.append(elements.convert(_, _), builder)
+      else builder.appendNull()
+      index += 1
+    }
+    builder.finishWritingArray(start, offsets)
+  }
+}
+
+/** Prints arrays as `array_out` does. */
+final class ArrayPrinter(
+    delimiter: Char,
+    elements: ArrayElements,
+    element: Printer
+) extends Printer {
+  private val text = new TextBuffer
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    elements.start(bytes, from, to)
+    if (elements.dimensions == 0) out.add("{}")
+    else {
+      if (hasOtherBounds) printBounds(out)
+      printDimension(0, out)
+    }
+  }
+
+  /** Tells whether the elements of a dimension begin with another index than 1. */
+  private def hasOtherBounds: Boolean = {
+    var dimension = 0
+    while (dimension < elements.dimensions && elements.lowerBounds(dimension) == 1) dimension += 1
+    dimension < elements.dimensions
+  }
+
+  private def printBounds(out: TextBuffer): Unit = {
+    var dimension = 0
+    while (dimension < elements.dimensions) {
+      val first = elements.lowerBounds(dimension).toLong
+      out.add('[')
+      out.number(first)
+      out.add(':')
+      out.number(first + elements.sizes(dimension) - 1)
+      out.add(']')
+      dimension += 1
+    }
+    out.add('=')
+  }
+
+  private def printDimension(dimension: Int, out: TextBuffer): Unit = {
+    out.add('{')
+    var index = 0
+    while (index < elements.sizes(dimension)) {
+      if (index > 0) out.add(delimiter)
+      if (dimension + 1 < elements.dimensions) printDimension(dimension + 1, out)
+      else if (elements.next()) printElement(out)
+      else out.add("NULL")
+      index += 1
+    }
+    out.add('}')
+  }
+
+  private def printElement(out: TextBuffer): Unit = {
+    text.clear()
+    element.print(elements.bytes, elements.from, elements.to, text)
+    if (needsQuotes) out.quoted(text.bytes, 0, text.size, quote = '"', escape = '\\')
+    else out.add(text.bytes, 0, text.size)
+  }
+
+  /** Tells whether the text is empty, is NULL or has a special character. */
+  private def needsQuotes: Boolean = {
+    val bytes = text.bytes
+    var index = 0
+    while (index < text.size && !isSpecial(bytes(index))) index += 1
+    index < text.size || text.size == 0 || Ascii.equalIgnoreCase(bytes, 0, text.size, "null")
+  }
+
+  private def isSpecial(byte: Byte): Boolean =
+    byte == '"' || byte == '\\' || byte == '{' || byte == '}' || byte == delimiter ||
+      Ascii.isSpace(byte)
 }

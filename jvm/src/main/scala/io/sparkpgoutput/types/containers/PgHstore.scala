@@ -2,6 +2,7 @@ package io.sparkpgoutput.types.containers
 
 import org.apache.spark.sql.types.{DataType, MapType, StringType}
 
+import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types._
 
 /**
@@ -67,4 +68,79 @@ final private class HstoreConversion(options: ConversionOptions) extends Convers
     reader.fromBinary(bytes, from, to)
     map.write(reader.pairs, out)
   }
+}
+
+/** Reads the pairs of an hstore. An instance reads one value after another. */
+final class HstoreReader(typeName: String, encoding: TextEncoding) {
+  import HstoreReader._
+
+  private val binary = new BinaryReader(typeName)
+  private val text = new EncodedText(encoding)
+
+  val pairs = new KeyValueBuffer
+
+  /** Reads int32 number of pairs; for each key and value int32 size, which is -1 for NULL, and text. */
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    binary.start(bytes, from, to)
+    pairs.clear()
+    val count = binary.count(LeastBytes)
+    var index = 0
+    while (index < count) {
+      addText(binary.int32(), pairs.keys)
+      val size = binary.int32()
+      if (size != -1) addText(size, pairs.values)
+      pairs.addPair(valueIsNull = size == -1)
+      index += 1
+    }
+    binary.finish()
+    finish()
+  }
+
+  private def addText(size: Int, out: TextBuffer): Unit = {
+    val from = binary.take(size)
+    text.print(binary.bytes, from, from + size, out)
+  }
+
+  /** Reads `"key"=>"value", "key"=>NULL`, where a backslash precedes each quote and backslash. */
+  def fromText(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    pairs.clear()
+    var at = from
+    while (at < to) {
+      if (at > from) at = literal(", ", bytes, at, to)
+      at = quoted(bytes, at, to, pairs.keys)
+      at = literal("=>", bytes, at, to)
+      val isNull = at < to && bytes(at) != '"'
+      at = if (isNull) literal("NULL", bytes, at, to) else quoted(bytes, at, to, pairs.values)
+      pairs.addPair(isNull)
+    }
+    finish()
+  }
+
+  /** Skips a text and returns the position after it. */
+  private def literal(text: String, bytes: Array[Byte], at: Int, to: Int): Int = {
+    val end = at + text.length
+    if (end > to || !Ascii.equal(bytes, at, end, text)) throw malformed
+    end
+  }
+
+  /** Appends a text without its quotes and escapes and returns the position after it. */
+  private def quoted(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Int = {
+    var at = literal("\"", bytes, from, to)
+    while (at < to && bytes(at) != '"') {
+      if (bytes(at) == '\\') at += 1
+      if (at == to) throw malformed
+      out.add(bytes(at).toInt)
+      at += 1
+    }
+    literal("\"", bytes, at, to)
+  }
+
+  private def finish(): Unit =
+    if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
+
+  private def malformed = InvalidValue.malformed(typeName)
+}
+
+private object HstoreReader {
+  private val LeastBytes = 8
 }

@@ -1,9 +1,11 @@
 package io.sparkpgoutput.types.datetime
 
-import java.time.Month
 import java.time.chrono.IsoChronology
+import java.time.{LocalDate, Month}
 
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_SECOND}
+
+import io.sparkpgoutput.types._
 
 /**
  * Reads dates and timestamps as servers print them with DateStyle ISO: `1997-12-17 07:37:16-08`. No
@@ -146,4 +148,200 @@ private object DateTimeText {
 
   /** The days that a Long of microseconds holds, less one that an offset may add. */
   private val MostDays = Long.MaxValue / MICROS_PER_DAY - 1
+}
+
+/**
+ * Goes through the text of a date, a timestamp or an interval, part by part. It never looks at a
+ * byte beyond the text.
+ *
+ * @param setting the server's setting that decides how the text looks
+ * @param style the value of the setting whose texts are read
+ */
+abstract class DateTimeCursor(typeName: String, setting: String, style: String) {
+  protected var bytes: Array[Byte] = Array.emptyByteArray
+  protected var at = 0
+  protected var end = 0
+
+  protected def start(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    this.bytes = bytes
+    at = from
+    end = to
+  }
+
+  /** Tells whether the next byte is this one. */
+  protected def isAt(byte: Char): Boolean = at < end && bytes(at) == byte
+
+  protected def skip(byte: Char): Unit = {
+    if (!isAt(byte)) throw malformed
+    at += 1
+  }
+
+  /** Checks that so many bytes are left. */
+  protected def require(size: Int): Unit = if (end - at < size) throw malformed
+
+  /** The number at a position. Call [[require]] first. */
+  protected def twoDigits(at: Int): Int = {
+    val tens = bytes(at) - '0'
+    val ones = bytes(at + 1) - '0'
+    if (tens < 0 || tens > 9 || ones < 0 || ones > 9) throw malformed
+    tens * 10 + ones
+  }
+
+  /** Two digits: minutes or seconds. */
+  protected def sixty(): Int = {
+    require(2)
+    val value = twoDigits(at)
+    if (value > 59) throw malformed
+    at += 2
+    value
+  }
+
+  /** A point and one to six digits, in microseconds. 0 if there is no point. */
+  protected def fraction(): Int =
+    if (!isAt('.')) 0
+    else {
+      at += 1
+      val from = at
+      val value = digits(1, 6).toInt
+      value * DateTimeCursor.FractionUnits(at - from)
+    }
+
+  /** The number in the next digits, up to so many. */
+  protected def digits(least: Int, most: Int): Long = {
+    val from = at
+    val limit = math.min(end, from + most)
+    var index = from
+    var value = 0L
+    while (index < limit && bytes(index) >= '0' && bytes(index) <= '9') {
+      value = value * 10 + (bytes(index) - '0')
+      index += 1
+    }
+    if (index - from < least) throw malformed
+    at = index
+    value
+  }
+
+  protected def malformed: InvalidValue = new InvalidValue(
+    s"is not a valid $typeName in $setting $style",
+    s"set $setting to $style for the server, the database or the role that sends the messages, or " +
+      "use STRING"
+  )
+}
+
+private object DateTimeCursor {
+
+  /** The microseconds in the last digit of a fraction of so many digits. */
+  private val FractionUnits = Array(1000000, 100000, 10000, 1000, 100, 10, 1)
+}
+
+/**
+ * Prints the parts of dates and times as PostgreSQL does with DateStyle ISO.
+ *
+ * @see `EncodeDateOnly`, `EncodeTimeOnly`, `EncodeTimezone` and `AppendSeconds` of `datetime.c`
+ */
+object DateTimePrinter {
+
+  /** Prints `1997-12-17`. A date before the year 1 also has an [[era]], which comes last. */
+  def date(date: LocalDate, out: TextBuffer): Unit = {
+    val year = if (date.getYear > 0) date.getYear else 1 - date.getYear
+    out.padded(year.toLong, 4)
+    out.add('-')
+    out.padded(date.getMonthValue.toLong, 2)
+    out.add('-')
+    out.padded(date.getDayOfMonth.toLong, 2)
+  }
+
+  def era(date: LocalDate, out: TextBuffer): Unit = if (date.getYear <= 0) out.add(" BC")
+
+  /** Prints microseconds as `07:37:16.5`, without their sign. */
+  def time(micros: Long, out: TextBuffer): Unit = {
+    // A part can be made positive, unlike the least number as a whole.
+    val seconds = math.abs(micros / MICROS_PER_SECOND)
+    val hours = seconds / 3600
+    val inHour = seconds - hours * 3600
+    out.padded(hours, 2)
+    out.add(':')
+    out.padded(inHour / 60, 2)
+    out.add(':')
+    out.padded(inHour % 60, 2)
+    fraction(math.abs(micros % MICROS_PER_SECOND).toInt, out)
+  }
+
+  /** Prints seconds east of UTC as `+05` or `-04:56:02`. */
+  def offset(seconds: Int, out: TextBuffer): Unit = {
+    val size = math.abs(seconds).toLong
+    out.add(if (seconds < 0) '-' else '+')
+    out.padded(size / 3600, 2)
+    if (size % 3600 != 0) {
+      out.add(':')
+      out.padded(size / 60 % 60, 2)
+      if (size % 60 != 0) {
+        out.add(':')
+        out.padded(size % 60, 2)
+      }
+    }
+  }
+
+  /** Prints a point and the digits of microseconds up to the last that is not 0. */
+  private def fraction(micros: Int, out: TextBuffer): Unit = if (micros != 0) {
+    out.add('.')
+    var rest = micros
+    while (rest != 0) {
+      rest *= 10
+      val digit = rest / 1000000
+      out.add('0' + digit)
+      rest -= digit * 1000000
+    }
+  }
+}
+
+/**
+ * The values `infinity` and `-infinity`, which are after and before all other dates and timestamps,
+ * and more and less than all other intervals.
+ *
+ * @see `DT_NOBEGIN`, `DT_NOEND`
+ */
+object InfiniteValue {
+  val Begin: Long = Long.MinValue
+  val End: Long = Long.MaxValue
+
+  /** `Begin` or `End` if the text is one of them, else 0. */
+  def parse(bytes: Array[Byte], from: Int, to: Int): Long =
+    if (Ascii.equal(bytes, from, to, "infinity")) End
+    else if (Ascii.equal(bytes, from, to, "-infinity")) Begin
+    else 0
+
+  /** Tells whether the user wants the nearest finite value. If not, this writes NULL or throws. */
+  def isClamped(infinity: InfinityMode, out: ValueWriter): Boolean = infinity match {
+    case InfinityMode.Clamp => true
+    case InfinityMode.Null  => out.setNull(); false
+    case InfinityMode.Error => throw new InvalidValue("is infinite", "use the option infinity")
+    case InfinityMode.ErrorOfKey =>
+      throw new InvalidValue("is infinite and in the key", "use STRING")
+  }
+
+  /** Prints an infinite value; returns false, without printing, if the value is finite. */
+  def print(value: Long, out: TextBuffer): Boolean =
+    if (value == End) { out.add("infinity"); true }
+    else if (value == Begin) { out.add("-infinity"); true }
+    else false
+}
+
+/** The dates and timestamps that PostgreSQL has, from 4714-11-24 BC on. */
+object DateTimeRange {
+
+  /** Tells whether there is such a date, in days since 2000-01-01: `IS_VALID_DATE`. */
+  def hasDate(days: Long): Boolean = days >= FirstDay && days < EndDay
+
+  /** Tells whether there is such a finite timestamp, in microseconds: `IS_VALID_TIMESTAMP`. */
+  def hasTimestamp(micros: Long): Boolean = micros >= FirstMicros && micros < EndMicros
+
+  private val FirstDay = -2451545L
+  private val FirstMicros = -211813488000000000L
+
+  /** 5874898-06-04. */
+  private val EndDay = 2145031949L
+
+  /** The year 294277. */
+  private val EndMicros = 9223371331200000000L
 }

@@ -1,8 +1,9 @@
 package io.sparkpgoutput.types.datetime
 
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.types.{DataType, DayTimeIntervalType, YearMonthIntervalType}
 
-import io.sparkpgoutput.types.{Conversion, ConversionOptions, PgType, Printer}
+import io.sparkpgoutput.types._
 
 /**
  * interval. By default it is a STRING, because each of Spark's interval types holds only a part of
@@ -32,4 +33,289 @@ object PgInterval extends PgType("interval") {
 
   /** The user gave no precision: `INTERVAL_FULL_PRECISION`. */
   final private val FullPrecision = 0xffff
+}
+
+/**
+ * An interval as PostgreSQL has it: separate months, days and microseconds, each with its own sign.
+ *
+ * An instance holds one value after another.
+ */
+final class Interval {
+  var months = 0
+  var days = 0
+  var micros = 0L
+
+  /** An [[InfiniteValue]], or 0. All parts of an infinite interval are at their limit. */
+  def infinite: Long =
+    if (months == Int.MaxValue && days == Int.MaxValue && micros == InfiniteValue.End) micros
+    else if (months == Int.MinValue && days == Int.MinValue && micros == InfiniteValue.Begin) micros
+    else 0
+
+  def setInfinite(value: Long): Unit = {
+    months = if (value == InfiniteValue.End) Int.MaxValue else Int.MinValue
+    days = months
+    micros = value
+  }
+
+  /** Reads the binary value: int64 microseconds, int32 days, int32 months (`interval_send`). */
+  def read(reader: BinaryReader): Unit = {
+    micros = reader.int64()
+    days = reader.int32()
+    months = reader.int32()
+    reader.finish()
+  }
+}
+
+/**
+ * Reads intervals as one of Spark's two interval types, which hold either months or days and time.
+ *
+ * A value that is finer than the last field of the Spark type is refused: an INTERVAL DAY has no
+ * hours.
+ */
+abstract class IntervalConversion(typeName: String, infinity: InfinityMode) extends Conversion {
+  private val text = new IntervalText(typeName)
+  private val binary = new BinaryReader(typeName)
+  private val interval = new Interval
+
+  /** Writes a finite interval. */
+  protected def write(interval: Interval, out: ValueWriter): Unit
+
+  /** Writes the greatest or the least interval, which is nearest to an infinite one. */
+  protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit
+
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    text.read(bytes, from, to, interval)
+    writeAny(out)
+  }
+
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    binary.start(bytes, from, to)
+    interval.read(binary)
+    writeAny(out)
+  }
+
+  private def writeAny(out: ValueWriter): Unit = {
+    val infinite = interval.infinite
+    if (infinite == 0) write(interval, out)
+    else if (InfiniteValue.isClamped(infinity, out))
+      writeNearest(infinite == InfiniteValue.End, out)
+  }
+
+  protected def refuse(problem: String, remedy: String) =
+    throw new InvalidValue(problem, s"use $remedy")
+}
+
+object IntervalConversion {
+  private val YearMonth = YearMonthIntervalType()
+  private val DayTime = DayTimeIntervalType()
+
+  /** Spark's value has months. */
+  def toYearMonth(
+      typeName: String,
+      target: YearMonthIntervalType,
+      infinity: InfinityMode
+  ): Conversion =
+    new IntervalConversion(typeName, infinity) {
+      private val unit = if (target.endField == YearMonthIntervalType.YEAR) MONTHS_PER_YEAR else 1
+
+      override protected def write(interval: Interval, out: ValueWriter): Unit = {
+        if (interval.days != 0 || interval.micros != 0) {
+          refuse("has days or time", if (interval.months == 0) DayTime.sql else "STRING")
+        }
+        if (interval.months % unit != 0) refuse(s"is finer than ${target.sql}", YearMonth.sql)
+        out.write(interval.months)
+      }
+
+      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
+        out.write((if (greatest) Int.MaxValue else Int.MinValue) / unit * unit)
+    }
+
+  /** Spark's value has microseconds. A day has 24 hours. */
+  def toDayTime(typeName: String, target: DayTimeIntervalType, infinity: InfinityMode): Conversion =
+    new IntervalConversion(typeName, infinity) {
+      private val unit = target.endField match {
+        case DayTimeIntervalType.DAY    => MICROS_PER_DAY
+        case DayTimeIntervalType.HOUR   => MICROS_PER_HOUR
+        case DayTimeIntervalType.MINUTE => MICROS_PER_MINUTE
+        case _                          => 1L
+      }
+
+      override protected def write(interval: Interval, out: ValueWriter): Unit = {
+        if (interval.months != 0) {
+          val only = interval.days == 0 && interval.micros == 0
+          refuse("has months", if (only) YearMonth.sql else "STRING")
+        }
+        val value = micros(interval.days, interval.micros)
+        if (value % unit != 0) refuse(s"is finer than ${target.sql}", DayTime.sql)
+        out.write(value)
+      }
+
+      override protected def writeNearest(greatest: Boolean, out: ValueWriter): Unit =
+        out.write((if (greatest) Long.MaxValue else Long.MinValue) / unit * unit)
+
+      private def micros(days: Int, micros: Long): Long = {
+        // With the same sign, neither the days nor the rest is further from 0 than the sum.
+        val allDays = days + Math.floorDiv(micros, MICROS_PER_DAY)
+        val rest = Math.floorMod(micros, MICROS_PER_DAY)
+        val borrowed = if (allDays < 0) 1 else 0
+        val sum = (allDays + borrowed) * MICROS_PER_DAY + (rest - borrowed * MICROS_PER_DAY)
+        if (math.abs(allDays) > MostDays || (sum < 0) != (allDays < 0)) {
+          refuse(s"is out of range for ${target.sql}", "STRING")
+        }
+        sum
+      }
+    }
+
+  /** One more than a Long of microseconds holds. */
+  private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
+}
+
+/**
+ * Reads intervals as servers print them with IntervalStyle postgres: `1 year -2 mons +3 days
+ * 04:05:06.789`, where each part has its own sign. It refuses the text of other styles, unless that
+ * is only a time, which means the same in all styles.
+ *
+ * An instance reads one value after another.
+ *
+ * @see `EncodeInterval` of PostgreSQL's `datetime.c`
+ */
+final class IntervalText(typeName: String)
+    extends DateTimeCursor(typeName, "IntervalStyle", "postgres") {
+  import IntervalText._
+
+  // Wider than an interval's, so that only the sums need a check.
+  private var months = 0L
+  private var days = 0L
+  private var micros = 0L
+
+  /** The unit that was read last. Each must be smaller than the one before. */
+  private var last = -1
+
+  def read(bytes: Array[Byte], from: Int, to: Int, interval: Interval): Unit = {
+    start(bytes, from, to)
+    val infinite = InfiniteValue.parse(bytes, from, to)
+    if (infinite != 0) interval.setInfinite(infinite)
+    else {
+      months = 0
+      days = 0
+      micros = 0
+      last = -1
+      part()
+      while (at < end) {
+        skip(' ')
+        part()
+      }
+      if (months != months.toInt || days != days.toInt) throw malformed
+      interval.months = months.toInt
+      interval.days = days.toInt
+      interval.micros = micros
+    }
+  }
+
+  /** `-2 mons` or `04:05:06` */
+  private def part(): Unit = {
+    val negative = isAt('-')
+    if (negative || isAt('+')) at += 1
+    val from = at
+    val count = digits(1, 10) // no more than the number of any unit can have
+    if (isAt(':') && at - from > 1) time(negative, count)
+    else {
+      skip(' ')
+      val signed = if (negative) -count else count
+      next(unit()) match {
+        case Year  => months += signed * MONTHS_PER_YEAR
+        case Month => months += signed
+        case Day   => days += signed
+      }
+    }
+  }
+
+  private def next(unit: Int): Int = {
+    if (unit <= last) throw malformed
+    last = unit
+    unit
+  }
+
+  /** The rest of `04:05:06.789` */
+  private def time(negative: Boolean, hours: Long): Unit = {
+    next(Time)
+    skip(':')
+    val minutes = sixty()
+    skip(':')
+    val seconds = sixty()
+    val rest = minutes * MICROS_PER_MINUTE + seconds * MICROS_PER_SECOND + fraction()
+    if (hours > MostHours) throw malformed
+    // Negative all the way: the least number has no positive counterpart.
+    val value = -hours * MICROS_PER_HOUR - rest
+    if (value > 0 || value == Long.MinValue && !negative) throw malformed
+    micros = if (negative) value else -value
+  }
+
+  /** `year`, `mons` and the like. */
+  private def unit(): Int = {
+    val from = at
+    while (at < end && bytes(at) != ' ') at += 1
+    val to = if (at > from && bytes(at - 1) == 's') at - 1 else at
+    var unit = 0
+    while (unit < UnitNames.length && !Ascii.equal(bytes, from, to, UnitNames(unit))) unit += 1
+    if (unit == UnitNames.length) throw malformed
+    unit
+  }
+}
+
+private object IntervalText {
+  final private val Year = 0
+  final private val Month = 1
+  final private val Day = 2
+  final private val Time = 3
+
+  private val UnitNames = Array("year", "mon", "day")
+
+  private val MostHours = Long.MaxValue / MICROS_PER_HOUR
+}
+
+/**
+ * Prints binary intervals as with IntervalStyle postgres: `1 year -2 mons +3 days 04:05:06.789`.
+ *
+ * @see `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
+ */
+final class IntervalPrinter(typeName: String) extends Printer {
+  private val reader = new BinaryReader(typeName)
+  private val interval = new Interval
+
+  /** Tells whether the last part was negative: then a positive part needs a sign. */
+  private var afterNegative = false
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    reader.start(bytes, from, to)
+    interval.read(reader)
+    if (!InfiniteValue.print(interval.infinite, out)) {
+      val start = out.size
+      afterNegative = false
+      count(interval.months / 12, "year", start, out)
+      count(interval.months % 12, "mon", start, out)
+      count(interval.days, "day", start, out)
+      if (interval.micros != 0 || out.size == start) time(interval.micros, start, out)
+    }
+  }
+
+  private def count(value: Int, unit: String, start: Int, out: TextBuffer): Unit = if (value != 0) {
+    separate(value.toLong, start, out)
+    out.number(value.toLong)
+    out.add(' ')
+    out.add(unit)
+    if (value != 1) out.add('s')
+    afterNegative = value < 0
+  }
+
+  private def time(value: Long, start: Int, out: TextBuffer): Unit = {
+    separate(value, start, out)
+    if (value < 0) out.add('-')
+    DateTimePrinter.time(value, out)
+  }
+
+  private def separate(value: Long, start: Int, out: TextBuffer): Unit = {
+    if (out.size > start) out.add(' ')
+    if (afterNegative && value >= 0) out.add('+')
+  }
 }

@@ -2,7 +2,7 @@ package io.sparkpgoutput.types.numbers
 
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.types.{Conversion, InvalidValue, ValueWriter}
+import io.sparkpgoutput.types.{Conversion, InvalidValue, PowersOfTen, TextBuffer, ValueWriter}
 
 /**
  * Reads values as one of Spark's numbers. A number that the type cannot keep is refused, but a decimal number
@@ -89,5 +89,196 @@ object NumberConversion {
     val wider =
       if (value == value.toInt && !target.isInstanceOf[DecimalType]) "INT" else "BIGINT"
     new InvalidValue(s"is out of range for ${target.sql}", s"use $wider")
+  }
+}
+
+/** Reads whole numbers and writes them as one Spark type. */
+abstract class LongConversion(reader: LongReader) extends Conversion {
+  def write(value: Long, out: ValueWriter): Unit
+
+  final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromText(bytes, from, to), out)
+
+  final override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit =
+    write(reader.fromBinary(bytes, from, to), out)
+}
+
+/** Reads values that are whole numbers of at most 64 bits. */
+abstract class LongReader {
+  def fromText(bytes: Array[Byte], from: Int, to: Int): Long
+  def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long
+}
+
+/** Reads decimal numbers that are whole and have at most 64 bits. */
+final class IntegralReader(reader: DecimalReader) extends LongReader {
+  private val number = new DecimalNumber
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = {
+    reader.fromText(bytes, from, to, number)
+    whole()
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = {
+    reader.fromBinary(bytes, from, to, number)
+    whole()
+  }
+
+  private def whole(): Long = {
+    val exponent = number.exponent
+    val significand = number.significand
+    if (significand == 0 && number.finite) 0
+    else if (!number.finite || number.more > 0 || exponent < -PowersOfTen.Greatest) throw refused
+    else if (exponent >= 0) {
+      if (!PowersOfTen.hasDigits(significand, PowersOfTen.Greatest - exponent)) throw refused
+      signed(significand * PowersOfTen(exponent))
+    } else {
+      val divisor = PowersOfTen(-exponent)
+      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
+      if (quotient * divisor != significand) throw refused
+      signed(quotient)
+    }
+  }
+
+  private def signed(magnitude: Long): Long = {
+    val value = if (number.negative) -magnitude else magnitude
+    if (value < 0 != number.negative) throw refused
+    value
+  }
+
+  private def refused: InvalidValue =
+    if (!number.finite) DecimalConversion.notFinite
+    else if (number.fractionDigits > 0) {
+      val remedy = DecimalConversion.remedy(number.integerDigits, number.fractionDigits)
+      new InvalidValue("is not a whole number", remedy)
+    } else {
+      // 20 digits take all numbers of 64 bits.
+      val remedy = DecimalConversion.remedy(math.max(20, number.integerDigits), 0)
+      new InvalidValue("is out of range for BIGINT", remedy)
+    }
+}
+
+/** Reads decimal numbers as DECIMAL, exactly. */
+final class DecimalConversion(reader: DecimalReader, target: DecimalType) extends Conversion {
+  private val precision = target.precision
+  private val scale = target.scale
+  private val isLong = precision <= Decimal.MAX_LONG_DIGITS
+  private val number = new DecimalNumber
+  private val wide = new UInt128
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    reader.fromText(bytes, from, to, number)
+    write(out)
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    reader.fromBinary(bytes, from, to, number)
+    write(out)
+  }
+
+  private def write(out: ValueWriter): Unit = {
+    val significand = number.significand
+    val shift = scale + number.exponent
+    if (!number.finite) throw DecimalConversion.notFinite
+    else if (number.more > 0) writeAllDigits(out)
+    else if (significand == 0) write(0, 0, out)
+    else if (shift >= 0) {
+      if (!PowersOfTen.hasDigits(significand, precision - shift)) throw refused
+      write(significand, shift, out)
+    } else {
+      if (shift < -PowersOfTen.Greatest) throw refused
+      val divisor = PowersOfTen(-shift)
+      val quotient = java.lang.Long.divideUnsigned(significand, divisor)
+      if (quotient * divisor != significand) throw refused
+      if (!PowersOfTen.hasDigits(quotient, precision)) throw refused
+      write(quotient, 0, out)
+    }
+  }
+
+  /** Writes a coefficient times a power of ten. The product fits the precision. */
+  private def write(coefficient: Long, power: Int, out: ValueWriter): Unit =
+    if (isLong) {
+      val magnitude = coefficient * PowersOfTen(power)
+      out.write(if (number.negative) -magnitude else magnitude)
+    } else {
+      wide.set(coefficient)
+      wide.multiplyByTen(power)
+      writeWide(out)
+    }
+
+  private def writeAllDigits(out: ValueWriter): Unit = {
+    if (number.integerDigits > precision - scale || number.more - number.exponent > scale) {
+      throw refused
+    }
+    wide.set(number.significand)
+    wide.multiplyByTen(number.more)
+    wide.add(number.tail)
+    wide.multiplyByTen(scale + number.exponent - number.more)
+    writeWide(out)
+  }
+
+  private def writeWide(out: ValueWriter): Unit = {
+    val decimal =
+      if (wide.isLong) {
+        Decimal.createUnsafe(if (number.negative) -wide.toLong else wide.toLong, precision, scale)
+      } else {
+        val unscaled = wide.toBigInteger(number.negative)
+        Decimal(new java.math.BigDecimal(unscaled, scale), precision, scale)
+      }
+    out.write(decimal, precision, scale)
+  }
+
+  private def refused: InvalidValue = {
+    val integerDigits = math.max(0, number.integerDigits)
+    val fractionDigits = number.fractionDigits
+    new InvalidValue(
+      if (fractionDigits > scale) s"has more than $scale digits after the point"
+      else s"is out of range for ${target.sql}", {
+        val asWell = math.max(integerDigits, precision - scale)
+        if (asWell + math.max(fractionDigits, scale) > DecimalType.MAX_PRECISION) {
+          DecimalConversion.remedy(integerDigits, fractionDigits)
+        } else DecimalConversion.remedy(asWell, math.max(fractionDigits, scale))
+      }
+    )
+  }
+}
+
+object DecimalConversion {
+
+  /** The Spark type that takes numbers with so many digits before and after the point. */
+  def remedy(integerDigits: Int, fractionDigits: Int): String = {
+    val precision = math.max(1, math.max(0, integerDigits).toLong + fractionDigits)
+    if (precision > DecimalType.MAX_PRECISION) "use STRING"
+    else s"use DECIMAL($precision,$fractionDigits) or STRING"
+  }
+
+  def notFinite: InvalidValue =
+    new InvalidValue("is not a finite number", "use DOUBLE or STRING")
+}
+
+/** Reads decimal numbers as the nearest FLOAT or DOUBLE. A number out of range is refused. */
+final class DoubleConversion(reader: DecimalReader, target: DataType) extends Conversion {
+  private val isFloat = target == FloatType
+  private val format = if (isFloat) IeeeFormat.Binary32 else IeeeFormat.Binary64
+  private val number = new DecimalNumber
+  private val text = new TextBuffer
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    reader.fromText(bytes, from, to, number)
+    write(format.nearest(number, bytes, from, to), out)
+  }
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
+    reader.fromBinary(bytes, from, to, number)
+    text.clear()
+    if (!format.isDecided(number)) reader.print(bytes, from, to, text)
+    write(format.nearest(number, text.bytes, 0, text.size), out)
+  }
+
+  private def write(value: Double, out: ValueWriter): Unit = {
+    if (value.isInfinite && number.finite) {
+      val remedy = if (isFloat) "use DOUBLE or STRING" else "use STRING"
+      throw new InvalidValue(s"is out of range for ${target.sql}", remedy)
+    }
+    if (isFloat) out.write(value.toFloat) else out.write(value)
   }
 }

@@ -20,8 +20,7 @@ object PgMoney extends PgType("money") {
     NumberConversion.of(new MoneyReader(options.moneyScale), target)
 
   /** Prints the plain number, because the locale is not known. */
-  override def printer(options: ConversionOptions): Printer =
-    new MoneyReader(options.moneyScale).print(_, _, _, _)
+  override def printer(options: ConversionOptions): Printer = new MoneyReader(options.moneyScale)
 
   final private class MoneyReader(scale: Int) extends DecimalReader {
     override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {

@@ -1,7 +1,12 @@
 package io.sparkpgoutput.types.numbers
 
-import org.apache.spark.sql.types.{DataType, DecimalType, StringType}
+import java.math.BigDecimal
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.{DataType, DecimalType, StringType}
+import org.apache.spark.types.variant.VariantBuilder
+
+import io.sparkpgoutput.protocol.BigEndian
 import io.sparkpgoutput.types._
 
 /**
@@ -35,8 +40,179 @@ object PgNumeric extends PgType("numeric") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     NumberConversion.of(NumericBinary, target)
 
-  override def printer(options: ConversionOptions): Printer = NumericBinary.print(_, _, _, _)
+  override def printer(options: ConversionOptions): Printer = NumericBinary
 
   override def variantValue(options: ConversionOptions): VariantValue =
     new NumericVariant(new StringConversion(printer(options)))
+}
+
+/**
+ * Reads the binary values of numeric: int16 number of digits in base 10000, int16 weight of the
+ * first digit (its power of 10000), uint16 sign, uint16 number of printed digits after the point,
+ * int16 each digit. A server does not send zeros at either end.
+ *
+ * @see `numeric_send`
+ */
+object NumericBinary extends DecimalReader {
+  final private val Name = "numeric"
+  final private val Negative = 0x4000
+  final private val NaN = 0xc000
+  final private val Infinity = 0xd000
+  final private val NegativeInfinity = 0xf000
+  final private val HeaderSize = 8
+  final private val MostScale = 0x3fff
+
+  /** A number with so many decimal digits has room for one more digit in base 10000. */
+  final private val Room = DecimalNumber.MostDigits - 4
+
+  override def fromText(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit =
+    DecimalText.read(Name, bytes, from, to, number)
+
+  override def fromBinary(bytes: Array[Byte], from: Int, to: Int, number: DecimalNumber): Unit = {
+    val digits = checkHeader(bytes, from, to)
+    val weight = BigEndian.int16(bytes, from + 2).toInt
+    var significand = 0L
+    var index = 0
+    while (index < digits && PowersOfTen.hasDigits(significand, Room)) {
+      significand = significand * 10000 + digit(bytes, from, index)
+      index += 1
+    }
+    val exponent = 4 * (weight - index + 1)
+    sign(bytes, from) match {
+      case 0                => number.set(negative = false, significand, exponent)
+      case Negative         => number.set(negative = true, significand, exponent)
+      case NaN              => number.setSpecial(Double.NaN)
+      case Infinity         => number.setSpecial(Double.PositiveInfinity)
+      case NegativeInfinity => number.setSpecial(Double.NegativeInfinity)
+      case _                => throw InvalidValue.malformed(Name)
+    }
+    if (index < digits) readRest(bytes, from, index, digits, number)
+    else if (number.finite) dropUnprinted(scale(bytes, from), number)
+  }
+
+  /** Reads the digits that follow a full significand. */
+  private def readRest(
+      bytes: Array[Byte],
+      from: Int,
+      first: Int,
+      digits: Int,
+      number: DecimalNumber
+  ): Unit = {
+    var index = first
+    while (index < digits) {
+      val four = digit(bytes, from, index)
+      number.append(four / 1000)
+      number.append(four / 100 % 10)
+      number.append(four / 10 % 10)
+      number.append(four % 10)
+      index += 1
+    }
+    if (number.fractionDigits > scale(bytes, from)) throw InvalidValue.malformed(Name)
+  }
+
+  /** Drops the zeros that fill the last digit in base 10000. */
+  private def dropUnprinted(scale: Int, number: DecimalNumber): Unit = {
+    val unprinted = -number.exponent - scale
+    if (unprinted > 0 && number.significand != 0) {
+      val divisor = PowersOfTen(unprinted)
+      val quotient = java.lang.Long.divideUnsigned(number.significand, divisor)
+      if (quotient * divisor != number.significand) throw InvalidValue.malformed(Name)
+      number.significand = quotient
+      number.exponent = -scale
+    }
+  }
+
+  override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+    val digits = checkHeader(bytes, from, to)
+    sign(bytes, from) match {
+      case 0                => printDigits(bytes, from, digits, out)
+      case Negative         => out.add('-'); printDigits(bytes, from, digits, out)
+      case NaN              => out.add("NaN")
+      case Infinity         => out.add("Infinity")
+      case NegativeInfinity => out.add("-Infinity")
+      case _                => throw InvalidValue.malformed(Name)
+    }
+  }
+
+  private def printDigits(bytes: Array[Byte], from: Int, digits: Int, out: TextBuffer): Unit = {
+    val weight = BigEndian.int16(bytes, from + 2).toInt
+    if (weight < 0) out.add('0')
+    else {
+      out.number(digitOrZero(bytes, from, 0, digits).toLong)
+      var index = 1
+      while (index <= weight) {
+        out.padded(digitOrZero(bytes, from, index, digits).toLong, 4)
+        index += 1
+      }
+    }
+    var left = scale(bytes, from)
+    if (left > 0) out.add('.')
+    var index = weight + 1
+    while (left > 0) {
+      val four = digitOrZero(bytes, from, index, digits)
+      if (left >= 4) out.padded(four.toLong, 4)
+      else {
+        val unprinted = PowersOfTen(4 - left)
+        if (four % unprinted != 0) throw InvalidValue.malformed(Name)
+        out.padded(four / unprinted, left)
+      }
+      left -= 4
+      index += 1
+    }
+  }
+
+  private def digitOrZero(bytes: Array[Byte], from: Int, index: Int, digits: Int): Int =
+    if (index >= 0 && index < digits) digit(bytes, from, index) else 0
+
+  private def digit(bytes: Array[Byte], from: Int, index: Int): Int = {
+    val value = BigEndian.int16(bytes, from + HeaderSize + 2 * index).toInt
+    if (value < 0 || value > 9999) throw InvalidValue.malformed(Name)
+    value
+  }
+
+  private def sign(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 4) & 0xffff
+  private def scale(bytes: Array[Byte], from: Int): Int = BigEndian.int16(bytes, from + 6) & 0xffff
+
+  /** Returns the number of digits. At most three zeros may follow the printed digits. */
+  private def checkHeader(bytes: Array[Byte], from: Int, to: Int): Int = {
+    if (to - from < HeaderSize) throw InvalidValue.malformed(Name)
+    val digits = BigEndian.int16(bytes, from).toInt
+    if (digits < 0 || to - from != HeaderSize + 2 * digits) throw InvalidValue.malformed(Name)
+    val after = 4 * (digits - 1 - BigEndian.int16(bytes, from + 2))
+    val unprinted = after - scale(bytes, from)
+    if (digits > 0 && unprinted > 3 || scale(bytes, from) > MostScale) {
+      throw InvalidValue.malformed(Name)
+    }
+    digits
+  }
+}
+
+/**
+ * Appends numerics to a VARIANT as decimals that have as many digits after the point.
+ *
+ * @param conversion reads numerics as STRING
+ */
+final class NumericVariant(conversion: Conversion) extends VariantValue(StringType, conversion) {
+  import NumericVariant._
+
+  override protected def append(row: UnsafeRow, builder: VariantBuilder): Unit = {
+    // A longer text does not fit, and BigDecimal would take long to read it.
+    val number = row.getUTF8String(0).substring(0, MostCharacters + 1).toString
+    val value =
+      try new BigDecimal(number)
+      catch { case _: NumberFormatException => throw notDecimal(number) }
+    val fits = number.length <= MostCharacters && value.precision <= DecimalType.MAX_PRECISION &&
+      value.scale >= 0 && value.scale <= DecimalType.MAX_SCALE
+    if (!fits) throw notDecimal(number)
+    builder.appendDecimal(value)
+  }
+
+  private def notDecimal(number: String) =
+    new InvalidValue(s"has $number, which no decimal in VARIANT can be", "use ARRAY<STRING>")
+}
+
+private object NumericVariant {
+
+  /** A sign, a zero, the point, and the digits after it. */
+  final val MostCharacters = 3 + DecimalType.MAX_SCALE
 }

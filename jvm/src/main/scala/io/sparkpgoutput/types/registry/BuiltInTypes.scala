@@ -1,15 +1,10 @@
 package io.sparkpgoutput.types.registry
 
 import io.sparkpgoutput.types.PgType
-import io.sparkpgoutput.types.binary._
-import io.sparkpgoutput.types.catalog._
 import io.sparkpgoutput.types.containers.{PgArray, PgMultirange, PgRange}
 import io.sparkpgoutput.types.datetime.{PgDate, PgInterval, PgTime, PgTimestamp}
-import io.sparkpgoutput.types.geometry.PgGeometry
-import io.sparkpgoutput.types.json.{PgJson, PgJsonPath}
-import io.sparkpgoutput.types.network.{PgInet, PgMacAddress}
+import io.sparkpgoutput.types.families._
 import io.sparkpgoutput.types.numbers.{PgFloat, PgInteger, PgMoney, PgNumeric, PgXid8}
-import io.sparkpgoutput.types.text.{PgText, PgTsQuery, PgTsVector, PgXml}
 
 /**
  * The types that PostgreSQL itself has. Their oids never change. Each has its oid and the oid of

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types.registry
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.types.containers.{PgArray, PgComposite, PgHstore, PgMultirange, PgRange}
-import io.sparkpgoutput.types.text.PgText
+import io.sparkpgoutput.types.families.PgText
 import io.sparkpgoutput.types.{PgType, PgUnknown, TypeLookup}
 
 /**

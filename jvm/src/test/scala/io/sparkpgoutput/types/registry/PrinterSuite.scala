@@ -8,12 +8,18 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol.TextEncoding
-import io.sparkpgoutput.types.catalog.PgAclItem
 import io.sparkpgoutput.types.containers.PgHstore
-import io.sparkpgoutput.types.geometry.PgGeometry
-import io.sparkpgoutput.types.json.{PgJson, PgJsonPath}
-import io.sparkpgoutput.types.network.PgInet
-import io.sparkpgoutput.types.text.{PgText, PgTsQuery, PgTsVector, PgXml}
+import io.sparkpgoutput.types.families.{
+  PgAclItem,
+  PgGeometry,
+  PgInet,
+  PgJson,
+  PgJsonPath,
+  PgText,
+  PgTsQuery,
+  PgTsVector,
+  PgXml
+}
 import io.sparkpgoutput.types.{
   ConversionOptions,
   ConversionTests,

@@ -1,9 +1,93 @@
-package io.sparkpgoutput.types.text
+package io.sparkpgoutput.types.families
 
 import java.util.Arrays
 
 import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types._
+
+/** A type whose binary value is its text: text, varchar, bpchar, name, an enum and others. */
+final class PgText(name: String) extends PgType(name) {
+
+  /** The modifier of varchar(n) and bpchar(n) is n + 4. */
+  override def modifierText(modifier: Int): String = if (modifier < 4) "" else s"(${modifier - 4})"
+
+  override def printer(options: ConversionOptions): Printer = new EncodedText(options.encoding)
+}
+
+/**
+ * xml. The binary value is the text. If the encoding is not UTF-8, it begins with a declaration of the
+ * encoding, which the text does not have. The declaration is not true in UTF-8, so it is left out.
+ *
+ * @see `src/backend/utils/adt/xml.c`: `xml_out`, `xml_send`, `print_xml_decl`
+ */
+object PgXml extends PgType("xml") {
+  private val Declaration =
+    """<\?xml( version="[^"]*")( encoding="[^"]*")( standalone="[^"]*")?\?>""".r
+  private val DefaultVersion = """ version="1.0""""
+
+  override def printer(options: ConversionOptions): Printer = {
+    val text = new EncodedText(options.encoding)
+    if (options.encoding.isUtf8) text
+    else
+      new Printer {
+        private val declared = new TextBuffer
+
+        override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+          declared.clear()
+          text.print(bytes, from, to, declared)
+          out.add(withoutEncoding(declared.toString))
+        }
+      }
+  }
+
+  private def withoutEncoding(text: String): String =
+    Declaration.findPrefixMatchOf(text) match {
+      case None => text
+      case Some(declaration) =>
+        val content = text.substring(declaration.end)
+        val standalone = Option(declaration.group(3)).getOrElse("")
+        // A server prints no declaration that says nothing, and no empty first line.
+        if (declaration.group(1) == DefaultVersion && standalone.isEmpty) content.stripPrefix("\n")
+        else s"<?xml${declaration.group(1)}$standalone?>$content"
+    }
+}
+
+/**
+ * tsvector. The binary value is an int32, the number of lexemes; for each lexeme its text, a uint16
+ * number of positions, and each position as uint16, with the weight (3 to 0: A to D) in the two upper
+ * bits.
+ *
+ * @see `src/backend/utils/adt/tsvector.c`: `tsvectorsend`, `tsvectorout`
+ */
+object PgTsVector extends PgType("tsvector") {
+  private val LeastBytes = 3
+
+  override def printer(options: ConversionOptions): Printer = {
+    val lexeme = new Lexeme(name, options.encoding)
+    Printer.of(name) { (binary, out) =>
+      out.list(binary.count(LeastBytes), ' ') {
+        val text = lexeme.read(binary)
+        out.add(text.bytes, 0, text.size)
+        printPositions(binary, out)
+      }
+    }
+  }
+
+  private def printPositions(binary: BinaryReader, out: TextBuffer): Unit = {
+    val count = binary.uint16()
+    if (count > 0) out.add(':')
+    out.list(count, ',') {
+      val position = binary.uint16()
+      out.number(position & 0x3fffL)
+      position >> 14 match {
+        case 3 => out.add('A')
+        case 2 => out.add('B')
+        case 1 => out.add('C')
+        case _ => // a server does not print D
+      }
+    }
+  }
+}
 
 /**
  * tsquery. The binary value is an int32, the number of items, and the items. An operator comes before
@@ -166,4 +250,25 @@ private object TsQueryPrinter {
 
   /** The operator is printed, and its left operand comes next. */
   private val OnTheLeft = 16
+}
+
+/** Reads a word of a tsvector or tsquery: text that ends with a 0, and prints as `'it''s'`. */
+final class Lexeme(typeName: String, encoding: TextEncoding) {
+  private val decoder = new EncodedText(encoding)
+  private val text = new TextBuffer
+  private val quoted = new TextBuffer
+
+  /** Reads a word and quotes it. The next word overwrites it. */
+  def read(binary: BinaryReader): TextBuffer = {
+    val from = binary.position
+    var size = 0
+    while (size < binary.left && binary.bytes(from + size) != 0) size += 1
+    if (size == binary.left) throw InvalidValue.malformed(typeName)
+    binary.take(size + 1)
+    text.clear()
+    decoder.print(binary.bytes, from, from + size, text)
+    quoted.clear()
+    quoted.quoted(text.bytes, 0, text.size, quote = '\'', escape = '\'')
+    quoted
+  }
 }

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.types.geometry
+package io.sparkpgoutput.types.families
 
 import io.sparkpgoutput.types._
 import io.sparkpgoutput.types.numbers.{IeeeFormat, ShortestDecimal}

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.types.json
+package io.sparkpgoutput.types.families
 
 import java.nio.charset.StandardCharsets
 import java.time.ZoneOffset
@@ -12,7 +12,7 @@ import org.scalacheck.{Arbitrary, Gen}
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.types.{ConversionTests, InvalidValue, PrintedValues}
 
-class PgJsonSuite extends PropertySuite with ConversionTests {
+class JsonTypesSuite extends PropertySuite with ConversionTests {
   import PgJson._
 
   private def variant(json: String) = fromText(Json, VariantType, json).asInstanceOf[VariantVal]

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.types.network
+package io.sparkpgoutput.types.families
 
 import io.sparkpgoutput.types._
 
@@ -85,6 +85,19 @@ object PgInet {
     while (shift >= 0) {
       out.hexDigit(word >> shift)
       shift -= 4
+    }
+  }
+}
+
+/** macaddr and macaddr8: 6 or 8 bytes, printed as `08:00:2b:01:02:03`. */
+final class PgMacAddress(name: String, bytesSent: Int) extends PgType(name) {
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    InvalidValue.requireSize(name, to - from, bytesSent)
+    var at = from
+    while (at < to) {
+      if (at > from) out.add(':')
+      out.hex(bytes, at, at + 1)
+      at += 1
     }
   }
 }

@@ -1,0 +1,200 @@
+package io.sparkpgoutput.types.datetime
+
+import java.time.LocalDate
+
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_SECOND}
+import org.apache.spark.sql.types.{DataType, DateType, TimestampNTZType, TimestampType}
+
+import io.sparkpgoutput.protocol.{BigEndian, PostgresEpoch}
+import io.sparkpgoutput.types._
+import io.sparkpgoutput.types.numbers.{LongConversion, LongReader}
+
+/**
+ * timestamp and timestamptz. The binary value is an int64, the microseconds since 2000-01-01
+ * 00:00:00, in UTC for timestamptz. The greatest and the least are infinity and -infinity.
+ *
+ * @see `timestamp_send`, `timestamp_out`, `timestamptz_out`
+ */
+final class PgTimestamp(name: String, zoned: Boolean) extends PgType(name) {
+  override def modifierText(modifier: Int): String = s"($modifier)"
+  override def sparkType(modifier: Int): DataType = if (zoned) TimestampType else TimestampNTZType
+  override def readsUnknown(target: DataType): Boolean = target == sparkType(-1)
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] = {
+    def offsets = new ZoneOffsets(options.timeZone)
+    val reader = new Reader(if (zoned) offsets else null)
+    Option(target match {
+      case TimestampType if !zoned =>
+        new TimestampConversion(reader, options.infinity) {
+          private val zone = offsets
+          override protected def convert(value: Long): Long = value - zone.ofLocal(value)
+        }
+      case TimestampNTZType if zoned =>
+        new TimestampConversion(reader, options.infinity) {
+          private val zone = offsets
+          override protected def convert(value: Long): Long = value + zone.ofUtc(value)
+        }
+      case TimestampType | TimestampNTZType =>
+        new TimestampConversion(reader, options.infinity) {
+          override protected def convert(value: Long): Long = value
+        }
+      case _ => null
+    })
+  }
+
+  override def printer(options: ConversionOptions): Printer = new Printer {
+    private val zone = new ZoneOffsets(options.printedTimeZone)
+
+    override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
+      val value = read(bytes, from, to)
+      if (!InfiniteValue.print(value, out)) {
+        val offset = if (zoned) zone.ofUtc(value) else 0L
+        val local = value + offset
+        val days = Math.floorDiv(local, MICROS_PER_DAY)
+        val date = LocalDate.ofEpochDay(days + PostgresEpoch.Days)
+        DateTimePrinter.date(date, out)
+        out.add(' ')
+        DateTimePrinter.time(local - days * MICROS_PER_DAY, out)
+        if (zoned) DateTimePrinter.offset((offset / MICROS_PER_SECOND).toInt, out)
+        DateTimePrinter.era(date, out)
+      }
+    }
+  }
+
+  /** @param zone the time zone of text without an offset; null if the type has no time zone */
+  private class Reader(zone: ZoneOffsets) extends LongReader {
+    private val text = new DateTimeText(name)
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long =
+      text.timestamp(bytes, from, to, zone)
+
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
+  }
+
+  private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, 8)
+    val value = BigEndian.int64(bytes, from)
+    val isInfinite = value == InfiniteValue.Begin || value == InfiniteValue.End
+    if (!isInfinite && !DateTimeRange.hasTimestamp(value)) throw InvalidValue.malformed(name)
+    value
+  }
+}
+
+object PgTimestamp {
+  val Timestamp = new PgTimestamp("timestamp", zoned = false)
+  val Timestamptz = new PgTimestamp("timestamptz", zoned = true)
+}
+
+abstract private class TimestampConversion(reader: LongReader, infinity: InfinityMode)
+    extends DateTimeConversion(reader, MICROS_PER_DAY, infinity) {
+  final override protected def put(value: Long, out: ValueWriter): Unit = out.write(value)
+}
+
+/**
+ * date. The binary value is an int32, the days since 2000-01-01. The greatest and the least are
+ * infinity and -infinity.
+ *
+ * @see `date_send`, `date_out`
+ */
+object PgDate extends PgType("date") {
+  override def sparkType(modifier: Int): DataType = DateType
+  override def readsUnknown(target: DataType): Boolean = target == DateType
+
+  override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
+    Option.when(target == DateType)(
+      new DateTimeConversion(newReader(), unitsPerDay = 1, options.infinity) {
+        override protected def convert(value: Long): Long = value
+        override protected def put(value: Long, out: ValueWriter): Unit = out.write(value.toInt)
+      }
+    )
+
+  override def printer(options: ConversionOptions): Printer = (bytes, from, to, out) => {
+    val days = read(bytes, from, to)
+    if (!InfiniteValue.print(days, out)) {
+      val date = LocalDate.ofEpochDay(days + PostgresEpoch.Days)
+      DateTimePrinter.date(date, out)
+      DateTimePrinter.era(date, out)
+    }
+  }
+
+  private def newReader() = new LongReader {
+    private val text = new DateTimeText(name)
+
+    override def fromText(bytes: Array[Byte], from: Int, to: Int): Long = text.date(bytes, from, to)
+    override def fromBinary(bytes: Array[Byte], from: Int, to: Int): Long = read(bytes, from, to)
+  }
+
+  private def read(bytes: Array[Byte], from: Int, to: Int): Long = {
+    InvalidValue.requireSize(name, to - from, 4)
+    val days = BigEndian.int32(bytes, from)
+    if (days == Int.MaxValue) InfiniteValue.End
+    else if (days == Int.MinValue) InfiniteValue.Begin
+    else if (DateTimeRange.hasDate(days.toLong)) days.toLong
+    else throw InvalidValue.malformed(name)
+  }
+}
+
+/**
+ * time and timetz. The binary value is an int64, the microseconds since midnight, and for timetz
+ * then an int32, the seconds west of UTC. Spark 4.0 has no type for them.
+ *
+ * @see `time_send`, `timetz_send`
+ */
+final class PgTime(name: String, zoned: Boolean) extends PgType(name) {
+  override def modifierText(modifier: Int): String = s"($modifier)"
+
+  override def printer(options: ConversionOptions): Printer = Printer.of(name) { (reader, out) =>
+    val micros = reader.int64()
+    val secondsWest = if (zoned) reader.int32() else 0
+    // PostgreSQL has the time 24:00:00.
+    if (micros < 0 || micros > MICROS_PER_DAY || math.abs(secondsWest.toLong) >= OffsetsEnd) {
+      throw InvalidValue.malformed(name)
+    }
+    DateTimePrinter.time(micros, out)
+    if (zoned) DateTimePrinter.offset(-secondsWest, out)
+  }
+
+  /** `TZDISP_LIMIT` */
+  private def OffsetsEnd = 16 * 3600
+}
+
+object PgTime {
+  val Time = new PgTime("time", zoned = false)
+  val Timetz = new PgTime("timetz", zoned = true)
+}
+
+/**
+ * Reads dates and timestamps. It refuses those outside the years 1 to 9999, because Spark cannot
+ * print or collect them.
+ *
+ * @param reader gives the units since 2000-01-01, or an [[InfiniteValue]]
+ * @param unitsPerDay 1 for dates, the microseconds of a day for timestamps
+ */
+abstract class DateTimeConversion(
+    reader: LongReader,
+    unitsPerDay: Long,
+    infinity: InfinityMode
+) extends LongConversion(reader) {
+  private val unixEpoch = -PostgresEpoch.Days * unitsPerDay
+  private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
+  private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
+
+  /** Converts a finite value to the one that Spark is to have. Both count from 2000-01-01. */
+  protected def convert(value: Long): Long
+
+  /** Writes Spark's value, which counts from 1970-01-01. */
+  protected def put(value: Long, out: ValueWriter): Unit
+
+  final override def write(value: Long, out: ValueWriter): Unit =
+    if (value == InfiniteValue.Begin) writeInfinite(first, out)
+    else if (value == InfiniteValue.End) writeInfinite(last, out)
+    else {
+      val converted = convert(value)
+      if (converted < first) throw new InvalidValue("is before the year 1", "use STRING")
+      if (converted > last) throw new InvalidValue("is after the year 9999", "use STRING")
+      put(converted - unixEpoch, out)
+    }
+
+  private def writeInfinite(nearest: Long, out: ValueWriter): Unit =
+    if (InfiniteValue.isClamped(infinity, out)) put(nearest - unixEpoch, out)
+}
