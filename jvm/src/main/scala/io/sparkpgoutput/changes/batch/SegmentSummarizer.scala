@@ -1,18 +1,83 @@
 package io.sparkpgoutput.changes.batch
 
+import java.util.zip.CRC32C
+
 import scala.annotation.switch
 import scala.collection.mutable
 
-import io.sparkpgoutput.changes.batch.SummaryEvent._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.DataType
+
 import io.sparkpgoutput.changes.transactions.{
+  AssemblerOptions,
   CommitList,
   ControlMessageDecoder,
   StreamPhase,
   TransactionAssembler
 }
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
+
+/**
+ * Summarizes the segments of streams in one partition. A segment ends where another source begins, or
+ * where the positions go back or leave out many, as between files that Spark reads in one partition.
+ * Use it once.
+ */
+final class PartitionSummarizer(sourceType: Option[DataType], options: AssemblerOptions) {
+  private val fields = new ControlMessageDecoder(options.encoding)
+  private val segments = mutable.ArrayBuffer.empty[SegmentSummary]
+  private var summarizer: SegmentSummarizer = _
+  private var gaps = 0
+
+  /** Returns the segments; None if there are so many that the messages cannot be in order. */
+  def summarize(rows: Iterator[InternalRow]): Option[Seq[SegmentSummary]] = {
+    while (rows.hasNext && segments.length < PartitionSummarizer.MostSegments) add(rows.next())
+    Option.unless(rows.hasNext) {
+      finish()
+      segments.toSeq
+    }
+  }
+
+  private def add(row: InternalRow): Unit = {
+    val position = MessageColumns.position(row)
+    val found = MessageColumns.source(row, sourceType)
+    val isSame = summarizer != null && found == summarizer.source
+    if (isSame && position == summarizer.lastPosition)
+      throw ChangesError.duplicatePosition(position)
+    if (!isSame || position < summarizer.lastPosition || isGap(position)) {
+      finish()
+      val source = InternalRow.copyValue(found) // the next row overwrites this one
+      summarizer = new SegmentSummarizer(fields, source)
+    }
+    summarizer.message(position, MessageColumns.message(row, position))
+  }
+
+  /**
+   * Tells if the positions leave out far more than between the messages before. Another partition may
+   * have these messages, if this partition has several files. A segment too many does no harm.
+   */
+  private def isGap(position: Long): Boolean = {
+    val gap = position - summarizer.lastPosition
+    val isLarge = gap > PartitionSummarizer.LargeGap && gaps < PartitionSummarizer.MostGaps &&
+      gap / PartitionSummarizer.LargeGap > summarizer.meanGap
+    if (isLarge) gaps += 1
+    isLarge
+  }
+
+  private def finish(): Unit = if (summarizer != null) segments += summarizer.result()
+}
+
+private object PartitionSummarizer {
+
+  /** More files than a partition has. Messages that are not in order have more segments. */
+  final private val MostSegments = 500
+
+  /** The number of segments that may end at a gap, and how much larger a gap is than others. */
+  final private val MostGaps = 100
+  final private val LargeGap = 1000
+}
 
 /**
  * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
@@ -20,6 +85,7 @@ import io.sparkpgoutput.protocol.StreamContext
  */
 final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = null) {
   import SegmentSummarizer._
+  import SummaryEvent._
 
   private val events = mutable.ArrayBuffer.empty[SummaryEvent]
   private val fingerprint = new Fingerprinter
@@ -166,6 +232,8 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
 }
 
 private object SegmentSummarizer {
+  import SummaryEvent.MessageEvent
+
   final private class Counted(val position: Long, val first: Array[Byte]) {
     var number = 0L
     var ordinals = 0L
@@ -178,3 +246,73 @@ private object SegmentSummarizer {
     val others = mutable.ArrayBuffer.empty[MessageEvent]
   }
 }
+
+/**
+ * The facts about a segment of a stream that matter to later segments. The messages of a segment
+ * follow one another in a partition. The summary has no changes.
+ *
+ * @param source the stream; null if there is only one
+ * @param first the position of its first message
+ * @param last the position of its last message
+ * @param events what the driver assembles the transactions from, in order
+ */
+final case class SegmentSummary(
+    source: Any,
+    first: Long,
+    last: Long,
+    fingerprint: Fingerprint,
+    events: Seq[SummaryEvent]
+) {
+
+  /** The source and the first position, which no two segments share. */
+  def key: (Any, Long) = (source, first)
+}
+
+/** A message, or many messages that the driver takes as one. */
+sealed abstract class SummaryEvent extends Serializable {
+  def send(assembler: TransactionAssembler): Unit
+}
+
+object SummaryEvent {
+
+  /** A message that is not summarized. */
+  final case class MessageEvent(position: Long, message: Array[Byte]) extends SummaryEvent {
+    override def send(assembler: TransactionAssembler): Unit =
+      assembler.message(position, message)
+  }
+
+  /** Changes that follow one another, with the message of the first one. */
+  final case class ChangesEvent(position: Long, first: Array[Byte], number: Long, ordinals: Long)
+      extends SummaryEvent {
+    override def send(assembler: TransactionAssembler): Unit =
+      assembler.changes(position, first, number, ordinals)
+  }
+
+  /** Transactions that follow one another, each from Begin to Commit. */
+  final case class TransactionsEvent(commits: CommitList) extends SummaryEvent {
+    override def send(assembler: TransactionAssembler): Unit = commits.iterator.foreach { commit =>
+      assembler.wholeTransaction(commit.lsn, commit.xid, commit.position)
+    }
+  }
+}
+
+/** Computes the fingerprint of messages. */
+final class Fingerprinter {
+  private val crc = new CRC32C
+  private var count = 0L
+  private var positions = 0L
+
+  /** The number of messages so far. */
+  def messages: Long = count
+
+  def add(position: Long, message: Array[Byte]): Unit = {
+    count += 1
+    positions = positions * 31 + position
+    crc.update(message, 0, message.length)
+  }
+
+  def result: Fingerprint = Fingerprint(count, positions, crc.getValue)
+}
+
+/** Shows if messages that are read twice were the same. */
+final case class Fingerprint(messages: Long, positions: Long, bytes: Long)

@@ -1,13 +1,37 @@
 package io.sparkpgoutput.changes.batch
 
+import scala.collection.{BufferedIterator, mutable}
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
-import io.sparkpgoutput.changes.transactions.AssemblerOptions
+import io.sparkpgoutput.changes.transactions.CommitList.Entry
+import io.sparkpgoutput.changes.transactions._
 
 /**
- * Streams of messages after the first pass has read each partition.
+ * Streams of messages after the first pass has read each partition. This head tells how a batch is read in
+ * parallel: '''two passes'''.
+ *
+ * {{{
+ *   first pass: executors                   driver                         second pass: executors
+ *   partition ──► PartitionSummarizer ──►─┐                             ┌──► TableChangesRDD ──► rows
+ *   partition ──► PartitionSummarizer ──►─┼─► SummaryAssembler ──►──────┼──► TableChangesRDD ──► rows
+ *   partition ──► PartitionSummarizer ──►─┘   one for each stream       └──► TableChangesRDD ──► rows
+ *             a SegmentSummary for each segment             a SegmentRead for each segment
+ * }}}
+ *
+ * A change can be committed in a later partition than its own, so no partition can be read by itself. The first
+ * pass summarizes each ''segment'': the messages of one stream that follow one another in a partition. A
+ * summary has what later segments need, which are transactions and the definitions of tables, and no changes.
+ * The driver puts the summaries of a stream in order, and follows the transactions through them as
+ * [[io.sparkpgoutput.changes.transactions.TransactionAssembler]] does. It then knows the state before each
+ * segment, and the commit of each transaction that the segment has changes of. With that, the second pass reads
+ * each segment by itself.
+ *
+ * '''Why both passes see the same.''' The query can be read again with another result, as a replication slot
+ * is. So a [[SegmentRead]] has the [[Fingerprint]] of the messages of the first pass, and the second pass fails
+ * if it reads others.
  *
  * @param rows the messages; the segments of a partition follow one another
  * @param segments the segments of each partition
@@ -60,5 +84,127 @@ object SummarizedStreams {
     Option
       .when(partitions.forall(_.isDefined))(SummarizedStreams(rows, partitions.flatten.toSeq))
       .filter(_.areInOrder)
+  }
+}
+
+/**
+ * A stream after the first pass.
+ *
+ * @param segments the segments of the stream in order
+ * @param transactions the transactions that the summaries of the segments tell
+ */
+final case class AssembledStream(
+    segments: Seq[SegmentSummary],
+    transactions: SummaryAssembler,
+    earlier: EarlierRelations
+) {
+  def source: Any = segments.head.source
+  def messages: Long = segments.map(_.fingerprint.messages).sum
+
+  /** Returns what the second pass has to know about each segment. */
+  def reads: Map[(Any, Long), SegmentRead] = segments
+    .zip(transactions.starts)
+    .map { case (segment, start) =>
+      val repeated = earlier.repeated.filter { case (position, _) =>
+        segment.first <= position && position <= segment.last
+      }
+      segment.key -> SegmentRead(segment.fingerprint, start, repeated)
+    }
+    .toMap
+}
+
+/**
+ * Assembles the transactions of one stream from the summaries of its segments, and finds out what
+ * the second pass has to know at the start of each segment.
+ */
+final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
+    extends TransactionHandler {
+  private val history = new RememberedCommits(options.after)
+  private val assembler = new TransactionAssembler(options, start, history, this)
+  private val segments = mutable.ArrayBuffer.empty[Segment]
+  private val open = mutable.LongMap.empty[Transaction]
+
+  /** Takes the summary of the next segment. */
+  def add(summary: SegmentSummary): Unit = {
+    segments += new Segment(assembler.state, open.values.toSeq)
+    summary.events.foreach(_.send(assembler))
+  }
+
+  /** The state after the last segment. */
+  def state: AssemblerState = assembler.state
+
+  /** The commits by their LSNs as unsigned numbers. */
+  def commits: Iterator[CommitList.Entry] = history.iterator
+
+  def numberOfCommits: Long = history.size
+
+  /** The start of each segment. Call it when all segments have been added. */
+  def starts: Seq[SegmentStart] = segments.toSeq.map { segment =>
+    SegmentStart(
+      segment.start,
+      segment.transactions.map(transaction => transaction.firstPosition -> transaction.commit).toMap
+    )
+  }
+
+  override def begin(transaction: Transaction): Unit = {
+    segments.last.transactions += transaction
+    open.update(transaction.firstPosition, transaction)
+  }
+
+  override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
+      : Unit = throw new IllegalStateException("a summary has no changes")
+
+  override def commit(transaction: Transaction, commit: Commit): Unit = {
+    transaction.commit = commit
+    drop(transaction)
+  }
+
+  override def drop(transaction: Transaction): Unit = open.remove(transaction.firstPosition)
+
+  /** A segment, and the transactions that it has messages of and that its summary does not end. */
+  final private class Segment(val start: AssemblerState, openAtStart: Seq[Transaction]) {
+    val transactions = mutable.ArrayBuffer.from(openAtStart)
+  }
+}
+
+/**
+ * The facts about a segment that the second pass needs.
+ *
+ * @param fingerprint the fingerprint of the messages in the first pass
+ * @param repeated the messages that earlier messages have at positions of the segment
+ */
+final case class SegmentRead(
+    fingerprint: Fingerprint,
+    start: SegmentStart,
+    repeated: Map[Long, Array[Byte]]
+)
+
+/**
+ * The state of a stream before the first message of a segment.
+ *
+ * @param commits
+ *   the commit of each transaction that the segment has messages of, by the transaction's first
+ *   position; null if the transaction is not committed. A transaction that is missing here is in the
+ *   segment from its Begin to its Commit.
+ */
+final case class SegmentStart(state: AssemblerState, commits: Map[Long, Commit])
+
+/** Finds out if two streams have a commit with the same LSN. */
+object SharedCommits {
+
+  /** @param streams the commits of each stream, by their LSNs as unsigned numbers */
+  def exist(streams: Seq[Iterator[Entry]]): Boolean = {
+    // The queue gives its greatest element first, so the commit with the lowest LSN must be the greatest.
+    val lowestFirst =
+      Ordering.by((commits: BufferedIterator[Entry]) => ~commits.head.lsn ^ Long.MinValue)
+    val queue = mutable.PriorityQueue.empty(lowestFirst)
+    streams.map(_.buffered).filter(_.hasNext).foreach(queue.enqueue(_))
+    var shared = false
+    while (!shared && queue.size > 1) {
+      val commits = queue.dequeue()
+      shared = commits.next().lsn == queue.head.head.lsn
+      if (commits.hasNext) queue.enqueue(commits)
+    }
+    shared
   }
 }

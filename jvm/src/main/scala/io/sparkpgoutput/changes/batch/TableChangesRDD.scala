@@ -1,13 +1,17 @@
 package io.sparkpgoutput.changes.batch
 
+import java.util.Arrays
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.{Partition, TaskContext}
 
-import io.sparkpgoutput.changes.rows.ChangeFormat
-import io.sparkpgoutput.changes.transactions.AssemblerOptions
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter, ChangesIterator, SourceColumn}
+import io.sparkpgoutput.changes.transactions._
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
 
 /**
  * The rows of committed changes: the second pass over the messages.
@@ -45,4 +49,91 @@ final class TableChangesRDD(
 final private case class TableChangesPartition(messages: Partition, segments: Seq[SegmentRead])
     extends Partition {
   override def index: Int = messages.index
+}
+
+/** Reads the rows of committed changes in one partition. */
+final class TableChangesIterator(
+    messages: Iterator[InternalRow],
+    segments: Iterator[SegmentRead],
+    options: AssemblerOptions,
+    format: ChangeFormat,
+    sourceType: Option[DataType],
+    numOutputRows: SQLMetric
+) extends ChangesIterator(
+      messages,
+      sourceType.map(new SourceColumn(format, _, MessageColumns.Source)).orNull,
+      numOutputRows
+    ) {
+  private var segment: SegmentRead = _
+  private var reader: BatchChangeReader = _
+  private var fingerprint: Fingerprinter = _
+
+  /** The number of messages of the segment that are still to be read. */
+  private var left = 0L
+
+  override protected def finish(): Unit =
+    if (left > 0 || segments.hasNext) throw ChangesError.inputChanged
+
+  override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
+    if (left == 0) startSegment()
+    val position = MessageColumns.position(row)
+    val bytes = MessageColumns.message(row, position)
+    fingerprint.add(position, bytes)
+    left -= 1
+    if (left == 0 && fingerprint.result != segment.fingerprint) throw ChangesError.inputChanged
+    if (segment.repeated.nonEmpty) checkRepeated(position, bytes)
+    reader.message(position, bytes)
+  }
+
+  private def startSegment(): Unit = {
+    if (!segments.hasNext) throw ChangesError.inputChanged
+    segment = segments.next()
+    left = segment.fingerprint.messages
+    fingerprint = new Fingerprinter
+    reader = new BatchChangeReader(segment.start, options, format)
+  }
+
+  private def checkRepeated(position: Long, message: Array[Byte]): Unit =
+    segment.repeated.get(position).foreach { earlier =>
+      if (!Arrays.equals(earlier, message)) throw ChangesError.positionsBeganAgain(position)
+    }
+}
+
+/** Reads the committed changes of a segment in the second pass. Not thread-safe. */
+final class BatchChangeReader(
+    start: SegmentStart,
+    options: AssemblerOptions,
+    format: ChangeFormat
+) extends TransactionHandler {
+  private val commits = new CheckedCommits(options.after)
+  private val assembler = new TransactionAssembler(options, start.state, commits, this)
+  private val rows = new ChangeRowWriter(format)
+
+  (start.state.begun ++ start.state.streamed ++ start.state.prepared).foreach { open =>
+    open.commit = start.commits.getOrElse(open.firstPosition, null)
+  }
+
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(position: Long, message: Array[Byte]): Iterator[UnsafeRow] = {
+    assembler.message(position, message)
+    rows
+  }
+
+  override def begin(transaction: Transaction): Unit =
+    transaction.commit =
+      if (start.commits.isEmpty) commitOfBegin(transaction)
+      else start.commits.getOrElse(transaction.firstPosition, commitOfBegin(transaction))
+
+  private def commitOfBegin(transaction: Transaction): Commit = {
+    val lsn = transaction.commitLsn
+    if (commits.isAbove(lsn) && commits.isAfter(lsn)) {
+      Commit(lsn, transaction.commitTimestamp, null, Set.empty)
+    } else null
+  }
+
+  override def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int)
+      : Unit = rows.start(assembler.known, transaction, position, message, context)
+
+  override def commit(transaction: Transaction, commit: Commit): Unit = ()
+  override def drop(transaction: Transaction): Unit = ()
 }

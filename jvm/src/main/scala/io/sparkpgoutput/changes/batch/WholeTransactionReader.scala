@@ -35,9 +35,6 @@ final class WholeTransactionReader(format: ChangeFormat) {
   private var lastCommit = 0L
   private var position = -1L
 
-  /** Tells if each transaction so far has its Commit message. */
-  def isBetweenTransactions: Boolean = transaction == null
-
   /** Takes the next message and returns its rows. Take all rows before the next message. */
   def message(message: Array[Byte]): Iterator[UnsafeRow] = {
     position += 1

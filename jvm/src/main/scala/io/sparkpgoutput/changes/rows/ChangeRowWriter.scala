@@ -9,11 +9,19 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
-import io.sparkpgoutput.changes.ChangesError
-import io.sparkpgoutput.changes.rows.ChangeSchema._
 import io.sparkpgoutput.changes.transactions.{KnownRelations, SchemaMessage, Transaction}
+import io.sparkpgoutput.changes.{ChangesError, PositionedDecoder}
+import io.sparkpgoutput.decode.FieldSelection
 import io.sparkpgoutput.errors.SchemaMismatchException
 import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{
+  DecodedTuple,
+  EncodedTuple,
+  MessageSchema,
+  TextEncoding,
+  TupleCells,
+  TupleSchema
+}
 import io.sparkpgoutput.rows.RowSchema
 
 /**
@@ -22,6 +30,7 @@ import io.sparkpgoutput.rows.RowSchema
  */
 final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   import ChangeRowWriter._
+  import ChangeSchema._
 
   private val tuples = new ChangeMessageDecoder(format.options.encoding)
   private val relationReader = new RelationDecoder(format.options.encoding)
@@ -234,4 +243,106 @@ private object ChangeRowWriter {
       other.message.length
     )
   }
+}
+
+/** Decodes the messages with changes, and gives the cells of their tuples in UTF-8. Not thread-safe. */
+final class ChangeMessageDecoder(encoding: TextEncoding) {
+  import ChangeMessageDecoder._
+
+  private val decoder = new PositionedDecoder(
+    encoding,
+    FieldSelection.messageFields((if (encoding.isUtf8) fields else fields ++ tuples): _*)
+  )
+  private var row: UnsafeRow = _
+  private val sent = Array.fill(3)(new EncodedTuple)
+  private val converted = Array.fill(3)(new DecodedTuple)
+
+  /** Reads a whole message, so that a malformed message is an error whatever the query needs. */
+  def read(position: Long, message: Array[Byte], context: Int): Unit =
+    row = decoder.decode(position, message, context)
+
+  def xid: Long = row.getLong(0)
+  def relationId: Long = row.getLong(1)
+  def relationIds: Array[Long] = row.getArray(2).toLongArray()
+
+  /**
+   * Returns the cells of a tuple, from the first one on, or null if there is no such tuple.
+   *
+   * @param field one of [[Key]], [[Old]] and [[New]]
+   */
+  def cells(field: Int): TupleCells =
+    if (encoding.isUtf8) {
+      if (decoder.cells(MessageSchema.KEY + field, sent(field))) sent(field) else null
+    } else {
+      val ordinal = fields.length + field
+      if (row.isNullAt(ordinal)) null
+      else {
+        converted(field).start(row.getStruct(ordinal, TupleSchema.schema.length))
+        converted(field)
+      }
+    }
+}
+
+object ChangeMessageDecoder {
+  final val Key = 0
+  final val Old = MessageSchema.OLD - MessageSchema.KEY
+  final val New = MessageSchema.NEW - MessageSchema.KEY
+
+  private val fields =
+    Seq(MessageSchema.XID, MessageSchema.RELATION_ID, MessageSchema.RELATION_IDS)
+  private val tuples = Seq(MessageSchema.KEY, MessageSchema.OLD, MessageSchema.NEW)
+}
+
+/**
+ * The cells of one image of a row. If a TOASTed value was not sent, its cell comes from the old image.
+ */
+final class RowImage {
+  private var isKey: Array[Boolean] = _
+  private var sent: TupleCells = _
+  private var sentIsKey = false
+  private var old: TupleCells = _
+  private var oldIsKey = false
+  private var found: TupleCells = _
+
+  /**
+   * @param isKey tells for each column if it is part of the replica identity
+   * @param sentIsKey true if only the columns of the replica identity were sent
+   * @param old the old image; null if there is none
+   * @param oldIsKey true if the old image has only the columns of the replica identity
+   */
+  def start(
+      isKey: Array[Boolean],
+      sent: TupleCells,
+      sentIsKey: Boolean,
+      old: TupleCells,
+      oldIsKey: Boolean
+  ): Unit = {
+    this.isKey = isKey
+    this.sent = sent
+    this.sentIsKey = sentIsKey
+    this.old = old
+    this.oldIsKey = oldIsKey
+  }
+
+  /**
+   * Moves to a column. Columns are visited in order. Returns the kind of the cell, which is `u` if the
+   * message does not carry the value.
+   */
+  def goTo(column: Int): Int =
+    if (sentIsKey && !isKey(column)) RowImage.Missing // its n means: absent
+    else {
+      found = sent
+      val kind = sent.goTo(column)
+      if (kind == RowImage.Missing && old != null && (!oldIsKey || isKey(column))) {
+        found = old
+        old.goTo(column)
+      } else kind
+    }
+
+  /** The cells of the tuple that has the current cell. */
+  def cells: TupleCells = found
+}
+
+object RowImage {
+  final val Missing = 'u'.toInt
 }

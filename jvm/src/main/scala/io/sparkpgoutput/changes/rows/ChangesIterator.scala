@@ -1,8 +1,9 @@
 package io.sparkpgoutput.changes.rows
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.types.DataType
 
 /**
  * The rows of the changes in messages.
@@ -38,4 +39,23 @@ abstract class ChangesIterator(
     numOutputRows += 1
     if (source == null) rows.next() else source(rows.next(), message)
   }
+}
+
+/**
+ * Appends the source of a message to the row of a change.
+ *
+ * @param ordinal the ordinal of the source in the row of the message
+ */
+final class SourceColumn(format: ChangeFormat, sourceType: DataType, ordinal: Int) {
+  private val joined = new JoinedRow
+  private val projection: UnsafeProjection = {
+    val columns = format.rowType.zipWithIndex.map { case (field, index) =>
+      BoundReference(index, field.dataType, nullable = true)
+    }
+    UnsafeProjection.create(
+      columns :+ BoundReference(columns.length + ordinal, sourceType, nullable = true)
+    )
+  }
+
+  def apply(row: InternalRow, message: InternalRow): InternalRow = projection(joined(row, message))
 }

@@ -1,6 +1,18 @@
 package io.sparkpgoutput.changes.rows
 
+import org.apache.spark.sql.catalyst.InternalRow
+
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.changes.transactions.SchemaMessage
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
+import io.sparkpgoutput.protocol.{
+  MessageSchema,
+  PgTypeSchema,
+  RelationColumnSchema,
+  RelationSchema,
+  StreamContext,
+  TextEncoding
+}
 
 /**
  * A table as a Relation message describes it.
@@ -16,3 +28,49 @@ final case class Relation(
 
 /** @param isKey true if the column is part of the replica identity */
 final case class RelationColumn(name: String, isKey: Boolean, typeId: Long)
+
+/** Decodes Relation and Type messages. Not thread-safe. */
+final class RelationDecoder(encoding: TextEncoding) {
+  private val decoder = new MessageDecoder(encoding, RelationDecoder.selection)
+
+  def relation(sent: SchemaMessage): Relation = {
+    val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
+    val relation = row.getStruct(1, RelationSchema.schema.length)
+    val columns = relation.getArray(RelationSchema.COLUMNS)
+    Relation(
+      row.getLong(0),
+      TableName.of(relation),
+      IndexedSeq.tabulate(columns.numElements()) { index =>
+        val column = columns.getStruct(index, RelationColumnSchema.schema.length)
+        RelationColumn(
+          column.getUTF8String(RelationColumnSchema.NAME).toString,
+          column.getBoolean(RelationColumnSchema.KEY),
+          column.getLong(RelationColumnSchema.TYPE_ID)
+        )
+      },
+      relation.getUTF8String(RelationSchema.REPLICA_IDENTITY).toString.head
+    )
+  }
+
+  def baseType(sent: SchemaMessage): Option[(Long, String)] = {
+    val row = decoder.decode(sent.message, StreamContext.of(sent.inStream))
+    RelationDecoder.baseType(row.getStruct(2, PgTypeSchema.schema.length))
+  }
+}
+
+object RelationDecoder {
+  private val selection = FieldSelection.messageFields(
+    MessageSchema.RELATION_ID,
+    MessageSchema.RELATION,
+    MessageSchema.PG_TYPE
+  )
+
+  /**
+   * The oid of a domain and the name of its base type, as a struct of [[PgTypeSchema]] has them; None
+   * if the base type is not built in.
+   */
+  def baseType(pgType: InternalRow): Option[(Long, String)] =
+    Option.when(pgType.getUTF8String(PgTypeSchema.NAMESPACE).numBytes == 0)(
+      pgType.getLong(PgTypeSchema.ID) -> pgType.getUTF8String(PgTypeSchema.NAME).toString
+    )
+}

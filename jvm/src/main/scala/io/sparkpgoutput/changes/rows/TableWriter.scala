@@ -1,8 +1,22 @@
 package io.sparkpgoutput.changes.rows
 
-import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import java.nio.charset.StandardCharsets
+import java.util.{ArrayList, Arrays, Locale}
 
-import io.sparkpgoutput.types.ValueWriter
+import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeRowWriter}
+import org.apache.spark.sql.types.StructField
+import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.errors.{
+  InvalidValueException,
+  SchemaEvolutionException,
+  SchemaMismatchException
+}
+import io.sparkpgoutput.rows.CellReader
+import io.sparkpgoutput.types.containers.{KeyValueBuffer, StringMapWriter}
+import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
 
 /**
  * Writes the columns of a table, as one Relation message describes it. This class itself writes none,
@@ -58,5 +72,236 @@ object TableWriter {
       case TableFormat.AsMap     => new MapWriter(relation, format, writers.head)
       case TableFormat.AsVariant => new VariantWriter(relation, format, writers.head)
     }
+  }
+}
+
+/** Writes each column of a table to the column of a schema that has the same name. */
+final class ColumnsWriter(
+    relation: Relation,
+    format: ChangeFormat,
+    columns: TableFormat.Columns,
+    writers: Array[ValueWriter],
+    position: Long
+) extends TableWriter(relation) {
+  import columns.ignoreOthers
+
+  /** The reader of each column of the table; null if the column is not wanted. */
+  private val readers = new Array[CellReader](relation.columns.length)
+
+  /** Tells for each column of the table if its type cannot be read as that of the schema. */
+  private val unreadable = new Array[Boolean](relation.columns.length)
+
+  /** The columns of the schema that the table does not have. */
+  private val unfilled: Array[ValueWriter] = bind()
+
+  private def bind(): Array[ValueWriter] = {
+    val positions = columns.columns.fieldNames.map(key).zipWithIndex.toMap
+    val writerOf = format.requiredColumns.zip(writers).toMap
+    val named = relation.columns.map(column => key(column.name))
+    named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
+      throw new SchemaMismatchException(
+        s"position $position: table $table has two columns '${twice.name}', which Spark cannot tell " +
+          "apart. Set spark.sql.caseSensitive, or use the option 'row' instead of a schema."
+      )
+    }
+    val filled = relation.columns.indices.flatMap { index =>
+      positions.get(named(index)) match {
+        case None =>
+          if (!ignoreOthers)
+            throw evolved(relation.columns(index), "which the schema does not have")
+          None
+        case Some(ordinal) => bindColumn(index, columns.columns(ordinal), writerOf.get(ordinal))
+      }
+    }.toSet
+    writers.filterNot(filled)
+  }
+
+  /** The writer of the column in the schema; None if it is not wanted. */
+  private def bindColumn(
+      index: Int,
+      field: StructField,
+      writer: Option[ValueWriter]
+  ): Option[ValueWriter] = {
+    val column = relation.columns(index)
+    val pgType = format.types.byOid(column.typeId)
+    pgType.to(field.dataType, format.options) match {
+      case None if ignoreOthers =>
+        unreadable(index) = true
+        None
+      case None =>
+        throw evolved(
+          column,
+          s"whose type is ${pgType.name} (oid ${column.typeId}), which cannot be read as " +
+            field.dataType.sql
+        )
+      case Some(found) =>
+        writer.foreach(out => readers(index) = new CellReader(field, pgType, found, out))
+        writer
+    }
+  }
+
+  private def key(name: String) =
+    if (columns.caseSensitive) name else name.toLowerCase(Locale.ROOT)
+
+  private def table = relation.name.toString
+
+  private def evolved(column: RelationColumn, problem: String) = new SchemaEvolutionException(
+    s"position $position: table $table has a column '${column.name}', $problem. Use a schema that " +
+      "takes it, or set the option schemaEvolution to 'ignore'. If the schema is another table's, " +
+      "name that table in the option 'tables'."
+  )
+
+  override def writeNulls(): Unit = writers.foreach(_.setNull())
+
+  override protected def begin(): Unit = {
+    var index = 0
+    while (index < unfilled.length) {
+      unfilled(index).setNull()
+      index += 1
+    }
+  }
+
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
+    val reader = readers(column)
+    if (reader != null) {
+      val invalid = reader.read(kind, tuple.cells)
+      if (invalid != null && format.failFast) {
+        val what = reader.describe(kind, tuple.cells, invalid)
+        throw ChangesError.invalid(what, relation.name, position)
+      }
+    } else if (unreadable(column)) missing.add(column)
+  }
+
+  override protected def writeMissing(column: Int): Unit =
+    if (readers(column) != null) readers(column).setNull()
+}
+
+/**
+ * Writes a table's columns as a map of their names to PostgreSQL's text. A NULL is a key with a NULL
+ * value. A column that the message does not carry has no key.
+ */
+final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
+    extends TableWriter(relation) {
+  private val names = relation.columns.map(_.name.getBytes(StandardCharsets.UTF_8)).toArray
+  private val printers =
+    relation.columns.map(column =>
+      format.types.byOid(column.typeId).printer(format.options)
+    ).toArray
+  private val pairs = new KeyValueBuffer
+  private val map = new StringMapWriter
+
+  override def writeNulls(): Unit = writer.setNull()
+
+  override protected def begin(): Unit = pairs.clear()
+
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
+    pairs.keys.add(names(column), 0, names(column).length)
+    val isNull = kind == 'n' || !addText(column, kind, tuple, position)
+    pairs.addPair(isNull)
+  }
+
+  /** Adds the text of a value. Returns false if the value is not valid. */
+  private def addText(column: Int, kind: Int, tuple: RowImage, position: Long): Boolean = {
+    val cells = tuple.cells
+    if (kind == 't') {
+      pairs.values.add(cells.bytes, cells.from, cells.to)
+      true
+    } else
+      try {
+        printers(column).print(cells.bytes, cells.from, cells.to, pairs.values)
+        true
+      } catch {
+        case _: InvalidValue if !format.failFast => false
+        case invalid: InvalidValue =>
+          val name = relation.columns(column).name
+          throw ChangesError.invalid(invalid, name, relation.name, position)
+      }
+  }
+
+  override protected def end(position: Long): Unit = map.write(pairs, writer)
+}
+
+/**
+ * Writes a table's columns as one VARIANT, an object with a field for each column. A NULL is a null. A
+ * column that the message does not carry has no field.
+ */
+final class VariantWriter(relation: Relation, format: ChangeFormat, writer: ValueWriter)
+    extends TableWriter(relation) {
+  private val values = relation.columns
+    .map(column => format.types.byOid(column.typeId).variantValue(format.options))
+    .toArray
+  private var builder: VariantBuilder = _
+  private val fields = new ArrayList[VariantBuilder.FieldEntry]
+
+  override def writeNulls(): Unit = writer.setNull()
+
+  override protected def begin(): Unit = {
+    builder = new VariantBuilder(false)
+    fields.clear()
+  }
+
+  override protected def write(column: Int, kind: Int, tuple: RowImage, position: Long): Unit = {
+    val name = relation.columns(column).name
+    try {
+      fields.add(new VariantBuilder.FieldEntry(name, builder.addKey(name), builder.getWritePos))
+      if (kind == 'n') builder.appendNull()
+      else values(column).append(_.fromCell(kind, tuple.cells, _), builder)
+    } catch {
+      case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
+      case invalid: InvalidValue =>
+        throw ChangesError.invalid(invalid, name, relation.name, position)
+      case _: VariantSizeLimitException => throw tooLarge(position)
+    }
+  }
+
+  private def tooLarge(position: Long) = new InvalidValueException(
+    s"position $position: a row of table ${relation.name} is too large for VARIANT; use a schema, or " +
+      "the option row 'map'."
+  )
+
+  override protected def end(position: Long): Unit =
+    try {
+      builder.finishWritingObject(0, fields)
+      writer.write(VariantValue.of(builder))
+    } catch { case _: VariantSizeLimitException | _: InvalidValue => throw tooLarge(position) }
+}
+
+/** The columns of a table whose values a message does not carry. */
+final class MissingColumns(relation: Relation) {
+  private val columns = new Array[Int](relation.columns.length)
+  private var count = 0
+
+  /** The columns of the last array of names. The next change often lacks the same columns. */
+  private var named = Array.emptyIntArray
+  private var lastNames = NameArray.empty
+
+  def clear(): Unit = count = 0
+  def add(column: Int): Unit = { columns(count) = column; count += 1 }
+
+  /** The names of the columns as [[NameArray]] lays them out. */
+  def names: Array[Byte] = {
+    if (!Arrays.equals(columns, 0, count, named, 0, named.length)) {
+      named = columns.take(count)
+      lastNames = NameArray.of(named.toSeq.map(relation.columns(_).name))
+    }
+    lastNames
+  }
+}
+
+/** The bytes of an ARRAY<STRING> in a row (`UnsafeArrayData`). */
+object NameArray {
+  val empty: Array[Byte] = of(Nil)
+
+  def of(names: Seq[String]): Array[Byte] = {
+    val row = new UnsafeRowWriter(1)
+    row.reset()
+    val start = row.cursor
+    val array = new UnsafeArrayWriter(row, 8)
+    array.initialize(names.length)
+    names.zipWithIndex.foreach { case (name, index) =>
+      array.write(index, UTF8String.fromString(name))
+    }
+    row.setOffsetAndSizeFromPreviousCursor(0, start)
+    row.getRow.getArray(0).copy().getBaseObject.asInstanceOf[Array[Byte]]
   }
 }

@@ -1,7 +1,21 @@
 package io.sparkpgoutput.changes.sql
 
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SQLExecution, SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.pgoutput.PlannedRows
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.sparkpgoutput.changes.batch._
+import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema}
+import io.sparkpgoutput.changes.streaming.{CommittedMessage, StreamedChangesIterator}
+import io.sparkpgoutput.changes.transactions.OpenTransaction
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.protocol.Lsn
 
 /** Plans the operators of the table functions. */
 object ChangesStrategy extends SparkStrategy {
@@ -18,4 +32,207 @@ object ChangesStrategy extends SparkStrategy {
     case OrderedMessages(messages) => Seq(OrderedMessagesExec(planLater(messages)))
     case _                         => Nil
   }
+}
+
+/** Executes the [[TableChanges]] of a batch. */
+case class TableChangesExec(
+    children: Seq[SparkPlan],
+    output: Seq[Attribute],
+    val options: ChangesOptions,
+    val format: ChangeFormat
+) extends TwoPassExec {
+  override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val streams = summarized()
+    val found = assembled(streams)
+    val reads = found.flatMap(_.reads).toMap
+    val segments = streams.segments.map(_.map(segment => reads(segment.key)))
+    sourceType.foreach(checkSources(streams, segments, found, _))
+    val withSource = output.length > format.rowType.length
+    new TableChangesRDD(
+      streams.rows,
+      segments,
+      options.assembler,
+      format,
+      sourceType.filter(_ => withSource),
+      longMetric("numOutputRows")
+    )
+  }
+
+  /**
+   * Checks that no two sources have the same changes. They do if a user takes a second read of a
+   * slot for a source. The check reads the messages once more, but only if sources share a commit.
+   */
+  private def checkSources(
+      streams: SummarizedStreams,
+      segments: Seq[Seq[SegmentRead]],
+      found: Seq[AssembledStream],
+      sourceType: DataType
+  ): Unit = if (SharedCommits.exist(found.map(_.transactions.commits))) {
+    val fields = format.copy(
+      requiredColumns = Nil,
+      requiredFields = Seq(ChangeSchema.TABLE, ChangeSchema.COMMIT_VERSION, ChangeSchema.XID),
+      filter = ChangeFilter(format.filter.tables)
+    )
+    val uncounted = SQLMetrics.createMetric(sparkContext, "number of rows")
+    new TableChangesRDD(
+      streams.rows,
+      segments,
+      options.assembler,
+      fields,
+      Some(sourceType),
+      uncounted
+    ).map { row =>
+      val commit = (row.getLong(1), row.getLong(2), row.getUTF8String(0).toString)
+      commit -> Set(String.valueOf(row.get(fields.requiredFields.length, sourceType)))
+    }.reduceByKey(_ ++ _)
+      .filter { case (_, sources) => sources.size > 1 }
+      .takeOrdered(1)(Ordering.by(_._1))
+      .foreach { case ((lsn, xid, table), sources) =>
+        throw ChangesError.sharedCommit(lsn, xid, table, sources.toSeq.sorted)
+      }
+  }
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[SparkPlan]): SparkPlan =
+    copy(children = children)
+}
+
+/** Executes [[OpenTransactions]]. It needs the first pass only. */
+case class OpenTransactionsExec(
+    children: Seq[SparkPlan],
+    output: Seq[Attribute],
+    val options: ChangesOptions
+) extends TwoPassExec {
+  override protected def doExecute(): RDD[InternalRow] = {
+    val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
+    val rows = for {
+      stream <- assembled(summarized())
+      open <- stream.transactions.state.openTransactions if !isAbandoned(open)
+    } yield projection(row(stream.source, open)).copy(): InternalRow
+    longMetric("numOutputRows").set(rows.length.toLong)
+    postMetrics("numOutputRows")
+    sparkContext.parallelize(rows, numSlices = 1)
+  }
+
+  private def isAbandoned(open: OpenTransaction) =
+    open.state == OpenTransaction.Streaming && options.abandoned(open.transaction.xid)
+
+  /** The values in the order of [[io.sparkpgoutput.changes.transactions.OpenTransactionSchema]]. */
+  private def row(source: Any, open: OpenTransaction): InternalRow = {
+    import open.transaction._
+    def text(value: String) = UTF8String.fromString(value)
+    val values = Seq[Any](xid, text(gid), text(open.state), firstPosition, changes)
+    InternalRow.fromSeq(sourceType.map(_ => source).toSeq ++ values)
+  }
+
+  override protected def withNewChildrenInternal(children: IndexedSeq[SparkPlan]): SparkPlan =
+    copy(children = children)
+}
+
+/**
+ * Reads the messages in two passes. The first pass summarizes each partition. The driver assembles
+ * the transactions from the summaries, so that the second pass can read all partitions in parallel.
+ */
+abstract class TwoPassExec extends MessagesExec {
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "numMessages" -> SQLMetrics.createMetric(sparkContext, "number of messages"),
+    "numCommits" -> SQLMetrics.createMetric(sparkContext, "number of commits"),
+    "numOpen" -> SQLMetrics.createMetric(sparkContext, "number of open transactions")
+  )
+
+  final protected def sourceType: Option[DataType] =
+    messages.output.lift(MessageColumns.Source).map(_.dataType)
+
+  private def messages: SparkPlan = children.head
+
+  /** The first pass. It sorts the messages only if they are not in order. */
+  final protected def summarized(): SummarizedStreams = {
+    val rows = messages.execute()
+    def summarize(rows: RDD[InternalRow]) =
+      SummarizedStreams.summarize(rows, sourceType, options.assembler)
+    summarize(rows)
+      .orElse(summarize(sorted(rows)))
+      .getOrElse(throw new IllegalStateException("sorted messages are in order"))
+  }
+
+  private def sorted(rows: RDD[InternalRow]): RDD[InternalRow] = {
+    val order = Seq(MessageColumns.Source, MessageColumns.Position)
+    val types = messages.output.map(_.dataType)
+    PlannedRows.sorted(rows, types, order.filter(_ < types.length))
+  }
+
+  final protected def assembled(streams: SummarizedStreams): Seq[AssembledStream] = {
+    val assembler = options.assembler
+    val earlier = children.lift(1).fold(Map.empty[Any, EarlierRelations]) { relations =>
+      EarlierRelations.find(relations.execute(), sourceType, assembler.encoding, streams.starts)
+    }
+    val found = streams.assembled(earlier, assembler)
+    warnIfAllIsBefore(found)
+    longMetric("numMessages").set(found.map(_.messages).sum)
+    longMetric("numCommits").set(found.map(_.transactions.numberOfCommits).sum)
+    longMetric("numOpen").set(found.map(_.transactions.state.openTransactions.length.toLong).sum)
+    postMetrics("numMessages", "numCommits", "numOpen")
+    found
+  }
+
+  /** Shows metrics that the driver has counted. */
+  final protected def postMetrics(names: String*): Unit = SQLMetrics.postDriverMetricUpdates(
+    sparkContext,
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
+    names.map(metrics)
+  )
+
+  /** A read with nothing new, a wrong `after` and missing messages look the same. */
+  private def warnIfAllIsBefore(streams: Seq[AssembledStream]): Unit = {
+    val after = options.after
+    val greatest = streams.map(_.transactions.state.greatestCommit).headOption.getOrElse(0L)
+    if (after != 0 && java.lang.Long.compareUnsigned(greatest, after) <= 0) {
+      val last =
+        if (greatest == 0) "there is no commit"
+        else s"the greatest commit is ${Lsn.format(greatest)} ($greatest)"
+      logWarning(
+        s"No commit is above the option 'after', ${Lsn.format(after)} ($after): of " +
+          s"${streams.map(_.messages).sum} messages, $last. If you expect changes, check that the " +
+          "view has all messages of the new read, and that 'after' is a _commit_version."
+      )
+    }
+  }
+}
+
+/** Executes the [[TableChanges]] of a stream. */
+case class StreamedChangesExec(
+    child: SparkPlan,
+    output: Seq[Attribute],
+    val options: ChangesOptions,
+    val format: ChangeFormat
+) extends UnaryExecNode
+    with MessagesExec {
+  override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val format = this.format
+    val sourceType = child.output(CommittedMessage.SOURCE).dataType
+    val withSource = output.length > format.rowType.length
+    val numOutputRows = longMetric("numOutputRows")
+    child.execute().mapPartitions { messages =>
+      new StreamedChangesIterator(messages, format, sourceType, withSource, numOutputRows)
+    }
+  }
+
+  override protected def withNewChildInternal(child: SparkPlan): SparkPlan = copy(child = child)
+}
+
+/** A physical operator that turns messages into rows with columns of its own. */
+trait MessagesExec extends SparkPlan {
+  def options: ChangesOptions
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
+
+  override protected def stringArgs: Iterator[Any] = Iterator(output) ++ options.shown
+  final override def producedAttributes: AttributeSet = AttributeSet(output)
+  @transient final override lazy val references: AttributeSet =
+    AttributeSet(children.flatMap(_.output))
 }

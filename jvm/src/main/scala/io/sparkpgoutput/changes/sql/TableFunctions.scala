@@ -1,17 +1,28 @@
 package io.sparkpgoutput.changes.sql
 
-import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
+import org.apache.spark.sql.catalyst.analysis.{
+  TypeCheckResult,
+  UnresolvedAttribute,
+  UnresolvedRelation
+}
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{Generate, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.{STATE_STORE_PROVIDER_CLASS => ProviderClass}
 import org.apache.spark.sql.pgoutput.PlannedRows
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, InitialState, TransactionProcessor}
 import io.sparkpgoutput.changes.transactions.OpenTransactionSchema
 import io.sparkpgoutput.changes.{MessageColumns, TableName, TablePattern}
-import io.sparkpgoutput.sql.{CallArguments, FunctionDescription}
+import io.sparkpgoutput.sql.{CallArguments, ConstantArgument, FunctionDescription}
 
 /** The table functions. Their arguments are the name of a view and of its column with the order. */
 object TableFunctions {
@@ -103,4 +114,211 @@ object TableFunctions {
     val columns = toAttributes(TableSchemas.schema)
     Project(columns, Generate(Inline(found), Nil, outer = false, None, columns, definitions))
   }
+}
+
+/**
+ * The arguments of a table function.
+ *
+ * @param call the call of the function as SQL
+ * @param messages the name of the view with the messages
+ * @param order the name of the column that orders them
+ */
+final case class Arguments(call: String, messages: String, order: String, options: ChangesOptions) {
+  import Arguments.NoSource
+
+  /** The messages and, if there are any, the earlier ones, with the columns of [[MessageColumns]]. */
+  def inputs: Seq[LogicalPlan] = (messages +: options.relations.toSeq).map { view =>
+    columnsOf(new UnresolvedRelation(CatalystSqlParser.parseMultipartIdentifier(view)))
+  }
+
+  /** The inputs with a column of sources. It has one value if there is only one source. */
+  def keyedInputs: Seq[LogicalPlan] = inputs.map {
+    case messages @ Project(columns, _) if options.source.isEmpty =>
+      messages.copy(columns :+ named(Literal(NoSource), MessageColumns.Source))
+    case messages => messages
+  }
+
+  private def columnsOf(view: LogicalPlan): LogicalPlan = Project(
+    Seq(
+      named(Cast(column(order, ArgumentColumn.Order), LongType), MessageColumns.Position),
+      named(column(options.data, ArgumentColumn.Data), MessageColumns.Message)
+    ) ++ options.source.map(name =>
+      named(column(name, ArgumentColumn.Source), MessageColumns.Source)
+    ),
+    view
+  )
+
+  private def named(column: Expression, ordinal: Int): NamedExpression =
+    Alias(column, MessageColumns.names(ordinal))()
+
+  private def column(name: String, purpose: ArgumentColumn.Purpose) =
+    ArgumentColumn(UnresolvedAttribute.quotedString(name), purpose)
+
+  /** The error that says what is wrong with the arguments. */
+  def refused(problem: String): AnalysisException = CallArguments.refused(call, problem)
+
+  /** The id of the column `_source`. */
+  def sourceId: Option[ExprId] = options.source.map(_ => NamedExpression.newExprId)
+}
+
+object Arguments {
+  import CallArguments.refused
+
+  /** The source of all messages if there is only one. */
+  final val NoSource = 0
+
+  private val Usage =
+    "The arguments must be the name of a table or view, the name of the column that orders its " +
+      "messages, and optionally a constant map of options."
+
+  def of(function: String, arguments: Seq[Expression]): Arguments = {
+    val call = s"$function(${arguments.map(_.sql).mkString(", ")})"
+    def text(argument: Expression): String = ConstantArgument.value(argument) match {
+      case Some(text: UTF8String) => text.toString
+      case _                      => throw refused(call, Usage)
+    }
+    if (arguments.length < 2 || arguments.length > 3) throw refused(call, Usage)
+    val options =
+      arguments.lift(2).map(ConstantArgument.entries(_).getOrElse(throw refused(call, Usage)))
+    ChangesOptions
+      .parse(options.getOrElse(Nil))
+      .fold(
+        problem => throw refused(call, problem),
+        Arguments(call, text(arguments.head), text(arguments(1)), _)
+      )
+  }
+}
+
+/** A column that a table function reads. It passes the values through, and checks their type. */
+case class ArgumentColumn(child: Expression, purpose: ArgumentColumn.Purpose)
+    extends UnaryExpression {
+  override def dataType: DataType = child.dataType
+  override def nullable: Boolean = child.nullable
+  override def prettyName: String = "column"
+
+  override def checkInputDataTypes(): TypeCheckResult =
+    if (purpose.takes(dataType)) TypeCheckSuccess
+    else TypeCheckFailure(s"${purpose.hint}, and not ${dataType.sql}")
+
+  override def eval(row: InternalRow): Any = child.eval(row)
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = child.genCode(ctx)
+  override protected def withNewChildInternal(child: Expression): Expression = copy(child = child)
+}
+
+object ArgumentColumn {
+  sealed abstract class Purpose(val hint: String) {
+    def takes(dataType: DataType): Boolean
+  }
+
+  /** The column of the messages. */
+  case object Data
+      extends Purpose(
+        "the column of the messages must be BINARY (use unhex for hexadecimal text, and a cast for a " +
+          "STRING that holds bytes); the option 'data' names another column"
+      ) {
+    override def takes(dataType: DataType): Boolean = dataType == BinaryType
+  }
+
+  /** The column that orders the messages. */
+  case object Order
+      extends Purpose(
+        "the column that orders the messages must be a BIGINT, such as an offset or a row number"
+      ) {
+    override def takes(dataType: DataType): Boolean = dataType match {
+      case ByteType | ShortType | IntegerType | LongType => true
+      case _                                             => false
+    }
+  }
+
+  /** The column that says which source a message comes from. */
+  case object Source
+      extends Purpose(
+        "the column of sources must be a STRING, a whole number or another type whose values are " +
+          "compared exactly"
+      ) {
+    override def takes(dataType: DataType): Boolean = dataType match {
+      case ByteType | ShortType | IntegerType | LongType | BooleanType => true
+      case DateType | TimestampType | TimestampNTZType                 => true
+      case _: DecimalType                                              => true
+      // In another collation, Spark takes different strings for equal, but this code does not.
+      case text: StringType => text == StringType
+      case _                => false
+    }
+  }
+}
+
+/** The texts that DESCRIBE FUNCTION EXTENDED shows for the table functions. */
+object FunctionDescriptions {
+  private val arguments = Seq(
+    "messages - the name of a table or view. Each row has one message of a replication slot.",
+    """order - the name of the column that orders the messages: a whole number that is unique within a
+      |      source, such as an offset or a row number. An LSN cannot be the order, because LSNs repeat.""",
+    s"options - a constant map of options:\n${ChangesOptions.list.describe}"
+  )
+
+  val changes: FunctionDescription = describe(
+    usage =
+      """(messages, order[, options]) - Returns the committed changes of tables, one in each row: the
+        |  table's columns, then _table, _change_type, _commit_version, _commit_timestamp, _xid, _gid,
+        |  _origin, _ordinal, _position, _keys, _missing and, with the option source, _source.""",
+    messages =
+      "(1, X'420000000001A761C0000303B09721E12200000316'), (2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000'), (3, X'490000404A4E000174000000023432'), (4, X'43000000000001A761C00000000001A76200000303B09721E122')",
+    examples = Seq(
+      "row, _table, _change_type, _xid FROM _FUNC_('messages', 'seq')" ->
+        Seq("{\"id\":\"42\"}\tpublic.orders\tinsert\t790"),
+      "id, _commit_version, _ordinal, _keys FROM _FUNC_('messages', 'seq', map('schema', 'id BIGINT'))" ->
+        Seq("42\t27746752\t1\t[\"id\"]")
+    ),
+    note =
+      """The rows are in no order. ORDER BY _commit_version, _ordinal is the order of the changes. The
+        |function reads the messages twice. If a second read could return others, write or persist them first."""
+  )
+
+  val open: FunctionDescription = describe(
+    usage =
+      """(messages, order[, options]) - Returns the transactions that are still open at the end of the
+        |  messages, one in each row. The columns are _xid, _gid, state (begun, streaming or prepared),
+        |  first_position and changes. With the option source, the first column is _source.""",
+    messages = "(7, X'420000000001A761C0000303B09721E12200000316')",
+    examples = Seq(
+      "* FROM _FUNC_('messages', 'seq')" -> Seq("790\tNULL\tbegun\t7\t0")
+    ),
+    note =
+      """If the positions go on from read to read, the next read begins at the least first_position, or after
+        |the last message if no transaction is open. If you peek a slot again, take all of the new read."""
+  )
+
+  val tables: FunctionDescription = describe(
+    usage =
+      """(messages, order[, options]) - Returns the tables that the messages define, one in each row. The
+        |  column _table has the name of the table, and the column schema has its last schema as DDL. The
+        |  column merged_schema has the schema of all columns that the table had in these messages, with
+        |  types that take all their values.""",
+    messages = "(2, X'520000404A7075626C6963006F726465727300640001016964000000001400000000')",
+    examples = Seq(
+      "* FROM _FUNC_('messages', 'seq')" ->
+        Seq("public.orders\tid BIGINT COMMENT 'int8'\tid BIGINT COMMENT 'int8'")
+    ),
+    note =
+      """Both schemas are valid for the option schema of pgoutput_changes. If the option tables names a table
+        |that the messages do not define, its schemas are NULL.""",
+    since = "0.2.0"
+  )
+
+  private def describe(
+      usage: String,
+      messages: String,
+      examples: Seq[(String, Seq[String])],
+      note: String,
+      since: String = "0.1.0"
+  ) = FunctionDescription(
+    usage,
+    arguments,
+    examples,
+    note,
+    group = "table_funcs",
+    before = "CREATE OR REPLACE TEMPORARY VIEW messages AS SELECT * FROM VALUES " +
+      s"$messages AS (seq, data)",
+    since = since
+  )
 }

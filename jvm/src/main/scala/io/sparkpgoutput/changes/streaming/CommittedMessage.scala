@@ -1,10 +1,15 @@
 package io.sparkpgoutput.changes.streaming
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.changes.transactions.{Commit, SchemaMessage, Transaction}
-import io.sparkpgoutput.protocol.StructSchema
+import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter, ChangesIterator, SourceColumn}
+import io.sparkpgoutput.changes.transactions._
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{StreamContext, StructSchema}
 
 /**
  * A row with a change of a committed transaction, or with a Relation or Type message that later
@@ -41,4 +46,75 @@ object CommittedMessage extends StructSchema {
 
   def definition(sent: SchemaMessage, source: Any): Row =
     Row(sent.position, sent.message, sent.inStream, 0L, 0L, 0L, 0L, null, null, source)
+}
+
+/** Reads the committed changes of one source from [[CommittedMessage]]s. Not thread-safe. */
+final class StreamChangeReader(format: ChangeFormat) {
+  import CommittedMessage._
+
+  private val rows = new ChangeRowWriter(format)
+  private val fields = new ControlMessageDecoder(format.options.encoding)
+  private val known = new KnownRelations
+  private var commitLsn = 0L
+
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(row: InternalRow): Iterator[UnsafeRow] = {
+    val position = row.getLong(POSITION)
+    val message = row.getBinary(MESSAGE)
+    val context = StreamContext.of(row.getBoolean(IN_STREAM))
+    if (message(0) != Tag.Type) startCommit(row.getLong(LSN))
+    if (SchemaMessage.is(message)) known.add(fields.definition(position, message, context))
+    else rows.start(known, transaction(row), position, message, context)
+    rows
+  }
+
+  /**
+   * Each transaction comes with the Relation messages that it needs. Earlier Relation messages do
+   * not count.
+   */
+  private def startCommit(lsn: Long): Unit = if (lsn != commitLsn) {
+    known.clearRelations()
+    commitLsn = lsn
+  }
+
+  private def transaction(row: InternalRow): Transaction = {
+    def text(field: Int) = if (row.isNullAt(field)) null else row.getUTF8String(field).toString
+    val found = Transaction(
+      row.getLong(XID),
+      firstPosition = 0,
+      hasBeginning = true,
+      gid = text(GID),
+      origin = text(ORIGIN),
+      nextOrdinal = row.getLong(ORDINAL)
+    )
+    found.commit = Commit(row.getLong(LSN), row.getLong(TIMESTAMP), found.gid, Set.empty)
+    found
+  }
+}
+
+/** Reads the rows of committed changes in one partition, one source after the other. */
+final class StreamedChangesIterator(
+    messages: Iterator[InternalRow],
+    format: ChangeFormat,
+    sourceType: DataType,
+    withSource: Boolean,
+    numOutputRows: SQLMetric
+) extends ChangesIterator(
+      messages,
+      if (withSource) new SourceColumn(format, sourceType, CommittedMessage.SOURCE) else null,
+      numOutputRows
+    ) {
+  private var source: Any = _
+  private var reader: StreamChangeReader = _
+
+  override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
+    val found =
+      if (row.isNullAt(CommittedMessage.SOURCE)) null
+      else row.get(CommittedMessage.SOURCE, sourceType)
+    if (reader == null || found != source) {
+      reader = new StreamChangeReader(format)
+      source = InternalRow.copyValue(found)
+    }
+    reader.message(row)
+  }
 }

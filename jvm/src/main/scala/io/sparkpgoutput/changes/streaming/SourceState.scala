@@ -1,6 +1,19 @@
 package io.sparkpgoutput.changes.streaming
 
-import io.sparkpgoutput.changes.transactions.AssemblerState
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.changes.transactions.{
+  AssemblerState,
+  SchemaMessage,
+  StreamPhase,
+  Transaction
+}
+import io.sparkpgoutput.errors.{CheckpointVersionException, OldCheckpointException}
+import io.sparkpgoutput.protocol.Lsn
 
 /**
  * The state of a source between two micro-batches, without the changes of its open transactions.
@@ -16,3 +29,210 @@ final case class SourceState(
     chunks: Seq[(Long, Int)] = Nil,
     assembler: AssemblerState = AssemblerState()
 )
+
+/**
+ * Reads and writes a [[SourceState]] as the bytes that a checkpoint keeps.
+ *
+ * Every later version of this library must read what this one writes. If the format has to change,
+ * give the new format the next version and keep a reader for each version before it. Numbers are
+ * big-endian. A text or a message is its length and its bytes. A list is its length and its members.
+ */
+object SourceStateFormat {
+
+  /** The first byte of the state and of each chunk of changes. */
+  final val Version: Byte = 1
+
+  /** Throws an error if bytes were written in a version that this library does not know. */
+  def checkVersion(found: Byte): Unit =
+    if (found != Version) {
+      throw new CheckpointVersionException(
+        s"The checkpoint has streaming state of version $found, and this version of " +
+          s"spark-pgoutput reads version $Version. Continue with the version of spark-pgoutput that " +
+          "wrote the checkpoint, or a later one."
+      )
+    }
+
+  def write(state: SourceState): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream
+    bytes.write(Version.toInt)
+    new Writer(new DataOutputStream(bytes)).state(state)
+    bytes.toByteArray
+  }
+
+  def read(bytes: Array[Byte]): SourceState = {
+    checkVersion(bytes(0))
+    val in = new DataInputStream(new ByteArrayInputStream(bytes, 1, bytes.length - 1))
+    new Reader(in).state(throw new IllegalStateException("a reader has no value"))
+  }
+
+  /** The index of a phase is its number in the format. */
+  private val phases: IndexedSeq[StreamPhase] = IndexedSeq(
+    StreamPhase.Unknown,
+    StreamPhase.Between,
+    StreamPhase.InTransaction,
+    StreamPhase.InPrepare,
+    StreamPhase.InStream
+  )
+
+  /**
+   * The fields of a state, in their order. Each method takes a value and returns it: the writer also writes
+   * it, and the reader does not evaluate it and returns what it reads. So both follow one description.
+   */
+  abstract private class Fields {
+    def byte(value: => Int): Int
+    def boolean(value: => Boolean): Boolean
+    def int(value: => Int): Int
+    def long(value: => Long): Long
+    def bytes(value: => Array[Byte]): Array[Byte]
+    def list[T](members: => Iterable[T])(member: (=> T) => T): Seq[T]
+
+    def state(state: => SourceState): SourceState = SourceState(
+      lastPosition = option(state.lastPosition)(long),
+      commits = long(state.commits),
+      chunks = list(state.chunks)(chunk),
+      assembler = assembler(state.assembler)
+    )
+
+    /** The first position of a transaction, and the number of its chunks. */
+    private def chunk(chunk: => (Long, Int)): (Long, Int) = (long(chunk._1), int(chunk._2))
+
+    private def assembler(state: => AssemblerState): AssemblerState = AssemblerState(
+      phase = phases(byte(phases.indexOf(state.phase))),
+      begun = option(state.begun)(transaction),
+      streamedXid = long(state.streamedXid),
+      streamed = list(state.streamed)(transaction),
+      prepared = list(state.prepared)(transaction),
+      relations = list(state.relations)(schemaMessage),
+      types = list(state.types)(schemaMessage),
+      greatestCommit = long(state.greatestCommit)
+    )
+
+    private def transaction(open: => Transaction): Transaction = Transaction(
+      xid = long(open.xid),
+      firstPosition = long(open.firstPosition),
+      hasBeginning = boolean(open.hasBeginning),
+      commitLsn = long(open.commitLsn),
+      commitTimestamp = long(open.commitTimestamp),
+      gid = option(Option(open.gid))(text).orNull,
+      origin = option(Option(open.origin))(text).orNull,
+      changes = long(open.changes),
+      nextOrdinal = long(open.nextOrdinal),
+      aborted = list(open.aborted)(long).toSet,
+      relations = list(open.relations)(schemaMessage)
+    )
+
+    private def schemaMessage(sent: => SchemaMessage): SchemaMessage = {
+      val (oid, position) = (long(sent.oid), long(sent.position))
+      val inStream = boolean(sent.inStream)
+      SchemaMessage(oid, position, bytes(sent.message), inStream)
+    }
+
+    private def text(text: => String): String = new String(bytes(text.getBytes(UTF_8)), UTF_8)
+
+    private def option[T](value: => Option[T])(member: (=> T) => T): Option[T] =
+      list[T](value)(member).headOption
+  }
+
+  final private class Writer(out: DataOutputStream) extends Fields {
+    override def byte(value: => Int): Int = { out.writeByte(value); value }
+    override def boolean(value: => Boolean): Boolean = { out.writeBoolean(value); value }
+    override def int(value: => Int): Int = { out.writeInt(value); value }
+    override def long(value: => Long): Long = { out.writeLong(value); value }
+
+    override def bytes(value: => Array[Byte]): Array[Byte] = {
+      out.writeInt(value.length)
+      out.write(value)
+      value
+    }
+
+    override def list[T](members: => Iterable[T])(member: (=> T) => T): Seq[T] = {
+      val all = members.toVector
+      out.writeInt(all.size)
+      all.foreach(one => member(one))
+      all
+    }
+  }
+
+  final private class Reader(in: DataInputStream) extends Fields {
+    override def byte(value: => Int): Int = in.readByte().toInt
+    override def boolean(value: => Boolean): Boolean = in.readBoolean()
+    override def int(value: => Int): Int = in.readInt()
+    override def long(value: => Long): Long = in.readLong()
+    override def bytes(value: => Array[Byte]): Array[Byte] = in.readNBytes(in.readInt())
+
+    override def list[T](members: => Iterable[T])(member: (=> T) => T): Seq[T] =
+      Vector.fill(in.readInt())(member(members.head))
+  }
+}
+
+/**
+ * The state of a source as version 0.1.0 wrote it.
+ *
+ * This version does not continue from that state. It declares the state variable of 0.1.0 with its
+ * schema for two reasons: Spark refuses to open a checkpoint if a variable of the same name has
+ * another schema, and the content of the variable tells the user where a new checkpoint has to
+ * start.
+ */
+object OldState {
+  final val Variable = "source"
+
+  private val schemaMessages = ArrayType(
+    new StructType()
+      .add("oid", LongType, nullable = false)
+      .add("position", LongType, nullable = false)
+      .add("message", BinaryType)
+      .add("inStream", BooleanType, nullable = false)
+  )
+
+  private val transaction = new StructType()
+    .add("xid", LongType, nullable = false)
+    .add("firstPosition", LongType, nullable = false)
+    .add("hasBeginning", BooleanType, nullable = false)
+    .add("commitLsn", LongType, nullable = false)
+    .add("commitTimestamp", LongType, nullable = false)
+    .add("gid", StringType)
+    .add("origin", StringType)
+    .add("changes", LongType, nullable = false)
+    .add("nextOrdinal", LongType, nullable = false)
+    .add("aborted", ArrayType(LongType, containsNull = false))
+    .add("relations", schemaMessages)
+
+  private val follower = new StructType()
+    .add("place", IntegerType, nullable = false)
+    .add("begun", transaction)
+    .add("streamedXid", LongType, nullable = false)
+    .add("streamed", ArrayType(transaction))
+    .add("prepared", ArrayType(transaction))
+    .add("relations", schemaMessages)
+    .add("types", schemaMessages)
+    .add("greatestCommit", LongType, nullable = false)
+
+  private val chunk = new StructType()
+    .add("_1", LongType, nullable = false)
+    .add("_2", IntegerType, nullable = false)
+
+  val schema: StructType = new StructType()
+    .add("lastPosition", LongType)
+    .add("commits", LongType, nullable = false)
+    .add("chunks", ArrayType(chunk))
+    .add("follower", follower)
+
+  /** The error that says where a new checkpoint has to start. */
+  def error(state: Row): OldCheckpointException = {
+    val follower = state.getAs[Row]("follower")
+    val open = Option(follower.getAs[Row]("begun")).toSeq ++
+      follower.getAs[Seq[Row]]("streamed") ++ follower.getAs[Seq[Row]]("prepared")
+    val next = open
+      .map(_.getAs[Long]("firstPosition"))
+      .minOption
+      .getOrElse(Option(state.getAs[java.lang.Long]("lastPosition")).fold(0L)(_ + 1))
+    val greatest = Lsn.format(follower.getAs[Long]("greatestCommit"))
+    new OldCheckpointException(
+      "The checkpoint was written by spark-pgoutput 0.1.0, and this version cannot continue from it. " +
+        s"Start the query with a new checkpoint. Read the messages from position $next on, and name " +
+        "a view of the messages before that position in the option 'relations'. The output has the " +
+        s"commits up to the LSN $greatest: set the option 'after' to '$greatest', or, if the query " +
+        "reads several sources, drop the rows whose _commit_version is not above it."
+    )
+  }
+}

@@ -1,17 +1,44 @@
 package io.sparkpgoutput.changes.streaming
 
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.streaming._
+import java.util.Arrays
 
-import io.sparkpgoutput.changes.ChangesError
-import io.sparkpgoutput.changes.transactions.AssemblerOptions
+import scala.collection.mutable
+
+import org.apache.spark.sql.functions.{collect_list, struct}
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+import io.sparkpgoutput.changes.rows.ChangeMessageDecoder
+import io.sparkpgoutput.changes.transactions._
+import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /**
- * Returns the changes of committed transactions in the order of the commits, for each source. It
- * holds the changes of open transactions back in the state store. The result is a stream of
- * messages too: each transaction's changes, with the Relation messages that they refer to.
+ * Returns the changes of committed transactions in the order of the commits, for each source. This head tells
+ * what a streaming checkpoint holds: '''the open transactions'''.
+ *
+ * {{{
+ *   messages, by source ──► SourceBatch: TransactionAssembler ──► CommittedMessages ──► StreamChangeReader: rows
+ *                              ▲   │
+ *                              │   ▼   SourceStore: the variables of Spark's state store, for each source
+ *                    state    position of the last message, open transactions, definitions: SourceStateFormat
+ *                    chunks   the changes of open transactions, 128 KiB each: TransactionBuffer
+ *                    xids, lsns   the last 100,000 commits: StoredCommits
+ *                    source   the state that version 0.1.0 wrote, to say where to begin again: OldState
+ * }}}
+ *
+ * A change is in the state store until its transaction ends. When the transaction commits, its changes come
+ * out, with the Relation messages that they refer to. So what comes out is a stream of whole transactions, and
+ * the code that a batch uses makes rows of it. Spark keeps a version of the state for each micro-batch, so
+ * after a failure the same messages meet the same state.
+ *
+ * The bytes in the state store are a contract with later versions. [[SourceStateFormat]] says how they may
+ * change.
  *
  * The initial state of a source is its row of [[InitialState]].
+ *
+ * @see [[https://spark.apache.org/docs/latest/streaming/structured-streaming-transform-with-state.html]]
  */
 final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long])
     extends StatefulProcessorWithInitialState[Row, Row, Row, Row] {
@@ -37,4 +64,235 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
 
   private def position(row: Row): Long =
     if (row.isNullAt(0)) throw ChangesError.nullPosition else row.getLong(0)
+}
+
+/** Processes the messages of one source in one micro-batch. */
+final class SourceBatch(
+    source: Any,
+    options: AssemblerOptions,
+    abandoned: Set[Long],
+    store: SourceStore
+) extends TransactionHandler {
+  private val start = store.get()
+  private val buffer = new TransactionBuffer(store.chunks, mutable.LongMap.from(start.chunks))
+  private val commits = new StoredCommits(options.after, store.xids, store.lsns, start.commits)
+
+  /** The positions of the Relation messages in the buffer, by the transaction's first position and oid. */
+  private val bufferedRelations = mutable.LongMap.empty[mutable.LongMap[Long]]
+
+  // It drops abandoned transactions from the fields above, so it is initialized after them.
+  private val assembler = new TransactionAssembler(options, withoutAbandoned, commits, this)
+  private val decoder = new ChangeMessageDecoder(options.encoding)
+  private var last = start.lastPosition
+
+  /** The earlier Relation and Type messages at positions that the stream has not passed yet. */
+  private val ahead = mutable.LongMap.from(
+    (start.assembler.relations ++ start.assembler.types)
+      .filter(sent => last.forall(sent.position > _))
+      .map(sent => sent.position -> sent.message)
+  )
+
+  private var output: Iterator[Row] = Iterator.empty
+
+  /**
+   * Drops the abandoned transactions. If the stream is inside a block of such a transaction, the
+   * rest of the block is not read.
+   */
+  private def withoutAbandoned: AssemblerState = {
+    import start.assembler._
+    val (dropped, kept) = streamed.partition(open => abandoned(open.xid))
+    dropped.foreach(drop)
+    val inBlock = dropped.filter(open => phase == StreamPhase.InStream && open.xid == streamedXid)
+    start.assembler.copy(streamed = kept ++ inBlock.map(_.copy(hasBeginning = false)))
+  }
+
+  /** Returns the Type messages, because their reader forgets them after each micro-batch. */
+  def begin(): Iterator[Row] =
+    assembler.known.typeMessages.iterator.map(CommittedMessage.definition(_, source))
+
+  /** Takes the next message and returns the messages that it commits. */
+  def message(position: Long, message: Array[Byte]): Iterator[Row] = {
+    if (last.exists(position <= _)) throw ChangesError.outOfOrder(position, last.get)
+    if (message == null) throw ChangesError.nullMessage(position)
+    if (ahead.nonEmpty) checkPositions(position, message)
+    last = Some(position)
+    output = Iterator.empty
+    assembler.message(position, message)
+    if (message.length > 0 && message(0) == Tag.Type) {
+      output = assembler.known.typeMessages
+        .find(_.position == position)
+        .iterator
+        .map(CommittedMessage.definition(_, source))
+    }
+    output
+  }
+
+  private def checkPositions(position: Long, message: Array[Byte]): Unit =
+    ahead.remove(position).foreach { earlier =>
+      if (!Arrays.equals(earlier, message)) throw ChangesError.positionsBeganAgain(position)
+    }
+
+  /** Stores the state. There are no messages left to return. */
+  def end(): Iterator[Row] = {
+    store.update(SourceState(last, commits.count, buffer.storeAll(), assembler.state))
+    Iterator.empty
+  }
+
+  override def begin(transaction: Transaction): Unit = ()
+
+  /** Decodes the message, so that a malformed one stops the query before it is stored. */
+  override def change(
+      transaction: Transaction,
+      position: Long,
+      message: Array[Byte],
+      context: Int
+  ): Unit = {
+    decoder.read(position, message, context)
+    val oids =
+      if (message(0) == Tag.Truncate) decoder.relationIds.toSeq else Seq(decoder.relationId)
+    oids.foreach(bufferRelation(transaction, _))
+    val inStream = context == StreamContext.INSIDE
+    val xid = if (inStream) decoder.xid else transaction.xid
+    buffer.add(
+      transaction.firstPosition,
+      BufferedChange(position, message, inStream, transaction.nextOrdinal, xid)
+    )
+  }
+
+  /** Adds the Relation message that holds here, unless the buffer has it already. */
+  private def bufferRelation(transaction: Transaction, oid: Long): Unit = {
+    val buffered =
+      bufferedRelations.getOrElseUpdate(transaction.firstPosition, mutable.LongMap.empty)
+    val sent = assembler.known.relation(transaction, oid)
+    if (sent != null && !buffered.get(oid).contains(sent.position)) {
+      buffered.update(oid, sent.position)
+      buffer.add(
+        transaction.firstPosition,
+        BufferedChange(sent.position, sent.message, sent.inStream, 0, transaction.xid)
+      )
+    }
+  }
+
+  override def commit(transaction: Transaction, commit: Commit): Unit =
+    output = buffer
+      .changes(transaction.firstPosition)
+      .filterNot(change => commit.aborted(change.xid))
+      .map(CommittedMessage.of(_, transaction, commit, source)) ++
+      Iterator.single(()).flatMap { _ => drop(transaction); Iterator.empty }
+
+  override def drop(transaction: Transaction): Unit = {
+    bufferedRelations.remove(transaction.firstPosition)
+    buffer.remove(transaction.firstPosition)
+  }
+}
+
+/** The state variables of a streaming query. Spark keeps a value of each for every source. */
+final class SourceStore(handle: StatefulProcessorHandle) {
+  private val state = handle.getValueState("state", Encoders.BINARY, TTLConfig.NONE)
+  private val oldState: ValueState[Row] =
+    handle.getValueState(OldState.Variable, Encoders.row(OldState.schema), TTLConfig.NONE)
+
+  /** The changes of open transactions; see [[TransactionBuffer]]. */
+  val chunks: MapState[ChunkKey, Array[Byte]] =
+    handle.getMapState("chunks", Encoders.product[ChunkKey], Encoders.BINARY, TTLConfig.NONE)
+
+  /** The last commits; see [[StoredCommits]]. */
+  val xids: MapState[Long, Long] =
+    handle.getMapState("xids", Encoders.scalaLong, Encoders.scalaLong, TTLConfig.NONE)
+  val lsns: MapState[Int, Long] =
+    handle.getMapState("lsns", Encoders.scalaInt, Encoders.scalaLong, TTLConfig.NONE)
+
+  /** The state of the source at the end of the last micro-batch. */
+  def get(): SourceState =
+    if (state.exists()) SourceStateFormat.read(state.get())
+    else if (oldState.exists()) throw OldState.error(oldState.get())
+    else SourceState()
+
+  def update(value: SourceState): Unit = state.update(SourceStateFormat.write(value))
+}
+
+/**
+ * Remembers the last 100,000 commits in the state store. It takes an older commit that arrives late
+ * for one that was sent before.
+ *
+ * @param xids the xid of each commit, by its LSN
+ * @param lsns the LSN of each commit, in a ring by its number
+ */
+final class StoredCommits(
+    after: Long,
+    xids: MapState[Long, Long],
+    lsns: MapState[Int, Long],
+    seen: Long
+) extends CommitHistory(after) {
+  import StoredCommits.Remembered
+
+  private var number = seen
+
+  /** The number of commits so far. */
+  def count: Long = number
+
+  /** Tells if the commit is remembered, or older than the remembered ones. */
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    if (xids.containsKey(lsn)) isSame(xid, xids.getValue(lsn))
+    else
+      number > Remembered &&
+      java.lang.Long.compareUnsigned(lsn, lsns.getValue((number % Remembered).toInt)) < 0
+
+  override protected def remember(lsn: Long, xid: Long): Unit = {
+    val slot = (number % Remembered).toInt
+    if (number >= Remembered) xids.removeKey(lsns.getValue(slot))
+    lsns.updateValue(slot, lsn)
+    xids.updateValue(lsn, xid)
+    number += 1
+  }
+}
+
+private object StoredCommits {
+  final private val Remembered = 100000L
+}
+
+/**
+ * The initial state of a streaming query: the relations and types of each source that are known
+ * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint.
+ */
+object InitialState {
+  import MessageColumns.{Message, Position, Source}
+
+  /**
+   * Returns one row for each source, with the last Relation message of each table and the last Type
+   * message of each type.
+   *
+   * @param messages the earlier messages, with the columns of [[MessageColumns]]
+   */
+  def of(messages: DataFrame, encoding: TextEncoding): DataFrame = {
+    val last = messages.mapPartitions(lastOf(_, encoding))(Encoders.row(messages.schema))
+    last
+      .groupBy(last.col(MessageColumns.names(Source)))
+      .agg(collect_list(struct(MessageColumns.names.take(Source).map(last.col): _*)))
+  }
+
+  /** Returns the state that a row of [[of]] stands for. */
+  def state(row: Row, encoding: TextEncoding): AssemblerState = {
+    val found = new LastSchemaMessages(encoding)
+    row.getSeq[Row](1).foreach(add(found, _))
+    found.state
+  }
+
+  private def lastOf(messages: Iterator[Row], encoding: TextEncoding): Iterator[Row] = {
+    val bySource = mutable.HashMap.empty[Any, LastSchemaMessages]
+    messages.foreach { row =>
+      add(bySource.getOrElseUpdate(row.get(Source), new LastSchemaMessages(encoding)), row)
+    }
+    for {
+      (source, found) <- bySource.iterator
+      sent <- found.all
+    } yield Row(sent.position, sent.message, source)
+  }
+
+  private def add(found: LastSchemaMessages, row: Row): Unit = {
+    if (row.isNullAt(Position)) throw ChangesError.nullPosition
+    val position = row.getLong(Position)
+    if (row.isNullAt(Message)) throw ChangesError.nullMessage(position)
+    found.add(position, row.getAs[Array[Byte]](Message))
+  }
 }

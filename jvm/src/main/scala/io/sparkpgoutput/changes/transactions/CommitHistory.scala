@@ -1,12 +1,14 @@
 package io.sparkpgoutput.changes.transactions
 
+import java.util.Arrays
+
+import scala.collection.mutable
+
 import io.sparkpgoutput.changes.ChangesError
 
 /**
- * The commits of a stream. Their LSNs grow. If a commit has a lower LSN, the server sent it again,
- * because the server does not know that the reader has it. Such a commit is left out.
- *
- * LSNs are compared as unsigned numbers.
+ * The commits of a stream, whose LSNs grow, and the answer to the question whether a commit was sent before:
+ * see [[TransactionAssembler]]. LSNs are compared as unsigned numbers.
  *
  * @param after the LSN of the last commit of an earlier read; 0 if there is none
  */
@@ -52,4 +54,116 @@ object CommitHistory {
 
   /** Stands for the xid of a Commit without its Begin (`InvalidTransactionId`). */
   final val UnknownXid = 0L
+}
+
+/** The commits of a stream that was checked before: a commit that does not grow was sent before. */
+final class CheckedCommits(after: Long) extends CommitHistory(after) {
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    !isAbove(lsn)
+  override protected def remember(lsn: Long, xid: Long): Unit = ()
+}
+
+/** Remembers all commits of a stream. Ten million commits take about 60 MB. */
+final class RememberedCommits(after: Long) extends CommitHistory(after) {
+  private val blocks = mutable.ArrayBuffer(new CommitList)
+
+  /** The number of commits. */
+  def size: Long = blocks.map(_.size.toLong).sum
+
+  /** The commits by their LSNs as unsigned numbers. */
+  def iterator: Iterator[CommitList.Entry] = blocks.iterator.flatMap(_.iterator)
+
+  override def repeats(lsn: Long, xid: Option[Long]): Boolean =
+    blocks.exists(block =>
+      block.covers(lsn) &&
+        block.iterator.exists(commit => commit.lsn == lsn && isSame(xid, commit.xid))
+    )
+
+  override protected def remember(lsn: Long, xid: Long): Unit = {
+    if (blocks.last.size >= RememberedCommits.BlockSize) blocks += new CommitList
+    blocks.last.add(lsn, xid, 0)
+  }
+}
+
+private object RememberedCommits {
+  final private val BlockSize = 4096
+}
+
+/**
+ * Commits whose LSNs grow. Each is stored as its differences from the commit before, in about 6 bytes
+ * instead of the 24 bytes of three numbers.
+ */
+final class CommitList extends Serializable {
+  import CommitList.{Entry, ZigZag}
+
+  private var bytes = new Array[Byte](64)
+  private var end = 0
+  private var first = Entry(0, 0, 0)
+  private var last = Entry(0, 0, 0)
+  private var count = 0
+
+  def size: Int = count
+
+  def add(lsn: Long, xid: Long, position: Long): Unit = {
+    if (end + CommitList.LargestEntry > bytes.length) bytes = Arrays.copyOf(bytes, 2 * bytes.length)
+    write(lsn - last.lsn)
+    write(ZigZag(xid - last.xid))
+    write(position - last.position)
+    last = Entry(lsn, xid, position)
+    if (count == 0) first = last
+    count += 1
+  }
+
+  /** Tells if an LSN is between the first and the last commit. */
+  def covers(lsn: Long): Boolean = count > 0 &&
+    java.lang.Long.compareUnsigned(first.lsn, lsn) <= 0 &&
+    java.lang.Long.compareUnsigned(lsn, last.lsn) <= 0
+
+  def iterator: Iterator[Entry] = new Iterator[Entry] {
+    private var before = Entry(0, 0, 0)
+    private var at = 0
+    override def hasNext: Boolean = at < end
+    override def next(): Entry = {
+      before =
+        Entry(before.lsn + read(), before.xid + ZigZag.back(read()), before.position + read())
+      before
+    }
+
+    private def read(): Long = {
+      var value = 0L
+      var shift = 0
+      while (bytes(at) < 0) {
+        value |= (bytes(at) & 0x7fL) << shift
+        shift += 7
+        at += 1
+      }
+      at += 1
+      value | (bytes(at - 1).toLong << shift)
+    }
+  }
+
+  /** Writes seven bits in each byte, the lowest first. The eighth bit says that more follow. */
+  private def write(value: Long): Unit = {
+    var left = value
+    while ((left & ~0x7fL) != 0) {
+      bytes(end) = (left | 0x80).toByte
+      end += 1
+      left >>>= 7
+    }
+    bytes(end) = left.toByte
+    end += 1
+  }
+}
+
+object CommitList {
+  final case class Entry(lsn: Long, xid: Long, position: Long)
+
+  /** Three numbers of up to ten bytes. */
+  final private val LargestEntry = 30
+
+  /** Turns small numbers of either sign into small numbers without a sign. */
+  private object ZigZag {
+    def apply(value: Long): Long = (value << 1) ^ (value >> 63)
+    def back(value: Long): Long = (value >>> 1) ^ -(value & 1)
+  }
 }

@@ -1,6 +1,10 @@
 package io.sparkpgoutput.changes.transactions
 
-import io.sparkpgoutput.protocol.{BigEndian, MessageType}
+import scala.collection.mutable
+
+import io.sparkpgoutput.changes.PositionedDecoder
+import io.sparkpgoutput.decode.FieldSelection
+import io.sparkpgoutput.protocol._
 
 /**
  * A Relation or Type message.
@@ -26,4 +30,81 @@ object SchemaMessage {
   def is(message: Array[Byte]): Boolean =
     message.length > 0 &&
       (message(0) == MessageType.Tag.Relation || message(0) == MessageType.Tag.Type)
+}
+
+/** The relations and types that are known at a position of a stream. */
+final class KnownRelations {
+  private val relations = mutable.LongMap.empty[SchemaMessage]
+  private val types = mutable.LongMap.empty[SchemaMessage]
+
+  /** The last Relation message of each table. */
+  def relationMessages: Iterable[SchemaMessage] = relations.values
+
+  /** The last Type message of each type. */
+  def typeMessages: Iterable[SchemaMessage] = types.values
+
+  /** The Relation message for a change of the transaction; null if there is none. */
+  def relation(transaction: Transaction, oid: Long): SchemaMessage = {
+    val own = transaction.relation(oid)
+    if (own == null) relations.getOrNull(oid) else own
+  }
+
+  /** Takes the next Relation or Type message. */
+  def add(sent: SchemaMessage): Unit = of(sent).update(sent.oid, sent)
+
+  /** Takes a Relation or Type message, unless a later one of its table or type is known. */
+  def addIfLast(sent: SchemaMessage): Unit =
+    if (!of(sent).get(sent.oid).exists(_.position > sent.position)) add(sent)
+
+  def clearRelations(): Unit = relations.clear()
+
+  private def of(sent: SchemaMessage) = if (sent.isType) types else relations
+}
+
+/**
+ * Collects, from messages in any order, the last Relation message of each table and the last Type
+ * message of each type. It ignores other messages. Not thread-safe.
+ */
+final class LastSchemaMessages(encoding: TextEncoding) {
+  private val decoder = new ControlMessageDecoder(encoding)
+  private val known = new KnownRelations
+
+  /**
+   * Takes a message. The message may be part of a stream block. The decoder infers that from its
+   * bytes.
+   */
+  def add(position: Long, message: Array[Byte]): Unit =
+    if (SchemaMessage.is(message)) add(decoder.definition(position, message, StreamContext.UNKNOWN))
+
+  def add(sent: SchemaMessage): Unit = known.addIfLast(sent)
+
+  def all: Iterable[SchemaMessage] = known.relationMessages ++ known.typeMessages
+
+  /** Returns the state before a stream if nothing but these messages is known of it. */
+  def state: AssemblerState =
+    AssemblerState(relations = known.relationMessages.toSeq, types = known.typeMessages.toSeq)
+}
+
+/** Decodes the messages without tuples. Not thread-safe. */
+final class ControlMessageDecoder(encoding: TextEncoding)
+    extends PositionedDecoder(encoding, ControlMessageDecoder.selection) {
+
+  /** Tells if a message stands outside of stream blocks, as far as its bytes show. */
+  def isOutside(position: Long, message: Array[Byte]): Boolean =
+    decode(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
+
+  /** Decodes what a Relation or Type message is about, and if it stands in a stream block. */
+  def definition(position: Long, message: Array[Byte], context: Int): SchemaMessage = {
+    val row = decode(position, message, context)
+    val oid =
+      if (message(0) == MessageType.Tag.Relation) row.getLong(MessageSchema.RELATION_ID)
+      else row.getStruct(MessageSchema.PG_TYPE, PgTypeSchema.schema.length).getLong(PgTypeSchema.ID)
+    SchemaMessage(oid, position, message, inStream = !row.isNullAt(MessageSchema.XID))
+  }
+}
+
+private object ControlMessageDecoder {
+
+  /** The tuples are the last fields, so the ordinals of the others are those of the schema. */
+  val selection: FieldSelection = FieldSelection.messageFields(0 until MessageSchema.KEY: _*)
 }

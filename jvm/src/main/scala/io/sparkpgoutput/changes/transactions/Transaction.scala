@@ -1,5 +1,9 @@
 package io.sparkpgoutput.changes.transactions
 
+import org.apache.spark.sql.types._
+
+import io.sparkpgoutput.protocol.StructSchema
+
 /**
  * An open transaction: the stream has its beginning, and not yet its commit or rollback.
  *
@@ -45,4 +49,67 @@ final case class Transaction(
 
   /** The commit if it is known beforehand; null if it is not, or if there is none. */
   @transient var commit: Commit = _
+}
+
+/**
+ * The commit of a transaction. For a prepared transaction, it is the COMMIT PREPARED.
+ *
+ * @param timestamp microseconds since 1970
+ * @param aborted the xids of the subtransactions that were rolled back
+ */
+final case class Commit(lsn: Long, timestamp: Long, gid: String, aborted: Set[Long])
+
+/**
+ * The state between two messages of a stream. It has everything that later messages need from
+ * earlier ones. It is small, because it does not have the changes of the open transactions.
+ *
+ * @param begun the transaction of the open B..C or b..P
+ * @param streamedXid the transaction of the open S..E
+ * @param streamed the open transactions that are sent in blocks S..E
+ * @param prepared the prepared transactions
+ * @param relations the Relation message of each table that is valid outside of stream blocks
+ * @param types the last Type message of each type
+ * @param greatestCommit the greatest LSN of a commit; 0 before the first
+ */
+final case class AssemblerState(
+    phase: StreamPhase = StreamPhase.Unknown,
+    begun: Option[Transaction] = None,
+    streamedXid: Long = 0,
+    streamed: Seq[Transaction] = Nil,
+    prepared: Seq[Transaction] = Nil,
+    relations: Seq[SchemaMessage] = Nil,
+    types: Seq[SchemaMessage] = Nil,
+    greatestCommit: Long = 0
+) {
+
+  /** The open transactions that have a beginning, in the order of their first positions. */
+  def openTransactions: Seq[OpenTransaction] =
+    (begun.map(OpenTransaction(_, OpenTransaction.Begun)).toSeq ++
+      streamed.filter(_.hasBeginning).map(OpenTransaction(_, OpenTransaction.Streaming)) ++
+      prepared.map(OpenTransaction(_, OpenTransaction.Prepared)))
+      .sortBy(_.transaction.firstPosition)
+}
+
+/** A transaction that is open at the end of the messages, and its state. */
+final case class OpenTransaction(transaction: Transaction, state: String)
+
+object OpenTransaction {
+  final val Begun = "begun"
+  final val Streaming = "streaming"
+  final val Prepared = "prepared"
+}
+
+/** The columns of a transaction that is still open at the end of the messages. */
+object OpenTransactionSchema extends StructSchema {
+  import OpenTransaction._
+
+  field("_xid", LongType, "The id of the top-level transaction")
+  field("_gid", StringType, "The identifier of a prepared transaction")
+  field("state", StringType, s"One of $Begun, $Streaming, $Prepared")
+  field("first_position", LongType, "The position of its first message")
+  field(
+    "changes",
+    LongType,
+    "The number of its changes so far, including changes of savepoints that were rolled back"
+  )
 }

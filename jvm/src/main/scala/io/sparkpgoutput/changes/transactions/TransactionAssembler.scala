@@ -9,24 +9,64 @@ import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.protocol.MessageSchema._
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext._
+import io.sparkpgoutput.protocol.TextEncoding
 
 /**
- * Assembles the transactions of a stream from its messages in order. It tells a handler which
- * transaction each change belongs to, and when a transaction is committed or dropped.
+ * Assembles the transactions of a stream from its messages in order. A stream is what a reader of one
+ * replication slot stored. This head tells which changes are committed: '''transactions, and those that are
+ * sent again'''.
  *
- * A stream is what a reader of one replication slot stored. If the reader lost its connection and
- * came back, a transaction is cut off there, and the server sends again what was not confirmed.
+ * {{{
+ *   B  changes  C                           a transaction, which is sent when it has committed
+ *   S xid  changes  E  …  c xid             a streamed transaction: blocks while it is open, and its commit
+ *                      …  A xid subxid      a savepoint in it is rolled back; all of it if both xids are equal
+ *   b  changes  P      …  K xid gid         a prepared transaction, and COMMIT PREPARED (r: ROLLBACK PREPARED)
+ *   S xid  changes  E  …  p xid  …  K       a streamed transaction that is prepared
+ *
+ *   messages ──► TransactionAssembler ──► TransactionHandler: begin, change, commit, drop
+ *                     ▲      │
+ *                     └──────┘  AssemblerState: open transactions without their changes, table definitions
+ * }}}
+ *
+ * '''Which transaction a change belongs to.''' The [[StreamPhase]] says it: between B and C or b and P it is
+ * the transaction that has begun, and in a block from S to E it is the streamed one. Blocks of several
+ * transactions can alternate. The handler gets the change, and keeps it until the commit.
+ *
+ * '''How a rolled back savepoint is left out.''' In a block, each change has the xid of its subtransaction. A
+ * Stream Abort with two xids adds the second one to [[Transaction.aborted]], and the handler leaves out the
+ * changes with these xids when the transaction commits. This is enough because the server sends the abort
+ * before the commit, and no two subtransactions of a transaction have the same xid. Between B and C the server
+ * has left out such changes itself.
+ *
+ * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has
+ * lost its connection, the server sends again what the reader had not confirmed.
+ *
+ *  - A commit whose LSN is not above all LSNs before was sent before, and is left out. [[CommitHistory]]
+ *    compares its xid too: if no commit with this LSN and xid came before, the messages are not of one stream,
+ *    which is an error.
+ *  - A transaction that is cut off, after B or b, is dropped at the next message that stands between
+ *    transactions: the server sends it again from its beginning, or it was rolled back.
+ *  - A first block S, or a transaction from B to C, drops what was streamed or prepared with the same xid.
+ *
+ * '''What has no beginning.''' If the first messages of a stream are missing, a commit can belong to a
+ * transaction whose changes are not there. That is an error, unless the commit was sent before, is not above
+ * the option `after`, or `skipIncomplete` is true.
+ *
+ * '''Which definition of a table holds.''' A Relation message in a block holds for its transaction, until that
+ * commits: another transaction can see another definition. Then it holds for all, because the server does not
+ * send it again. A Relation message outside of blocks holds at once.
  *
  * @param start the state before the first message
- * @see PostgreSQL documentation, "Logical Streaming Replication Protocol"; `reorderbuffer.c`
+ * @see [[https://www.postgresql.org/docs/current/protocol-logical-replication.html]]
+ * @see `src/backend/replication/logical/reorderbuffer.c` and `src/backend/replication/pgoutput/pgoutput.c`
  */
 final class TransactionAssembler(
+    options: AssemblerOptions,
     start: AssemblerState,
-    fields: ControlMessageDecoder,
     commits: CommitHistory,
-    handler: TransactionHandler,
-    skipIncomplete: Boolean
+    handler: TransactionHandler
 ) {
+  private val fields = new ControlMessageDecoder(options.encoding)
 
   /** The relations and types after the last message. */
   val known = new KnownRelations
@@ -109,7 +149,6 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream) INSIDE
     else if (phase == StreamPhase.Unknown) UNKNOWN else OUTSIDE
 
-  /** Until its commit, a Relation message in a stream block is valid for its transaction only. */
   private def schema(position: Long, message: Array[Byte]): Unit = {
     val sent = fields.definition(position, message, context)
     if (phase == StreamPhase.InStream && !sent.isType) current.define(sent) else known.add(sent)
@@ -258,9 +297,8 @@ final class TransactionAssembler(
   }
 
   /**
-   * The next message stands between transactions. If a transaction has begun that was neither
-   * committed nor prepared, the reader lost its connection. The server sends the transaction again,
-   * or rolled it back. A streamed transaction may still continue.
+   * The next message stands between transactions. A transaction that has begun, and was neither committed
+   * nor prepared, is cut off. A streamed transaction can still go on.
    */
   private def betweenTransactions(): Unit = {
     if (begun != null) handler.drop(begun)
@@ -282,7 +320,7 @@ final class TransactionAssembler(
     }
 
   private def incomplete(what: String, position: Long, xid: Option[Long], gid: Option[String]) =
-    if (!skipIncomplete) throw ChangesError.incomplete(what, position, xid, gid)
+    if (!options.skipIncomplete) throw ChangesError.incomplete(what, position, xid, gid)
 }
 
 object TransactionAssembler {
@@ -293,4 +331,54 @@ object TransactionAssembler {
    */
   def ordinals(message: Array[Byte]): Long =
     if (message(0) == Tag.Truncate) math.max(2L, message.length.toLong / 4) else 2L
+}
+
+/** Handles the transactions of a stream, in the order in which [[TransactionAssembler]] finds them. */
+trait TransactionHandler {
+
+  /** A transaction begins. If a part of it was sent before, that part was dropped. */
+  def begin(transaction: Transaction): Unit
+
+  /**
+   * A transaction has a change: an Insert, Update, Delete or Truncate message, not yet decoded.
+   *
+   * @param context a [[io.sparkpgoutput.protocol.StreamContext]] other than UNKNOWN
+   */
+  def change(transaction: Transaction, position: Long, message: Array[Byte], context: Int): Unit
+
+  /** A transaction is committed. */
+  def commit(transaction: Transaction, commit: Commit): Unit
+
+  /** A transaction is rolled back, or its changes were returned before. */
+  def drop(transaction: Transaction): Unit
+}
+
+/**
+ * The options for assembling transactions.
+ *
+ * @param after the LSN of the last commit of an earlier read; 0 if there is none
+ * @param skipIncomplete
+ *   true leaves out a committed transaction whose beginning is missing; false makes it an error
+ */
+final case class AssemblerOptions(after: Long, skipIncomplete: Boolean, encoding: TextEncoding)
+
+/** The part of the protocol that the next message of a stream stands in. */
+sealed abstract class StreamPhase extends Serializable
+
+object StreamPhase {
+
+  /** The first messages are missing, so the stream may begin anywhere. */
+  case object Unknown extends StreamPhase
+
+  /** Between transactions. */
+  case object Between extends StreamPhase
+
+  /** Between Begin and Commit. */
+  case object InTransaction extends StreamPhase
+
+  /** Between Begin Prepare and Prepare. */
+  case object InPrepare extends StreamPhase
+
+  /** Between Stream Start and Stream Stop. */
+  case object InStream extends StreamPhase
 }

@@ -172,7 +172,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     assert(changes(columnsOf(typed), messages: _*) == Seq("null null null insert {}"))
   }
 
-  test("columns go to the schema by name, in any case unless names are told apart by it") {
+  test("columns go to the schema by name, whatever the case, unless case makes names different") {
     val messages =
       Seq(relation(Seq(Column("BODY"), Column("Id", isKey = true, 23))), insert(Seq("a", "1")))
     assert(changes(columnsOf(typed), messages: _*) == Seq("1 null a insert {}"))

@@ -16,8 +16,12 @@ final class AssembledStream(
   private val values = mutable.HashMap.empty[Long, mutable.ArrayBuffer[(Any, String)]]
   private val lines = mutable.ArrayBuffer.empty[String]
 
-  val assembler: TransactionAssembler = AssemblerOptions(after, skipIncomplete, TextEncoding.Utf8)
-    .assembler(start, new RememberedCommits(after), this)
+  val assembler: TransactionAssembler = new TransactionAssembler(
+    AssemblerOptions(after, skipIncomplete, TextEncoding.Utf8),
+    start,
+    new RememberedCommits(after),
+    this
+  )
 
   def committed: Seq[String] = lines.toSeq
 

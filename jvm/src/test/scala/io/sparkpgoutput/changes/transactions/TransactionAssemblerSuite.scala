@@ -67,7 +67,8 @@ class TransactionAssemblerSuite extends AnyFunSuite {
     val reader = new RelationDecoder(TextEncoding.Utf8)
     var found = Vector.empty[String]
     lazy val assembler: TransactionAssembler =
-      AssemblerOptions(0, skipIncomplete = false, TextEncoding.Utf8).assembler(
+      new TransactionAssembler(
+        AssemblerOptions(0, skipIncomplete = false, TextEncoding.Utf8),
         AssemblerState(),
         new RememberedCommits(0),
         new TransactionHandler {
