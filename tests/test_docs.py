@@ -310,7 +310,7 @@ def described_columns(page: Path, name: str) -> list[list[str]]:
             "changes.sql.ChangesOptions.list",
             "options.RowOptions.row",
         ),
-        ("replication-slot.md", "the source", "source.options.SourceOptions.list", None),
+        ("replication-slot.md", "the source", "source.stream.SourceOptions.list", None),
         ("replicate-reference.md", "replicate", "lake.job.ReplicateOptions.list", None),
     ],
 )

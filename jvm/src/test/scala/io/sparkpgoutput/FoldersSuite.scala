@@ -75,26 +75,19 @@ class FoldersSuite extends AnyFunSuite {
     "source.session" ->
       Set("protocol", "source", "source.connection", "source.slot", "source.output"),
     "source.reader" -> Set("protocol", "source", "source.output", "source.session"),
-    "source.options" -> Set("options", "changes", "changes.sql", "source", "source.connection"),
     "source.stream" -> Set(
       "errors",
+      "options",
       "protocol",
+      "changes",
       "changes.rows",
+      "changes.sql",
       "source",
       "source.connection",
       "source.slot",
       "source.output",
       "source.session",
-      "source.reader",
-      "source.options"
-    ),
-    "source.batch" -> Set(
-      "source.connection",
-      "source.slot",
-      "source.output",
-      "source.session",
-      "source.reader",
-      "source.options"
+      "source.reader"
     ),
     "source.sql" -> Set(
       "source",
@@ -103,9 +96,7 @@ class FoldersSuite extends AnyFunSuite {
       "source.connection",
       "source.output",
       "source.table",
-      "source.options",
       "source.reader",
-      "source.batch",
       "source.stream"
     ),
     "lake" -> Set("changes", "errors", "protocol"),
@@ -215,8 +206,8 @@ class FoldersSuite extends AnyFunSuite {
       "rows.sql",
       "changes.sql",
       "optimizer",
-      "source.options",
-      "source.sql"
+      "source.sql",
+      "source.stream"
     )
   )
 
@@ -274,6 +265,14 @@ class FoldersSuite extends AnyFunSuite {
 
   test("what is in a package of Spark imports from no folder") {
     sources(InSpark).foreach(file => assert(imports(file) == Set.empty, file))
+  }
+
+  test("comments and pages have plain words") {
+    val dialect = """(?i)\banew\b|\bof (?:before|now|then)\b|\btold apart\b""".r
+    val docs = Files.list(Paths.get("docs")).iterator.asScala.filter(_.toString.endsWith(".md"))
+    (files ++ sources(InSpark) ++ docs).foreach { file =>
+      assert(dialect.findFirstIn(Files.readString(file)).isEmpty, file)
+    }
   }
 
   test("the rules have no circle") {

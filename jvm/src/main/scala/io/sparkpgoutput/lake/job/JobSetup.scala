@@ -64,7 +64,7 @@ private[job] object JobSetup {
       target: Try[Target]
   ): Unit = {
     val ofServer = client.query { connection =>
-      val version = Server.majorVersion(connection)
+      val version = connection.majorVersion
       if (version < Server.OldestVersion) Nil // which is an error of its own
       else {
         val tables = PublishedTables.read(connection, options.publications, version)

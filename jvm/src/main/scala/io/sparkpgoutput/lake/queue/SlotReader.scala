@@ -21,9 +21,10 @@ import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
   ReplicationConnection,
+  ReplicationProtocol,
   ServerAddress
 }
-import io.sparkpgoutput.source.session.{ReplicationProtocol, SessionSettings}
+import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotError, SlotState, SourceIdentity}
 import io.sparkpgoutput.source.{SourceError, SourceException}
 

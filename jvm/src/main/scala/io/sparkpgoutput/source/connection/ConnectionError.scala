@@ -38,12 +38,12 @@ private[sparkpgoutput] object ConnectionError {
   def noWalsender(address: ServerAddress): SourceException =
     pooler(address, "An ordinary connection was made instead of one for replication.")
 
-  /** Runs something that talks to the server, and tells its failure as [[of]] does. */
+  /** Runs something that talks to the server, and rewords its failure as [[of]] does. */
   def explaining[T](address: ServerAddress)(run: => T): T =
     try run
     catch { case error: SQLException => throw of(error, address) }
 
-  /** Tells in the words of this project what the driver or the server complains of. */
+  /** Rewords an error of the driver or of the server. */
   def of(error: SQLException, address: ServerAddress): SourceException =
     ofSetup(error, address).getOrElse(failed(address, said(error, address), state(error)))
 

@@ -1,13 +1,17 @@
 package io.sparkpgoutput.source.connection
 
+import java.net.{InetAddress, Socket, SocketOption}
 import java.sql.Connection
 import java.util.Properties
 import java.util.logging.{Level, Logger}
+import javax.net.SocketFactory
 
+import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
 import org.postgresql.{Driver, PGProperty}
 
 /** Opens connections to a server with the pgjdbc that is in this JAR. */
 object Connections {
+  final private val ApplicationName = "spark-pgoutput"
 
   /** What the URL's parameters can change. */
   private val defaults = Map(
@@ -17,7 +21,7 @@ object Connections {
 
   private val replication = Map(
     PGProperty.REPLICATION -> "database",
-    PGProperty.PREFER_QUERY_MODE -> "simple" // the walsender knows no other
+    PGProperty.PREFER_QUERY_MODE -> "simple" // a walsender supports no other protocol
   )
 
   /** The parent of the driver's loggers, which would be forgotten if nobody referred to it. */
@@ -37,11 +41,14 @@ object Connections {
    *
    * @param applicationName what `pg_stat_activity` shows
    */
-  def open(address: ServerAddress, applicationName: String): ServerConnection =
+  def open(address: ServerAddress, applicationName: String = ApplicationName): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))
 
   /** Opens a connection for the replication protocol, without time limits too. */
-  def openReplication(address: ServerAddress, applicationName: String): ReplicationConnection =
+  def openReplication(
+      address: ServerAddress,
+      applicationName: String = ApplicationName
+  ): ReplicationConnection =
     open(address, applicationName, replication) { made =>
       val connection = new ReplicationConnection(made)
       if (!connection.isWalsender) throw ConnectionError.noWalsender(address)
@@ -104,4 +111,91 @@ object Connections {
     def value(property: PGProperty) = Option(property.getOrDefault(found))
     address.copy(user = value(PGProperty.USER), password = value(PGProperty.PASSWORD))
   }
+}
+
+/**
+ * Sets the parameters of a session that the role, the database, the server or the driver may have set in
+ * another way: how the server writes values as text (pgjdbc sends the time zone of the JVM), and time limits,
+ * which are meant for short transactions. A slot can wait for other transactions when it is made, and a copy
+ * can take hours.
+ */
+private[connection] object SessionSetup {
+
+  private[connection] val texts: Seq[(String, String)] = Seq(
+    "client_encoding" -> "UTF8",
+    "DateStyle" -> "ISO, MDY",
+    "IntervalStyle" -> "postgres",
+    "TimeZone" -> "UTC",
+    "extra_float_digits" -> "3",
+    "bytea_output" -> "hex",
+    // A value of the type money has two digits after the point then (`cash_out` in `cash.c`).
+    "lc_monetary" -> "C",
+    // The names in values of types such as regclass then have their schemas.
+    "search_path" -> "",
+    "quote_all_identifiers" -> "off"
+  )
+
+  /** Not every version has each limit. */
+  private val limits = Seq(
+    "statement_timeout",
+    "lock_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "transaction_timeout"
+  )
+
+  /** `set_config` returns the value that the setting has then, as SHOW does. */
+  private val Query =
+    texts.map { case (name, value) => s"set_config('$name', '$value', false)" }.mkString(
+      "SELECT ",
+      ", ",
+      ", (SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name IN " +
+        limits.mkString("('", "', '", "'))")
+    )
+
+  /** Sets all of them in one round trip, and checks that the server has taken those of texts. */
+  def run(connection: ServerConnection): Unit = {
+    val now =
+      connection.query(Query)(row => texts.indices.map(index => row.getString(index + 1))).head
+    texts.zip(now).foreach { case ((name, value), found) =>
+      if (found != value) throw ConnectionError.setting(name, value, found)
+    }
+  }
+}
+
+/**
+ * Sockets that notice within two minutes that the other side is gone, if they have sent nothing since
+ * then. By default, Linux needs more than two hours, and until then a read that has begun waits: the
+ * driver's `socketTimeout` would also end a session in which nothing happens. If they have sent
+ * something, Linux sends it again for about 15 minutes (`net.ipv4.tcp_retries2`).
+ */
+final class KeepAliveSockets extends SocketFactory {
+  private val default = SocketFactory.getDefault
+
+  override def createSocket(): Socket = {
+    val socket = default.createSocket()
+    KeepAliveSockets.Options.foreach { case (option, value) =>
+      if (socket.supportedOptions.contains(option)) socket.setOption(option, value)
+    }
+    socket
+  }
+
+  // The driver calls only the first one. The others are those of the platform.
+  override def createSocket(host: String, port: Int): Socket = default.createSocket(host, port)
+  override def createSocket(host: InetAddress, port: Int): Socket = default.createSocket(host, port)
+  override def createSocket(host: String, port: Int, local: InetAddress, localPort: Int): Socket =
+    default.createSocket(host, port, local, localPort)
+  override def createSocket(
+      host: InetAddress,
+      port: Int,
+      local: InetAddress,
+      localPort: Int
+  ): Socket = default.createSocket(host, port, local, localPort)
+}
+
+private object KeepAliveSockets {
+
+  /** The seconds of silence, the seconds between two probes, and the probes. */
+  private val Options: Map[SocketOption[Integer], Integer] =
+    Map(TCP_KEEPIDLE -> 60, TCP_KEEPINTERVAL -> 10, TCP_KEEPCOUNT -> 6)
 }

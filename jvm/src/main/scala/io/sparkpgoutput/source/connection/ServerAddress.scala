@@ -1,5 +1,18 @@
 package io.sparkpgoutput.source.connection
 
+import java.net.{URLDecoder, URLEncoder}
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.postgresql.PGProperty._
+import org.postgresql.jdbcurlresolver.PgServiceConfParser
+import org.postgresql.util.PGPropertyUtil
+import org.postgresql.{Driver, PGProperty}
+
+import io.sparkpgoutput.source.SourceError
+
 /**
  * Where a server is, and who connects to it.
  *
@@ -43,4 +56,162 @@ object ServerAddress {
     val host = """(?:\[[^\[\]/@]*\]|[^\[\]:,/@]*)(?::\d{1,5})?"""
     s"""$Prefix(?:[^/@]*|//|//$host(?:,$host)*/[^/@]*)""".r
   }
+}
+
+/**
+ * The parameters of pgjdbc in a URL.
+ *
+ * The parameters that say how to reach the server and how to log in have their usual effect. The
+ * parameters that say how statements run have no effect, so that users can take the URL of another
+ * program.
+ */
+private[connection] object DriverParameters {
+
+  private[connection] val passedOn: Set[PGProperty] = Set(
+    PG_HOST,
+    PG_PORT,
+    PG_DBNAME,
+    USER,
+    PASSWORD,
+    OPTIONS,
+    PROTOCOL_VERSION,
+    // Several hosts
+    TARGET_SERVER_TYPE,
+    LOAD_BALANCE_HOSTS,
+    HOST_RECHECK_SECONDS,
+    // TLS
+    SSL,
+    SSL_MODE,
+    SSL_NEGOTIATION,
+    SSL_CERT,
+    SSL_KEY,
+    SSL_PASSWORD,
+    SSL_ROOT_CERT,
+    SSL_FACTORY_ARG,
+    SSL_RESPONSE_TIMEOUT,
+    PEM_KEY_ALGORITHM,
+    CHANNEL_BINDING,
+    // Authentication
+    REQUIRE_AUTH,
+    SCRAM_MAX_ITERATIONS,
+    GSS_ENC_MODE,
+    GSS_LIB,
+    GSS_RESPONSE_TIMEOUT,
+    GSS_USE_DEFAULT_CREDS,
+    JAAS_APPLICATION_NAME,
+    JAAS_LOGIN,
+    KERBEROS_SERVER_NAME,
+    SSPI_SERVICE_CLASS,
+    USE_SPNEGO,
+    // The socket
+    CONNECT_TIMEOUT,
+    LOGIN_TIMEOUT,
+    CANCEL_SIGNAL_TIMEOUT,
+    LOCAL_SOCKET_ADDRESS,
+    SOCKET_FACTORY_ARG,
+    CONNECT_EXECUTOR_ARG,
+    TCP_KEEP_ALIVE,
+    TCP_NO_DELAY,
+    SEND_BUFFER_SIZE,
+    RECEIVE_BUFFER_SIZE,
+    MAX_SEND_BUFFER_SIZE
+  )
+
+  /** The parameters that name a class. */
+  private[connection] val classes: Set[PGProperty] = Set(
+    AUTHENTICATION_PLUGIN_CLASS_NAME,
+    CONNECT_EXECUTOR,
+    SOCKET_FACTORY,
+    SSL_FACTORY,
+    SSL_HOSTNAME_VERIFIER,
+    SSL_PASSWORD_CALLBACK,
+    XML_FACTORY_FACTORY
+  )
+
+  /** The package of pgjdbc's classes in this JAR. */
+  private val ownPackage = classOf[Driver].getPackageName
+
+  /** The package of pgjdbc's classes for a user. The build would change it if it were a constant. */
+  private val knownPackage = Seq("org", "postgresql").mkString(".")
+
+  /** The parts of a URL that its parameters can replace. */
+  private val endpoint = Set(PG_HOST, PG_PORT, PG_DBNAME).map(_.getName)
+
+  /**
+   * The URL without the other parameters. The driver lets parameters of the URL win over our own, and
+   * logs the whole URL if it cannot read it.
+   */
+  def url(address: ServerAddress): String = {
+    val replaced = inUrl(address).collect {
+      case (name, value) if endpoint(name) => s"$name=${URLEncoder.encode(value, UTF_8)}"
+    }
+    val base = address.withoutParameters.getOrElse(throw ConnectionError.url)
+    if (replaced.isEmpty) base else replaced.mkString(s"$base?", "&", "")
+  }
+
+  /** The parameters of the URL, and those of the service that it names. */
+  def of(address: ServerAddress): Map[String, String] = {
+    val parameters = inUrl(address).toMap
+    val all = parameters.get(SERVICE.getName).fold(Map.empty[String, String])(service) ++ parameters
+    all.flatMap { case (name, value) =>
+      val property = known(name)
+      if (passedOn(property)) Some(name -> value)
+      else if (classes(property)) Some(name -> relocated(name, value))
+      else None
+    }
+  }
+
+  /** Replaces the values of the URL's parameters in a text, which the driver can quote in its errors. */
+  def hidden(address: ServerAddress, text: String): String =
+    named(address).flatMap { case (name, value) =>
+      val choices = Option(PGProperty.forName(name)).flatMap(known => Option(known.getChoices))
+      (Seq(value) ++ decoded(value))
+        .filter(_.length >= ShortestSecret)
+        .filterNot(choices.toSeq.flatten.contains)
+        .map(name -> _)
+    }
+      .sortBy { case (_, value) => -value.length }
+      .foldLeft(text) { case (left, (name, value)) => left.replace(value, s"<$name>") }
+
+  /** A shorter value occurs in a text by chance. */
+  private val ShortestSecret = 3
+
+  private def named(address: ServerAddress): Seq[(String, String)] =
+    address.parameters.split('&').toSeq.filter(_.nonEmpty).map { parameter =>
+      val (name, value) = parameter.span(_ != '=')
+      PGPropertyUtil.translatePGServiceToPGProperty(name) -> value.drop(1)
+    }
+
+  private def inUrl(address: ServerAddress): Seq[(String, String)] =
+    named(address).map { case (name, value) =>
+      name -> decoded(value).getOrElse(
+        throw SourceError.option(s"The value of the URL's parameter '$name' is not URL-encoded.")
+      )
+    }
+
+  private def decoded(value: String): Option[String] = Try(URLDecoder.decode(value, UTF_8)).toOption
+
+  private def service(name: String): Map[String, String] =
+    Option(PgServiceConfParser.getServiceProperties(name))
+      .getOrElse(throw SourceError.option("pg_service.conf lacks the service that the URL names."))
+      .asScala
+      .toMap
+
+  /** pgjdbc ignores names that it does not know, and a misspelt sslmode would turn off TLS. */
+  private def known(name: String): PGProperty =
+    Option(PGProperty.forName(name)).getOrElse {
+      val meant = PGProperty.values.map(_.getName).find(_.equalsIgnoreCase(name.replace("_", "")))
+      throw SourceError.option(
+        s"The URL has the parameter '$name', which pgjdbc does not know. " +
+          meant.fold("Remove it.")(meant => s"Write $meant.")
+      )
+    }
+
+  private def relocated(name: String, value: String): String =
+    if (value.startsWith(s"$knownPackage.")) ownPackage + value.drop(knownPackage.length)
+    else
+      throw SourceError.option(
+        s"The parameter $name of the URL names a class that is not one of pgjdbc's. spark-pgoutput has a " +
+          s"pgjdbc of its own, which cannot use other classes. Remove $name, or name a class of $knownPackage."
+      )
 }

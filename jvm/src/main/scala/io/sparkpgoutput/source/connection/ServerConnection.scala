@@ -1,12 +1,18 @@
 package io.sparkpgoutput.source.connection
 
-import java.sql.{Connection, ResultSet}
+import java.nio.ByteBuffer
+import java.sql.{Connection, ResultSet, SQLException}
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+import java.util.Arrays
 
 import scala.collection.mutable
 import scala.util.{Try, Using}
 
 import org.postgresql.PGConnection
-import org.postgresql.copy.CopyOut
+import org.postgresql.copy.{CopyDual, CopyOut}
+
+import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch}
 
 /** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
@@ -55,4 +61,115 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
   def abort(): Unit = connection.abort(_.run())
 
   override def close(): Unit = connection.close()
+}
+
+/**
+ * A connection that speaks the replication protocol, and SQL too.
+ *
+ * @see PostgreSQL documentation, "Streaming Replication Protocol"
+ */
+final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
+
+  /** Tells whether the server has a walsender for it. A pooler can leave out the request for one. */
+  private[connection] def isWalsender: Boolean =
+    query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
+      .contains("walsender")
+
+  /** Starts to read WAL as it is. From then on the connection runs no other statement. */
+  def startPhysical(lsn: Long): CopyDual = connection.unwrap(classOf[PGConnection]).getCopyAPI
+    .copyDual(s"START_REPLICATION PHYSICAL ${Lsn.format(lsn)}")
+
+  /**
+   * Starts to read a slot. From then on the connection runs no other statement. It has no time limits:
+   * the server decodes each transaction in one of its own, to which `transaction_timeout` would apply
+   * (`reorderbuffer.c`, ReorderBufferProcessTXN).
+   *
+   * It is pgjdbc's `CopyDual` and not its `PGReplicationStream`, because the latter repeats the
+   * confirmed LSN in each status update, which makes a fast shutdown of the server wait for ever.
+   *
+   * @param options the options of pgoutput
+   */
+  def start(slot: String, lsn: Long, options: Seq[(String, String)]): CopyDual = {
+    val written = options.map { case (name, value) => s"$name '${value.replace("'", "''")}'" }
+    // In quotes, because the name of a slot can begin with a digit.
+    connection.unwrap(classOf[PGConnection]).getCopyAPI.copyDual(
+      s"""START_REPLICATION SLOT "$slot" LOGICAL ${Lsn.format(lsn)} (${written.mkString(", ")})"""
+    )
+  }
+}
+
+/**
+ * The messages inside CopyData of the streaming replication protocol.
+ *
+ * @see PostgreSQL documentation, "Streaming Replication Protocol"
+ */
+object ReplicationProtocol {
+  final val XLogData = 'w'
+  final val Keepalive = 'k'
+  final private val StatusUpdate = 'r'
+
+  /** XLogData: the tag; Int64 start of the WAL data; Int64 end of the WAL; Int64 clock; the data. */
+  def walData(message: Array[Byte]): Array[Byte] =
+    Arrays.copyOfRange(message, 1 + 3 * 8, message.length)
+
+  /** Keepalive: the tag; Int64 end of the WAL that was decoded; Int64 clock; Byte1 reply wanted. */
+  def keepaliveLsn(message: Array[Byte]): Long = BigEndian.int64(message, 1)
+  def wantsReply(message: Array[Byte]): Boolean = message(1 + 2 * 8) != 0
+
+  /**
+   * Standby status update: the tag; Int64 written, flushed and applied LSN; Int64 clock; Byte1 reply
+   * wanted.
+   *
+   * @param flushed 0 stands for "not known": the server ignores it
+   */
+  def statusUpdate(written: Long, flushed: Long, applied: Long, askReply: Boolean): Array[Byte] =
+    ByteBuffer
+      .allocate(1 + 4 * 8 + 1)
+      .put(StatusUpdate.toByte)
+      .putLong(written)
+      .putLong(flushed)
+      .putLong(applied)
+      .putLong(ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now) - PostgresEpoch.Micros)
+      .put((if (askReply) 1 else 0).toByte)
+      .array
+}
+
+/**
+ * The driver's connections to a server. The ordinary one stays, and is opened again if it is lost. Threads
+ * use it one after the other.
+ */
+final class ServerClient(address: ServerAddress, applicationName: String) extends AutoCloseable {
+  private var connection: Option[ServerConnection] = None
+  private var openedConnections = 0
+
+  /** The number of ordinary connections so far. A new one can lead to another server. */
+  def connections: Int = synchronized(openedConnections)
+
+  /** Runs a query, a second time on a new connection if the old one is lost. */
+  def query[T](run: ServerConnection => T): T = synchronized(ConnectionError.explaining(address) {
+    try run(connection.getOrElse(open()))
+    catch {
+      case error: SQLException if connection.isDefined && ConnectionError.isLost(error) =>
+        close()
+        run(open())
+    }
+  })
+
+  /** Runs commands on a replication connection of their own. */
+  def replication[T](run: ReplicationConnection => T): T =
+    ConnectionError.explaining(address) {
+      Using.resource(Connections.openReplication(address, applicationName))(run)
+    }
+
+  private def open() = {
+    val made = Connections.open(address, applicationName)
+    connection = Some(made)
+    openedConnections += 1
+    made
+  }
+
+  override def close(): Unit = synchronized {
+    connection.foreach(_.abort())
+    connection = None
+  }
 }

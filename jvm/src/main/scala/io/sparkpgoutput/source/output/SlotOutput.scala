@@ -1,8 +1,11 @@
 package io.sparkpgoutput.source.output
 
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.{BinaryType, LongType, StructType}
 
+import io.sparkpgoutput.changes.batch.WholeTransactionReader
 import io.sparkpgoutput.changes.rows.ChangeFormat
+import io.sparkpgoutput.protocol.StructSchema
 
 /** The rows that the source returns: the changes of tables, or the messages. */
 sealed abstract class SlotOutput extends Serializable {
@@ -41,4 +44,31 @@ object SlotOutput {
 
     override def rows(): SlotRows = new MessageRows(fields)
   }
+}
+
+/** Makes rows of the messages of a session, one message after the other. Not thread-safe. */
+trait SlotRows {
+
+  /** A batch begins. */
+  def startBatch(): Unit
+
+  /** Takes the next message and returns its rows. Take all rows before the next message. */
+  def message(message: Array[Byte]): Iterator[InternalRow]
+}
+
+/** Makes the rows of changes. */
+final class ChangeRows(format: ChangeFormat) extends SlotRows {
+  private val reader = new WholeTransactionReader(format)
+
+  override def startBatch(): Unit = ()
+  override def message(message: Array[Byte]): Iterator[InternalRow] = reader.message(message)
+}
+
+/** The columns of messages. */
+object MessageFields extends StructSchema {
+  val LSN: Int = field("lsn", LongType, "The LSN of the commit of the transaction")
+  val ORDINAL: Int =
+    field("ordinal", LongType, "The position of the message in its transaction. BEGIN is 0")
+  val XID: Int = field("xid", LongType, "The id of the transaction")
+  val DATA: Int = field("data", BinaryType, "The message, for pgoutput_decode")
 }

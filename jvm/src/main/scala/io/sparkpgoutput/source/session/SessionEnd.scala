@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.{Connections, ServerConnection}
+import io.sparkpgoutput.source.connection.{Connections, ReplicationProtocol, ServerConnection}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
 
 /** Ends the session of a source at the end of a query. */
@@ -21,7 +21,7 @@ object SessionEnd extends Logging {
    * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
    *
    * @param source
-   *   the source that was read. Another server, to which the address leads since, is told nothing.
+   *   the source that was read. If the address leads to another server by now, nothing is confirmed there.
    * @param committed the LSN below which all is committed in Spark; 0 if that is not known
    */
   def end(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit = {

@@ -2,6 +2,8 @@ package io.sparkpgoutput.source.session
 
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.slot.SourceIdentity
 
 /**
  * The settings of a session: what it reads, and for whom.
@@ -20,8 +22,8 @@ final case class SessionSettings(
 ) {
 
   /**
-   * What `pg_stat_activity` shows. It tells others whose session holds the slot. The server cuts it off
-   * after 63 bytes, so that it has only the beginning of the run's UUID.
+   * The `application_name`, by which others recognize whose session holds the slot. The server cuts it off
+   * after 63 bytes, so it has only the beginning of the run's UUID.
    */
   def applicationName: String = s"$sourceName ${run.take(SessionSettings.RunLength)}"
 
@@ -46,3 +48,20 @@ object SessionSettings {
   def isOfSource(id: String, applicationName: String): Boolean =
     s"$applicationName ".startsWith(s"$ApplicationName$id ")
 }
+
+/**
+ * The transactions of a batch, as a task reads them: those whose commit LSN is at or above `start` and
+ * below `end`.
+ *
+ * @param identity what the checkpoint keeps of the slot and its server
+ * @param confirmed
+ *   the LSN below which all is committed in Spark; the server may forget it. 0 if that is not known.
+ */
+final case class BatchRead(
+    settings: SessionSettings,
+    identity: SourceIdentity,
+    start: Long,
+    end: Long,
+    confirmed: Long,
+    output: SlotOutput
+)

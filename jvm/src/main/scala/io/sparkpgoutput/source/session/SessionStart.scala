@@ -1,6 +1,7 @@
 package io.sparkpgoutput.source.session
 
 import java.sql.SQLException
+import java.util.UUID
 import java.util.concurrent.TimeUnit
 
 import scala.annotation.tailrec
@@ -17,7 +18,7 @@ import io.sparkpgoutput.source.connection.{
   ReplicationConnection,
   ServerConnection
 }
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 import io.sparkpgoutput.source.{SourceError, SourceException}
 
 /** Starts a session at the start of a batch, after all checks. */
@@ -77,7 +78,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
         }
     }
 
-  /** None if the slot is in use: after a session has ended, it can be for some 30 ms. */
+  /** Returns None if the slot is in use, as it can be for 30 ms after its session has ended. */
   private def tryToStart(connection: ReplicationConnection): Option[CopyDual] =
     try Some(connection.start(settings.slot, read.start, settings.pluginOptions))
     catch { case error: SQLException if error.getSQLState == ObjectInUse => None }
@@ -147,5 +148,40 @@ object SessionStart {
   private def pause(): Unit = {
     Thread.sleep(PauseMillis)
     KilledTask.check()
+  }
+}
+
+/** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
+object CopiedSlotSession {
+  private val StatusInterval = TimeUnit.MILLISECONDS.toNanos(500)
+
+  /** Returns the session, and the LSN below which there is all that was committed before. */
+  def start(settings: SessionSettings): (SlotSession, Long) = {
+    val connection = Connections.openReplication(settings.address, settings.applicationName)
+    try ConnectionError.explaining(settings.address) {
+        val copied = s"spark_pgoutput_${UUID.randomUUID().toString.replace("-", "_")}"
+        connection.query(
+          "SELECT pg_copy_logical_replication_slot(?, ?, true)",
+          settings.slot,
+          copied
+        )(_ => ())
+        val begin = SlotState.read(connection, copied).flatMap(_.confirmedFlush).get
+        val end = WalEnd.next(connection)
+        val session = new SlotSession(
+          settings.address,
+          connection,
+          connection.start(copied, begin, settings.pluginOptions),
+          s"spark-pgoutput copy of slot ${settings.slot}",
+          () => false,
+          StatusInterval
+        )
+        session.start()
+        session -> end
+      }
+    catch {
+      case error: Throwable =>
+        connection.abort()
+        throw error
+    }
   }
 }

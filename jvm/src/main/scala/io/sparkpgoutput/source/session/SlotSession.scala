@@ -8,18 +8,25 @@ import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
+import org.apache.spark.{TaskContext, TaskKilledException}
+
 import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
-import io.sparkpgoutput.source.connection.{ConnectionError, ReplicationConnection, ServerAddress}
+import io.sparkpgoutput.source.connection.{
+  ConnectionError,
+  ReplicationConnection,
+  ReplicationProtocol,
+  ServerAddress
+}
 import io.sparkpgoutput.source.slot.SlotError
 
 /**
  * A replication session that reads one slot, for one batch after the other.
  *
  * A thread of its own owns the connection. The thread reads messages into a bounded queue, also while
- * no task reads, and tells the server that the client lives, also while the queue is full. A task
- * takes the messages. Only one task may use a session at a time.
+ * no task reads. It sends status updates, also while the queue is full, because the server ends a session
+ * whose client is silent. A task takes the messages. Only one task may use a session at a time.
  *
  * @param shutsDown asks the server whether it is shutting down
  * @param statusInterval
@@ -55,12 +62,12 @@ final class SlotSession(
   /** An LSN below which the server has sent all commits. */
   private var reached = 0L
 
-  /** The value of `reached` that the task was told last. */
+  /** The value of `reached` in the last chunk. */
   private var told = 0L
   private var lastStatus = System.nanoTime()
   private var lastQuestion = 0L
 
-  /** The state that the server was told last. */
+  /** The state in the last status update. */
   private var announced = 0L
 
   private val thread = new Thread(() => run(), name)
@@ -263,4 +270,19 @@ object SlotSession {
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val ShutdownQuestionInterval = TimeUnit.SECONDS.toNanos(20)
   private val LongestParking = TimeUnit.MINUTES.toNanos(10)
+}
+
+/**
+ * Messages that a session hands to a task at once.
+ *
+ * @param reached an LSN below which the server has sent all commits, in this chunk or before it
+ */
+final class MessageChunk(val messages: Array[Array[Byte]], val bytes: Long, val reached: Long)
+
+/** Ends the wait of a task that Spark has killed. Spark does not always interrupt its thread. */
+object KilledTask {
+
+  /** Throws `TaskKilledException` if this thread runs a task that was killed. */
+  def check(): Unit =
+    if (Option(TaskContext.get()).exists(_.isInterrupted())) throw new TaskKilledException
 }

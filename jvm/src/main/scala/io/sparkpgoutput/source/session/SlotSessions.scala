@@ -7,6 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.TaskContext
 
 import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.source.output.SlotRows
 
 /**
  * The sessions of this executor, by the UUID of their source. A session stays open from batch to batch,
@@ -89,4 +90,25 @@ object SlotSessions {
 
   /** The time in nanoseconds that a source waits for its slot after its session was lost. */
   private val Patience = TimeUnit.SECONDS.toNanos(60)
+}
+
+/**
+ * A session, and what makes rows of its messages. The server sends a Relation message for each table once a
+ * session, so the two stay together.
+ *
+ * @param position the end of the last batch, where the session stands
+ */
+final class KeptSession(
+    val session: SlotSession,
+    val rows: SlotRows,
+    val read: BatchRead,
+    var position: Long
+) extends AutoCloseable {
+
+  /** Tells if the session can go on with a batch. */
+  def continues(next: BatchRead): Boolean =
+    session.isOpen && position == next.start && read.settings == next.settings &&
+      read.output.schema == next.output.schema
+
+  override def close(): Unit = session.close()
 }

@@ -1,9 +1,13 @@
 package io.sparkpgoutput.source.slot
 
+import java.time.Duration
 import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.annotation.tailrec
 
 import org.apache.spark.internal.Logging
 
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
 /**
@@ -66,10 +70,6 @@ object Server extends Logging {
     server
   }
 
-  /** Returns the major version of a server, such as 18. */
-  def majorVersion(connection: ServerConnection): Int =
-    connection.query("SELECT current_setting('server_version_num')::int / 10000")(_.getInt(1)).head
-
   /** The server's expression for the end of the WAL that a slot can be read to. */
   private[slot] val FlushLsn =
     "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
@@ -77,4 +77,70 @@ object Server extends Logging {
   /** Returns the end of the WAL that is safe on disk. On a standby, it is the end of the replay. */
   def flushLsn(connection: ServerConnection): Long =
     connection.query(s"SELECT ($FlushLsn)::text")(row => SlotState.lsn(row.getString(1))).head
+}
+
+/** The end of the WAL, for a reader that ends there. */
+object WalEnd {
+  private val Limit = Duration.ofSeconds(10)
+  final private val PauseMillis = 10L
+
+  /**
+   * Returns an LSN below which there is all that was committed before the call. A session gets to it at
+   * once. The flushed end of the WAL can lie inside a record, which can stay unfinished for 10 seconds. So
+   * this writes a transaction without changes, and returns an end of a record behind it. A reader at this LSN
+   * has consumed every complete transaction in the slot, as `pg_upgrade` asks for.
+   *
+   * A standby cannot write. There, it is the end of the replay, and the primary's next record passes it.
+   */
+  def next(connection: ServerConnection): Long = {
+    val isStandby = connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
+    if (isStandby) Server.flushLsn(connection)
+    else {
+      connection.query("SELECT txid_current()")(_ => ())
+      flushed(connection, written(connection), System.nanoTime() + Limit.toNanos)
+    }
+  }
+
+  private def written(connection: ServerConnection): Long = connection.query(
+    "SELECT pg_current_wal_insert_lsn()::text, current_setting('wal_block_size')::int, " +
+      "(SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size')"
+  )(row =>
+    WalRecords.endBefore(SlotState.lsn(row.getString(1)), row.getInt(2), row.getLong(3))
+  ).head
+
+  /** Waits until the WAL is flushed up to an LSN. The server's process for that takes 200 ms. */
+  @tailrec
+  private def flushed(connection: ServerConnection, lsn: Long, deadline: Long): Long = {
+    val end = Server.flushLsn(connection)
+    if (!Lsn.isBelow(end, lsn)) lsn
+    else if (System.nanoTime() > deadline) end
+    else {
+      Thread.sleep(PauseMillis)
+      flushed(connection, lsn, deadline)
+    }
+  }
+}
+
+/**
+ * The ancestors of a timeline. Each failover of a server begins a new timeline.
+ *
+ * @param switches the LSN at which each ancestor was left, by its number
+ * @see PostgreSQL documentation, "Timelines"
+ */
+final case class TimelineHistory(switches: Map[Int, Long])
+
+object TimelineHistory {
+  private val Line = """\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+).*""".r
+
+  /** Asks for the history of a timeline, which has a number greater than 1. */
+  def read(connection: ReplicationConnection, timeline: Int): TimelineHistory =
+    parse(connection.query(s"TIMELINE_HISTORY $timeline")(_.getString("content")).head)
+
+  /**
+   * Parses a history file. A line has the number of a timeline, the LSN at which it was left, and the
+   * reason. Empty lines and comments have none (`readTimeLineHistory`).
+   */
+  def parse(content: String): TimelineHistory = TimelineHistory(content.linesIterator.collect {
+    case Line(timeline, lsn) => timeline.toInt -> SlotState.lsn(lsn)
+  }.toMap)
 }

@@ -10,9 +10,8 @@ import org.apache.spark.internal.Logging
 
 import io.sparkpgoutput.source.connection.{Connections, ServerAddress, ServerConnection}
 
-/** Statements that can wait for other transactions, and tell for which ones. */
+/** Runs statements that can wait for other transactions, and logs which ones they wait for. */
 object ServerWait extends Logging {
-  private val ApplicationName = "spark-pgoutput"
   private val SecondsBetweenWarnings = 10L
   private val SecondsToCancel = 10L
 
@@ -64,7 +63,7 @@ object ServerWait extends Logging {
 
   /** Finds out what the server waits for. The statement goes on if this fails. */
   private def reason(address: ServerAddress, pid: Int, what: String): Option[String] = Try {
-    val watcher = Connections.open(address, ApplicationName)
+    val watcher = Connections.open(address)
     try waitsFor(watcher, pid)
     finally watcher.abort()
   }.recover { case error =>

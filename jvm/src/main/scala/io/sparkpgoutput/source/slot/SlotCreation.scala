@@ -2,6 +2,9 @@ package io.sparkpgoutput.source.slot
 
 import java.sql.SQLException
 
+import scala.util.Using
+
+import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
@@ -14,7 +17,6 @@ import io.sparkpgoutput.source.connection.{
  * all transactions that are open then.
  */
 object SlotCreation {
-  private val ApplicationName = "spark-pgoutput"
   private val FirstVersionWithFailover = 17
   private val DuplicateObject = "42710"
 
@@ -26,7 +28,7 @@ object SlotCreation {
    *   whether the server's standbys keep a copy of the slot, which PostgreSQL 17 and later can do
    */
   def create(address: ServerAddress, slot: String, failover: Boolean): Unit = {
-    val connection = Connections.open(address, ApplicationName)
+    val connection = Connections.open(address)
     try
       ServerWait.watched(address, connection, s"The server makes the slot '$slot'") {
         create(address, connection, slot, failover)
@@ -49,6 +51,27 @@ object SlotCreation {
       case error: SQLException if error.getSQLState == DuplicateObject => ()
       case error: SQLException =>
         throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
+    }
+  }
+}
+
+/** Drops a slot that nobody reads. The server then forgets all changes that it kept for it. */
+object SlotRemoval {
+  private val UndefinedObject = "42704"
+  private val ObjectInUse = "55006"
+
+  /** Drops a slot. It does nothing if there is no such slot. */
+  def drop(address: ServerAddress, slot: String): Unit = ConnectionError.explaining(address) {
+    Using.resource(Connections.open(address)) { connection =>
+      try connection.query("SELECT pg_drop_replication_slot(?)", slot)(_ => ()): Unit
+      catch {
+        case error: SQLException if error.getSQLState == UndefinedObject => ()
+        case error: SQLException if error.getSQLState == ObjectInUse =>
+          val holder = SlotState.read(connection, slot).flatMap(_.holder)
+          throw holder.fold[Throwable](error)(holder =>
+            SourceError.slotInUse(slot, holder.pid, holder.applicationName)
+          )
+      }
     }
   }
 }

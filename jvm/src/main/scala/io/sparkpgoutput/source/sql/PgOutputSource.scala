@@ -2,13 +2,31 @@ package io.sparkpgoutput.source.sql
 
 import java.util
 
-import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
+import scala.util.Using
+
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.metric.CustomMetric
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
+import org.apache.spark.sql.connector.read.{
+  Batch,
+  Scan,
+  ScanBuilder,
+  SupportsPushDownRequiredColumns
+}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-import io.sparkpgoutput.source.options.SourceOptions
+import io.sparkpgoutput.changes.rows.ChangeSchema
+import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.source.connection.ServerClient
+import io.sparkpgoutput.source.output.SlotOutput
+import io.sparkpgoutput.source.reader.ReadMetrics
+import io.sparkpgoutput.source.stream.{NarrowedStream, SlotBatch, SlotStream, SourceOptions}
+import io.sparkpgoutput.source.table.PublishedTable
 
 /** The data source `pgoutput`, which reads a replication slot. Spark finds it by `META-INF/services`. */
 final class PgOutputSource extends TableProvider with DataSourceRegister {
@@ -30,4 +48,98 @@ final class PgOutputSource extends TableProvider with DataSourceRegister {
   ): Table = if (table == null) {
     SlotTable(SourceOptions.parse(new CaseInsensitiveStringMap(properties)))
   } else table
+}
+
+/** A slot, as a table that Spark reads. */
+final class SlotTable(val options: SourceOptions, output: SlotOutput) extends Table
+    with SupportsRead {
+  override def name(): String = s"pgoutput $options"
+  override def schema(): StructType = output.schema
+
+  override def capabilities(): util.Set[TableCapability] =
+    util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ)
+
+  override def newScanBuilder(ignored: CaseInsensitiveStringMap): ScanBuilder =
+    new SlotScanBuilder(options, output)
+}
+
+object SlotTable {
+
+  /** Finds the columns. With the option `table`, it asks the server's catalog for them. */
+  def apply(options: SourceOptions): SlotTable = new SlotTable(
+    options,
+    if (options.asMessages) SlotOutput.Messages() else SlotOutput.Changes(format(options))
+  )
+
+  private def format(options: SourceOptions) = {
+    val all = withColumns(options).changes.format(SQLConf.get)
+    val fields = all.requiredFields.filterNot(_ == ChangeSchema.POSITION)
+    for (name <- options.table) checkNames(name, all.table.columns.fieldNames.toSeq, fields)
+    all.copy(requiredFields = fields)
+  }
+
+  /** Spark cannot tell two columns of one name apart. */
+  private def checkNames(table: TableName, columns: Seq[String], fields: Seq[Int]): Unit = {
+    val own = fields.map(ChangeSchema.schema(_).name)
+    columns.find(name => own.exists(SQLConf.get.resolver(_, name))).foreach(name =>
+      throw SourceError.option(
+        s"The table $table has a column '$name', which is the name of a column that all changes have. " +
+          "Rename it in PostgreSQL, or use the options 'tables' and 'row' in place of 'table'."
+      )
+    )
+  }
+
+  private def withColumns(options: SourceOptions): SourceOptions = options.table match {
+    case None => options
+    case Some(name) =>
+      import options.changes
+      val found =
+        Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
+          connection =>
+            val version = connection.majorVersion
+            PublishedTable.find(connection, options.publications, name, version, changes.row.types)
+        })
+      options.copy(changes =
+        changes.copy(
+          tables = Some(Seq(TablePattern(name.namespace, Some(name.name)))),
+          schema = Some(found.schema),
+          row = changes.row.copy(types = found.types)
+        )
+      )
+  }
+}
+
+/** Narrows a batch read to the columns that a query needs. */
+final class SlotScanBuilder(options: SourceOptions, var output: SlotOutput)
+    extends ScanBuilder
+    with SupportsPushDownRequiredColumns {
+
+  override def pruneColumns(required: StructType): Unit =
+    output = output.select(required.fieldNames.toSet)
+
+  override def build(): Scan = new SlotScan(options, output)
+}
+
+/** A read of a slot. */
+final class SlotScan(val options: SourceOptions, output: SlotOutput) extends Scan {
+
+  /** Returns a scan, and the stream of it, that have these columns only. */
+  def select(columns: Set[String], stream: SlotStream): (SlotScan, NarrowedStream) = {
+    val narrowed = output.select(columns)
+    (new SlotScan(options, narrowed), new NarrowedStream(stream, narrowed))
+  }
+
+  override def readSchema(): StructType = output.schema
+  override def description(): String = {
+    val what = if (options.asMessages) "messages" else "changes"
+    s"$what of publication ${options.publications.mkString(", ")}"
+  }
+  override def toBatch: Batch = new SlotBatch(options, output)
+
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+    new SlotStream(options, output, checkpoint)
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.all
+  override def columnarSupportMode(): Scan.ColumnarSupportMode =
+    Scan.ColumnarSupportMode.UNSUPPORTED
 }

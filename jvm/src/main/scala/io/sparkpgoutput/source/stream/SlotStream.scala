@@ -1,9 +1,11 @@
 package io.sparkpgoutput.source.stream
 
+import java.time.Duration
 import java.util
 import java.util.{Optional, UUID}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
@@ -12,11 +14,11 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFacto
 import org.apache.spark.sql.{SparkSession, classic}
 
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
-import io.sparkpgoutput.source.session.{BatchRead, SessionEnd, SessionSettings}
+import io.sparkpgoutput.source.session.{BatchRead, SessionEnd}
 import io.sparkpgoutput.source.slot.{
   SlotChecks,
   SlotHealth,
@@ -27,8 +29,59 @@ import io.sparkpgoutput.source.slot.{
 }
 
 /**
- * A slot as a stream. A batch has the transactions whose commit LSN is at or above one LSN and below
- * another, whole. The driver only says which LSNs. A task reads the transactions.
+ * A slot as a stream of Spark. This head tells why each transaction comes exactly once: '''offsets, session,
+ * confirmation'''.
+ *
+ * {{{
+ *   Spark's driver                                           an executor                       the server
+ *   latestOffset ──► SlotStream asks for the end of the WAL ──────────────────────────────────► flush LSN
+ *   planInputPartitions(start, end) ──► BatchRead ─────────► SlotPartitionReader
+ *                                                              BatchMessages ◄── SlotSession ◄── walsender
+ *                                       ReadReport ◄────────── rows, and where the session is
+ *   commit(end) ──► the next BatchRead ────────────────────► SlotSession.confirm ──────────────► confirmed LSN
+ *   stop ──► SessionEnd ───────────────────────────────────────────────────────────────────────► confirmed LSN
+ * }}}
+ *
+ * '''An offset is one LSN.''' All transactions whose commit LSN is below it are done. A batch has the
+ * transactions from one LSN to another, whole. The server makes the same comparison: `START_REPLICATION` at an
+ * LSN sends the transactions whose commit LSN is at or above it. So any LSN can be an end, and the driver need
+ * not read to find one. Nothing is open between two batches, because the server sends a transaction when it has
+ * committed. So there is no state store, and a transaction of any size takes constant memory.
+ *
+ * '''How a task knows that its batch is over.''' It stops at a Begin message whose commit LSN is at the end or
+ * above, and keeps it for the next batch. If no such message comes, it stops when a keepalive of the server
+ * says that everything below the end was decoded. While it waits, it asks for a keepalive every 100 ms.
+ *
+ * '''One session serves many batches.''' A new session makes the server decode its WAL again, from the oldest
+ * transaction that was open at the confirmed LSN. So [[io.sparkpgoutput.source.session.SlotSession]] stays open
+ * on its executor, parked between two batches. The task reports its executor, the driver prefers it for the
+ * next batch, and the task goes on if the session stands exactly at the start of the batch. Otherwise it starts
+ * a new session there.
+ *
+ * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. It is told
+ * only the start of a batch that Spark asks for, and the last committed end when the query stops. Spark asks
+ * for a batch when the one before is committed, so the confirmed LSN is never above what Spark can ask for
+ * again.
+ *
+ * '''Why nothing is missing, and nothing comes twice.'''
+ *
+ *  1. WAL that is flushed does not change on a timeline. A session that starts with a confirmed LSN at or below
+ *     the start of a batch, and reads to its end as above, has all of the batch, and nothing else.
+ *  1. Spark writes the offsets of a batch before it runs the batch, and runs the same range again after a
+ *     failure. The first offset is in the folder of the source, because Spark asks for it again if the first
+ *     batch did not end. [[SourceLog]] keeps it, with the identity of the server, the database and the slot.
+ *  1. [[io.sparkpgoutput.source.slot.SlotChecks]] checks the slot three times: before each batch, again while
+ *     the session holds the slot and nobody else can move it, and before `SessionEnd` confirms the last end. It
+ *     compares the confirmed LSN of the slot, the end of the server's WAL, the system identifier and the
+ *     history of the timeline. If one of them does not fit, the query fails, and does not go on with a gap.
+ *
+ * '''Who owns a slot.''' The `application_name` of a session has the UUID of its source, which the checkpoint
+ * keeps, and the beginning of the UUID of this start of the query, which ends only its own sessions. Another
+ * session of the same source is parked or busy: the applied LSN in its status updates says which, and
+ * `pg_stat_replication` shows it. A new session ends a parked one with `pg_terminate_backend`, and waits for a
+ * busy one, which is another attempt of the same task. A slot in the hands of anybody else is an error.
+ *
+ * @see [[https://www.postgresql.org/docs/current/protocol-replication.html]]
  */
 final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: String)
     extends MicroBatchStream
@@ -91,7 +144,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     start.source.checkPublications(server.query(SlotChecks.publications(_, options.publications)))
     state = Some(found)
     warnings.update(found)
-    // A connection that broke meanwhile can lead to another server, which the answers are of.
+    // If the connection broke meanwhile, the answers may come from another server.
     start.check(begin)
     found
   }
@@ -114,14 +167,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     Array(SlotPartition(read, reports.last.location))
   }
 
-  private def settings = SessionSettings(
-    options.address.forTasks,
-    start.source.id,
-    run,
-    options.slot,
-    options.publications,
-    options.binary
-  )
+  private def settings = options.session(start.source.id, run)
 
   override def createReaderFactory(): PartitionReaderFactory =
     SlotReaderFactory(reports.accumulator)
@@ -159,4 +205,113 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
   }
   override def hashCode: Int = System.identityHashCode(this)
   override def toString: String = s"pgoutput $options"
+}
+
+/** All transactions whose commit LSN is below this LSN are done. The text is the same for ever. */
+final case class SlotOffset(lsn: Long) extends Offset {
+  override def json(): String = s"""{"lsn":"${Lsn.format(lsn)}"}"""
+}
+
+object SlotOffset {
+  private val Json = """\s*\{\s*"lsn"\s*:\s*"([0-9a-fA-F/]+)"\s*\}\s*""".r
+
+  def of(json: String): SlotOffset = json match {
+    case Json(lsn) =>
+      Lsn.parse(lsn).map(SlotOffset(_)).getOrElse(throw SourceError.unknownOffset(json))
+    case _ => throw SourceError.unknownOffset(json)
+  }
+}
+
+/**
+ * Finds the end of the WAL that a batch can read. A flush LSN on a page boundary often lies inside
+ * a record, which can stay unfinished for 10 seconds. So this does not take such an LSN until the
+ * server has flushed more. If applications commit asynchronously all the time, the server flushes
+ * whole pages only (`XLogBackgroundFlush`).
+ */
+final class FlushedEnd {
+  private var boundary = 0L
+  private var start = 0L
+
+  /**
+   * Returns the LSN up to which a batch can read, or its start if there is nothing yet.
+   *
+   * @param begin the start of the batch
+   * @param flushed the server's flush LSN
+   * @param pageSize the size of a page of WAL in bytes
+   */
+  def of(begin: Long, flushed: Long, pageSize: Int): Long =
+    if (flushed % pageSize != 0) flushed
+    else if (start == begin && Lsn.isBelow(begin, boundary) && Lsn.isBelow(boundary, flushed))
+      boundary
+    else {
+      boundary = flushed
+      start = begin
+      begin
+    }
+}
+
+/**
+ * Decides when the server is asked for the end of the next batch. It is asked at once after a batch
+ * that has rows or reaches the limit of bytes. Otherwise it is asked after an interval. The server
+ * writes WAL all the time, and each batch without rows costs two files in the checkpoint.
+ */
+final class BatchPace(idleInterval: Duration) {
+  private var lastQuestion: Option[Long] = None
+  private var isBehind = false
+
+  /** Tells if the interval is over. */
+  def isDue(hadRows: Boolean): Boolean = hadRows || isBehind ||
+    lastQuestion.forall(System.nanoTime() - _ >= idleInterval.toNanos)
+
+  /**
+   * The server was asked.
+   *
+   * @param isBehind true if the batch is at its limit, so that there is more
+   */
+  def asked(isBehind: Boolean): Unit = {
+    lastQuestion = Some(System.nanoTime())
+    this.isBehind = isBehind
+  }
+}
+
+/**
+ * A stream of which a query needs only some columns. It reads in place of the stream, and Spark counts
+ * its rows as those of the stream, because the two are equal.
+ */
+final class NarrowedStream(val stream: SlotStream, output: SlotOutput) extends MicroBatchStream {
+  override def planInputPartitions(from: Offset, to: Offset): Array[InputPartition] =
+    stream.plan(from, to, output)
+
+  override def createReaderFactory(): PartitionReaderFactory = stream.createReaderFactory()
+  override def initialOffset(): Offset = stream.initialOffset()
+  override def latestOffset(): Offset = stream.latestOffset()
+  override def deserializeOffset(json: String): Offset = stream.deserializeOffset(json)
+  override def commit(end: Offset): Unit = stream.commit(end)
+  override def stop(): Unit = stream.stop()
+
+  override def equals(other: Any): Boolean = stream == other
+  override def hashCode: Int = stream.hashCode
+  override def toString: String = stream.toString
+}
+
+/**
+ * Refuses asynchronous progress tracking. With it, Spark asks for the next batch before it has written that
+ * the previous one is done, so an LSN would be confirmed too early.
+ *
+ * Spark does not tell a source of it, but it calls the source in the thread of the query, whose class
+ * is an inner class of the query's.
+ */
+private[stream] object AsyncProgress {
+  private val OuterField = "$outer"
+  private val ClassName = "AsyncProgressTracking"
+
+  def refuse(): Unit = {
+    val thread = Thread.currentThread()
+    val query = Try {
+      val field = thread.getClass.getDeclaredField(OuterField)
+      field.setAccessible(true)
+      field.get(thread).getClass.getSimpleName
+    }
+    if (query.toOption.exists(_.startsWith(ClassName))) throw SourceError.asyncProgress
+  }
 }

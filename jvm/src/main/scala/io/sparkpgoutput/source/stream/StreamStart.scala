@@ -1,14 +1,24 @@
 package io.sparkpgoutput.source.stream
 
+import java.nio.charset.StandardCharsets
 import java.util.UUID
 
+import scala.collection.immutable.ListMap
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.sparkpgoutput.changes.rows.ChangeSchema
+import io.sparkpgoutput.errors.CheckpointVersionException
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState, SourceIdentity}
 
 /** The start of a stream: where it begins the first time, and the checks of each start. */
@@ -30,7 +40,7 @@ final class StreamStart(
   /** The server, after the check. */
   def server: Server = checked.get._2
 
-  /** Returns where the stream begins the first time: at the slot's confirmed LSN of then. */
+  /** Returns the LSN at which the stream began at its first start: the slot's confirmed LSN at that time. */
   def firstLsn(): Long = log.read().getOrElse(begin()).firstLsn
 
   private def begin(): SourceIdentity = {
@@ -92,4 +102,87 @@ final class StreamStart(
       })
       connections = client.connections
     }
+}
+
+/**
+ * Keeps the identity of a source in its folder of the checkpoint. Each change is a new file, `0.json`,
+ * `1.json` and so on, which appears whole. The last one counts.
+ */
+final class SourceLog(val folder: String, configuration: Configuration) {
+  import SourceLog._
+
+  private val path = new Path(folder)
+  private val files: FileSystem = path.getFileSystem(configuration)
+
+  /** Reads the identity; None if the source has not begun. */
+  def read(): Option[SourceIdentity] = numbers.maxOption.map { number =>
+    val file = new Path(path, s"$number$Suffix")
+    val text = Using.resource(files.open(file))(in => new String(in.readAllBytes(), Utf8))
+    fromJson(text, file.toString)
+  }
+
+  /** Writes an identity as the last one. */
+  def write(identity: SourceIdentity): Unit = {
+    val number = numbers.maxOption.fold(0)(_ + 1)
+    val part = new Path(path, s".$number$Suffix.part")
+    Using.resource(files.create(part, true))(_.write(toJson(identity).getBytes(Utf8)))
+    if (!files.rename(part, new Path(path, s"$number$Suffix")))
+      throw new java.io.IOException(s"cannot write $number$Suffix in $folder.")
+  }
+
+  private def numbers: Seq[Int] =
+    if (!files.exists(path)) Nil
+    else
+      files.listStatus(path).toSeq.map(_.getPath.getName).collect { case Name(number) =>
+        number.toInt
+      }
+}
+
+object SourceLog {
+  final private val Version = 1
+  final private val Suffix = ".json"
+  private val Name = """(\d{1,9})\.json""".r
+  private val Utf8 = StandardCharsets.UTF_8
+  private val mapper = new ObjectMapper
+
+  private[stream] def toJson(identity: SourceIdentity): String = {
+    val fields = Seq(
+      "version" -> Version,
+      "id" -> identity.id,
+      "systemIdentifier" -> identity.systemIdentifier,
+      "timelines" -> identity.timelines.asJava,
+      "database" -> identity.database,
+      "slot" -> identity.slot,
+      "publications" -> ListMap(identity.publications.toSeq.sorted: _*).asJava,
+      "firstLsn" -> Lsn.format(identity.firstLsn),
+      "schema" -> mapper.readTree(identity.schema.json)
+    )
+    mapper.writeValueAsString(ListMap(fields: _*).asJava)
+  }
+
+  private[stream] def fromJson(text: String, file: String): SourceIdentity = {
+    val json = mapper.readTree(text)
+    val version = json.path("version").asInt()
+    if (version != Version)
+      throw new CheckpointVersionException(
+        s"The file $file has the version $version, and this version of spark-pgoutput reads " +
+          s"version $Version. Continue with the version that wrote the checkpoint, or with a later one."
+      )
+    def elements(name: String) = json.required(name).elements.asScala.toSeq
+    SourceIdentity(
+      id = json.required("id").asText,
+      systemIdentifier = json.required("systemIdentifier").asText,
+      timelines = elements("timelines").map(_.asInt),
+      database = json.required("database").asText,
+      slot = json.required("slot").asText,
+      publications = json
+        .required("publications")
+        .fields
+        .asScala
+        .map(publication => publication.getKey -> publication.getValue.asLong)
+        .toMap,
+      firstLsn = Lsn.parse(json.required("firstLsn").asText).get,
+      schema = DataType.fromJson(json.required("schema").toString).asInstanceOf[StructType]
+    )
+  }
 }

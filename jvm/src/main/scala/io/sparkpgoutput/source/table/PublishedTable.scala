@@ -5,6 +5,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
+import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -56,4 +57,127 @@ object PublishedTable {
        |  WHERE t.relation = a.attrelid AND ${PublishedRelations.isSent(version, "a")}
        |)
        |ORDER BY a.attnum""".stripMargin
+}
+
+/**
+ * The names under which publications send the changes of tables. A partition has its own name or that
+ * of its root, as `publish_via_partition_root` says. If two publications differ in that, the root wins
+ * (`get_rel_sync_entry`).
+ */
+private object PublishedName {
+  private val MostNames = 20
+
+  /**
+   * Checks that publications send a table under its name, and returns the oid of the table.
+   *
+   * @param version the major version of the server
+   */
+  def check(
+      connection: ServerConnection,
+      publications: Seq[String],
+      table: TableName,
+      version: Int
+  ): Long = {
+    val oid = connection
+      .query(
+        "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
+          "WHERE n.nspname = ? AND c.relname = ?",
+        table.namespace,
+        table.name
+      )(_.getLong(1))
+      .headOption
+      .getOrElse(throw noTable(table, published(connection, publications, version, None)))
+    val related = published(connection, publications, version, Some(oid))
+    related.find(_.isAncestor).foreach(root => throw ofRoot(table, root.name))
+    if (!related.exists(_.oid == oid)) {
+      if (related.nonEmpty) throw ofPartitions(table, related.map(_.name))
+      throw notPublished(table, publications, published(connection, publications, version, None))
+    }
+    oid
+  }
+
+  final private case class Published(oid: Long, name: TableName, isAncestor: Boolean)
+
+  /** The tables that publications name, or of these a table, its ancestors and its partitions. */
+  private def published(
+      connection: ServerConnection,
+      publications: Seq[String],
+      version: Int,
+      relatedTo: Option[Long]
+  ): Seq[Published] = {
+    val oid = relatedTo.getOrElse(0L)
+    val related =
+      if (relatedTo.isEmpty) ""
+      else s"WHERE c.oid = $oid OR c.oid IN (TABLE ancestor) OR c.oid IN (TABLE partition)"
+    connection.query(
+      // pg_partition_ancestors and pg_partition_tree would wait for locks.
+      s"""${PublishedRelations.of(version)},
+         |link AS (
+         |  SELECT inhrelid, inhparent FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+         |  WHERE c.relispartition
+         |),
+         |ancestor (oid) AS (
+         |  SELECT inhparent FROM link WHERE inhrelid = $oid
+         |  UNION SELECT inhparent FROM link JOIN ancestor ON inhrelid = ancestor.oid
+         |),
+         |partition (oid) AS (
+         |  SELECT inhrelid FROM link WHERE inhparent = $oid
+         |  UNION SELECT inhrelid FROM link JOIN partition ON inhparent = partition.oid
+         |)
+         |SELECT DISTINCT c.oid::bigint AS oid, n.nspname, c.relname,
+         |  c.oid IN (TABLE ancestor) AS is_ancestor
+         |FROM published t
+         |JOIN pg_class c ON c.oid = t.relation
+         |JOIN pg_namespace n ON n.oid = c.relnamespace
+         |$related
+         |ORDER BY n.nspname, c.relname""".stripMargin,
+      publications.toArray
+    ) { row =>
+      Published(
+        row.getLong("oid"),
+        TableName(row.getString("nspname"), row.getString("relname")),
+        row.getBoolean("is_ancestor")
+      )
+    }
+  }
+
+  private def noTable(table: TableName, published: Seq[Published]) = error(
+    s"The database has no table ${quoted(table)}. ${listed(published)} A name in upper case needs " +
+      "quotes."
+  )
+
+  private def ofRoot(partition: TableName, root: TableName) = error(
+    s"The table ${quoted(partition)} is a partition, and the publication sends its changes as those of " +
+      s"${quoted(root)}. Name that table."
+  )
+
+  private def ofPartitions(root: TableName, partitions: Seq[TableName]) = error(
+    s"The table ${quoted(root)} is partitioned, and the publication sends the changes of its " +
+      s"partitions under their own names: ${names(partitions)}. Name one of them, or set " +
+      "publish_via_partition_root for the publication."
+  )
+
+  private def notPublished(
+      table: TableName,
+      publications: Seq[String],
+      published: Seq[Published]
+  ) = error(
+    s"No publication of the query sends the changes of the table ${quoted(table)}. " +
+      s"${listed(published)} To publish the table, run: ALTER PUBLICATION " +
+      s"${SqlIdentifier(publications.head)} ADD TABLE ${quoted(table)}."
+  )
+
+  private def error(text: String) =
+    new SourceException("PGOUTPUT_TABLE_NOT_PUBLISHED", "42P01", text)
+
+  private def listed(published: Seq[Published]) =
+    if (published.isEmpty) "The publications of the query have no tables."
+    else s"The publications of the query have: ${names(published.map(_.name))}."
+
+  private def names(tables: Seq[TableName]) =
+    tables.take(MostNames).map(quoted).mkString(", ") +
+      (if (tables.length > MostNames) s" and ${tables.length - MostNames} more" else "")
+
+  private def quoted(table: TableName) =
+    s"${SqlIdentifier(table.namespace)}.${SqlIdentifier(table.name)}"
 }

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.source.session
+package io.sparkpgoutput.source.connection
 
 import java.nio.ByteBuffer
 import java.time.Instant

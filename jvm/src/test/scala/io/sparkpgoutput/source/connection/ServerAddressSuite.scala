@@ -2,8 +2,10 @@ package io.sparkpgoutput.source.connection
 
 import java.nio.file.Files
 
-import org.postgresql.Driver
+import org.postgresql.{Driver, PGProperty}
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.source.SourceException
 
 class ServerAddressSuite extends AnyFunSuite {
   private def shown(url: String) = ServerAddress(url, Some("lake"), Some("secret")).toString
@@ -55,5 +57,92 @@ class ServerAddressSuite extends AnyFunSuite {
       System.clearProperty(setting)
       Files.delete(file)
     }
+  }
+}
+
+class DriverParametersSuite extends AnyFunSuite {
+  private def address(parameters: String) =
+    ServerAddress(s"jdbc:postgresql://db.example.org/shop?$parameters", None, None)
+
+  private def read(parameters: String) = DriverParameters.of(address(parameters))
+
+  private def refused(parameters: String): String =
+    intercept[SourceException](read(parameters)).getMessage
+
+  test("what says how to connect is passed on, URL-decoded") {
+    val parameters = read("sslmode=verify-full&sslpassword=a%26b+c&ssl&targetServerType=primary")
+    val decoded = Map(
+      "sslmode" -> "verify-full",
+      "sslpassword" -> "a&b c",
+      "ssl" -> "",
+      "targetServerType" -> "primary"
+    )
+    assert(parameters == decoded)
+  }
+
+  test("what says how statements run, and what a connection of this source needs, has no effect") {
+    val names = PGProperty.values.toSet -- DriverParameters.passedOn -- DriverParameters.classes
+    val used = Set(
+      PGProperty.REPLICATION,
+      PGProperty.PREFER_QUERY_MODE,
+      PGProperty.APPLICATION_NAME,
+      PGProperty.SOCKET_TIMEOUT,
+      PGProperty.READ_ONLY,
+      PGProperty.AUTOSAVE,
+      PGProperty.CURRENT_SCHEMA
+    )
+    assert(used.subsetOf(names))
+    (names - PGProperty.SERVICE).foreach(name => assert(read(s"${name.getName}=1").isEmpty, name))
+  }
+
+  // A version of pgjdbc with more of them needs a decision on each.
+  test("all parameters with a class in their description are known as such") {
+    val described = PGProperty.values.filter { property =>
+      val text = s"${property.getName} ${property.getDescription}".toLowerCase
+      text.contains("class") || text.contains("factory")
+    }
+    val others = Set(
+      PGProperty.SSL_FACTORY_ARG,
+      PGProperty.SOCKET_FACTORY_ARG,
+      PGProperty.CONNECT_EXECUTOR_ARG,
+      PGProperty.CLASS_LOADER_STRATEGY,
+      PGProperty.SSPI_SERVICE_CLASS
+    )
+    assert(described.toSet == DriverParameters.classes ++ others)
+    assert(PGProperty.values.length == 92)
+  }
+
+  test("the driver's own classes are those of this JAR, and a user's class is an error") {
+    assert(classOf[Driver].getPackageName == "org.postgresql") // not relocated yet
+    DriverParameters.classes.map(_.getName).foreach { name =>
+      assert(read(s"$name=org.postgresql.ssl.NonValidatingFactory").contains(name))
+      assert(refused(s"$name=com.example.Factory").contains(s"The parameter $name of the URL"))
+    }
+  }
+
+  test("an unknown parameter is an error that says which one is meant") {
+    val error = refused("sslMode=verify-full")
+    assert(error.contains("'sslMode', which pgjdbc does not know. Write sslmode."))
+    assert(refused("channel_binding=require").contains("Write channelBinding."))
+    assert(refused("colour=red").contains("Remove it."))
+  }
+
+  test("a value that is not URL-encoded is an error without the value") {
+    val error = refused("sslpassword=100%secret")
+    assert(error.contains("'sslpassword' is not URL-encoded") && !error.contains("secret"))
+  }
+
+  test("host, port and database can be parameters, and stay in the URL") {
+    def url(parameters: String) = DriverParameters.url(address(parameters))
+    assert(url("sslmode=require&host=a,b&port=1,2&dbname=ä&password=secret") ==
+      "jdbc:postgresql://db.example.org/shop?PGHOST=a%2Cb&PGPORT=1%2C2&PGDBNAME=%C3%A4")
+    assert(url("sslmode=require&password=secret") == "jdbc:postgresql://db.example.org/shop")
+  }
+
+  test("values of the URL's parameters are hidden in a text") {
+    val secrets = address("sslmode=require&sslcert=%2Fkeys%2Flake&sslpassword=/keys/lake.p&ssl=1")
+    val text = "Cannot require /keys/lake.p1 and /keys/lake, %2Fkeys%2Flake"
+    assert(DriverParameters.hidden(secrets, text) ==
+      "Cannot require <sslpassword>1 and <sslcert>, <sslcert>")
   }
 }

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.source.options
+package io.sparkpgoutput.source.stream
 
 import java.time.Duration
 

@@ -1,10 +1,11 @@
-package io.sparkpgoutput.source.batch
+package io.sparkpgoutput.source.stream
 
 import java.util.UUID
 
 import scala.util.Using
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.read.{
   Batch,
   InputPartition,
@@ -13,9 +14,9 @@ import org.apache.spark.sql.connector.read.{
 }
 
 import io.sparkpgoutput.source.connection.ServerClient
-import io.sparkpgoutput.source.options.SourceOptions
 import io.sparkpgoutput.source.output.SlotOutput
-import io.sparkpgoutput.source.session.SessionSettings
+import io.sparkpgoutput.source.reader.{ReadMetrics, TransactionRows}
+import io.sparkpgoutput.source.session.{CopiedSlotSession, SessionSettings}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState}
 
 /** A batch with everything that a slot holds now. The slot stays as it is. */
@@ -31,14 +32,7 @@ final class SlotBatch(options: SourceOptions, output: SlotOutput) extends Batch 
       Array(CopiedSlotPartition(settings, output))
     }
 
-  private def settings = SessionSettings(
-    options.address.forTasks,
-    options.slot,
-    UUID.randomUUID().toString,
-    options.slot,
-    options.publications,
-    options.binary
-  )
+  private def settings = options.session(options.slot, UUID.randomUUID().toString)
 
   override def createReaderFactory(): PartitionReaderFactory = CopiedSlotReaderFactory
 }
@@ -54,4 +48,21 @@ final case class CopiedSlotPartition(settings: SessionSettings, output: SlotOutp
 object CopiedSlotReaderFactory extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
     new CopiedSlotReader(partition.asInstanceOf[CopiedSlotPartition])
+}
+
+/** Reads a temporary copy of a slot to the end of the WAL. The copy goes with the connection. */
+final class CopiedSlotReader(partition: CopiedSlotPartition) extends PartitionReader[InternalRow] {
+  import partition._
+
+  private val (session, end) = CopiedSlotSession.start(settings)
+  private val rows = new TransactionRows(output.rows(), () => session.next(end))
+  session.startBatch(end)
+
+  override def next(): Boolean = rows.next()
+  override def get(): InternalRow = rows.get
+
+  override def currentMetricsValues(): Array[CustomTaskMetric] =
+    ReadMetrics.values(rows.transactions, rows.bytes)
+
+  override def close(): Unit = session.close()
 }

@@ -1,4 +1,4 @@
-package io.sparkpgoutput.source.options
+package io.sparkpgoutput.source.stream
 
 import java.time.Duration
 import java.util.Locale
@@ -13,6 +13,7 @@ import io.sparkpgoutput.changes.sql.ChangesOptions
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
 import io.sparkpgoutput.source.connection.ServerAddress
+import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.{PublicationNames, SourceError}
 
 /**
@@ -44,6 +45,15 @@ final case class SourceOptions(
 
   /** What `pg_stat_activity` shows of the connections that read the catalog. */
   def applicationName: String = s"spark-pgoutput (slot $slot)"
+
+  /**
+   * The settings of a session.
+   *
+   * @param id the UUID of the source
+   * @param run the UUID of this start of the query
+   */
+  def session(id: String, run: String): SessionSettings =
+    SessionSettings(address.forTasks, id, run, slot, publications, binary)
 
   override def toString: String = s"slot $slot at ${address.shown}"
 }

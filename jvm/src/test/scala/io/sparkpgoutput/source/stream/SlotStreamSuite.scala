@@ -1,0 +1,80 @@
+package io.sparkpgoutput.source.stream
+
+import java.time.Duration
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.source.SourceException
+
+class SlotOffsetSuite extends AnyFunSuite {
+  test("the text of an offset is the same for ever") {
+    assert(SlotOffset(0x16b374d848L).json == """{"lsn":"16/B374D848"}""")
+  }
+
+  test("an offset is read from its text, also as Spark writes it again") {
+    Seq("""{"lsn":"16/B374D848"}""", """ {"lsn" : "16/b374d848"} """).foreach { json =>
+      assert(SlotOffset.of(json) == SlotOffset(0x16b374d848L))
+    }
+  }
+
+  test("an offset of another source is an error") {
+    Seq("{}", "7", """{"lsn":7}""", """{"lsn":"16"}""", """{"lsn":"1/2","seq":3}""").foreach {
+      json =>
+        val error = intercept[SourceException](SlotOffset.of(json))
+        assert(error.getMessage.contains(json))
+    }
+  }
+}
+
+class FlushedEndSuite extends AnyFunSuite {
+  final private val Page = 8192
+
+  test("an end inside a page is read up to") {
+    assert(new FlushedEnd().of(100, Page + 1L, Page) == Page + 1)
+  }
+
+  test("a page boundary is read up to when the server has flushed more") {
+    val end = new FlushedEnd
+    assert(end.of(100, 2L * Page, Page) == 100)
+    assert(end.of(100, 2L * Page, Page) == 100) // nothing was flushed since
+    assert(end.of(100, 3L * Page, Page) == 2 * Page)
+    // The next batch looks again, and does not take a boundary from long ago.
+    assert(end.of(2L * Page, 9L * Page, Page) == 2 * Page)
+    assert(end.of(2L * Page, 10L * Page, Page) == 9 * Page)
+    assert(end.of(9L * Page, 10L * Page + 8, Page) == 10 * Page + 8)
+  }
+
+  test("a batch that begins on a page boundary gets the next one") {
+    val end = new FlushedEnd
+    assert((1L to 4).map(page => end.of(Page, page * Page, Page) / Page) == Seq(1, 1, 2, 2))
+  }
+}
+
+class BatchPaceSuite extends AnyFunSuite {
+  private val long = Duration.ofHours(1)
+
+  test("the first batch is due at once") {
+    assert(new BatchPace(long).isDue(hadRows = false))
+  }
+
+  test("a batch without rows is followed by the interval, one with rows is not") {
+    val pace = new BatchPace(long)
+    pace.asked(isBehind = false)
+    assert(!pace.isDue(hadRows = false))
+    assert(pace.isDue(hadRows = true))
+  }
+
+  test("a batch at the limit of bytes is followed by the next at once") {
+    val pace = new BatchPace(long)
+    pace.asked(isBehind = true)
+    assert(pace.isDue(hadRows = false))
+    pace.asked(isBehind = false)
+    assert(!pace.isDue(hadRows = false))
+  }
+
+  test("the interval ends") {
+    val pace = new BatchPace(Duration.ZERO)
+    pace.asked(isBehind = false)
+    assert(pace.isDue(hadRows = false))
+  }
+}
