@@ -1,5 +1,7 @@
 package io.sparkpgoutput.decode
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -7,11 +9,46 @@ import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol._
 
 /**
- * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or a part of it, in one pass
- * over the bytes. It checks the whole message, whichever part is selected.
+ * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or of a part of it. This head tells how the
+ * bytes of a message become a row: '''one pass, two layouts'''.
  *
- * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin
- * was dropped: that gives null. A decoder is not thread-safe.
+ * {{{
+ *   a message      I [xid] oid N columns  t length value  n  u  t length value …
+ *                  │               │      │
+ *   reads          MessageLayouts ─┘      └─ TupleDecoder: the cells        MessageReader checks each field
+ *                  │                      │
+ *   writes         ▼ MessageRowWriter     ▼
+ *   an UnsafeRow   nulls, type, xid, …, new ──► kinds, text ──► values      StructLayout knows the places
+ * }}}
+ *
+ * '''One pass.''' [[MessageLayouts]] has a method for each message, which reads its fields in the order and in
+ * the words of PostgreSQL's documentation, from the first byte to the last. [[MessageRowWriter]] writes each
+ * field straight into a row in Spark's own format. There is no object for a message, and none for a field.
+ *
+ * '''Each field is checked.''' The reader compares each length and each count with the bytes that are left,
+ * before anything is sized by it. The first field that does not fit is remembered as a [[DecodeFailure]]. From
+ * then on nothing is left, and the reader gives zeros, so a malformed message ends like any other and needs no
+ * exception. Bytes that are left over are a failure too.
+ *
+ * '''The whole message is checked, whichever part is selected.''' A [[FieldSelection]] says which fields a row
+ * has, and a [[MessageFilter]] which messages give a row. The decoder reads and checks the others, and does not
+ * write them. So it depends neither on the query nor on the optimizer which messages are malformed.
+ *
+ * '''Two layouts.''' In a stream block, a message has the xid of its transaction after its tag, if it can stand
+ * there at all. The message itself does not say whether it stands there. A caller that knows it passes the
+ * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
+ * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
+ * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
+ * PostgreSQL never sends: the xid 0, a namespace that begins with a control character, and a logical message
+ * that has an xid and is not transactional. Both readings of a logical message can be valid. Then the one with
+ * the smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If
+ * both readings fail, the one that got further says what is wrong.
+ *
+ * A message is the bytes that pgoutput wrote. PostgreSQL 13 and older send zero bytes if an origin was dropped:
+ * that gives null. A decoder is not thread-safe.
+ *
+ * @see [[https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html]]
+ * @see `src/backend/replication/logical/proto.c` of PostgreSQL, which writes the messages
  */
 final class MessageDecoder(
     encoding: TextEncoding,
@@ -60,11 +97,7 @@ final class MessageDecoder(
     }
   }
 
-  /**
-   * Reads a message that may have an xid after its tag. It tries the reading without an xid first,
-   * and then the reading with one. Often only one reading is valid to the last byte. If
-   * `inferringContext` is set, [[MessageLayouts]] refuses more wrong readings.
-   */
+  /** Reads a message that may have an xid after its tag. [[MessageLayouts]] then refuses more. */
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
     read(message, messageType, withXid, inferringContext = true)
 
@@ -72,11 +105,7 @@ final class MessageDecoder(
   private def orElse(without: DecodeFailure, withXid: DecodeFailure): DecodeFailure =
     if (withXid == null) null else if (withXid.at > without.at) withXid else without
 
-  /**
-   * Reads a logical message. Both readings of it may be valid. Then the reading with the smaller
-   * LSN is right, because a reading that takes an xid for the flags and the upper bytes of the LSN
-   * has an LSN that is too great.
-   */
+  /** Reads a logical message. If both readings are valid, the one with the smaller LSN is right. */
   private def readLogicalMessage(message: Array[Byte], messageType: MessageType): DecodeFailure = {
     val without = guess(message, messageType, withXid = false)
     val lsnWithout = logicalMessageLsn
@@ -88,4 +117,33 @@ final class MessageDecoder(
     ) null
     else guess(message, messageType, withXid = false)
   }
+}
+
+/**
+ * The messages that a query keeps. The decoder makes no row of the others, but it checks them too.
+ *
+ * @param types the names of the types that are kept; None for all
+ * @param relationIds
+ *   the tables whose messages are kept. Then messages without `relation_id` are dropped. None for all
+ *   messages.
+ */
+final case class MessageFilter(types: Option[Set[String]], relationIds: Option[Set[Long]]) {
+  private val keepsTag: Array[Boolean] = {
+    val kept = MessageType.all.filter(message => types.forall(_.contains(message.name))).map(_.tag)
+    Array.tabulate(256)(tag => kept.contains(tag.toChar))
+  }
+  private val sortedIds: Array[Long] = relationIds.map(_.toArray.sorted).orNull
+
+  /** Returns whether to keep a message that has no `relation_id`. */
+  def keeps(tag: Int): Boolean =
+    sortedIds == null && keepsTag(tag)
+
+  /** Returns whether to keep a message that has this `relation_id`. */
+  def keeps(tag: Int, relationId: Long): Boolean =
+    keepsTag(tag) &&
+      (sortedIds == null || Arrays.binarySearch(sortedIds, relationId) >= 0)
+}
+
+object MessageFilter {
+  val all: MessageFilter = MessageFilter(None, None)
 }

@@ -1,20 +1,54 @@
 package io.sparkpgoutput.optimizer
 
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.{Expression, GetStructField}
 import org.apache.spark.sql.catalyst.optimizer.{ColumnPruning, RemoveNoopOperators}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 
 import io.sparkpgoutput.decode.sql.DecodeMessage
-import io.sparkpgoutput.rows.sql.TypedRow
+import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
 
 /**
- * Reads typed rows straight from messages, decodes each message once, narrows decodes to the fields
- * that the query uses, and lets them drop the messages that the filter above drops. The values that a
- * query returns stay the same, and so do the messages that are malformed. Values in columns of typed
- * rows that the query does not use are not converted, so they cannot be errors.
+ * Makes decodes cheaper. This head tells '''what the optimizer may narrow''', and what it may not do.
  *
- * The rule runs after Spark's own rules, which have moved filters and projections to their places. To
- * turn it off, put this object's name in `spark.sql.optimizer.excludedRules`.
+ * {{{
+ *   SELECT d.new.text[0] FROM (SELECT pgoutput_decode(data) AS d …) WHERE d.type = 'INSERT'
+ *
+ *   Project d.new.text[0]                        Project d.new.text[0]
+ *   Filter  d.type = 'INSERT'             ──►    Filter  d.type = 'INSERT'
+ *   Project pgoutput_decode(data) AS d           Project pgoutput_decode(data)[type, new.text[0]] of INSERT AS d
+ *
+ *   pgoutput_row(pgoutput_decode(data).new, …)  ──►  DecodeTuple: the typed row, without a row of the message
+ * }}}
+ *
+ * The rules run in this order:
+ *
+ *  1. [[FuseDecodeAndRow]] makes one expression of a decode and the typed row of its tuple.
+ *  1. [[ShareDecodes]] makes several decodes of one message one decode, in a projection below.
+ *  1. [[FilterDecodes]] lets a decode drop the messages whose type or table the filter above drops.
+ *  1. [[PruneDecodes]] narrows each decode to the fields, and each typed row to the columns, that the query
+ *     uses.
+ *
+ * '''What stays the same.''' The values that a query returns, and which messages are malformed: a decode checks
+ * the whole message, whatever is left of its row. Only the values in columns of typed rows that the query does
+ * not use are not converted, so they cannot be errors.
+ *
+ * '''What the rules may not do.'''
+ *
+ *  - Evaluate a decode for a row for which the query does not evaluate it: the decode could fail there. So a
+ *    decode moves below an operator only if the operator evaluates it for each row, and behind the conditions
+ *    before it.
+ *  - Use a condition that stands behind one that can fail: see [[InfallibleConditions]].
+ *  - Move what is not deterministic, or uses the variable of a lambda function.
+ *  - Narrow a row that gets to an operator that does more than hand on columns: see [[TransparentOperators]]. A
+ *    union, a write and the state of a join of streams need the whole row.
+ *  - Leave out a member of a typed row's column: the conversion gives a whole value.
+ *
+ * The rules run after Spark's own, which have moved filters and projections to their places. To turn them off,
+ * put this object's name in `spark.sql.optimizer.excludedRules`. [[PruneChanges]] does the same for table
+ * changes.
  */
 object OptimizeDecode extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -30,4 +64,54 @@ object OptimizeDecode extends Rule[LogicalPlan] {
     case _: DecodeMessage | _: TypedRow => true
     case _                              => false
   }))
+}
+
+/**
+ * Makes one expression of a decode and the typed row of its tuple, if the query uses nothing else
+ * of the decode. The decode then writes no row. If the query uses more, `PruneDecodes` lets the
+ * decode hand on the cells of the tuple.
+ */
+object FuseDecodeAndRow {
+  def apply(plan: LogicalPlan): LogicalPlan = {
+    val rows = rowsOfDecodes(plan)
+    plan.transformAllExpressions { case row: ReadTuple =>
+      decodeOf(row) match {
+        case Some((decode, field)) if rows(decode.canonicalized).size == 1 =>
+          import decode.{data, inStream, options}
+          DecodeTuple(data, inStream, options, field, row.constantTypeIds.get, row.rowSchema)
+        case _ => row
+      }
+    }
+  }
+
+  /** The typed rows that are made of each decode. A null stands for another use of the decode. */
+  private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
+    val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
+    def use(decode: DecodeMessage, row: Expression): Unit = {
+      rows(decode.canonicalized) += row
+      decode.children.foreach(add)
+    }
+    def add(expression: Expression): Unit = expression match {
+      case decode: DecodeMessage => use(decode, null)
+      case row: ReadTuple =>
+        decodeOf(row) match {
+          case Some((decode, _)) => use(decode, row.canonicalized)
+          case None              => row.children.foreach(add)
+        }
+      case other => other.children.foreach(add)
+    }
+    plan.foreach(_.expressions.foreach(add))
+    rows.toMap
+  }
+
+  /**
+   * Returns the decode and the tuple that a row is made of, if the types are the same for all
+   * messages.
+   */
+  private def decodeOf(row: ReadTuple): Option[(DecodeMessage, Int)] = row.tuple match {
+    case GetStructField(decode: DecodeMessage, field, _)
+        if decode.isWhole && decode.isUtf8 && decode.deterministic && row.typeIds.foldable =>
+      Some((decode, field))
+    case _ => None
+  }
 }

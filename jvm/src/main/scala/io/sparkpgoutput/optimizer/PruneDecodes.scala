@@ -4,12 +4,13 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
 
 import io.sparkpgoutput.decode.FieldSelection
 import io.sparkpgoutput.decode.FieldSelection._
 import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.protocol.MessageSchema
+import io.sparkpgoutput.rows.RowSchema
 import io.sparkpgoutput.rows.sql.{ReadTuple, TypedRow}
 
 /**
@@ -70,7 +71,7 @@ object PruneDecodes {
   /** The rule narrows a decode once. It does not change it if Spark optimizes the plan again. */
   private def isPrunable(decode: DecodeMessage): Boolean = decode.selection == All
 
-  /** Columns are told apart by name. */
+  /** Columns are found by their names, so no two may have the same name. */
   private def isPrunable(row: TypedRow): Boolean =
     row.rowType.fieldNames.distinct.length == row.rowType.length
 
@@ -138,5 +139,137 @@ object PruneDecodes {
       val ordinal = struct.names.indexOf(CellsName)
       Option.when(ordinal >= 0)(GetStructField(tuple, ordinal, Some(CellsName)))
     case _ => None
+  }
+}
+
+/**
+ * Finds out which part a plan uses of each column that holds a row, and of each typed row.
+ *
+ * @param ofTuple the part that typed rows use of a tuple
+ */
+final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSelection) {
+  private val parts =
+    mutable.Map.from[ExprId, FieldSelection](columns.valuesIterator.map(_.first -> Presence))
+
+  /** The parts of typed rows that no column holds. Spark converts the same row once for all uses. */
+  private val rows = mutable.Map.empty[Expression, FieldSelection].withDefaultValue(Presence)
+
+  lazy val selected: Map[ExprId, FieldSelection] = columns.map { case (id, column) =>
+    id -> column.ofColumn(parts(column.first))
+  }
+
+  def ofRow(row: TypedRow): FieldSelection = rows(row.canonicalized)
+
+  def addPlan(plan: LogicalPlan): Unit = {
+    addAll(plan.output)
+    plan.foreach { operator =>
+      if (!TransparentOperators.contains(operator)) operator.children.foreach(c => addAll(c.output))
+      operator match {
+        case Project(list, _) => list.filterNot(isCopy).foreach(addProjected)
+        case other            => other.expressions.foreach(add(_, All))
+      }
+    }
+  }
+
+  private def isCopy(expression: NamedExpression): Boolean = expression match {
+    case _: Attribute | Alias(_: Attribute, _) => true
+    case _                                     => false
+  }
+
+  /** A query uses the value of a column if it uses the column. */
+  private def addProjected(expression: NamedExpression): Unit = expression match {
+    case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addArguments(row)
+    case Alias(_: GetStructField, _) if columns.contains(expression.exprId) =>
+      add(expression.toAttribute, Presence)
+    case other => add(other, All)
+  }
+
+  private def addArguments(row: TypedRow): Unit = row match {
+    case row: ReadTuple =>
+      add(row.tuple, ofTuple)
+      add(row.typeIds, All)
+    case other => other.children.foreach(add(_, All))
+  }
+
+  private def addAll(output: Seq[Attribute]): Unit = output.foreach(add(_, All))
+
+  private def add(expression: Expression, part: FieldSelection): Unit = expression match {
+    case column: Attribute =>
+      columns.get(column.exprId).foreach { held =>
+        parts(held.first) = parts(held.first).and(held.ofRow(part))
+      }
+    case row: TypedRow =>
+      rows(row.canonicalized) = rows(row.canonicalized).and(part)
+      addArguments(row)
+    case get: GetStructField =>
+      add(get.child, member(get.childSchema(get.ordinal).name, part))
+    case get: GetArrayStructFields    => add(get.child, member(get.field.name, part))
+    case TextElement(texts, position) => add(texts, Elements(Set(position)))
+    case GetArrayItem(child, index, _) =>
+      add(child, part.ofElement(child.dataType))
+      add(index, All)
+    // Users check every column with `pgoutput_row(…) IS NULL`; Spark infers only IS NOT NULL itself.
+    case IsNull(row) if isTypedRow(row) => add(row, All)
+    case _: IsNull | _: IsNotNull       => expression.children.foreach(add(_, Presence))
+    case subquery: PlanExpression[_]    => subquery.references.foreach(add(_, All))
+    case other                          => other.children.foreach(add(_, All))
+  }
+
+  private def isTypedRow(expression: Expression): Boolean = expression match {
+    case column: Attribute => columns.get(column.exprId).exists(_.typed.isDefined)
+    case other             => other.isInstanceOf[TypedRow]
+  }
+}
+
+/**
+ * A column that holds a row, or a struct of a row.
+ *
+ * @param first the column that was first to hold the row
+ * @param path the names of the members that lead to the struct
+ * @param typed the schema of a typed row, None for the row of a decode
+ */
+final case class RowColumn(
+    first: ExprId,
+    path: Seq[String] = Nil,
+    typed: Option[RowSchema] = None
+) {
+  def member(name: String): RowColumn = copy(path = path :+ name)
+
+  /** Returns the used part of the row, for a used part of the column. */
+  def ofRow(part: FieldSelection): FieldSelection = path.foldRight(part)(FieldSelection.member)
+
+  /** Returns the used part of the column, for a used part of the row. */
+  def ofColumn(used: FieldSelection): FieldSelection =
+    typed.fold(path.foldLeft(used)(_.of(_)))(RowColumn.wholeColumns(used, _))
+}
+
+object RowColumn {
+
+  /**
+   * Widens a selection to whole columns, because a typed row cannot leave out a part of a column.
+   */
+  def wholeColumns(used: FieldSelection, row: RowSchema): FieldSelection =
+    if (used.isAll(row.rowType)) FieldSelection.All
+    else {
+      val names = used.members(row.rowType).map { case (column, _) => column.name }
+      FieldSelection.members(names: _*)
+    }
+}
+
+/** One element, at a constant position, of an array of strings, such as `d.new.text[3]`. */
+object TextElement {
+
+  /** The array, which is its first child, and the position from 0. */
+  def unapply(expression: Expression): Option[(Expression, Int)] = expression match {
+    case GetArrayItem(array, Literal(position: Int, _), _) if position >= 0 && isTexts(array) =>
+      Some((array, position))
+    case ElementAt(array, Literal(number: Int, _), _, _) if number > 0 && isTexts(array) =>
+      Some((array, number - 1))
+    case _ => None
+  }
+
+  private def isTexts(array: Expression): Boolean = array.dataType match {
+    case ArrayType(StringType, _) => true
+    case _                        => false
   }
 }

@@ -6,6 +6,7 @@ import scala.util.control.Exception.catching
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 
+import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode, TypeLookup}
 
@@ -105,4 +106,74 @@ object RowOptions {
       )
     _ <- TypeRegistry().declared(entry.value).toRight(entry.invalid(TypeLookup.Declarations))
   } yield options.copy(types = options.types + (oid -> entry.value))
+}
+
+/** The options of the functions that decode messages. */
+final case class DecodeOptions(failFast: Boolean = true, encoding: TextEncoding = TextEncoding.Utf8)
+
+object DecodeOptions {
+  private val encoding =
+    SharedOptions.encoding[DecodeOptions]((options, encoding) => options.copy(encoding = encoding))
+
+  /** The options of `pgoutput_decode`. */
+  val decode: OptionList[DecodeOptions] = new OptionList(
+    DecodeOptions(),
+    Seq(
+      SharedOptions.mode[DecodeOptions]("a malformed message")((options, failFast) =>
+        options.copy(failFast = failFast)
+      ),
+      encoding
+    )
+  )
+
+  /** The options of `try_pgoutput_decode`. */
+  val tryDecode: OptionList[DecodeOptions] = new OptionList(
+    DecodeOptions(failFast = false),
+    Seq(SharedOptions.tryMode("pgoutput_decode"), encoding)
+  )
+}
+
+/** The options that several functions have. */
+object SharedOptions {
+
+  /**
+   * The option that says whether bad data is an error or gives NULL. It has the values of `from_json`.
+   *
+   * @param bad what is bad data
+   */
+  def mode[T](bad: String)(setFailFast: (T, Boolean) => T): OptionSpec[T] =
+    OptionSpec.choice[T, Boolean](
+      "mode",
+      "FAILFAST",
+      s"With FAILFAST, $bad is an error. With PERMISSIVE, it gives NULL."
+    )("FAILFAST" -> true, "PERMISSIVE" -> false)(setFailFast)
+
+  /**
+   * The option `mode` of a function that always gives NULL for bad data.
+   *
+   * @param strict the function for FAILFAST
+   */
+  def tryMode[T](strict: String): OptionSpec[T] =
+    OptionSpec.parsed[T, String](
+      "mode",
+      s"PERMISSIVE (for FAILFAST, use $strict)",
+      "PERMISSIVE",
+      "This function is always PERMISSIVE."
+    )(Some(_).filter("PERMISSIVE".equalsIgnoreCase(_)))((options, _) => options)
+
+  def encoding[T](set: (T, TextEncoding) => T): OptionSpec[T] =
+    OptionSpec.parsed[T, TextEncoding](
+      "encoding",
+      TextEncoding.names.mkString("", ", ", ", or the name of a Java charset"),
+      "UTF8",
+      "The client_encoding of the server when it wrote the messages."
+    )(TextEncoding.of)(set)
+
+  /** PostgreSQL's locales have up to 10 digits after the point (`cash_in`). */
+  def moneyScale[T](set: (T, Int) => T): OptionSpec[T] = OptionSpec.parsed[T, Int](
+    "moneyScale",
+    "0 to 10",
+    "2",
+    "The number of digits that a value of the type money has after the decimal point."
+  )(_.toIntOption.filter(scale => scale >= 0 && scale <= 10))(set)
 }

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.protocol
 
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
+
 /**
  * The text of an LSN as PostgreSQL's type pg_lsn has it: the upper and the lower 32 bits in
  * hexadecimal, with a slash between them. PostgreSQL 19 pads the lower half with zeros, earlier
@@ -23,4 +25,10 @@ object Lsn {
 
   def min(lsn: Long, other: Long): Long = if (isBelow(lsn, other)) lsn else other
   def max(lsn: Long, other: Long): Long = if (isBelow(lsn, other)) other else lsn
+}
+
+/** PostgreSQL counts time from 2000-01-01. Spark and Java count from 1970-01-01. */
+object PostgresEpoch {
+  final val Days = 10957L
+  final val Micros = Days * MICROS_PER_DAY
 }

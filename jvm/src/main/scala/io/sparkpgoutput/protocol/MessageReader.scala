@@ -1,5 +1,9 @@
 package io.sparkpgoutput.protocol
 
+import java.lang.invoke.{MethodHandles, VarHandle}
+import java.nio.ByteOrder
+import java.util.Locale
+
 /**
  * Reads a message's fields one after the other, each checked against what is left.
  *
@@ -146,7 +150,7 @@ private object MessageReader {
   final private val BlockSize = 32
   final private val NotAscii = 0x8080808080808080L
 
-  /** In blocks, the last of which overlaps the one before: how many there are can be foreseen. */
+  /** Looks at blocks, the last of which overlaps the block before it. So their number depends on the size only. */
   private def isAscii(bytes: Array[Byte], from: Int, to: Int): Boolean = {
     var bits = 0L
     var at = from
@@ -166,4 +170,65 @@ private object MessageReader {
   private def block(bytes: Array[Byte], at: Int): Long =
     BigEndian.int64(bytes, at) | BigEndian.int64(bytes, at + 8) |
       BigEndian.int64(bytes, at + 16) | BigEndian.int64(bytes, at + 24)
+}
+
+/**
+ * The place and the cause of a failed reading of a message.
+ *
+ * It makes no text until it is described: with an unknown stream context the first reading of a
+ * message often fails and the second is right.
+ *
+ * @param at offset of the failing field, from 0, the tag included
+ * @param field ordinal of the field in [[MessageSchema]]
+ * @param column number of the column, from 1; 0 outside of columns
+ * @param part the part of the field; null for all of it
+ * @param problem a `String.format` pattern
+ * @param found the pattern's numbers
+ */
+final class DecodeFailure(
+    val at: Int,
+    field: Int,
+    column: Int,
+    part: String,
+    problem: String,
+    found: Long,
+    wanted: Long
+) {
+
+  /**
+   * For example `INSERT at byte 17 (new, column 3): need 4 bytes, got 2; message of 19 bytes: 49…`.
+   */
+  def describe(message: Array[Byte]): String = {
+    val messageType = MessageType.of(message(0))
+    val name = if (messageType == null) "unknown message" else messageType.name
+    val place = Seq(
+      Option.when(field >= 0)(MessageSchema.schema(field).name),
+      Option.when(column > 0)(s"column $column"),
+      Option(part)
+    ).flatten.mkString(", ")
+    val where = if (place.isEmpty) "" else s" ($place)"
+    val shown = message.take(DecodeFailure.ExcerptBytes).map(byte => f"$byte%02x").mkString
+    val more = if (message.length > DecodeFailure.ExcerptBytes) "…" else ""
+    s"$name at byte $at$where: ${problem.formatLocal(Locale.ROOT, found, wanted)}; " +
+      s"message of ${message.length} bytes: $shown$more"
+  }
+}
+
+object DecodeFailure {
+  private val ExcerptBytes = 32
+}
+
+/** Reads integers as PostgreSQL sends them. The methods check the array's bounds only. */
+object BigEndian {
+  private val Int16: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Short]], ByteOrder.BIG_ENDIAN)
+  private val Int32: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
+  private val Int64: VarHandle =
+    MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
+
+  def int16(bytes: Array[Byte], at: Int): Short = Int16.get(bytes, at)
+  def int32(bytes: Array[Byte], at: Int): Int = Int32.get(bytes, at)
+  def uint32(bytes: Array[Byte], at: Int): Long = int32(bytes, at) & 0xffffffffL
+  def int64(bytes: Array[Byte], at: Int): Long = Int64.get(bytes, at)
 }

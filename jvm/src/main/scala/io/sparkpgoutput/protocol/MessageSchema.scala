@@ -1,5 +1,9 @@
 package io.sparkpgoutput.protocol
 
+import java.nio.file.{Files, Path}
+
+import scala.collection.mutable.ListBuffer
+
 import org.apache.spark.sql.types._
 
 /** The struct that a message decodes to. A field that a message does not have is NULL. */
@@ -137,4 +141,26 @@ object TupleSchema extends StructSchema {
     "One element for each column. It is NULL if the kind is not b. The array is NULL if " +
       "no kind is b"
   )
+}
+
+/**
+ * A struct whose fields are declared one by one. A declaration gives the field's ordinal, so that the
+ * fields' order, names, types and comments are written once.
+ */
+abstract class StructSchema {
+  private val declared = ListBuffer.empty[StructField]
+
+  final protected def field(name: String, dataType: DataType, comment: String): Int = {
+    declared += StructField(name, dataType).withComment(comment)
+    declared.size - 1
+  }
+
+  /** The struct, once all its fields are declared. */
+  final lazy val schema: StructType = StructType(declared.toSeq)
+}
+
+/** Writes the struct of a decoded message as JSON. The build runs it, and Python reads the file. */
+object MessageSchemaFile {
+  def main(arguments: Array[String]): Unit =
+    Files.writeString(Path.of(arguments.head), MessageSchema.schema.json)
 }

@@ -1,13 +1,20 @@
 package io.sparkpgoutput.rows
 
+import java.nio.charset.StandardCharsets
+
 import scala.collection.immutable.ArraySeq
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.sql.types.StructField
 
-import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple}
+import io.sparkpgoutput.decode.MessageDecoder
+import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
+import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple, TupleCells}
+import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
 
 /**
  * Reads tuples as rows. Each tuple comes with the types of its columns. Tuples with the same types
@@ -76,4 +83,140 @@ object TupleReader {
 
   private def oid(typeIds: ArrayData, index: Int): Long =
     if (typeIds.isNullAt(index)) 0L else typeIds.getLong(index)
+}
+
+/**
+ * Reads a tuple of a message as a row, without a struct of its cells in between. Not thread-safe.
+ *
+ * @param field the field of the tuple: key, old or new
+ */
+final class MessageRowReader(decoder: MessageDecoder, field: Int, converter: RowConverter) {
+  private val cells = new EncodedTuple
+
+  /** Reads the row, which the next one overwrites. Returns null if the message has no such tuple. */
+  def read(message: Array[Byte], context: Int): UnsafeRow =
+    row(decoder.decode(message, context))
+
+  /** Reads the row, but also returns null if the message is malformed. */
+  def readOrNull(message: Array[Byte], context: Int): UnsafeRow =
+    row(decoder.decodeOrNull(message, context))
+
+  private def row(decoded: UnsafeRow): UnsafeRow =
+    if (decoded == null || !decoder.cells(field, cells)) null else converter.row(cells)
+}
+
+/**
+ * Reads tuples as rows. All tuples have columns of the same types. Not thread-safe.
+ *
+ * @param typeIds the oids of the columns' types, 0 for a type that is not known
+ */
+final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
+  import rowSchema.{failFast, rowType, schema, types}
+
+  private val ordinals = rowSchema.required.toArray
+  private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
+  private val readers: Array[CellReader] =
+    rowSchema.conversions(typeIds).fold(
+      problem => throw new SchemaMismatchException(problem),
+      readersOf
+    )
+
+  private def readersOf(conversions: Seq[Conversion]): Array[CellReader] =
+    ordinals.zip(conversions).zip(ValueWriter.all(writer, rowType)).map {
+      case ((ordinal, conversion), out) =>
+        new CellReader(schema(ordinal), types.byOid(typeIds(ordinal)), conversion, out)
+    }
+
+  /**
+   * Reads a tuple. The next row overwrites this one.
+   *
+   * @throws SchemaMismatchException if the tuple has another number of columns than the schema
+   * @throws InvalidValueException if a value does not fit its type and the mode is FAILFAST
+   */
+  def row(cells: TupleCells): UnsafeRow = {
+    if (cells.columns != schema.length) {
+      throw new SchemaMismatchException(
+        s"the tuple has ${RowSchema.columns(cells.columns)}, " +
+          s"the schema has ${RowSchema.columns(schema.length)}."
+      )
+    }
+    writer.reset()
+    writer.zeroOutNullBytes()
+    var index = 0
+    while (index < ordinals.length) {
+      val kind = cells.goTo(ordinals(index))
+      val invalid = readers(index).read(kind, cells)
+      if (invalid != null && failFast) {
+        throw new InvalidValueException(
+          readers(index).describe(kind, cells, invalid) + "; try_pgoutput_row gives NULL instead."
+        )
+      }
+      index += 1
+    }
+    writer.getRow
+  }
+}
+
+private object RowConverter {
+  private val FirstSize = 256
+}
+
+/** Reads the cells of one column and writes them to one member of a row. Not thread-safe. */
+final class CellReader(
+    field: StructField,
+    pgType: PgType,
+    conversion: Conversion,
+    out: ValueWriter
+) {
+
+  /**
+   * Reads the current cell. A cell without a value gives NULL.
+   *
+   * @return
+   *   null, or what is wrong with a value that does not fit. NULL is written for such a value.
+   */
+  def read(kind: Int, cells: TupleCells): InvalidValue = {
+    val start = out.writer.cursor
+    try {
+      if (kind == 't' || kind == 'b') conversion.fromCell(kind, cells, out)
+      else out.setNull()
+      null
+    } catch {
+      case invalid: InvalidValue =>
+        out.writer.increaseCursor(start - out.writer.cursor)
+        out.setNull()
+        invalid
+    }
+  }
+
+  def setNull(): Unit = out.setNull()
+
+  /** Describes what is wrong with the value of the current cell, for an error message. */
+  def describe(kind: Int, cells: TupleCells, invalid: InvalidValue): String = {
+    val isText = kind == 't'
+    val remedy = Option(invalid.remedy).orElse(Option.when(isText)("use STRING"))
+    s"column '${field.name}', ${pgType.name} as ${field.dataType.sql}: " +
+      s"${value(cells, isText)} ${invalid.problem}${remedy.fold("")("; " + _)}"
+  }
+
+  /** The first 100 characters of a value. */
+  private def value(cells: TupleCells, isText: Boolean): String = {
+    val text =
+      if (isText) {
+        val size = math.min(cells.to - cells.from, 4 * CellReader.ShownSize + 4)
+        new String(cells.bytes, cells.from, size, StandardCharsets.UTF_8)
+      } else {
+        val shown = new TextBuffer
+        shown.add("\\x")
+        shown.hex(cells.bytes, cells.from, math.min(cells.to, cells.from + CellReader.ShownSize))
+        shown.toString
+      }
+    val isCut = text.codePointCount(0, text.length) > CellReader.ShownSize
+    if (isCut) s"'${text.substring(0, text.offsetByCodePoints(0, CellReader.ShownSize))}…'"
+    else s"'$text'"
+  }
+}
+
+private object CellReader {
+  private val ShownSize = 100
 }

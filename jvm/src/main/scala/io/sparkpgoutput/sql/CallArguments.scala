@@ -1,9 +1,21 @@
 package io.sparkpgoutput.sql
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, NamedArgumentExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Cast,
+  ExprUtils,
+  Expression,
+  Literal,
+  NamedArgumentExpression,
+  RuntimeReplaceable
+}
+import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.equalsIgnoreNullability
-import org.apache.spark.sql.types.{DataType, MapType, NullType, StructType}
+import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.types.{DataType, MapType, NullType, StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.errors.ErrorText
 import io.sparkpgoutput.options.OptionList
@@ -74,4 +86,57 @@ object CallArguments {
       "hint" -> ""
     )
   )
+}
+
+/** Arguments whose values are the same for all rows, and are needed during the analysis. */
+object ConstantArgument {
+
+  /**
+   * The argument as an expression that can be evaluated. The functions in it that the optimizer
+   * replaces, among them those of this library, cannot.
+   */
+  def evaluable(argument: Expression): Expression =
+    argument.transformUp { case call: RuntimeReplaceable => call.replacement }
+
+  /** The value of an argument; None if it is not the same for all rows. */
+  def value(argument: Expression): Option[Any] = {
+    val constant = evaluable(argument)
+    Option.when(constant.foldable)(constant.eval())
+  }
+
+  /**
+   * The entries of a constant map of options, in order; none for NULL. Values of other types, such
+   * as a number, are taken as text. None if the argument is not a constant map.
+   */
+  def entries(options: Expression): Option[Seq[(String, String)]] = {
+    val texts = Cast(options, MapType(StringType, StringType), Some("UTC"))
+    Option.when(texts.resolved)(texts).flatMap(value).map {
+      case map: MapData => strings(map.keyArray()).zip(strings(map.valueArray()))
+      case _            => Nil
+    }
+  }
+
+  private def strings(array: ArrayData): Seq[String] =
+    array.toSeq[UTF8String](StringType).map(text => if (text == null) null else text.toString)
+}
+
+/** A schema that a user gives as DDL or JSON. */
+object SchemaArgument {
+  private val SyntaxError = "PARSE_SYNTAX_ERROR"
+
+  /**
+   * Parses a constant schema. Spark's text of a syntax error does not say where the schema stands in
+   * the query, so this adds it.
+   *
+   * @param name names the argument or the option, for the error
+   */
+  def parse(schema: Expression, name: String): StructType =
+    try ExprUtils.evalSchemaExpr(ConstantArgument.evaluable(schema))
+    catch {
+      case error: ParseException if error.getCondition == SyntaxError =>
+        val parameters = error.getMessageParameters.asScala.toMap
+        val text = ErrorText.escape(ConstantArgument.evaluable(schema).eval().toString)
+        val hint = s"${parameters.getOrElse("hint", "")} in $name, which is '$text'"
+        throw new AnalysisException(SyntaxError, parameters + ("hint" -> hint))
+    }
 }

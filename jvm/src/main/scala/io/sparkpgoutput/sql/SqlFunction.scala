@@ -2,7 +2,13 @@ package io.sparkpgoutput.sql
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.catalyst.expressions.{
+  Expression,
+  ExpressionInfo,
+  InheritAnalysisRules,
+  Literal,
+  RuntimeReplaceable
+}
 
 /**
  * A function of SQL, as Spark registers it.
@@ -52,4 +58,68 @@ final class SqlFunction(
 
 private object SqlFunction {
   val LeftOut: Literal = Literal(null)
+}
+
+/**
+ * A call of one of the functions, as the user wrote it: the analyzer shows it and names columns by
+ * it. The optimizer puts `replacement` in its place, which has the arguments as plain values and
+ * evaluates the call.
+ */
+case class FunctionCall(
+    override val prettyName: String,
+    parameters: Seq[Expression],
+    replacement: Expression
+) extends RuntimeReplaceable
+    with InheritAnalysisRules {
+
+  override protected def withNewChildInternal(newChild: Expression): FunctionCall =
+    copy(replacement = newChild)
+}
+
+/**
+ * The text of a function in `DESCRIBE FUNCTION EXTENDED`. `_FUNC_` stands for its name. Lines after
+ * the first are indented by the margin before `|`.
+ *
+ * @param arguments one argument an item, as `name - what it is`
+ * @param examples queries, each with the lines that spark-sql prints for it
+ * @param note more paragraphs, or nothing
+ * @param before a statement that the examples need, or nothing
+ */
+final case class FunctionDescription(
+    usage: String,
+    arguments: Seq[String],
+    examples: Seq[(String, Seq[String])],
+    note: String = "",
+    group: String,
+    before: String = "",
+    since: String = "0.1.0"
+) {
+  import FunctionDescription._
+
+  def info(name: String, className: String = classOf[SqlFunction].getName): ExpressionInfo =
+    new ExpressionInfo(
+      className,
+      null,
+      name,
+      lines("_FUNC_" + usage.stripMargin, 4),
+      lines("Arguments:\n" + arguments.map(a => s"  * ${a.stripMargin}").mkString("\n"), 4),
+      lines("Examples:\n" + (statement ++ examples.map(example)).mkString("\n"), 4),
+      if (note.isEmpty) "" else lines(note.stripMargin, 4),
+      group,
+      since,
+      "",
+      "built-in"
+    )
+
+  private def statement = Option.when(before.nonEmpty)(s"  > $before;")
+}
+
+object FunctionDescription {
+
+  /** Spark needs a line break and this many spaces at both ends of each part. */
+  private def lines(text: String, indent: Int): String =
+    text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
+
+  private def example(queryAndResult: (String, Seq[String])): String =
+    (s"  > SELECT ${queryAndResult._1};" +: queryAndResult._2.map("   " + _)).mkString("\n")
 }

@@ -1,8 +1,11 @@
 package io.sparkpgoutput.decode.sql
 
-import org.apache.spark.sql.types.{BinaryType, BooleanType, StringType}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.types.{BinaryType, BooleanType, DataType, StringType}
 
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
 import io.sparkpgoutput.options.{DecodeOptions, OptionList}
+import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.sql.{CallArguments, FunctionDescription, SqlFunction}
 
 /** The functions of messages: `pgoutput_decode`, `try_pgoutput_decode` and `pgoutput_error`. */
@@ -116,4 +119,28 @@ object DecodeFunctions {
       )
     case message => message
   }
+}
+
+/** Evaluates `pgoutput_error`: the text of what is wrong with a message, or NULL. */
+case class DecodeError(data: Expression, inStream: Expression, encoding: TextEncoding)
+    extends MessageEvaluator {
+
+  override def dataType: DataType = StringType
+
+  override type Decoder = MessageDecoder
+  override protected def decoderClass: Class[MessageDecoder] = classOf[MessageDecoder]
+  override def newDecoder(): MessageDecoder =
+    new MessageDecoder(encoding, FieldSelection.Nothing)
+  override protected def method: String = "errorOrNull"
+  override protected def apply(decoder: MessageDecoder, message: Array[Byte], context: Int): Any =
+    decoder.errorOrNull(message, context)
+
+  override def prettyName: String = "pgoutput_error"
+  override protected def call(show: Expression => String): String =
+    arguments.map(show).mkString(s"$prettyName(", ", ", ")")
+
+  override protected def withNewChildrenInternal(
+      data: Expression,
+      inStream: Expression
+  ): DecodeError = copy(data, inStream)
 }

@@ -5,9 +5,29 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.util.ArrayData
-import org.apache.spark.sql.types.BinaryType
+import org.apache.spark.sql.types.{BinaryType, DataType, StructType}
 
-import io.sparkpgoutput.rows.{RowSchema, TupleReader}
+import io.sparkpgoutput.decode.sql.{DecodeMessage, MessageEvaluator}
+import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
+import io.sparkpgoutput.options.DecodeOptions
+import io.sparkpgoutput.protocol.MessageSchema
+import io.sparkpgoutput.rows.{MessageRowReader, RowConverter, RowSchema, TupleReader}
+
+/** An expression that gives a typed row of a tuple, with all columns or with those that are used. */
+trait TypedRow extends Expression {
+  def rowSchema: RowSchema
+
+  /** The row with the columns at these positions of the schema only. */
+  def withColumns(positions: Seq[Int]): TypedRow
+
+  final def rowType: StructType = rowSchema.rowType
+  final override def dataType: DataType = rowType
+
+  final override def prettyName: String =
+    if (rowSchema.failFast) "pgoutput_row" else "try_pgoutput_row"
+
+  final protected def columnNames: String = rowType.fieldNames.mkString("[", ", ", "]")
+}
 
 /**
  * The typed row of a tuple: evaluates `pgoutput_row` and `try_pgoutput_row`. The result is NULL for a
@@ -99,4 +119,54 @@ object ReadTuple {
     case ids: ArrayData => TupleReader.oids(ids).toSeq
     case _              => rowSchema.unknown
   }
+}
+
+/**
+ * The typed row of a message's tuple. The optimizer puts it in the place of a [[ReadTuple]] of a
+ * [[DecodeMessage]], of which nothing else is used: it reads the tuple from the message, and makes no arrays
+ * of its cells.
+ *
+ * @param field the tuple's ordinal in [[MessageSchema]]
+ */
+case class DecodeTuple(
+    data: Expression,
+    inStream: Expression,
+    options: DecodeOptions,
+    field: Int,
+    typeIds: Seq[Long],
+    rowSchema: RowSchema
+) extends MessageEvaluator
+    with TypedRow {
+
+  override def withColumns(positions: Seq[Int]): DecodeTuple =
+    copy(rowSchema = rowSchema.copy(required = positions))
+
+  override type Decoder = MessageRowReader
+  override protected def decoderClass: Class[MessageRowReader] = classOf[MessageRowReader]
+  override def newDecoder(): MessageRowReader = new MessageRowReader(
+    new MessageDecoder(options.encoding, FieldSelection.Nothing),
+    field,
+    new RowConverter(rowSchema, typeIds)
+  )
+
+  override protected def method: String = if (options.failFast) "read" else "readOrNull"
+  override protected def apply(
+      reader: MessageRowReader,
+      message: Array[Byte],
+      context: Int
+  ): Any =
+    if (options.failFast) reader.read(message, context) else reader.readOrNull(message, context)
+
+  override protected def call(show: Expression => String): String = {
+    val decode = DecodeMessage(data, inStream, options)
+    s"$prettyName(${show(decode)}.${MessageSchema.schema(field).name})"
+  }
+
+  /** For example `pgoutput_row(pgoutput_decode(data#1).new)[id, amount]`. */
+  override def toString: String = super.toString + columnNames
+
+  override protected def withNewChildrenInternal(
+      data: Expression,
+      inStream: Expression
+  ): DecodeTuple = copy(data, inStream)
 }

@@ -23,7 +23,7 @@ object PlannedRows {
 
   /**
    * Sorts rows by the columns at some positions, over all partitions. It takes an RDD and not a
-   * plan: if a part of a query is planned anew while Spark adapts the whole query, the query never
+   * plan: if a part of a query is planned again while Spark adapts the whole query, the query never
    * ends.
    */
   def sorted(rows: RDD[InternalRow], types: Seq[DataType], columns: Seq[Int]): RDD[InternalRow] = {

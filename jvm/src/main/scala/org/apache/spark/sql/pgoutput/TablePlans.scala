@@ -18,7 +18,7 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession, classic}
  * name. The rows need no view.
  *
  * If the table is given as an object, the plan reads and writes through this object. The plan then has
- * no identifier of the table, because Spark would use the identifier to load the table anew.
+ * no identifier of the table, because Spark would use the identifier to load the table again.
  */
 object TablePlans {
 
