@@ -26,7 +26,7 @@ object Targets {
       session: SparkSession,
       target: String,
       format: Option[String],
-      keys: KeyCache = KeyCache.none
+      keys: KeyCache
   ): Target = {
     val wanted = format.map(name =>
       LakeFormat.named(name).getOrElse(
@@ -42,6 +42,10 @@ object Targets {
     if (FolderPlace.isFolder(target)) inFolder(session, target, wanted, keys)
     else inCatalog(session, target, wanted, keys)
   }
+
+  /** Returns a target that keeps no keys. */
+  def of(session: SparkSession, target: String, format: Option[String]): Target =
+    of(session, target, format, KeyCache.none)
 
   private def inFolder(
       session: SparkSession,
