@@ -4,6 +4,7 @@
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
+# make test-histories HISTORIES=5000  live random histories of tables that small cuts are written into
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
@@ -52,8 +53,8 @@ POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake soak test-all check-jvm lint lint-jvm \
-  lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
+.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories soak test-all check-jvm lint \
+  lint-jvm lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
   bench-replicate-thousand bench-compare dist clean sparks requirements
 
 demo: build
@@ -87,7 +88,16 @@ test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 
 # All versions of PostgreSQL, both formats, and all ways to kill a job.
 test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
+	$(BIN)/pip install --quiet --group readers
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
+
+HISTORIES ?= 5000
+FIRST ?= 1
+
+# Each history twice, the second time with one hash for all keys, and a fault at each step of a write.
+test-histories: $(VENV)/tools
+	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
+	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite'
 
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)

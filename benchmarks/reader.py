@@ -46,7 +46,7 @@ class Reader:
 
     def __init__(self, kind: str, tables: Path) -> None:
         self._kind, self._tables = kind, tables
-        self._duckdb = _duckdb()
+        self._duckdb = connection()
         self._versions: dict[str, int] = {}
         self.seen: dict[str, list[Seen]] = {}
 
@@ -118,7 +118,7 @@ def lag_of(seen: Sequence[Seen], written: float, committed: float) -> float:
 _connections: list[Any] = []
 
 
-def _duckdb() -> Any:  # noqa: ANN401 - the tests run without DuckDB
+def connection() -> Any:  # noqa: ANN401 - the tests run without DuckDB
     """Return a connection of DuckDB with its extensions, which it makes once."""
     if not _connections:
         import duckdb
@@ -126,10 +126,9 @@ def _duckdb() -> Any:  # noqa: ANN401 - the tests run without DuckDB
 
         # Not in the home folder of the user.
         folder = tempfile.TemporaryDirectory(prefix="spark-pgoutput-duckdb-")
-        settings = {"extension_directory": folder.name, "threads": "1"}
-        connection = duckdb.connect(config=settings)
+        made = duckdb.connect(config={"extension_directory": folder.name, "threads": "1"})
         for name in ("avro", "delta", "iceberg"):
-            import_extension(name, con=connection)
-            connection.execute(f"LOAD {name}")
-        _connections.extend((connection, folder))
+            import_extension(name, con=made)
+            made.execute(f"LOAD {name}")
+        _connections.extend((made, folder))
     return _connections[0]

@@ -22,5 +22,7 @@ abstract class SparkSessionTests extends AnyFunSuite {
       "spark.sql.catalog.spark_catalog",
       "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     )
+    // Delta's own store for a scheme that it does not know needs another kind of file system.
+    .config("spark.delta.logStore.faulty.impl", "io.delta.storage.LocalLogStore")
     .getOrCreate()
 }

@@ -16,7 +16,7 @@ import org.apache.spark.storage.StorageLevel
 
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.NotDirect
+import io.sparkpgoutput.lake.direct.{KeyColumn, NotDirect}
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
 import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.route.{
@@ -42,12 +42,14 @@ import io.sparkpgoutput.types.ConversionOptions
  *   true takes a change that does not fit the target and counts it; false makes it the table's error
  * @param options how values are read
  * @param smallCut the most changes that the driver folds by itself
+ * @param mixed the last step of a hash of a key: see [[io.sparkpgoutput.lake.direct.KeyLookup]]
  */
 final class CutApply(
     target: Target,
     repairs: Boolean,
     options: ConversionOptions = ConversionOptions(),
-    smallCut: Long = CutApply.SmallCut
+    smallCut: Long = CutApply.SmallCut,
+    mixed: Long => Long = KeyColumn.mixed
 ) {
   import CutApply._
 
@@ -203,7 +205,7 @@ final class CutApply(
       else
         try {
           look.notDirect.foreach(reason => throw new NotDirect(reason))
-          val direct = new DirectWrite(batch, rows, look.schema)
+          val direct = new DirectWrite(batch, rows, look.schema, mixed)
           commitWrite(batch, session)(TargetWrite.Direct(direct.plan))
           WrittenCut(direct.repaired, None)
         } catch { case found: NotDirect if canMerge => merge(Some(found.reason)) }

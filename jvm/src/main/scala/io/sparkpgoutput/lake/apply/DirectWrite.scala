@@ -21,8 +21,14 @@ import io.sparkpgoutput.lake.target.CommitConflict
  *
  * @param found the rows of the fold
  * @param target the columns of the table
+ * @param mixed the last step of a hash of a key
  */
-final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], target: StructType) {
+final class DirectWrite(
+    batch: TableBatch,
+    found: IndexedSeq[InternalRow],
+    target: StructType,
+    mixed: Long => Long
+) {
   import batch.format.{key, unsent}
 
   /** The columns of the server, with the types of the target: Iceberg has no integers that are shorter than INT. */
@@ -101,7 +107,7 @@ final class DirectWrite(batch: TableBatch, found: IndexedSeq[InternalRow], targe
         )
       )
     ).toIndexedSeq
-    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq)
+    private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
     private val places =
       lookup.find(table, key.map(columns.indexOf(_)).toIndexedSeq)
     private val old = mutable.Map.empty[RowPlace, InternalRow]

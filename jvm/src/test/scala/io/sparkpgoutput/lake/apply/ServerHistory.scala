@@ -8,8 +8,13 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 
-/** Random transactions over tables of each kind, and the messages that the source makes of them. */
-final class ServerHistory(random: Random) {
+/**
+ * Random transactions over tables, and the messages that the source makes of them.
+ *
+ * @param random the numbers by which all is chosen
+ * @param only the tables; by default one of each kind
+ */
+final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   import ServerHistory._
 
   val wide = new ServerTable(
@@ -70,13 +75,15 @@ final class ServerHistory(random: Random) {
     Seq("x" -> IntegerType, "y" -> StringType)
   )
 
-  val tables: Seq[ServerTable] = Seq(wide, numbers, deferrable, rowsOnly, log)
+  val tables: Seq[ServerTable] =
+    if (only.nonEmpty) only else Seq(wide, numbers, deferrable, rowsOnly, log)
   val other = new ServerTable(16, "other", ReplicaIdentity.Nothing, Nil, Seq("x" -> Int4), Nil)
 
   private var lsn = 1000L
   private val sent = mutable.LongMap.empty[Array[Byte]]
   private val out = mutable.ArrayBuffer.empty[(Long, Long, Array[Byte])]
   private var ordinal = 0L
+  private var columnNumber = 0
 
   private def chance(percent: Int) = random.nextInt(100) < percent
   private def pick[T](values: collection.Seq[T]): T = values(random.nextInt(values.size))
@@ -85,7 +92,27 @@ final class ServerHistory(random: Random) {
     pick(Seq(null, "a", "b", s"v$lsn", "T1", s"T$lsn-${random.nextInt(9)}"))
   private def numeric(value: Int) = value.toString + pick(Seq("", ".0", ".00"))
 
-  private def newRow(table: ServerTable, keyed: Int): Seq[String] = table.columns.map {
+  /** The values of each type that keys have. Each table has a few, so that rows meet. */
+  private val keyValues = mutable.LongMap.empty[IndexedSeq[String]]
+
+  /** A row of a table of all types. The first column of the key tells which of a few rows it is. */
+  private def newRowOfTypes(table: ServerTable, keyed: Int): Seq[String] = table.columns.map {
+    case (name, typeId) if table.key.contains(name) =>
+      val values = keyValues.getOrElseUpdate(typeId, ServerValues.of(typeId, random).take(Keys + 1))
+      val value =
+        if (name != table.key.head) values(random.nextInt(math.min(2, values.size)))
+        else if (keyed > Keys) values.last
+        else values(keyed % values.size)
+      ServerValues.again(typeId, value, random)
+    case (_, Text) => pick(Seq(null, "T1", s"v$lsn", ServerValues.of(Text, random).head))
+    case (_, typeId) =>
+      pick(Seq(null, ServerValues.again(typeId, ServerValues.of(typeId, random).head, random)))
+  }
+
+  private def newRow(table: ServerTable, keyed: Int): Seq[String] =
+    if (only.nonEmpty) newRowOfTypes(table, keyed) else newRowOfFew(table, keyed)
+
+  private def newRowOfFew(table: ServerTable, keyed: Int): Seq[String] = table.columns.map {
     case (name, Numeric)                          => numeric(keyed).ensuring(_ => name.nonEmpty)
     case (name, Int4) if table.key.contains(name) => keyed.toString
     case (_, Int4 | Int8)                         => number.toString
@@ -142,13 +169,17 @@ final class ServerHistory(random: Random) {
     val Seq(one, two) = random.shuffle(table.rows.toSeq).take(2)
     val (first, second) = (withKey(table, one, two), withKey(table, two, one))
     if (table.isFull) {
-      update(table, one, first)
-      update(table, two, second)
+      if (one != second && table.keyOf(one) != table.keyOf(two)) {
+        update(table, one, first)
+        update(table, two, second)
+      }
     } else {
       val away = withKey(table, one, newRow(table, 99))
-      update(table, one, away)
-      update(table, two, second)
-      update(table, away, first)
+      if (isFree(table, away)) {
+        update(table, one, away)
+        update(table, two, second)
+        update(table, away, first)
+      }
     }
   }
 
@@ -156,6 +187,7 @@ final class ServerHistory(random: Random) {
   private def rewrite(table: ServerTable): Unit = {
     val row = pick(table.rows)
     val after = table.columns.map(_._2).zip(row).map {
+      case (typeId, value) if only.nonEmpty => ServerValues.again(typeId, value, random)
       case (Numeric, value) if value != null => numeric(new java.math.BigDecimal(value).intValue)
       case (_, value)                        => value
     }
@@ -165,7 +197,7 @@ final class ServerHistory(random: Random) {
   private def change(): Unit = {
     val table = pick(tables)
     random.nextInt(100) match {
-      case _ if table.rows.isEmpty || table == log => insert(table)
+      case _ if table.rows.isEmpty || table.identity == ReplicaIdentity.Nothing => insert(table)
       case n if n < 25                             => insert(table)
       case n if n < 55 => val row = pick(table.rows); update(table, row, changed(table, row))
       case n if n < 70 => send(table, table.delete(pick(table.rows)))
@@ -185,13 +217,32 @@ final class ServerHistory(random: Random) {
           sent.update(table.oid, table.relation)
           put(table.relation)
         }
-        table.rows.clear()
+        table.truncate()
       }
       put(StreamMessages.truncate(some.map(_.oid)))
     }
   }
 
-  private def alter(): Unit = pick(Seq(wide, deferrable, rowsOnly)) match {
+  /** Changes a column of a table of all types, as ALTER TABLE does. */
+  private def alterOfTypes(table: ServerTable): Unit = {
+    columnNumber += 1
+    val (name, typeId) = pick(table.columns)
+    (random.nextInt(4), typeId, table.dataTypes.toMap.apply(name)) match {
+      case (0, _, _) =>
+        val (added, dataType) = pick(ServerValues.types)
+        table.add(s"added $columnNumber", added, dataType)
+      case (1, _, _)                                 => table.rename(name, s"renamed $columnNumber")
+      case (2, _, _) if !table.key.contains(name)    => table.forget(name)
+      case (_, ServerValues.Int2, _)                 => table.widen(name, Int4, IntegerType)
+      case (_, Int4, _)                              => table.widen(name, Int8, LongType)
+      case (_, _, Narrow)                            => table.widen(name, Numeric, DecimalType(20, 4))
+      case _                                         => ()
+    }
+  }
+
+  private def alter(): Unit = if (only.nonEmpty) alterOfTypes(pick(only)) else alterOfFew()
+
+  private def alterOfFew(): Unit = pick(Seq(wide, deferrable, rowsOnly)) match {
     case table if !table.names.contains("added")             => table.add("added", Int8)
     case `wide` if wide.names.contains("huge") && chance(30) => wide.drop("huge")
     case _                                                   => ()
@@ -224,6 +275,34 @@ final class ServerHistory(random: Random) {
 }
 
 object ServerHistory {
+
+  private val Narrow = DecimalType(12, 4)
+
+  /** As many keys does the first column of a key have, and one more for a row that makes room. */
+  final private val Keys = 8
+
+  /**
+   * Returns a table with some of all types.
+   *
+   * @param oid the number of the table
+   */
+  def table(oid: Long, name: String, random: Random): ServerTable = {
+    val typed = IndexedSeq.fill(2 + random.nextInt(5))(
+      ServerValues.types(random.nextInt(ServerValues.types.size))
+    )
+    val keys = math.min(typed.size - 1, Seq(1, 1, 1, 2, 3)(random.nextInt(5)))
+    val names = typed.indices.map(at => s"c$at")
+    val identity = Seq(ReplicaIdentity.Default, ReplicaIdentity.Index, ReplicaIdentity.Full)
+    new ServerTable(
+      oid,
+      name,
+      identity(random.nextInt(identity.size)),
+      random.shuffle(names).take(keys),
+      names.zip(typed.map(_._1)),
+      names.zip(typed.map(_._2))
+    )
+  }
+
   final val Int8 = 20L
   final val Int4 = 23L
   final val Text = 25L

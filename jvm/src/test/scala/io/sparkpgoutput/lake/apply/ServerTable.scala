@@ -7,6 +7,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable}
+import io.sparkpgoutput.lake.target.ColumnChange
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -14,35 +15,46 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * with T is TOASTed.
  *
  * @param key the columns of its primary key, or none
- * @param dataTypes the columns of the target, those too that the server's table does not have now
+ * @param dataTypes the columns of the target that come from the server, those too that its table does not have yet
  */
 final class ServerTable(
     val oid: Long,
     val name: String,
     val identity: ReplicaIdentity,
-    val key: Seq[String],
+    var key: Seq[String],
     var columns: Seq[(String, Long)],
-    val dataTypes: Seq[(String, DataType)]
+    var dataTypes: Seq[(String, DataType)]
 ) {
   type Row = Seq[String]
   val rows: mutable.ArrayBuffer[Row] = mutable.ArrayBuffer.empty
+
+  /** The number of each row, which it keeps when it is updated. */
+  private val numbers = mutable.ArrayBuffer.empty[Long]
+  private var lastNumber = 0L
+
+  /** What became of rows. */
+  val changes: mutable.ArrayBuffer[RowChange] = mutable.ArrayBuffer.empty
+
+  /** Whether a TRUNCATE is among the changes. */
+  var isTruncated: Boolean = false
+
+  /** What became of columns. */
+  val altered: mutable.ArrayBuffer[ColumnChange] = mutable.ArrayBuffer.empty
+
+  /** The column of the target for each name that is not the target's. */
+  var formerNames: Map[String, String] = Map.empty
+
   val isFull: Boolean = identity == ReplicaIdentity.Full
 
   def names: Seq[String] = columns.map(_._1)
   def at(name: String): Int = names.indexOf(name)
 
   /** The values of the key, as PostgreSQL compares them: 1.0 and 1.00 are the same number. */
-  def keyOf(row: Row): Seq[Any] = key.map(name => value(name, row(at(name))))
+  def keyOf(row: Row): Seq[Any] =
+    key.map(name => ServerValues.inKey(value(name, row(at(name)))))
 
   /** A value with the type of the target, which is equal if PostgreSQL's are. */
-  def value(name: String, text: String): Any = dataTypes.toMap.apply(name) match {
-    case _ if text == null    => null
-    case IntegerType          => text.toInt
-    case LongType             => text.toLong
-    case DoubleType           => text.toDouble
-    case decimal: DecimalType => new java.math.BigDecimal(text).setScale(decimal.scale)
-    case _                    => text
-  }
+  def value(name: String, text: String): Any = ServerValues.value(dataTypes.toMap.apply(name), text)
 
   def target: MirroredTable = MirroredTable(
     SourceTable(
@@ -73,26 +85,41 @@ final class ServerTable(
 
   def insert(row: Row): Array[Byte] = {
     rows += row
+    lastNumber += 1
+    numbers += lastNumber
+    changes += RowChange(lastNumber, None, Some(named(row)))
     StreamMessages.insert(row, oid = oid)
   }
 
+  private def named(row: Row) = names.zip(row).toMap
+
   def delete(row: Row): Array[Byte] = {
-    rows.remove(rows.indexOf(row))
+    val index = rows.indexOf(row)
+    rows.remove(index)
+    // Some tests put rows there themselves.
+    if (index < numbers.length)
+      changes += RowChange(numbers.remove(index), Some(named(row)), None)
     if (isFull) StreamMessages.delete(old = row, oid = oid)
     else StreamMessages.delete(key = keyTuple(row), oid = oid)
   }
 
   def update(before: Row, after: Row): Array[Byte] = {
-    rows(rows.indexOf(before)) = after
+    val index = rows.indexOf(before)
+    rows(index) = after
     val sent = after.zip(before).map { case (now, then) =>
-      if (now != null && now.startsWith("T") && now == then) Unchanged else now
+      if (ServerValues.isToasted(now) && now == then) Unchanged else now
+    }
+    if (index < numbers.length) {
+      val unsent =
+        if (isFull) Nil else names.zip(sent).collect { case (name, Unchanged) => name }
+      changes += RowChange(numbers(index), Some(named(before)), Some(named(after)), unsent.toSet)
     }
     if (isFull) StreamMessages.update(sent, old = before, oid = oid)
     else {
       val isKey = names.map(key.contains)
       // The server compares bytes: 1.0 and 1.00 are two keys. A TOASTed key is always sent.
       val moves = before.zip(after).zip(isKey).exists { case ((then, now), inKey) =>
-        inKey && (then != now || then.startsWith("T"))
+        inKey && (then != now || ServerValues.isToasted(then))
       }
       StreamMessages.update(sent, key = if (moves) keyTuple(before) else Nil, oid = oid)
     }
@@ -100,6 +127,42 @@ final class ServerTable(
 
   private def keyTuple(row: Row) =
     names.zip(row).map { case (column, text) => if (key.contains(column)) text else null }
+
+  def truncate(): Unit = {
+    isTruncated = true
+    rows.clear()
+    numbers.clear()
+  }
+
+  /** Adds a column that the target does not have. */
+  def add(column: String, typeId: Long, dataType: DataType): Unit = {
+    dataTypes :+= column -> dataType
+    altered += ColumnChange.Add(column, dataType)
+    add(column, typeId)
+  }
+
+  def rename(from: String, to: String): Unit = {
+    def renamed(name: String) = if (name == from) to else name
+    key = key.map(renamed)
+    columns = columns.map { case (name, typeId) => renamed(name) -> typeId }
+    dataTypes = dataTypes.map { case (name, dataType) => renamed(name) -> dataType }
+    formerNames = formerNames.map { case (name, now) => name -> renamed(now) } + (from -> to)
+    altered += ColumnChange.Rename(from, to)
+  }
+
+  def widen(column: String, typeId: Long, dataType: DataType): Unit = {
+    columns = columns.map { case (name, before) => name -> (if (name == column) typeId else before) }
+    dataTypes =
+      dataTypes.map { case (name, before) => name -> (if (name == column) dataType else before) }
+    altered += ColumnChange.Widen(column, dataType)
+  }
+
+  /** Drops a column. That of the target is from then on one that only the target has. */
+  def forget(column: String): Unit = {
+    drop(column)
+    dataTypes = dataTypes.filter(_._1 != column)
+    formerNames += column -> column
+  }
 
   def add(column: String, typeId: Long): Unit = {
     columns :+= column -> typeId
@@ -119,6 +182,21 @@ final class ServerTable(
     names.zip(row).map { case (column, text) => value(column, text) }
   })
 }
+
+/**
+ * What a transaction did to a row.
+ *
+ * @param number the number of the row
+ * @param before its values by the names of the columns; None for an INSERT
+ * @param after its values; None for a DELETE or a TRUNCATE
+ * @param unsent the columns whose values the server did not send
+ */
+final case class RowChange(
+    number: Long,
+    before: Option[Map[String, String]],
+    after: Option[Map[String, String]],
+    unsent: Set[String] = Set.empty
+)
 
 object ServerTable {
   def sorted(rows: Seq[Seq[Any]]): Seq[String] = rows.map(_.mkString("|")).sorted

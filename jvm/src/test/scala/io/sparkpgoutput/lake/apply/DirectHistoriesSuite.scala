@@ -1,0 +1,112 @@
+package io.sparkpgoutput.lake.apply
+
+import java.nio.file.Files
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.scalatest.BeforeAndAfterAll
+
+import org.apache.spark.sql.delta.DeltaLog
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.lake.direct.KeyColumn
+import io.sparkpgoutput.lake.target.{Target, Targets}
+
+/**
+ * Random histories of tables that small cuts are written into. `-Dspark-pgoutput.seed=` gives the first seed, and
+ * `-Dspark-pgoutput.histories=` how many there are. `-Dspark-pgoutput.contents=` names a file that then has what
+ * each of the tables has, which stay, for other readers.
+ */
+class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
+  import DirectHistoriesSuite._
+
+  private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
+  private val count = Integer.getInteger("spark-pgoutput.histories", 24).intValue
+
+  private val Testing = "spark.testing"
+  private val testing = Option(System.getProperty(Testing))
+
+  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
+  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
+  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
+
+  private val contents = new java.util.ArrayList[Any]
+  private val file = Option(System.getProperty("spark-pgoutput.contents"))
+
+  private lazy val folder = Files.createTempDirectory("histories").toString
+
+  private val formats: IndexedSeq[Format] = Vector(
+    Format(
+      Map.empty,
+      () => {
+        DeltaLog.clearCache()
+        Targets.of(spark, folder, Some("delta"))
+      },
+      table => s"$folder/$table"
+    ),
+    iceberg("2"),
+    iceberg("3")
+  )
+
+  private def iceberg(version: String) = Format(
+    Map("format-version" -> version),
+    () => IcebergTables.in(spark, s"histories$version"),
+    table =>
+      s"${spark.conf.get(s"spark.sql.catalog.${IcebergTables.Catalog}.warehouse")}/histories$version/$table"
+  )
+
+  /** Lives histories until many have failed, and tells the seeds of all that have. */
+  private def live(count: Int, mixed: Long => Long, comparesMerge: Boolean = false): Unit = {
+    var (cuts, merges, errors) = (0, 0, 0)
+    val failures = (0 until count).iterator.flatMap { number =>
+      val seed = first + number
+      val format = formats((seed % formats.length).toInt)
+      val history =
+        new DirectHistory(spark, seed, format.open, format.properties, mixed, comparesMerge)
+      val failure =
+        try {
+          history.run()
+          if (file.nonEmpty) contents.add(history.content(format.place(history.table.name)))
+          None
+        } catch { case problem: AssertionError => Some(problem) }
+      cuts += history.cuts
+      merges += history.merges
+      errors += history.errors
+      failure.foreach(problem => alert(problem.getMessage))
+      failure.map(seed -> _)
+    }.take(MostFailures).toSeq
+    info(s"$count histories from the seed $first: $cuts cuts, $merges by MERGE, $errors with an error")
+    if (failures.nonEmpty) fail(s"Seeds ${failures.map(_._1).mkString(", ")}", failures.head._2)
+    // The histories do something.
+    assert(cuts > count && merges < cuts / 5)
+  }
+
+  test("after each cut of a random history, a table has the rows of the server") {
+    live(count, KeyColumn.mixed)
+    file.foreach(file => new ObjectMapper().writeValue(new java.io.File(file), contents))
+  }
+
+  test("so it has if all keys have the same hash") {
+    live(math.max(6, if (count > 100) count else count / 4), _ => 0)
+  }
+
+  test("a MERGE of the same cuts gives the same rows") {
+    live(math.max(3, math.min(200, count / 10)), KeyColumn.mixed, comparesMerge = true)
+  }
+}
+
+object DirectHistoriesSuite {
+  final private val MostFailures = 20
+
+  /**
+   * A format of tables.
+   *
+   * @param properties those of each table
+   * @param open opens the target, as a new start does
+   * @param place the folder of a table
+   */
+  final case class Format(
+      properties: Map[String, String],
+      open: () => Target,
+      place: String => String
+  )
+}

@@ -1,0 +1,212 @@
+package io.sparkpgoutput.lake.apply
+
+import java.nio.file.{Files, Path, Paths}
+import java.time.Instant
+
+import scala.util.{Success, Try}
+
+import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.types.{IntegerType, StringType}
+
+import org.apache.commons.io.FileUtils
+import org.scalatest.BeforeAndAfterAll
+
+import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.direct.DirectChange
+import io.sparkpgoutput.lake.target._
+
+/**
+ * A process dies at each step of a commit, of a rewrite, of a checkpoint and of the end of old versions, or the answer of
+ * the step is lost. `-Dspark-pgoutput.steps=1` takes each step, and not only some.
+ */
+class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
+  private val Testing = "spark.testing"
+  private val testing = Option(System.getProperty(Testing))
+
+  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
+  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
+  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
+
+  private val stride = Integer.getInteger("spark-pgoutput.steps", 7).intValue
+  private val name = MarkName("job", 1, 0)
+  private lazy val folder = {
+    val configuration = spark.sparkContext.hadoopConfiguration
+    configuration.set(s"fs.${FaultyFiles.Scheme}.impl", classOf[FaultyFiles].getName)
+    Files.createTempDirectory("interrupted")
+  }
+
+  private def open(format: String): Target = {
+    DeltaLog.clearCache()
+    val place = s"${FaultyFiles.Scheme}://$folder"
+    if (format == "delta") Targets.of(spark, s"$place/delta", Some(format))
+    else {
+      val catalog = "spark.sql.catalog.faulty"
+      if (spark.conf.getOption(catalog).isEmpty) {
+        spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set(s"$catalog.type", "hadoop")
+        spark.conf.set(s"$catalog.warehouse", s"$place/iceberg")
+        spark.conf.set(s"$catalog.cache-enabled", "false")
+      }
+      Targets.of(spark, "faulty.ns", Some(format))
+    }
+  }
+
+  /** A table with ten commits, and what it has to have. */
+  final private class Written(format: String, version: String) {
+    private val server = new ServerTable(
+      1,
+      s"t$version",
+      ReplicaIdentity.Default,
+      Seq("id"),
+      Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+      Seq("id" -> IntegerType, "v" -> StringType)
+    )
+    var target: Target = open(format)
+    private var contents = Map.empty[Long, Seq[String]]
+    private var cuts = Map.empty[Long, CutOfServer]
+    private var last = 1L
+
+    target.create(
+      server.name,
+      server.target.schema,
+      server.key,
+      if (format == "delta") Map("delta.checkpointInterval" -> "4")
+      else Map("format-version" -> version)
+    )
+    target.commit(spark, server.name, name, None, 1)(
+      TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
+    )
+    (1 to 12).foreach(_ => write(next()))
+    private val begin = last
+    private val place: Path = Paths.get(
+      if (format == "delta") s"$folder/delta/${server.name}" else s"$folder/iceberg/ns/${server.name}"
+    )
+    private val kept = Files.createTempDirectory("kept")
+    FileUtils.copyDirectory(place.toFile, kept.toFile)
+
+    /** Makes the table as it was after the ten commits. */
+    def restore(): Unit = {
+      FileUtils.deleteDirectory(place.toFile)
+      FileUtils.copyDirectory(kept.toFile, place.toFile)
+      target = open(format)
+    }
+
+    def restart(): Unit = target = open(format)
+
+    /** A cut that comes next: it inserts, updates, deletes and moves rows. */
+    private def next(): Long = {
+      val from = last
+      val to = from + 10
+      last = to
+      val number = (from / 10).toInt
+      val fresh = Seq((100 + number).toString, s"v$number")
+      val messages = Seq(server.insert(fresh)) ++
+        server.rows.find(_.head == (98 + number).toString).map(server.delete) ++
+        server.rows.headOption.filter(_ != fresh).map(row => server.update(row, Seq(row.head, s"u$number"))) ++
+        server.rows.find(_.head == (99 + number).toString).map(row =>
+          server.update(row, Seq((1000 + number).toString, row(1)))
+        )
+      val all = (StreamMessages.begin(from, from) +: server.relation +: messages) :+
+        StreamMessages.commit(from)
+      cuts += from -> CutOfServer(
+        1,
+        all.zipWithIndex.map { case (message, at) => (from, at.toLong, message) },
+        to
+      )
+      contents += to -> server.content
+      from
+    }
+
+    private def write(from: Long): Unit = {
+      val done = new CutApply(target, repairs = false).commit(
+        spark,
+        server.target,
+        Map.empty,
+        name,
+        from,
+        cuts(from)
+      )()
+      assert(done.byMerge.isEmpty)
+    }
+
+    private lazy val following = {
+      val before = begin
+      while (last < before + 40) next()
+      before
+    }
+
+    /** Writes the cut with a number after the ten commits. */
+    def write(number: Int): Unit = write(following + 10L * number)
+
+    def mark: Option[Long] = target.mark(server.name, name)
+
+    /** The table has the cuts to its mark, which is the one before a cut or after it. */
+    def check(number: Int): Boolean = {
+      val found = mark.get
+      val (before, after) = (following + 10L * number, following + 10L * (number + 1))
+      assert(found == before || found == after)
+      val rows = target.read(spark, server.name).select("id", "v").collect().toSeq.map(_.toSeq)
+      assert(ServerTable.sorted(rows) == contents(found))
+      found == after
+    }
+
+    def table: String = server.name
+  }
+
+  Seq("delta" -> "", "iceberg" -> "2", "iceberg" -> "3").foreach { case (format, version) =>
+    lazy val written = new Written(format, version)
+
+    /** What is interrupted, and whether it is the cut 1. */
+    val actions: Seq[(String, Boolean, Written => Unit)] = Seq(
+      ("a commit", true, _.write(1)),
+      ("a rewrite", false, table => table.target.compact(table.table): Unit),
+      (
+        "a checkpoint and the end of old versions",
+        false,
+        table => {
+          table.target.checkpoint(table.table)
+          table.target.expire(table.table, Instant.now, 1)
+        }
+      )
+    )
+    for ((what, isCut, act) <- actions; fault <- Seq(FaultyFiles.Death, FaultyFiles.LostAnswer))
+      test(s"$format$version: $fault at each step of $what") {
+        def run(step: Int): Option[String] = {
+          written.restore()
+          written.write(0)
+          var done = Try(())
+          val failed = FaultyFiles.during(fault, step) { done = Try(act(written)) }
+          failed.foreach { call =>
+            withClue(s"step $step: $call, $done\n") {
+              // A process goes on, too, if only an answer was lost.
+              if (fault == FaultyFiles.Death) written.restart()
+              if (isCut) {
+                val isDone = written.check(1)
+                // What was said to be written is there.
+                assert(isDone || done.isFailure)
+                if (!isDone) written.write(1)
+              } else {
+                assert(written.check(0))
+                written.write(1)
+              }
+              assert(written.check(1))
+              written.target.compact(written.table): Unit
+              written.write(2)
+              written.restart()
+              assert(written.check(2))
+              written.write(3)
+              assert(written.check(3))
+            }
+          }
+          if (failed.isEmpty) assert(done == Success(()))
+          failed
+        }
+        val steps = Iterator.from(1 % stride, stride).map(run).takeWhile(_.nonEmpty).flatten.toSeq
+        info(s"${steps.length} steps")
+        if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
+      }
+  }
+}

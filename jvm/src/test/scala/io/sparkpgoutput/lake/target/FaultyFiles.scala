@@ -1,0 +1,96 @@
+package io.sparkpgoutput.lake.target
+
+import java.io.{FilterOutputStream, IOException, OutputStream}
+import java.net.URI
+
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{Path, RawLocalFileSystem}
+
+/**
+ * Local files behind another scheme. The process that writes them can die at each call, and the answer of each
+ * call can be lost.
+ */
+final class FaultyFiles extends RawLocalFileSystem {
+  import FaultyFiles._
+
+  override def getUri: URI = URI.create(s"$Scheme:///")
+  override def getScheme: String = Scheme
+  override def pathToFile(path: Path): java.io.File = new java.io.File(path.toUri.getPath)
+
+  override protected def createOutputStreamWithMode(
+      path: Path,
+      append: Boolean,
+      permission: FsPermission
+  ): OutputStream = step(s"create $path") {
+    val file = super.createOutputStreamWithMode(path, append, permission)
+    new FilterOutputStream(file) {
+      private var isOpen = true
+      override def write(bytes: Array[Byte], from: Int, length: Int): Unit =
+        file.write(bytes, from, length)
+      override def close(): Unit = if (isOpen) {
+        isOpen = false
+        try step(s"close $path")(())
+        finally file.close()
+      }
+    }
+  }
+
+  override def rename(from: Path, to: Path): Boolean = step(s"rename to $to") {
+    // As in HDFS, a file is not replaced.
+    FaultyFiles.synchronized(
+      !pathToFile(to).exists && pathToFile(from).renameTo(pathToFile(to))
+    )
+  }
+
+  override def delete(path: Path, recursive: Boolean): Boolean =
+    step(s"delete $path")(super.delete(path, recursive))
+}
+
+object FaultyFiles {
+  final val Scheme = "faulty"
+
+  /** What goes wrong. */
+  sealed trait Fault
+
+  /** The process dies: from a call on, nothing is written. */
+  case object Death extends Fault
+
+  /** A call is made, and its answer is lost. */
+  case object LostAnswer extends Fault
+
+  private var fault = Option.empty[Fault]
+  private var left = 0
+  private var at = Option.empty[String]
+
+  /**
+   * Runs something in which a call fails.
+   *
+   * @param number the number of the call
+   * @return the call that failed; None if there were not so many
+   */
+  def during(fault: Fault, number: Int)(body: => Unit): Option[String] = {
+    synchronized {
+      this.fault = Some(fault)
+      left = number
+      at = None
+    }
+    try body
+    finally synchronized { this.fault = None }
+    synchronized(at)
+  }
+
+  private def step[A](call: String)(body: => A): A = {
+    val answerIsLost = synchronized {
+      fault.exists { fault =>
+        left -= 1
+        val isDue = left == -1 || fault == Death && left < 0
+        if (isDue && at.isEmpty) at = Some(call)
+        if (isDue && fault == Death) throw new IOException(s"The process is dead at: $call")
+        isDue
+      }
+    }
+    val done = body
+    if (answerIsLost) throw new IOException(s"The answer is lost: $call")
+    done
+  }
+}

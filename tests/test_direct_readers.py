@@ -1,0 +1,64 @@
+"""Other readers find in a table what its history of direct commits says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.plain_reader import Content, by_duckdb, plain
+
+pytestmark = pytest.mark.lake
+
+REPOSITORY = Path(__file__).parents[1]
+
+# Histories of Delta and of Iceberg's versions 2 and 3 in turn, so each kind of change is in some.
+HISTORIES = 120
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Content]]:
+    """Live random histories, and give what their tables have to have."""
+    file = tmp_path_factory.mktemp("histories") / "contents.json"
+    settings = {"histories": HISTORIES, "contents": file}
+    options = ", ".join(f'"-Dspark-pgoutput.{name}={value}"' for name, value in settings.items())
+    suite = 'jvm/testOnly *DirectHistoriesSuite -- -z "after each cut"'
+    jgo = str(Path(sys.executable).parent / "jgo")
+    sbt = [jgo, "run", "org.scala-sbt:sbt-launch:1.13.0", "--"]
+    commands = [f"set jvm/Test/javaOptions ++= Seq({options})", suite]
+    subprocess.run([*sbt, "-Dsbt.supershell=false", *commands], cwd=REPOSITORY, check=True)
+    return file, json.loads(file.read_text())
+
+
+def _differing(contents: Sequence[Content], found: Sequence[Any]) -> list[str]:
+    """Return which tables have other rows than they have to have."""
+    return [
+        f"the seed {content['seed']} of {content['format']} in {content['path']}: {rows}"
+        for content, rows in zip(contents, found, strict=True)
+        if isinstance(rows, str) or plain(content, rows) != plain(content, content["rows"])
+    ]
+
+
+def test_spark_without_our_jar_reads_the_rows(contents: tuple[Path, list[Content]]) -> None:
+    file, expected = contents
+    found = file.with_name("rows.json")
+    reader = [sys.executable, "-m", "support.plain_reader", str(file), str(found)]
+    subprocess.run(reader, cwd=REPOSITORY / "tests", check=True)
+    assert _differing(expected, json.loads(found.read_text())) == []
+
+
+def test_duckdb_reads_the_rows(contents: tuple[Path, list[Content]]) -> None:
+    from benchmarks.reader import connection
+
+    def read(content: Content) -> list[list[str | None]] | str:
+        try:
+            return by_duckdb(connection(), content)
+        except Exception as problem:
+            return str(problem)
+
+    assert _differing(contents[1], [read(content) for content in contents[1]]) == []
