@@ -52,11 +52,26 @@ object ServerReadiness {
     Readiness(ofServer, (ofFiles ++ ofTables).distinct.groupMap(_._1)(_._2))
   }
 
-  private def walLevel(connection: ServerConnection): Seq[String] = {
-    val level = connection.query("SELECT current_setting('wal_level')")(_.getString(1)).head
-    Option.when(level != "logical")(
+  private def walLevel(connection: ServerConnection): Seq[String] = connection.query(
+    """SELECT current_setting('wal_level'), current_setting('effective_wal_level', true),
+      |  pg_is_in_recovery()""".stripMargin
+  )(row => walLevel(row.getString(1), Option(row.getString(2)), row.getBoolean(3))).flatten
+
+  /**
+   * Says what is wrong with the level of the WAL. From PostgreSQL 19 on, a server with the wal_level replica
+   * raises its `effective_wal_level` to logical when it gets its first logical slot, and a standby follows.
+   *
+   * @param effective None before PostgreSQL 19
+   */
+  private[catalog] def walLevel(
+      level: String,
+      effective: Option[String],
+      isStandby: Boolean
+  ): Option[String] = {
+    val rises = effective.contains("replica") && !isStandby
+    Option.unless(effective.getOrElse(level) == "logical" || rises)(
       s"The server's wal_level is $level: ALTER SYSTEM SET wal_level = logical; and start the server again."
-    ).toSeq
+    )
   }
 
   private def replication(connection: ServerConnection, role: String): Seq[String] = {
