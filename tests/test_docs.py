@@ -331,6 +331,11 @@ def option_lines(spark: SparkSession, declared: str) -> list[str]:
     return [outside.sub("&lt;", line) for line in lines]
 
 
+def test_table_of_metrics_of_a_job(spark: SparkSession) -> None:
+    declared = jvm_object(spark, "lake.job.JobMetrics").markdown()
+    assert_table(DOCS / "monitoring.md", "metrics of a job", declared)
+
+
 def test_table_of_the_benchmark() -> None:
     measured = (ROOT / "benchmarks/output/queries.md").read_text(encoding="utf-8")
     assert_table(DOCS / "performance.md", "benchmark", measured)

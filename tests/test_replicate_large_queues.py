@@ -52,7 +52,7 @@ class Filling:
         """The bytes of all queues, as the process told it some seconds ago at most."""
         assert self._process.poll() is None, self._job.ending(self._process)
         tables = job_status(self._job.checkpoint).get("tables", ())
-        return sum(table["queueBytes"] for table in tables)
+        return sum(table["queue_bytes"] for table in tables)
 
     def fill(self) -> None:
         """Write until the queues have a gigabyte."""

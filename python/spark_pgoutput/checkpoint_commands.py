@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from spark_pgoutput import password, replicate_command, spark_submit
+from spark_pgoutput import job_status, password, replicate_command, spark_submit
 
 _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
@@ -16,6 +17,7 @@ _NEEDED = ("url", "slot", "publication", "target")
 _JOB = (
     *_NEEDED,
     *("format", "user", "password_file", "name", "type", "pg_type", "mode", "property", "option"),
+    "status_file",
 )
 
 
@@ -35,6 +37,7 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
             parser.error("--url and --slot go together")
         if "url" not in given and ("user" in given or "password_file" in given):
             parser.error("--user and --password-file go with --url")
+        _check_status(parser, arguments)
     if arguments.command == "resync":
         if ("checkpoint" in given) == ("target" in given):
             parser.error("resync needs --checkpoint, or --target with --all")
@@ -54,8 +57,31 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
                 parser.error(f"--{name.replace('_', '-')} goes with --once, which runs the job")
 
 
+def _check_status(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    if not arguments.check and (arguments.tables or arguments.max_lag is not None):
+        parser.error("--tables and --max-lag go with --check")
+    if arguments.check and (arguments.prometheus or arguments.json):
+        parser.error("--check prints no other status")
+    if not _needs_spark(arguments):
+        if arguments.rows or arguments.url is not None:
+            parser.error("--rows and --url need Spark, which is not started here")
+        if arguments.status_file is None and not job_status.is_local(arguments.checkpoint):
+            parser.error(
+                "without Spark, a checkpoint that is not on this host cannot be read: start the "
+                "job with --status-file, and give the file here in place of --checkpoint"
+            )
+
+
+def _needs_spark(arguments: argparse.Namespace) -> bool:
+    return arguments.command != "status" or not (
+        arguments.check or arguments.prometheus or arguments.status_file is not None
+    )
+
+
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
-    """Replace this process by spark-submit, which runs the command."""
+    """Replace this process by spark-submit, which runs the command, if it needs Spark."""
+    if not _needs_spark(arguments):
+        sys.exit(job_status.run(arguments))
     asks = getattr(arguments, "url", None) is not None
     variables = password.variables(arguments) if asks else {}
     script = _SUBMITTED.get(arguments.command, "checkpoint_job.py")
@@ -119,13 +145,41 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "need not run.",
     )
     status = parser.add_argument_group("what is shown")
-    replicate_command.add_checkpoint(status, required=True)
+    where = status.add_mutually_exclusive_group(required=True)
+    replicate_command.add_checkpoint(where, required=False)
+    where.add_argument(
+        "--status-file", help="the status file of the job, which is read without Spark"
+    )
     status.add_argument(
         "--rows",
         action="store_true",
         help="count the rows of the tables; Spark then needs the settings of the job's catalog",
     )
-    status.add_argument("--json", action="store_true", help="print JSON")
+    shown = status.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.add_argument(
+        "--prometheus",
+        action="store_true",
+        help="print metrics as Prometheus reads them, without Spark",
+    )
+    check = parser.add_argument_group("probes and alerts, which start no Spark")
+    check.add_argument(
+        "--check",
+        action="store_true",
+        help=f"end with 0 if the job lives and reads the slot, and otherwise with "
+        f"{job_status.NOT_READING} and a line that says why; a failed table is no reason",
+    )
+    check.add_argument(
+        "--tables",
+        action="store_true",
+        help=f"with --check: end with {job_status.BEHIND} if a table has failed",
+    )
+    check.add_argument(
+        "--max-lag",
+        type=_seconds,
+        metavar="SECONDS",
+        help=f"with --check: end with {job_status.BEHIND} if a table is further behind",
+    )
     server = parser.add_argument_group("the server, for the health and the lag of the slot")
     password.add_arguments(server, url_is_required=False)
     server.add_argument("--slot", help="the slot of the job")

@@ -96,6 +96,10 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         help="a property of the tables that the job makes; can be repeated",
     )
     job.add_argument(
+        "--status-file",
+        help="a file of this host that gets the status every 10 seconds, for `status --check`",
+    )
+    job.add_argument(
         "--option",
         action=_Options,
         metavar="NAME=VALUE",
@@ -147,7 +151,7 @@ class _Options(_Pairs):
                 f"{password.SEEN_BY_ALL}: give the password in PGPASSWORD, a pgpass file, "
                 "--password-file or at the prompt"
             )
-        argument = _ARGUMENTS.get(name.lower())
+        argument = {option.lower(): own for option, own in _ARGUMENTS.items()}.get(name.lower())
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
 
@@ -158,7 +162,7 @@ _ARGUMENTS = {
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
     **{"names": "name", "types": "type", "pg_types": "pg_type"},
-    **{"mode": "mode", "properties": "property"},
+    **{"mode": "mode", "properties": "property", "statusFile": "status_file"},
 }
 
 

@@ -18,7 +18,10 @@ def main() -> int:
     options = job_options(parse(sys.argv[1:]))
 
     def work(stopping: threading.Event) -> int:
-        spark = session(f"spark-pgoutput replicate {options['slot']}", str(options["target"]))
+        slot = str(options["slot"])
+        # Otherwise, each start would give the metrics other names.
+        more = {"spark.metrics.namespace": slot}
+        spark = session(f"spark-pgoutput replicate {slot}", str(options["target"]), more)
         return _follow(replicate(spark, **options), stopping)  # type: ignore[arg-type]
 
     return run("replicate", work)

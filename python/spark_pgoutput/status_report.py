@@ -11,6 +11,12 @@ from pyspark.sql import Row
 
 from spark_pgoutput.printable import printable
 
+#: What the status of a job has of each table, besides the time at which it was written.
+COLUMNS = (
+    *("table", "target", "mode", "state", "reason", "since", "next_try", "lsn", "last_change"),
+    *("lag", "queue_changes", "queue_bytes"),
+)
+
 _WIDTH = 80
 _COLUMNS = (("TABLE", 18), ("MODE", 7), ("STATE", 7), ("LSN", 13))
 _FIGURES = (("LAG", 7), ("QUEUED", 9))

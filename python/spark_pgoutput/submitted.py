@@ -42,8 +42,10 @@ DELTA_SETTINGS = {
 }
 
 
-def session(name: str, target: str | None = None) -> SparkSession:
-    """Start a session with the settings of a command, unless the user gives others.
+def session(
+    name: str, target: str | None = None, more: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start a session with the settings of a command and more, unless the user gives others.
 
     If the target is a folder, the session has the extension of Delta beside those of the user. If
     the command does not name the target, a JAR of Delta decides.
@@ -52,7 +54,7 @@ def session(name: str, target: str | None = None) -> SparkSession:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     builder = SparkSession.builder.appName(name)
     given = _submitted()
-    settings = {**_QUIET, **JOB_SETTINGS}
+    settings = {**_QUIET, **JOB_SETTINGS, **(more or {})}
     if _names_delta(given) if target is None else "/" in target:
         settings |= DELTA_SETTINGS
         extensions = [*given.pop(_EXTENSIONS, "").split(","), settings[_EXTENSIONS]]

@@ -4,10 +4,14 @@ import java.util.UUID
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{
   Callable,
+  ConcurrentHashMap,
   ExecutionException,
   ExecutorService,
   Executors,
   RejectedExecutionException,
+  SynchronousQueue,
+  ThreadFactory,
+  ThreadPoolExecutor,
   TimeUnit
 }
 
@@ -91,8 +95,17 @@ final private[job] class JobParts(
     log.failed(table.name, shown, Option.unless(TableFailures.isKnown(error))(error))
   }
 
+  private val commits = new ConcurrentHashMap[Long, Commits]
+
+  /** Counts a commit of changes of a table. */
+  def committed(oid: Long, changes: Long): Unit =
+    commits.merge(oid, Commits(changes, 1), (one, other) => one + other): Unit
+
+  /** The commits of a table since the start of the job. */
+  def commitsOf(oid: Long): Commits = commits.getOrDefault(oid, Commits.none)
+
   /** The last error of each table. */
-  val lastErrors = new java.util.concurrent.ConcurrentHashMap[Long, Throwable]
+  val lastErrors = new ConcurrentHashMap[Long, Throwable]
 
   /** Ends this process if another one of the job has taken over. */
   def checkEpoch(): Unit =
@@ -100,6 +113,13 @@ final private[job] class JobParts(
       throw LakeError.takenOver(options.checkpoint)
     }
 }
+
+/** The commits of changes of a table since the start of the job, and the number of their changes. */
+final private[job] case class Commits(changes: Long, commits: Long) {
+  def +(more: Commits): Commits = Commits(changes + more.changes, commits + more.commits)
+}
+
+private[job] object Commits { val none: Commits = Commits(0, 0) }
 
 /** Lets the threads of a job use its core one at a time, and wakes the thread that runs the commands. */
 final private[job] class SharedCore(core: JobCore) {
@@ -162,8 +182,20 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private val verifier = pool("verifies", 1)
   private val reader = pool("reads", 1)
   private val maintainer = pool("rewrites files of", 1)
-  private def all =
-    Seq(applier, copier, stateWriter, catalog, requests, verifier, reader, maintainer)
+  private val watcher = onlyOne("asks for the slot of")
+  private val reporter = onlyOne("writes the status file of")
+  private def all = Seq(
+    applier,
+    copier,
+    stateWriter,
+    catalog,
+    requests,
+    verifier,
+    reader,
+    maintainer,
+    watcher,
+    reporter
+  )
 
   def apply(body: => Unit): Unit = run(applier)(body)
 
@@ -180,6 +212,12 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def answer(body: => Unit): Unit = run(requests)(body)
   def read(body: => Unit): Unit = run(reader)(body)
   def maintain(body: => Unit): Unit = run(maintainer)(body)
+
+  /** Asks the server for the slot, unless an earlier question waits for its answer. */
+  def watch(body: => Unit): Unit = run(watcher)(body)
+
+  /** Writes the status file, unless an earlier write still runs. */
+  def report(body: => Unit): Unit = run(reporter)(body)
 
   private def inCopyPool(body: => Unit): Unit = {
     context.setLocalProperty(Property, CopyPool)
@@ -200,11 +238,12 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
           context.setJobDescription(null)
         }
       }
-    catch { case _: RejectedExecutionException => () } // the reader goes on for a while
+    // The reader goes on for a while, and a thread that can do only one thing is busy.
+    catch { case _: RejectedExecutionException => () }
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
   def endWork(): Unit = {
-    val ending = Seq(applier, copier, verifier, catalog, requests, maintainer)
+    val ending = Seq(applier, copier, verifier, catalog, requests, maintainer, watcher, reporter)
     ending.foreach(_.shutdownNow())
     try context.cancelJobsWithTag(tag)
     catch { case NonFatal(_) => () } // the context is stopped
@@ -237,14 +276,18 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
     }
   }
 
-  private def pool(what: String, threads: Int) = Executors.newFixedThreadPool(
-    threads,
-    (task: Runnable) => {
-      val thread = new Thread(task, s"spark-pgoutput $what $name")
-      thread.setDaemon(true) // it does not keep a process alive whose session is stopped
-      thread
-    }
-  )
+  private def pool(what: String, threads: Int) =
+    Executors.newFixedThreadPool(threads, named(what))
+
+  /** A thread that refuses what comes while it is busy. */
+  private def onlyOne(what: String) =
+    new ThreadPoolExecutor(0, 1, 60, TimeUnit.SECONDS, new SynchronousQueue, named(what))
+
+  private def named(what: String): ThreadFactory = (task: Runnable) => {
+    val thread = new Thread(task, s"spark-pgoutput $what $name")
+    thread.setDaemon(true) // it does not keep a process alive whose session is stopped
+    thread
+  }
 }
 
 private object JobThreads {

@@ -36,6 +36,7 @@ private[job] object JobSetup {
    * @throws LakeException that names everything that is missing
    */
   def ready(session: SparkSession, options: ReplicateOptions, log: JobLog): ReadyJob = {
+    options.statusFile.foreach(StatusFile.check)
     val client = new ServerClient(options.address, options.applicationName)
     try {
       val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.sql.Timestamp
+import java.time.temporal.ChronoUnit
 import java.time.{Duration, Instant}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
@@ -18,7 +19,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
-import io.sparkpgoutput.lake.core.TableStatus.{Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.Targets
@@ -27,18 +28,69 @@ import io.sparkpgoutput.source.connection.{ServerAddress, ServerClient}
 import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
 
 /**
- * The tables of a job as they are now.
+ * A job and its tables at one moment.
  *
- * @param tables what the state does not have of each table, by the oids of the tables
+ * @param shown what the state does not have of each table, by the oids of the tables
  * @param read the read LSN
  * @param waits what the whole job waits for
+ * @param problem why the job does not read the slot; None if it does
+ * @param silence the seconds since the last message of the server
+ * @param slot the slot, if the server has just told
+ * @param commits the commits of the tables, by their oids
  */
 final private[job] case class StatusNow(
     state: JobState,
-    tables: Map[Long, Shown],
+    shown: Map[Long, Shown],
     read: Long,
-    waits: Seq[String]
-)
+    waits: Seq[String],
+    at: Instant = Instant.now,
+    problem: Option[String] = None,
+    silence: Option[Double] = None,
+    slot: Option[SlotState] = None,
+    commits: Map[Long, Commits] = Map.empty
+) {
+  val tables: Seq[TableNow] =
+    state.tables.values.toSeq.sortBy(table => (table.name.namespace, table.name.name, table.oid))
+      .map { table =>
+        val counted = commits.getOrElse(table.oid, Commits.none)
+        TableNow(table, shown.get(table.oid), read, at, counted)
+      }
+
+  /** The tables by their names. If several have had a name, it is the newest that is published. */
+  lazy val named: Map[TableName, TableNow] = tables.groupBy(_.state.name).map { case (name, all) =>
+    name -> all.maxBy(table => (table.state.status != Dropped, table.state.oid))
+  }
+}
+
+/**
+ * A table at one moment.
+ *
+ * @param shown what the state does not have of it, if that is known
+ * @param read the read LSN of the job
+ */
+final private[job] case class TableNow(
+    state: TableState,
+    shown: Option[Shown],
+    read: Long,
+    at: Instant,
+    commits: Commits
+) {
+
+  /** The table has all transactions with a lower commit LSN. */
+  def lsn: Option[Long] = {
+    // The table has no changes between its mark and the read LSN if its queue is empty.
+    val isEmpty = state.status == Live && shown.exists(_.changes == 0)
+    if (isEmpty) (state.mark ++ Some(read)).reduceOption(Lsn.max(_, _)) else state.mark
+  }
+
+  /** The age of the oldest change in the queue, in seconds; 0 if the queue is empty. */
+  def age: Double = shown.flatMap(_.oldest).fold(0.0) { micros =>
+    math.max(0, Duration.between(microsToInstant(micros), at).toMillis / 1e3)
+  }
+
+  /** The age of the oldest change that is not in the table, in seconds. */
+  def lag: Option[Double] = Option.when(!state.needsCopy && shown.nonEmpty)(age)
+}
 
 /**
  * What users see of a job. A job that runs writes its status into its checkpoint folder every 10 seconds.
@@ -66,20 +118,14 @@ object JobStatus {
   private[job] def toDataFrame(session: SparkSession, now: StatusNow): DataFrame =
     session.createDataFrame(rows(now).asJava, StructType(columns))
 
-  private def rows(now: StatusNow): Seq[Row] =
-    tables(now.state).map(table => Row.fromSeq(values(table, now.tables.get(table.oid), now.read)))
+  private def rows(now: StatusNow): Seq[Row] = now.tables.map(table => Row.fromSeq(values(table)))
 
-  private def tables(state: JobState) =
-    state.tables.values.toSeq.sortBy(table => (table.name.namespace, table.name.name, table.oid))
-
-  private def values(table: TableState, shown: Option[Shown], read: Long): Seq[Any] = {
+  private def values(now: TableNow): Seq[Any] = {
+    val (table, shown) = (now.state, now.shown)
     val since = table.status match {
       case Failed(_, since, _, _) => Some(since)
       case _                      => None
     }
-    // The table has no changes between its mark and the read LSN if its queue is empty.
-    val isEmpty = table.status == Live && shown.exists(_.changes == 0)
-    val lsn = if (isEmpty) (table.mark ++ Some(read)).reduceOption(Lsn.max(_, _)) else table.mark
     Seq(
       table.name.toString,
       table.target,
@@ -88,50 +134,72 @@ object JobStatus {
       table.status.why.orElse(shown.flatMap(_.waits)).orNull,
       since.map(Timestamp.from).orNull,
       shown.flatMap(_.nextTry).map(Timestamp.from).orNull,
-      lsn.map(Lsn.format).orNull,
+      now.lsn.map(Lsn.format).orNull,
       table.lastChange.map(Timestamp.from).orNull,
-      lag(table, shown).map(Double.box).orNull,
+      now.lag.map(Double.box).orNull,
       shown.map(shown => Long.box(shown.changes)).orNull,
       shown.map(shown => Long.box(shown.bytes)).orNull
     )
   }
 
-  /** The age of the oldest change that is not in the table, in seconds. */
-  private def lag(table: TableState, shown: Option[Shown]): Option[Double] =
-    if (table.needsCopy || shown.isEmpty) None
-    else Some(shown.flatMap(_.oldest).fold(0.0) { micros =>
-      math.max(0, Duration.between(microsToInstant(micros), Instant.now).toMillis / 1e3)
-    })
+  // The file `status.json`. The commands that start no Spark read it, too: `job_status.py`.
 
-  // The file `status.json`.
+  private[job] def toJson(now: StatusNow): String = mapper.writeValueAsString(fields(
+    "version" -> 1,
+    "written" -> text(now.at),
+    "slot" -> now.state.slot,
+    "problem" -> now.problem.orNull,
+    "read" -> Lsn.format(now.read),
+    "waits" -> now.waits.asJava,
+    "metrics" -> fields(
+      "job" -> JobMetrics.ofJob.map(declared(_)).asJava,
+      "table" -> JobMetrics.ofTable.map(declared(_)).asJava
+    ),
+    "values" -> values(JobMetrics.ofJob, now),
+    "tables" -> now.tables.map(table(_, now)).asJava
+  ))
 
-  private[job] def toJson(now: StatusNow): String = mapper.writeValueAsString(
-    ListMap[String, Any](
-      "version" -> 1,
-      "read" -> Lsn.format(now.read),
-      "waits" -> now.waits.asJava,
-      "tables" -> tables(now.state).map { table =>
-        val shown = now.tables.getOrElse(table.oid, Shown.none)
-        ListMap[String, Any](
-          "oid" -> table.oid,
-          "mark" -> table.mark.map(Lsn.format).orNull,
-          "lastChange" -> table.lastChange.map(_.toString).orNull,
-          "queueChanges" -> shown.changes,
-          "queueBytes" -> shown.bytes,
-          "oldestCommit" -> shown.oldest.map(Long.box).orNull,
-          "waits" -> shown.waits.orNull,
-          "nextTry" -> shown.nextTry.map(_.toString).orNull
-        ).asJava
-      }.asJava
-    ).asJava
+  private def declared(metric: JobMetric[_]) = fields(
+    "name" -> metric.name,
+    "prometheus" -> metric.prometheus,
+    "type" -> metric.kind,
+    "help" -> metric.help
   )
 
+  private def values[A](metrics: Seq[JobMetric[A]], of: A) =
+    fields(metrics.flatMap(metric => metric.value(of).map(metric.name -> _)): _*)
+
+  /** The columns of [[toDataFrame]], and what [[read]] needs to make them from a newer state. */
+  private def table(table: TableNow, now: StatusNow) = {
+    val row = columns.map(_.name).zip(values(table)).map {
+      case (name, time: Timestamp) => name -> text(time.toInstant)
+      case other                   => other
+    }
+    val name = table.state.name
+    val ofMonitors = Seq(
+      "labels" -> fields("schema" -> name.namespace, "table" -> name.name),
+      "values" -> values(JobMetrics.ofTable, table)
+    ).filter(_ => now.named(name) == table)
+    fields(row ++ Seq(
+      "oid" -> table.state.oid,
+      "mark" -> table.state.mark.map(Lsn.format).orNull,
+      "oldest_commit" -> table.shown.flatMap(_.oldest).map(Long.box).orNull,
+      "waits" -> table.shown.flatMap(_.waits).orNull
+    ) ++ ofMonitors: _*)
+  }
+
+  private def fields(values: (String, Any)*): java.util.Map[String, Any] =
+    ListMap(values: _*).asJava
+
+  /** Other readers than Java's take microseconds at most. */
+  private def text(time: Instant) = time.truncatedTo(ChronoUnit.MICROS).toString
+
   private def shown(node: JsonNode) = Shown(
-    node.path("queueChanges").asLong,
-    node.path("queueBytes").asLong,
-    Option(node.path("oldestCommit")).filter(_.isNumber).map(_.asLong),
+    node.path("queue_changes").asLong,
+    node.path("queue_bytes").asLong,
+    Option(node.path("oldest_commit")).filter(_.isNumber).map(_.asLong),
     text(node, "waits"),
-    text(node, "nextTry").map(Instant.parse)
+    text(node, "next_try").map(Instant.parse)
   )
 
   private def text(node: JsonNode, field: String) =
@@ -153,7 +221,7 @@ object JobStatus {
       oid -> table.copy(
         mark = (table.mark ++ mark).reduceOption(Lsn.max(_, _)),
         lastChange =
-          (table.lastChange ++ newer.flatMap(text(_, "lastChange")).map(Instant.parse)).maxOption
+          (table.lastChange ++ newer.flatMap(text(_, "last_change")).map(Instant.parse)).maxOption
       )
     }
     val now = StatusNow(
@@ -178,8 +246,8 @@ object JobStatus {
     val (now, written) = read(session, checkpoint)
     val counts =
       if (countsRows) ClonedSession.run(session)(count(_, now.state)) else Map.empty[Long, Long]
-    val found = tables(now.state).zip(rows(now)).map { case (table, row) =>
-      val counted = if (countsRows) Seq(counts.get(table.oid).map(Long.box).orNull) else Nil
+    val found = now.tables.zip(rows(now)).map { case (table, row) =>
+      val counted = if (countsRows) Seq(counts.get(table.state.oid).map(Long.box).orNull) else Nil
       Row.fromSeq(row.toSeq ++ counted :+ written.map(Timestamp.from).orNull)
     }
     val more = Seq(StructField("rows", LongType)).filter(_ => countsRows) :+

@@ -23,6 +23,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * The options of `replicate`.
  *
  * @param target a namespace of a catalog, or a folder of Delta tables
+ * @param statusFile a file of the driver's host that gets the status, too
  * @param once true ends the job when it has everything that was there at its start
  * @param format None if the catalog decides
  * @param tableName the template for names in the target
@@ -64,6 +65,7 @@ final case class ReplicateOptions(
     publications: Seq[String] = Nil,
     target: String = "",
     checkpoint: String = "",
+    statusFile: Option[String] = None,
     once: Boolean = false,
     format: Option[String] = None,
     tableName: Option[String] = None,
@@ -179,6 +181,13 @@ object ReplicateOptions {
         Required,
         "The job keeps its state in this folder."
       )((options, checkpoint) => options.copy(checkpoint = checkpoint)),
+      text(
+        "statusFile",
+        "a file of the driver's host",
+        "no file",
+        "The job also writes its status into this file every 10 seconds. spark-pgoutput status reads it " +
+          "without Spark."
+      )((options, file) => options.copy(statusFile = Some(file))),
       flag(
         "once",
         "If true, the job ends when it has applied all changes that existed at its start."

@@ -19,7 +19,7 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.SourceException
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotError, SourceIdentity, WalEnd}
+import io.sparkpgoutput.source.slot.{Server, SlotError, SlotState, SourceIdentity, WalEnd}
 
 /**
  * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
@@ -63,9 +63,15 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   @volatile private var isReaderDone = false
   private var nextRequests, nextStatus = 0L
 
+  private val statusFile = options.statusFile.map(new StatusFile(_))
+  private var source: JobSource = _
+  @volatile private var slotNow = Option.empty[SlotState]
+  @volatile private var fileProblem = Option.empty[String]
+  @volatile private var hasEnded = false
+
   /** Since when the job has waited for the server or the folder, with the option `once`. */
   private var waitsSince = Long.MaxValue
-  private var isPaused = false
+  @volatile private var isPaused = false
 
   /** What was found, if the job was started to verify tables. */
   @volatile var verified: Option[Seq[VerifiedTable]] = None
@@ -84,6 +90,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       verifications = new Verifications(parts, reader, () => look(isForced = true))
       verifications.use(threads)
       requests = new Requests(parts, verifications, () => look(isForced = true))
+      source = new JobSource(options.slot, () => statusNow)
       core(_.queuesAtStart).foreach { table =>
         val queue = new TableQueue(table.oid, table.mark.getOrElse(0L), space)
         queues.put(table.oid, queue)
@@ -167,6 +174,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
       if (now >= nextStatus) {
         nextStatus = now + MillisBetweenStatus
+        source.update()
+        threads.watch(watchSlot())
+        threads.report(writeStatusFile())
         threads.answer(writeStatus())
       }
     }
@@ -309,19 +319,52 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     try ready.folder.writeStatus(JobStatus.toJson(statusNow))
     catch { case NonFatal(_) => () } // the state's writer tells that the folder is away
 
+  private def writeStatusFile(): Unit = statusFile.foreach { file =>
+    try {
+      file.write(JobStatus.toJson(statusNow))
+      fileProblem = None
+    } catch {
+      case NonFatal(error) =>
+        waits("The status file cannot be written", error, fileProblem)(text => fileProblem = text)
+    }
+  }
+
+  private def watchSlot(): Unit =
+    slotNow =
+      try client.query(SlotState.read(_, options.slot))
+      catch { case NonFatal(_) => None } // the reader tells that the server is away
+
   /** The tables as they are now. */
   def statusNow: StatusNow = Option(parts) match {
     case None => StatusNow(ready.state, Map.empty, ready.state.confirmed, Nil)
     case Some(parts) =>
       parts.core.look { core =>
+        val oids = core.state.tables.keys
         StatusNow(
           core.state,
-          core.state.tables.keys.map(oid => oid -> core.shown(oid)).toMap,
+          oids.map(oid => oid -> core.shown(oid)).toMap,
           core.readUpTo,
-          waits
+          waits,
+          problem = problem,
+          silence = silence,
+          slot = slotNow,
+          commits = oids.map(oid => oid -> parts.commitsOf(oid)).toMap
         )
       }
   }
+
+  private def silence = Option(reader).flatMap(_.silence)
+
+  /** Why the job does not read the slot; None if it does, or if it has stopped only to make room. */
+  private def problem: Option[String] =
+    if (hasEnded)
+      Some(parts.error.fold("The job has ended.")(error =>
+        s"The job has failed. ${TableFailures.text(error)}"
+      ))
+    else
+      readerWaits.orElse(silence.filter(_ > SecondsOfSilence && !isPaused).map(seconds =>
+        f"The server has sent nothing for $seconds%.0f s, although the job has asked it to."
+      ))
 
   private def waits: Seq[String] = Seq(readerWaits, catalogWaits, stateWaits).flatten
 
@@ -363,6 +406,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         threads.close()
       }
     finally {
+      Option(source).foreach(_.close())
       Option(copier).foreach(_.close())
       queues.values.asScala.foreach(_.drop())
       space.close()
@@ -386,6 +430,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
       reader.confirm(last.confirmed)
       requests.stateEnded()
+      hasEnded = true
+      writeStatusFile()
       writeStatus()
     } catch {
       case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
@@ -474,6 +520,7 @@ private object ReplicationJob {
   final private val MillisBetweenLooks = 60000L
   final private val MillisAfterFailedLook = 2000L
   final private val MillisForReader = 15000L
+  final private val SecondsOfSilence = 60
 }
 
 /** Another process has taken an epoch while this one started. The start is tried again. */

@@ -138,7 +138,10 @@ final private[job] class TableApplier(job: JobParts) {
     // Nothing is committed if the table had all changes already.
     val mark = if (done.committed) cut.end else expected
     core(_.applied(table.oid, mark, changed, now))
-    if (done.committed) job.log.committed(table.name, done.changes, cut.lastCommit, started)
+    if (done.committed) {
+      job.committed(table.oid, done.changes)
+      job.log.committed(table.name, done.changes, cut.lastCommit, started)
+    }
   }
 
   /** Changes the columns of the target to the next definition. It can be repeated after an interruption. */

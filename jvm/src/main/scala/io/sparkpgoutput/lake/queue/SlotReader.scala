@@ -86,6 +86,9 @@ final class SlotReader(
   private val touched = mutable.LongMap.empty[TableQueue]
 
   private var lastStatus = 0L
+
+  /** When the server has sent the last message, within [[HeardInterval]]; None before the first session. */
+  @volatile private var heard = Option.empty[Long]
   private var lastQuestion = 0L
   private var statusInterval = LongestStatusInterval
 
@@ -142,6 +145,9 @@ final class SlotReader(
   def renew(): Unit = isRenewing = true
 
   def stop(): Unit = isStopping = true
+
+  /** The seconds since the last message of the server; None before the first session. */
+  def silence: Option[Double] = heard.map(time => (System.nanoTime() - time) / 1e9)
 
   /**
    * Reads until [[stop]].
@@ -253,6 +259,7 @@ final class SlotReader(
         reached = 0
         sentLsn = 0
         lastStatus = System.nanoTime()
+        heard = Some(lastStatus)
         new Session(connection, copy)
       } catch {
         case error: Throwable =>
@@ -296,7 +303,11 @@ final class SlotReader(
     if (isPaused) paused()
     else {
       val message = session.copy.readFromCopy(false)
-      if (message == null) idle(session) else received(session, message)
+      if (message == null) idle(session)
+      else {
+        received(session, message)
+        hear()
+      }
     }
     status(session)
   }
@@ -316,6 +327,11 @@ final class SlotReader(
         catch { case error: SourceException => error.getSqlState == CannotConnectNow }
       if (shutsDown) throw new SQLException("The server is shutting down.", AdminShutdown)
     }
+  }
+
+  private def hear(): Unit = {
+    val now = System.nanoTime()
+    if (heard.forall(now - _ > HeardInterval)) heard = Some(now)
   }
 
   private def idle(session: Session): Unit = {
@@ -421,10 +437,14 @@ final class SlotReader(
 
   // Status updates.
 
+  /**
+   * Sends a status update if it is due. A server whose wal_sender_timeout is 0 tells an idle session nothing
+   * by itself, so a regular update asks for an answer.
+   */
   private def status(session: Session): Unit = {
     val isConfirming = confirmation != sentLsn && !Lsn.isBelow(reached, confirmation)
-    if (isConfirming || System.nanoTime() - lastStatus > statusInterval)
-      send(session, askReply = false)
+    val isDue = System.nanoTime() - lastStatus > statusInterval
+    if (isConfirming || isDue) send(session, askReply = isDue)
   }
 
   /**
@@ -504,6 +524,7 @@ object SlotReader {
   final private val MostPause = 60000L
   private val SecondsForSlot = java.time.Duration.ofSeconds(20)
   private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
+  private val HeardInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val ProbeInterval = TimeUnit.SECONDS.toNanos(10)
   private val LastInterval = TimeUnit.SECONDS.toNanos(5)

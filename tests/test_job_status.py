@@ -1,0 +1,235 @@
+"""The status that a job writes: for probes, alerts and Prometheus, without Spark."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
+
+from spark_pgoutput import cli, job_status, status_report
+from support import lake
+from support.job_status import status_of, table_of_status
+from support.lake_job import LakeJob
+from support.processes import TIMEOUT
+from support.servers import Server, wait_until
+
+FAILED = table_of_status("public", "refused", state="failed", reason="PostgreSQL\nrefuses SELECT.")
+LATE = table_of_status("public", "late", lag=120.4)
+
+
+class Command:
+    """Runs `spark-pgoutput status` on a status file, in this process."""
+
+    def __init__(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.file = file
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Return the exit status, and what is printed to the output and as errors."""
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["status", "--status-file", str(self.file), *arguments])
+        printed = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, printed.out, printed.err
+
+    def of(self, status: dict[str, Any], *arguments: str) -> tuple[int, str, str]:
+        """Write a status first."""
+        self.file.write_text(json.dumps(status, ensure_ascii=False), encoding="utf-8")
+        return self(*arguments)
+
+
+@pytest.fixture
+def status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path / "status.json", capsys)
+
+
+def written(ago: float) -> str:
+    return (datetime.now(timezone.utc) - timedelta(seconds=ago)).isoformat().replace("+00:00", "Z")
+
+
+def test_a_job_that_reads_passes_the_check_also_with_a_failed_table(status: Command) -> None:
+    code, out, _ = status.of(status_of(FAILED, LATE), "--check")
+    assert (code, out) == (0, "The job reads the slot lake.\n")
+
+
+@pytest.mark.parametrize("ago", [-90, 61, 10**6])
+def test_a_job_that_writes_no_status_fails_the_check(status: Command, ago: float) -> None:
+    found = status_of(written=written(ago))
+    code, out, err = status.of(found, "--check", "--tables", "--max-lag", "1")
+    assert (code, out, err.count("\n")) == (5, "", 1)
+    assert found["written"] in err
+    assert status.of(status_of(written=written(50)), "--check")[0] == 0
+
+
+def test_a_job_that_does_not_read_fails_the_check_with_the_reason(status: Command) -> None:
+    why = "The slot cannot be read:\nthe server is away\x1b[0m."
+    code, out, err = status.of(status_of(problem=why), "--check")
+    assert (code, out) == (5, "")
+    assert err == "The slot cannot be read: the server is away\\x1b[0m.\n"
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "\udcff"])
+def test_what_is_no_status_fails_the_check(status: Command, content: str | None) -> None:
+    if content is not None:
+        status.file.write_bytes(content.encode("utf-8", "surrogateescape"))
+    for arguments, expected in ((["--check"], 5), (["--prometheus"], 1)):
+        code, out, err = status(*arguments)
+        assert (code, out, err.count("\n")) == (expected, "", 1)
+        assert str(status.file) in err
+
+
+def test_alerts_name_each_table_that_has_failed_or_is_late(status: Command) -> None:
+    tables = status_of(FAILED, LATE, table_of_status("public", "fine"))
+    code, _, err = status.of(tables, "--check", "--tables", "--max-lag", "120")
+    assert code == 6
+    assert err.splitlines() == [
+        "The table public.refused has failed. PostgreSQL refuses SELECT.",
+        "The table public.late is 120 s behind.",
+    ]
+    assert status("--check", "--max-lag", "121")[0] == 0
+    assert status.of(status_of(LATE), "--check", "--tables")[0] == 0
+
+
+def test_the_check_starts_no_spark_and_takes_less_than_a_second(tmp_path: Path) -> None:
+    """It is the time of the processor: other tests can keep the machine busy."""
+    (tmp_path / "status.json").write_text(json.dumps(status_of()), encoding="utf-8")
+    code = (
+        "import sys\nfrom spark_pgoutput.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nfinally:\n"
+        "    assert not {'pyspark', 'subprocess'} & set(sys.modules)"
+    )
+    line = [sys.executable, "-c", code, "status", "--checkpoint", str(tmp_path), "--check"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(line, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+@pytest.mark.parametrize("folder", ["/data/checkpoint", "file:/data", "file:///data", "data"])
+def test_folders_of_this_host_are_read_without_spark(folder: str) -> None:
+    assert job_status.is_local(folder)
+
+
+@pytest.mark.parametrize("folder", ["s3a://bucket/job", "hdfs:///job", "abfss://c@a/job"])
+def test_another_folder_needs_a_status_file(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.parse(["status", "--checkpoint", folder, "--check"])
+    assert ended.value.code == 2
+    assert "--status-file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("--checkpoint c --tables", "--tables and --max-lag go with --check"),
+        ("--checkpoint c --max-lag 5", "--tables and --max-lag go with --check"),
+        ("--checkpoint c --check --json", "--check prints no other status"),
+        ("--checkpoint c --check --rows", "need Spark"),
+        ("--status-file s --rows", "need Spark"),
+        ("--status-file s --checkpoint c", "not allowed with"),
+        ("--check", "one of the arguments --checkpoint --status-file is required"),
+        ("--status-file s --check --max-lag -1", "no number of seconds"),
+    ],
+)
+def test_arguments_that_do_not_go_together(
+    arguments: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.parse(["status", *arguments.split()])
+    assert ended.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_prometheus_reads_the_names_of_tables_as_they_are(status: Command) -> None:
+    odd = 'a "b"\\\n{},é'
+    tables = [
+        table_of_status("public", "orders"),
+        table_of_status(odd, odd, values={"commits": 1}),
+        {**table_of_status("public", "orders", state="dropped"), "labels": None},
+    ]
+    del tables[2]["labels"]
+    code, out, _ = status.of(status_of(*tables), "--prometheus")
+    assert code == 0
+    families = {family.name: family for family in text_string_to_metric_families(out)}
+    assert {name: family.type for name, family in families.items()} == {
+        "spark_pgoutput_reading": "gauge",
+        "spark_pgoutput_table_lag_seconds": "gauge",
+        "spark_pgoutput_table_commits": "counter",
+    }
+    assert families["spark_pgoutput_reading"].documentation == "About reading."
+    (reading,) = families["spark_pgoutput_reading"].samples
+    assert (reading.labels, reading.value) == ({"slot": "lake"}, 1)
+    commits = families["spark_pgoutput_table_commits"].samples
+    assert [(sample.labels, sample.value) for sample in commits] == [
+        ({"slot": "lake", "schema": "public", "table": "orders"}, 7),
+        ({"slot": "lake", "schema": odd, "table": odd}, 1),
+    ]
+    (lag,) = families["spark_pgoutput_table_lag_seconds"].samples
+    assert lag.labels["table"] == "orders"  # the lag of the other one is not known
+
+
+def test_a_status_file_is_shown_as_a_checkpoint_is(status: Command) -> None:
+    found = status_of(FAILED, waits=["The server is away."])
+    code, out, _ = status.of(found)
+    assert code == 0
+    assert "The job waits:\n  The server is away." in out
+    assert "public.refused     mirror  failed" in out
+    code, out, _ = status("--json")
+    (table,) = json.loads(out)["tables"]
+    assert set(table) == {*status_report.COLUMNS, "written"}
+    assert table["last_change"] == "2026-11-22T12:00:00.123456+00:00"
+
+
+@lake.needs_lake
+@pytest.mark.parametrize("target", lake.JOB_TARGETS)
+def test_a_job_tells_what_it_does_in_its_status(
+    target: str, spark: SparkSession, tmp_path: Path, status: Command
+) -> None:
+    with Server() as server:
+        server.execute(
+            "CREATE TABLE one (id int PRIMARY KEY); INSERT INTO one VALUES (1);"
+            'CREATE TABLE "Z.e" (id int PRIMARY KEY); CREATE PUBLICATION shop FOR ALL TABLES'
+        )
+        job = LakeJob(tmp_path, server, target)
+        status.file = tmp_path / "run" / "status.json"
+        with job.session(spark) as replicate:
+            running = replicate(statusFile=str(status.file))
+            wait_until(lambda: status.file.exists(), TIMEOUT)
+            assert status("--check")[:2] == (0, "The job reads the slot lake.\n")
+            wait_until(lambda: "copying" not in str(running.status().collect()), TIMEOUT)
+            server.execute("INSERT INTO one VALUES (2), (3)")
+            wait_until(lambda: running.status().where("lag > 0").count() == 0, TIMEOUT)
+            wait_until(lambda: "public.one: 2 changes" in str(running.report()), TIMEOUT)
+        code, out, err = status("--check")
+        assert (code, err) == (5, "The job has ended.\n")
+        _, out, _ = status("--prometheus")
+        samples = {
+            (sample.name.removeprefix("spark_pgoutput_"), sample.labels.get("table")): sample.value
+            for family in text_string_to_metric_families(out)
+            for sample in family.samples
+        }
+        for table, changes, commits in (("one", 2, 1), ("Z.e", 0, 0)):
+            assert samples["table_state", table] == 0
+            assert samples["table_changes_total", table] == changes
+            assert samples["table_commits_total", table] == commits
+            assert samples["table_lag_seconds", table] == 0
+        assert samples["slot_wal_status", None] == 0
+        assert samples["slot_retained_bytes", None] > 0
+        assert 0 <= samples["last_message_age_seconds", None] < 60
+        assert abs(time.time() - samples["status_timestamp_seconds", None]) < TIMEOUT
+        flushed = int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
+        assert 0 < samples["read_lsn", None] <= flushed
+        # The checkpoint folder has the same, but for the time.
+        code, _, err = status.__class__(job.checkpoint / "status.json", status._capsys)("--check")
+        assert (code, err) == (5, "The job has ended.\n")
