@@ -117,9 +117,9 @@ lint-jvm: $(VENV)/tools
 	$(SBT) $(LINT_JVM)
 
 lint-python: $(VENV)/installed
-	$(BIN)/ruff format --check python tests benchmarks
-	$(BIN)/ruff check python tests benchmarks
-	$(BIN)/mypy python tests benchmarks
+	$(BIN)/ruff format --check python tests benchmarks examples
+	$(BIN)/ruff check python tests benchmarks examples
+	$(BIN)/mypy python tests benchmarks examples
 
 # In one run, because sbt takes long to start. What is compiled already is not compiled again.
 check-jvm: build
@@ -127,8 +127,8 @@ check-jvm: build
 
 format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll
-	$(BIN)/ruff check --fix python tests benchmarks
-	$(BIN)/ruff format python tests benchmarks
+	$(BIN)/ruff check --fix python tests benchmarks examples
+	$(BIN)/ruff format python tests benchmarks examples
 
 bench: bench-decoder bench-queries
 
@@ -170,7 +170,7 @@ $(VENV)/tools: | requirements
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/tools
-	$(BIN)/pip install --quiet --group build --group lint --group test --group lake-spark -e '.[demo]'
+	$(BIN)/pip install --quiet --group build --group lint --group test --group examples --group lake-spark -e '.[demo]'
 	@touch $@
 
 $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
