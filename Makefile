@@ -5,6 +5,7 @@
 # make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
 # make test-histories HISTORIES=5000  live random histories of tables that small cuts are written into
+# make test-infra   run jobs on an object store, catalogs and a cluster that the tests start
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
@@ -48,13 +49,27 @@ LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:d
   $(foreach jar,storage kernel-api kernel-defaults kernel-unitycatalog,io.delta:delta-$(jar):$(DELTA)) \
   io.unitycatalog:unitycatalog-client:0.6.0 org.xerial:sqlite-jdbc:3.50.3.0
 
+# What the tests of infrastructure need beside: for Spark, its version of hadoop-aws, and of the AWS SDK only what
+# S3A and Iceberg's S3FileIO use, because the bundle of all modules has 600 MB; and Iceberg's REST catalog for tests.
+AWS := software.amazon.awssdk
+AWS_VERSION := 2.29.52
+S3_JARS := org.apache.hadoop:hadoop-aws:3.4.2 software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.2.1
+SDK_JARS := $(foreach module,kms sts s3-transfer-manager aws-json-protocol,$(AWS):$(module):$(AWS_VERSION))
+CATALOG_VERSION := 1.10.1
+CATALOG_JARS := org.apache.iceberg:iceberg-open-api:$(CATALOG_VERSION):test-fixtures \
+  org.apache.iceberg:iceberg-core:$(CATALOG_VERSION):tests
+empty :=
+CATALOG_TREE := $(subst $(empty) $(empty),+,org.apache.iceberg:iceberg-core:$(CATALOG_VERSION) \
+  org.apache.iceberg:iceberg-aws:$(CATALOG_VERSION) org.eclipse.jetty:jetty-servlet:11.0.26 \
+  org.xerial:sqlite-jdbc:3.50.3.0 $(AWS):s3:$(AWS_VERSION))
+
 # The PostgreSQL servers of the tests beside the one of the demo. `make test` runs on the first.
 POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
-.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories soak test-all check-jvm lint \
-  lint-jvm lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
+.PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories test-infra soak test-all \
+  check-jvm lint lint-jvm lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
   bench-replicate-thousand bench-compare dist clean sparks requirements
 
 demo: build
@@ -98,6 +113,10 @@ FIRST ?= 1
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
 	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite'
+
+# Jobs on services that the tests start.
+test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES))
+	$(BIN)/pytest --infra -m infra
 
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
@@ -156,7 +175,7 @@ dist: build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv .venv-bench .spark-* .postgres .lake benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
+	rm -rf .venv .venv-bench .spark-* .postgres .lake .infra benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package jvm/Test/compile # make test would compile the tests with a cold compiler
@@ -182,6 +201,16 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 .lake/installed: Makefile | $(VENV)/tools
 	rm -rf .lake && mkdir .lake
 	for jar in $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .lake || exit 1; done
+	@touch $@
+
+# The SDK is a part of the catalog's tree, and Spark has the other JARs that the SDK needs.
+.infra/installed: Makefile | $(VENV)/tools
+	rm -rf .infra && mkdir -p .infra/spark .infra/catalog
+	$(BIN)/pip install --quiet --group infra
+	for jar in $(S3_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
+	for jar in $(SDK_JARS) $(CATALOG_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/catalog || exit 1; done
+	cp $$($(BIN)/jgo info jars $(CATALOG_TREE) | grep '^/') .infra/catalog
+	cp .infra/catalog/*-$(AWS_VERSION).jar .infra/catalog/reactive-streams-*.jar .infra/catalog/eventstream-*.jar .infra/spark
 	@touch $@
 
 # Another PySpark alone. All other packages are those of .venv.

@@ -17,6 +17,7 @@ import spark_pgoutput
 from support import lake
 from support.class_archive import SHORT_LIVED_JVM
 from support.data_files import captures, in_stream_flags
+from support.infrastructure import ObjectStore, RestCatalog, object_store, rest_catalog
 from support.lake_catalog import LakeCatalog
 from support.servers import Server
 from support.source import SourceClient, source_client
@@ -54,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--demo", action="store_true", help="also check what the demo prints")
     parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
     parser.addoption("--lake", action="store_true", help="also kill jobs that keep tables equal")
+    parser.addoption("--infra", action="store_true", help="also run jobs on services")
     parser.addoption("--soak", type=int, default=0, help="kill streams for so many seconds")
     parser.addoption("--seed", default="1", help="the seed of --soak")
 
@@ -64,6 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "demo": "test-python PYTEST_OPTIONS=--demo",
         "slot": "test-slot",
         "lake": "test-lake",
+        "infra": "test-infra",
         "soak": "soak",
     }
     for mark, target in long_tests.items():
@@ -109,6 +112,20 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
     yield
     for name in settings:
         spark.conf.unset(name)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """Give an object store."""
+    with object_store(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def rest(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """Give a REST catalog of Iceberg, whose tables are in the store."""
+    with rest_catalog(tmp_path_factory.mktemp("rest"), store) as catalog:
+        yield catalog
 
 
 @pytest.fixture(scope="module")

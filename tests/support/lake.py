@@ -9,6 +9,9 @@ import pytest
 
 JARS = Path(__file__).parents[2] / ".lake"
 
+# What jobs need that use object stores, and what the tests need to start services.
+INFRASTRUCTURE = Path(__file__).parents[2] / ".infra"
+
 # What the JARs in .lake are made for.
 RUNS_HERE = pyspark.__version__.startswith("4.1.")
 needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
@@ -34,8 +37,9 @@ def settings(folder: Path, *extensions: str) -> dict[str, str]:
         The classes that extend SQL: `DELTA`, `ICEBERG`, or both.
     """
     iceberg = "org.apache.iceberg.spark.SparkCatalog"
+    jars = [*JARS.glob("*.jar"), *INFRASTRUCTURE.glob("spark/*.jar")]
     return {
-        "spark.jars": ",".join(sorted(str(jar) for jar in JARS.glob("*.jar"))),
+        "spark.jars": ",".join(sorted(map(str, jars))),
         "spark.sql.extensions": ",".join(extensions),
         "spark.sql.warehouse.dir": str(folder / "delta"),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

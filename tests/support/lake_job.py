@@ -76,10 +76,15 @@ class LakeJob:
             "slot": self.slot,
             "publication": self.publication,
             "target": self.target,
-            "checkpoint": str(self.checkpoint),
+            "checkpoint": self.checkpoint_url,
             "names": self.names,
             "mode": self.mode,
         }
+
+    @property
+    def checkpoint_url(self) -> str:
+        """The checkpoint, as users name it."""
+        return str(self.checkpoint)
 
     @property
     def catalog(self) -> dict[str, str]:
@@ -174,7 +179,7 @@ class LakeJob:
         confs = {**SETTINGS, **formats, **self.catalog, **(settings or {})}
         line = [
             *(sys.executable, "-m", "spark_pgoutput", command),
-            *("--checkpoint", str(self.checkpoint)),
+            *("--checkpoint", self.checkpoint_url),
             *("--master", master, "--jars", confs.pop("spark.jars")),
         ]
         for name, value in confs.items():

@@ -17,6 +17,8 @@ import org.apache.hadoop.fs.{
   StreamCapabilities
 }
 
+import io.sparkpgoutput.lake.ObjectStores
+
 /** A file, its name without the folder, and the time at which it was written. */
 final private[folder] case class FolderFile(name: String, written: Instant)
 
@@ -73,10 +75,8 @@ private[folder] object FolderFiles {
    * do not say so. That of Azure is not one of them.
    */
   private def isObjectStore(files: FileSystem, path: Path) =
-    Stores(files.getUri.getScheme) ||
+    ObjectStores.Schemes(files.getUri.getScheme) ||
       files.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
-
-  private val Stores = Set("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 }
 
 /** What the two kinds of Hadoop's file systems have in common. */

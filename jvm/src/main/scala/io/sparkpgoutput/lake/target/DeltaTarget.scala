@@ -274,7 +274,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
 
   private def snapshot(table: String): Snapshot = open(table).snapshot
 
-  private def open(table: String): OpenedTable = ClonedSession.within(session) {
+  /** A table can be in another bucket than its namespace. */
+  private def open(table: String): OpenedTable = {
+    val opened = openNow(table)
+    if (S3Commits.ensure(session, opened.log.dataPath)) openNow(table) else opened
+  }
+
+  private def openNow(table: String): OpenedTable = ClonedSession.within(session) {
     val (log, catalogTable) = place match {
       case catalog: CatalogPlace => catalog.load(table) match {
           case loaded: DeltaTableV2 => (loaded.deltaLog, loaded.catalogTable)

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.target
 
 import scala.language.reflectiveCalls
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.connector.catalog.{
@@ -25,6 +26,9 @@ sealed trait TablePlace {
   def exists(table: String): Boolean
 
   def tables(): Seq[String]
+
+  /** The folder in which tables are made, if it is known. */
+  def location: Option[Path]
 
   /** Makes the namespace or the folder of the tables. */
   def make(): Unit
@@ -68,10 +72,26 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
       s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
     )
 
+  /** That of the namespace or, while it is missing, that of Spark's own catalog. */
+  def location: Option[Path] = (catalog match {
+    case namespaces: SupportsNamespaces if !lacksNamespace =>
+      Option(namespaces.loadNamespaceMetadata(namespace.toArray).get(
+        SupportsNamespaces.PROP_LOCATION
+      ))
+    case _ =>
+      Option.when(catalogName == CatalogPlace.SessionCatalog)(
+        session.conf.get("spark.sql.warehouse.dir")
+      )
+  }).map(new Path(_))
+
   def removeUnfinished(table: String): Unit = ()
 
-  def drop(table: String): Unit =
-    if (!lacksNamespace) session.sql(s"DROP TABLE IF EXISTS ${sqlName(table)} PURGE"): Unit
+  /** Some catalogs let nobody remove files, or not those of tables with `gc.enabled` = false. */
+  def drop(table: String): Unit = if (!lacksNamespace) {
+    val statement = s"DROP TABLE IF EXISTS ${sqlName(table)}"
+    try session.sql(s"$statement PURGE"): Unit
+    catch { case NonFatal(_) => session.sql(statement): Unit }
+  }
 
   private def lacksNamespace = catalog match {
     case namespaces: SupportsNamespaces => !namespaces.namespaceExists(namespace.toArray)
@@ -130,6 +150,8 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
   def tables(): Seq[String] =
     if (!files.exists(root)) Nil
     else files.listStatus(root).filter(_.isDirectory).map(_.getPath.getName).filter(exists).toSeq
+
+  def location: Option[Path] = Some(root)
 
   def make(): Unit = files.mkdirs(root)
 

@@ -291,6 +291,21 @@ object TargetError {
       s"version $known. Continue with the version that wrote them, or with a later one."
   )
 
+  /** @param why a clause */
+  def notAtomic(location: String, why: String, setting: String): LakeException = format(
+    s"Commits to the Delta tables in $location are not atomic: $why. Another process that writes the tables, such " +
+      "as OPTIMIZE, could overwrite a commit of the job. Use hadoop-aws 3.4.2 or later, and a store that has " +
+      s"conditional writes. Otherwise, set $setting to a log store that is safe for several drivers, such as " +
+      "io.delta.storage.S3DynamoDBLogStore."
+  )
+
+  /** @param setting the beginning of the names of the settings of the catalog */
+  def renamesFiles(setting: String, warehouse: String): LakeException = format(
+    s"The setting $setting.type is hadoop, and the warehouse $warehouse is in an object store. Such a catalog " +
+      "renames files, which object stores do not do atomically, so two commits at the same time could replace one " +
+      "another. Use a catalog of another type, such as rest, jdbc, glue or hive."
+  )
+
   def otherFormat(table: String, wanted: String): LakeException = format(
     s"The table $table is not a table of $wanted, so the job does not write it. Remove it, or give the table " +
       "of the server another name with the option names.<table>."

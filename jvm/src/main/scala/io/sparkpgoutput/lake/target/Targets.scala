@@ -7,8 +7,10 @@ import scala.util.Try
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.{SparkSession, classic}
 
-import io.sparkpgoutput.lake.LakeError
+import org.apache.hadoop.fs.{FileSystem, Path}
+
 import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.{LakeError, ObjectStores}
 
 /** Finds what a target's name means. */
 object Targets {
@@ -62,7 +64,7 @@ object Targets {
       throw TargetError.format(
         s"Delta needs settings of the session. Add ${LakeFormat.Delta.settings}, and start the job again."
       )
-    new DeltaTarget(session, new FolderPlace(session, folder), keys)
+    deltaTarget(session, new FolderPlace(session, folder), keys)
   }
 
   private def inCatalog(
@@ -96,8 +98,29 @@ object Targets {
       )
     val place = new CatalogPlace(session, catalog, namespace)
     format match {
-      case LakeFormat.Delta   => new DeltaTarget(session, place, keys)
-      case LakeFormat.Iceberg => new IcebergTarget(session, place, keys)
+      case LakeFormat.Delta => deltaTarget(session, place, keys)
+      case LakeFormat.Iceberg =>
+        checkIceberg(session, catalog)
+        new IcebergTarget(session, place, keys)
+    }
+  }
+
+  private def deltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache): Target = {
+    place.location.foreach(S3Commits.ensure(session, _))
+    new DeltaTarget(session, place, keys)
+  }
+
+  /** A catalog of the type hadoop makes a commit by a rename. */
+  private def checkIceberg(session: SparkSession, catalog: String): Unit = {
+    val prefix = s"spark.sql.catalog.$catalog"
+    def setting(name: String) = session.conf.getOption(s"$prefix.$name")
+    val renames = setting("type").exists(_.equalsIgnoreCase("hadoop")) ||
+      setting("catalog-impl").contains("org.apache.iceberg.hadoop.HadoopCatalog")
+    if (renames) setting("warehouse").foreach { warehouse =>
+      val configuration = session.sessionState.newHadoopConf()
+      val scheme = Option(new Path(warehouse).toUri.getScheme)
+        .getOrElse(FileSystem.getDefaultUri(configuration).getScheme)
+      if (ObjectStores.Schemes(scheme)) throw TargetError.renamesFiles(prefix, warehouse)
     }
   }
 

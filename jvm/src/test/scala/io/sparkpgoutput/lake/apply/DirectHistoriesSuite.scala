@@ -74,7 +74,9 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
       failure.foreach(problem => alert(problem.getMessage))
       failure.map(seed -> _)
     }.take(MostFailures).toSeq
-    info(s"$count histories from the seed $first: $cuts cuts, $merges by MERGE, $errors with an error")
+    info(
+      s"$count histories from the seed $first: $cuts cuts, $merges by MERGE, $errors with an error"
+    )
     if (failures.nonEmpty) fail(s"Seeds ${failures.map(_._1).mkString(", ")}", failures.head._2)
     // The histories do something.
     assert(cuts > count && merges < cuts / 5)

@@ -230,7 +230,9 @@ final class DirectHistory(
     else if (kind == 2 || oracle.isEmpty) insert()
     else if (kind == 3 && own.nonEmpty) {
       val (key, column) = (pick(oracle.keys), pick(own)._1)
-      sql(name => s"UPDATE $name SET ${TablePlace.quoted(column)} = 7 WHERE ${where(oracle.row(key))}")
+      sql(name =>
+        s"UPDATE $name SET ${TablePlace.quoted(column)} = 7 WHERE ${where(oracle.row(key))}"
+      )
       oracle.set(key, column, "7")
     } else if (kind == 4) {
       val row = oracle.remove(pick(oracle.keys))
@@ -270,7 +272,7 @@ final class DirectHistory(
     s"${TablePlace.quoted(name)} = ${ServerValues.literal(oracle.columns.toMap.apply(name), row(name))}"
   }.mkString(" AND ")
 
-    private def compare(): Unit = tables.foreach { name =>
+  private def compare(): Unit = tables.foreach { name =>
     val rows = target.read(reader, name)
     val found: Seq[Row] = ClonedSession.within(reader)(rows.collect().toSeq)
     val content = oracle.contentOf(rows.schema, found)

@@ -82,7 +82,8 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
     (1 to 12).foreach(_ => write(next()))
     private val begin = last
     private val place: Path = Paths.get(
-      if (format == "delta") s"$folder/delta/${server.name}" else s"$folder/iceberg/ns/${server.name}"
+      if (format == "delta") s"$folder/delta/${server.name}"
+      else s"$folder/iceberg/ns/${server.name}"
     )
     private val kept = Files.createTempDirectory("kept")
     FileUtils.copyDirectory(place.toFile, kept.toFile)
@@ -105,7 +106,9 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
       val fresh = Seq((100 + number).toString, s"v$number")
       val messages = Seq(server.insert(fresh)) ++
         server.rows.find(_.head == (98 + number).toString).map(server.delete) ++
-        server.rows.headOption.filter(_ != fresh).map(row => server.update(row, Seq(row.head, s"u$number"))) ++
+        server.rows.headOption.filter(_ != fresh).map(row =>
+          server.update(row, Seq(row.head, s"u$number"))
+        ) ++
         server.rows.find(_.head == (99 + number).toString).map(row =>
           server.update(row, Seq((1000 + number).toString, row(1)))
         )

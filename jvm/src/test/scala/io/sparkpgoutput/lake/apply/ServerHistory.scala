@@ -187,7 +187,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   private def rewrite(table: ServerTable): Unit = {
     val row = pick(table.rows)
     val after = table.columns.map(_._2).zip(row).map {
-      case (typeId, value) if only.nonEmpty => ServerValues.again(typeId, value, random)
+      case (typeId, value) if only.nonEmpty  => ServerValues.again(typeId, value, random)
       case (Numeric, value) if value != null => numeric(new java.math.BigDecimal(value).intValue)
       case (_, value)                        => value
     }
@@ -198,7 +198,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
     val table = pick(tables)
     random.nextInt(100) match {
       case _ if table.rows.isEmpty || table.identity == ReplicaIdentity.Nothing => insert(table)
-      case n if n < 25                             => insert(table)
+      case n if n < 25                                                          => insert(table)
       case n if n < 55 => val row = pick(table.rows); update(table, row, changed(table, row))
       case n if n < 70 => send(table, table.delete(pick(table.rows)))
       case n if n < 82 && table.key.nonEmpty                        => move(table)
@@ -231,12 +231,12 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
       case (0, _, _) =>
         val (added, dataType) = pick(ServerValues.types)
         table.add(s"added $columnNumber", added, dataType)
-      case (1, _, _)                                 => table.rename(name, s"renamed $columnNumber")
-      case (2, _, _) if !table.key.contains(name)    => table.forget(name)
-      case (_, ServerValues.Int2, _)                 => table.widen(name, Int4, IntegerType)
-      case (_, Int4, _)                              => table.widen(name, Int8, LongType)
-      case (_, _, Narrow)                            => table.widen(name, Numeric, DecimalType(20, 4))
-      case _                                         => ()
+      case (1, _, _)                              => table.rename(name, s"renamed $columnNumber")
+      case (2, _, _) if !table.key.contains(name) => table.forget(name)
+      case (_, ServerValues.Int2, _)              => table.widen(name, Int4, IntegerType)
+      case (_, Int4, _)                           => table.widen(name, Int8, LongType)
+      case (_, _, Narrow)                         => table.widen(name, Numeric, DecimalType(20, 4))
+      case _                                      => ()
     }
   }
 

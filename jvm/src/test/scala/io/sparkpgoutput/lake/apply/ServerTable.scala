@@ -151,7 +151,9 @@ final class ServerTable(
   }
 
   def widen(column: String, typeId: Long, dataType: DataType): Unit = {
-    columns = columns.map { case (name, before) => name -> (if (name == column) typeId else before) }
+    columns = columns.map { case (name, before) =>
+      name -> (if (name == column) typeId else before)
+    }
     dataTypes =
       dataTypes.map { case (name, before) => name -> (if (name == column) dataType else before) }
     altered += ColumnChange.Widen(column, dataType)

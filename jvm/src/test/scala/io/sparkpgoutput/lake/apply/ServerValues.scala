@@ -56,7 +56,17 @@ object ServerValues {
 
   private val texts: Map[Long, IndexedSeq[String]] = Map(
     Bool -> Vector("t", "f"),
-    Bytea -> Vector("\\x", "\\x00", "\\x0000", "\\x54aa", "\\x54bb", "\\x7f", "\\x80", "\\xff", "\\xffff"),
+    Bytea -> Vector(
+      "\\x",
+      "\\x00",
+      "\\x0000",
+      "\\x54aa",
+      "\\x54bb",
+      "\\x7f",
+      "\\x80",
+      "\\xff",
+      "\\xffff"
+    ),
     Int2 -> Vector("-32768", "-1", "0", "1", "2", "3", "9", "10", "32767"),
     Int4 -> Vector("-2147483648", "-1", "0", "1", "2", "3", "9", "10", "2147483647"),
     // JSON's numbers are exact up to 2 to the power of 53.
@@ -71,7 +81,17 @@ object ServerValues {
       "9223372036854775806",
       "9223372036854775807"
     ),
-    Numeric -> Vector("-99999999.9999", "-1", "0", "0.0001", "1", "1.5", "9.9999", "10", "99999999.9999"),
+    Numeric -> Vector(
+      "-99999999.9999",
+      "-1",
+      "0",
+      "0.0001",
+      "1",
+      "1.5",
+      "9.9999",
+      "10",
+      "99999999.9999"
+    ),
     Text -> Vector(
       "",
       "a",
@@ -89,7 +109,9 @@ object ServerValues {
       "x" * 31 + last + "a",
       "a\u0001"
     ),
-    Uuid -> (1L to 9L).map(number => new java.util.UUID(number * 0x9e3779b97f4a7c15L, number).toString),
+    Uuid -> (1L to 9L).map(number =>
+      new java.util.UUID(number * 0x9e3779b97f4a7c15L, number).toString
+    ),
     Date -> Vector(
       "0001-01-01",
       "0999-12-31",
@@ -103,7 +125,17 @@ object ServerValues {
     ),
     Timestamp -> times,
     TimestampTz -> times.map(_ + "+00"),
-    Float4 -> Vector("NaN", "0", "1e-45", "-1", "1.5", "Infinity", "-Infinity", "0.1", "3.4028235e+38"),
+    Float4 -> Vector(
+      "NaN",
+      "0",
+      "1e-45",
+      "-1",
+      "1.5",
+      "Infinity",
+      "-Infinity",
+      "0.1",
+      "3.4028235e+38"
+    ),
     Float8 -> Vector("NaN", "0", "5e-324", "-1", "1.5", "Infinity", "-Infinity", "0.1", "1e+300")
   )
 
@@ -119,7 +151,8 @@ object ServerValues {
   }
 
   /** Returns whether an UPDATE that leaves the value as it is does not send it. */
-  def isToasted(text: String): Boolean = text != null && (text.startsWith("T") || text.startsWith("\\x54"))
+  def isToasted(text: String): Boolean =
+    text != null && (text.startsWith("T") || text.startsWith("\\x54"))
 
   /** A value with the type of the target, as rows with java.time have it. */
   def value(dataType: DataType, text: String): Any = dataType match {
@@ -134,7 +167,10 @@ object ServerValues {
     case DateType             => LocalDate.parse(text)
     case TimestampNTZType     => LocalDateTime.parse(text.replace(' ', 'T'))
     case TimestampType =>
-      LocalDateTime.parse(text.stripSuffix("+00").replace(' ', 'T')).toInstant(ZoneOffset.UTC): Instant
+      LocalDateTime.parse(text.stripSuffix("+00").replace(
+        ' ',
+        'T'
+      )).toInstant(ZoneOffset.UTC): Instant
     case _ => text
   }
 
@@ -142,8 +178,8 @@ object ServerValues {
   def literal(dataType: DataType, text: String): String = (dataType, value(dataType, text)) match {
     case (StringType, _) =>
       text.getBytes(UTF_8).map(byte => f"$byte%02x").mkString("CAST(X'", "", "' AS STRING)")
-    case (BinaryType, _)                => s"X'${text.drop(2)}'"
-    case (DateType, date: LocalDate)    => s"date_from_unix_date(${date.toEpochDay})"
+    case (BinaryType, _)             => s"X'${text.drop(2)}'"
+    case (DateType, date: LocalDate) => s"date_from_unix_date(${date.toEpochDay})"
     case (TimestampType, time: Instant) =>
       s"timestamp_micros(${ChronoUnit.MICROS.between(Instant.EPOCH, time)})"
     case (_, value) => s"CAST('$value' AS ${dataType.sql})"
@@ -151,11 +187,11 @@ object ServerValues {
 
   /** Returns a text that is easy to make of a value in any engine. */
   def plain(value: Any): String = value match {
-    case null               => null
-    case date: LocalDate    => date.toEpochDay.toString
-    case time: Instant      => ChronoUnit.MICROS.between(Instant.EPOCH, time).toString
+    case null                => null
+    case date: LocalDate     => date.toEpochDay.toString
+    case time: Instant       => ChronoUnit.MICROS.between(Instant.EPOCH, time).toString
     case time: LocalDateTime => plain(time.toInstant(ZoneOffset.UTC))
-    case other              => other.toString
+    case other               => other.toString
   }
 
   /** Equal keys have equal values, as PostgreSQL and Spark compare them. */

@@ -33,10 +33,14 @@ final class TargetOracle(table: ServerTable) {
       columns :+= name -> dataType
       rows = rows.map { case (key, row) => key -> (row + (name -> null)) }
     case ColumnChange.Rename(from, to) =>
-      columns = columns.map { case (name, dataType) => (if (name == from) to else name) -> dataType }
+      columns = columns.map { case (name, dataType) =>
+        (if (name == from) to else name) -> dataType
+      }
       rows = rows.map { case (key, row) => key -> (row - from + (to -> row(from))) }
     case ColumnChange.Widen(name, dataType) =>
-      columns = columns.map { case (other, before) => other -> (if (other == name) dataType else before) }
+      columns = columns.map { case (other, before) =>
+        other -> (if (other == name) dataType else before)
+      }
       rows = rows.values.map(row => keyOf(row) -> row).toMap
   }
 
@@ -122,7 +126,9 @@ final class TargetOracle(table: ServerTable) {
 
   /** The rows as texts. */
   def content: Seq[String] = rows.values.toSeq.map { row =>
-    columns.map { case (name, dataType) => shown(ServerValues.value(dataType, row(name))) }.mkString("|")
+    columns.map { case (name, dataType) =>
+      shown(ServerValues.value(dataType, row(name)))
+    }.mkString("|")
   }.sorted
 
   /** The rows as other engines can tell them. */

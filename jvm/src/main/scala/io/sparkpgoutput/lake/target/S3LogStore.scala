@@ -1,0 +1,162 @@
+package io.sparkpgoutput.lake.target
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.{Arrays, Iterator => JavaIterator, UUID}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.delta.storage.LogStore
+
+import io.delta.storage.S3SingleDriverLogStore
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
+
+import io.sparkpgoutput.lake.ObjectStores
+
+/**
+ * Writes the log of a Delta table in S3, so that several drivers can commit to the table. A commit is one PUT with
+ * `If-None-Match`, which S3 refuses if the object exists. The log store that Delta takes by itself looks first and
+ * writes then. It lists the log in the same way, so the rest is inherited.
+ *
+ * The job takes this log store by itself ([[S3Commits]]). Other processes that write the tables, such as OPTIMIZE,
+ * need the setting `spark.delta.logStore.s3a.impl`.
+ */
+final class S3LogStore(configuration: Configuration)
+    extends S3SingleDriverLogStore(configuration) {
+  import S3LogStore._
+
+  override def write(
+      path: Path,
+      actions: JavaIterator[String],
+      overwrite: java.lang.Boolean,
+      configuration: Configuration
+  ): Unit = {
+    val files = path.getFileSystem(configuration)
+    val content = actions.asScala.map(_ + "\n").mkString.getBytes(UTF_8)
+    if (overwrite) put(files.createFile(path).recursive().overwrite(true).build(), content)
+    else
+      try put(created(files, path), content)
+      catch {
+        // The condition is not fulfilled, or the answer is not known.
+        case problem: IOException if files.exists(path) =>
+          // The connector sends a PUT again whose answer is lost. No two commits are equal: each has an ID.
+          if (!Arrays.equals(contentOf(files, path), content)) {
+            val error = new java.nio.file.FileAlreadyExistsException(path.toString)
+            error.initCause(problem)
+            throw error
+          }
+      }
+  }
+}
+
+private object S3LogStore {
+
+  /** Opens a file that is there only if there was none of its name when it was closed. */
+  def created(files: FileSystem, path: Path): FSDataOutputStream =
+    files.createFile(path).recursive().overwrite(false)
+      .opt("fs.option.create.conditional.overwrite", true).build()
+
+  def put(out: FSDataOutputStream, content: Array[Byte]): Unit = {
+    try out.write(content)
+    catch {
+      case problem: IOException => // To close the stream would make a file of what was written.
+        out.abort(): Unit
+        throw problem
+    }
+    out.close()
+  }
+
+  private def contentOf(files: FileSystem, path: Path): Array[Byte] = {
+    val in = files.open(path)
+    try in.readAllBytes()
+    finally in.close()
+  }
+}
+
+/** Lets Delta commit atomically to tables in S3, or refuses the target. */
+private object S3Commits {
+
+  private val checked = mutable.Set.empty[String]
+
+  /**
+   * Checks once for each bucket that commits are atomic. If the user names no log store, Delta takes [[S3LogStore]]
+   * from then on.
+   *
+   * @param folder where tables are, or one table
+   * @return whether Delta opens tables with another log store than before
+   * @throws io.sparkpgoutput.lake.LakeException if commits are not atomic. Its text says what to set.
+   */
+  def ensure(session: SparkSession, folder: Path): Boolean = {
+    val bucket = Option(folder.toUri.getScheme).filter(ObjectStores.S3)
+      .map(scheme => s"$scheme://${folder.toUri.getAuthority}")
+    bucket.exists { bucket =>
+      synchronized {
+        val isNew = !checked(bucket)
+        val isChanged = isNew && choose(session, folder)
+        checked += bucket
+        isChanged
+      }
+    }
+  }
+
+  private def choose(session: SparkSession, folder: Path): Boolean = {
+    val settings = SparkEnv.get.conf
+    val setting = LogStore.logStoreSchemeConfKey(folder.toUri.getScheme)
+    val named = settings.getOption(LogStore.logStoreClassConfKey)
+      .orElse(LogStore.getLogStoreConfValue(setting, settings))
+    def refused(why: String) = TargetError.notAtomic(folder.toString, why, setting)
+    named.filter(SingleDriver).foreach(store =>
+      throw refused(s"the log store $store is safe for one driver only")
+    )
+    // Of other log stores, the user knows that they are safe.
+    if (named.forall(_ == Ours)) {
+      val files = folder.getFileSystem(session.sessionState.newHadoopConf())
+      probe(files, folder).foreach(why => throw refused(why))
+    }
+    if (named.isEmpty) {
+      settings.set(setting, Ours)
+      DeltaLog.clearCache() // An open log has its log store for as long as it lives.
+    }
+    named.isEmpty
+  }
+
+  /**
+   * Creates an object twice, which must fail the second time. Both streams are open before one is closed, so that a
+   * look before a write finds nothing.
+   *
+   * @return why this was possible, or None if it was not
+   */
+  private def probe(files: FileSystem, folder: Path): Option[String] = {
+    val file = new Path(folder, s"_spark_pgoutput_probe_${UUID.randomUUID}")
+    try {
+      val streams = Seq.fill(2)(S3LogStore.created(files, file))
+      streams.foreach(S3LogStore.put(_, Array[Byte](1)))
+      Some("the store, or its connector, has created an object twice")
+    } catch {
+      case problem: IOException if isRefusal(problem)      => None
+      case problem: IOException if isNotSupported(problem) => Some(problem.getMessage)
+    } finally files.delete(file, false): Unit
+  }
+
+  /** S3A has an exception of its own for the status 412. */
+  private def isRefusal(problem: IOException) =
+    problem.isInstanceOf[FileAlreadyExistsException] ||
+      problem.getClass.getSimpleName == "RemoteFileChangedException"
+
+  /** Some stores do not know the condition, and the connector can be told not to use it. */
+  private def isNotSupported(problem: IOException) =
+    Seq("NotImplemented", "Status Code: 501", "Conditional Writes Unavailable")
+      .exists(String.valueOf(problem.getMessage).contains(_))
+
+  private val Ours = classOf[S3LogStore].getName
+
+  private val SingleDriver = Set(
+    classOf[S3SingleDriverLogStore].getName,
+    "org.apache.spark.sql.delta.storage.S3SingleDriverLogStore"
+  )
+}

@@ -1,0 +1,90 @@
+package io.sparkpgoutput.lake.target
+
+import java.io.{IOException, OutputStream}
+import java.net.URI
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.FileAlreadyExistsException
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{FSDataOutputStream, FileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.util.Progressable
+import org.scalatest.funsuite.AnyFunSuite
+
+/** `tests/test_object_store.py` writes to S3. */
+class S3LogStoreSuite extends AnyFunSuite {
+  private val configuration = new Configuration(false)
+  configuration.set("fs.late.impl", classOf[LateFiles].getName)
+  configuration.set("fs.late.impl.disable.cache", "true")
+
+  private val folder = java.nio.file.Files.createTempDirectory("log")
+  private val store = new S3LogStore(configuration)
+
+  private def path(name: String) = new Path(s"late:$folder/$name")
+
+  private def write(name: String, lines: String*) =
+    store.write(path(name), lines.iterator.asJava, false, configuration)
+
+  private def content(name: String) =
+    new String(java.nio.file.Files.readAllBytes(folder.resolve(name)), UTF_8)
+
+  test("a commit that is there is not replaced") {
+    write("0.json", "one", "two")
+    val error = intercept[FileAlreadyExistsException](write("0.json", "three"))
+    assert(error.getMessage.endsWith("0.json"))
+    assert(content("0.json") == "one\ntwo\n")
+  }
+
+  test("a commit whose answer was lost is made") {
+    write("1.json", "one")
+    write("1.json", "one") // as the connector sends it again
+    assert(content("1.json") == "one\n")
+  }
+
+  test("a failure of the store is not taken for another commit") {
+    LateFiles.fails = true
+    try {
+      val error = intercept[IOException](write("2.json", "one"))
+      assert(error.getMessage == "The store does not answer.")
+    } finally LateFiles.fails = false
+  }
+
+  test("other files are replaced") {
+    write("last", "one")
+    store.write(path("last"), Iterator("two").asJava, true, configuration)
+    assert(content("last") == "two\n")
+  }
+}
+
+/** A file is there when its stream is closed, and only then it is known that there is one of its name. */
+final class LateFiles extends RawLocalFileSystem {
+  override def getUri: URI = URI.create("late:///")
+  override def getScheme: String = "late"
+
+  override def create(
+      path: Path,
+      permission: FsPermission,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream = {
+    val written = new java.io.ByteArrayOutputStream
+    val out = new OutputStream {
+      override def write(byte: Int): Unit = written.write(byte)
+      override def close(): Unit = {
+        if (LateFiles.fails) throw new IOException("The store does not answer.")
+        if (!overwrite && exists(path)) throw new IOException("412")
+        java.nio.file.Files.write(pathToFile(path).toPath, written.toByteArray): Unit
+      }
+    }
+    new FSDataOutputStream(out, new FileSystem.Statistics("late"))
+  }
+}
+
+object LateFiles {
+  @volatile var fails = false
+}

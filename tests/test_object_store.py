@@ -1,0 +1,263 @@
+"""Jobs on an object store that fails, and beside another process that writes the tables."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from spark_pgoutput.jar import jar_path
+from support import lake
+from support.background import background
+from support.infrastructure import ObjectStore, RestCatalog, StoredJob, needs_infrastructure
+from support.job_report import JobReport
+from support.job_tables import PATIENCE, wait_until_equal
+from support.lake_job import SETTINGS
+from support.lake_judge import assert_equal, differences
+from support.lake_points import kill
+from support.processes import TIMEOUT, errors_of, started
+from support.servers import Server, server_fixture, wait_until
+
+pytestmark = [needs_infrastructure, pytest.mark.infra]
+
+SETUP = """
+CREATE TABLE good (id int PRIMARY KEY, v text);
+INSERT INTO good SELECT g, repeat('a', 20) FROM generate_series(1, 1000) g;
+CREATE PUBLICATION p FOR ALL TABLES;
+"""
+
+server = server_fixture(SETUP)
+
+LOG_STORE = "io.sparkpgoutput.lake.target.S3LogStore"
+# How long another process rewrites a table.
+SECONDS = 300
+
+SETTING = "spark.delta.logStore.s3a.impl"
+
+
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Let Spark have a setting from its start. Sessions cannot change it."""
+    jvm: Any = spark._jvm
+    settings = jvm.org.apache.spark.SparkEnv.get().conf()
+    before = settings.get(name, "")
+    settings.set(name, value)
+    try:
+        yield
+    finally:
+        if before:
+            settings.set(name, before)
+        else:
+            settings.remove(name)
+
+
+@contextmanager
+def hadoop_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Let Hadoop have a setting."""
+    context: Any = spark.sparkContext._jsc
+    context.hadoopConfiguration().set(name, value)
+    try:
+        yield
+    finally:
+        context.hadoopConfiguration().unset(name)
+
+
+def refusal(job: StoredJob, spark: SparkSession, **options: object) -> str:
+    """Return why a job does not start. It must have made nothing."""
+    with job.session(spark) as replicate, pytest.raises(PySparkException) as caught:
+        replicate(once=True, **options)
+    assert not job.store.keys(job.bucket, "shop/")
+    assert not job.server.execute("SELECT 1 FROM pg_replication_slots")
+    return str(caught.value)
+
+
+def test_delta_refuses_s3_where_commits_are_not_atomic(
+    server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
+) -> None:
+    def job() -> StoredJob:
+        """A job with a bucket of its own, because a bucket is checked once."""
+        return StoredJob(tmp_path, server, "delta", store, rest)
+
+    wanted = f"Otherwise, set {SETTING} to a log store that is safe for several drivers"
+
+    # A store that takes no notice of the condition.
+    with store.proxy.fault("unconditional"):
+        found = refusal(job(), spark)
+    assert "has created an object twice" in found
+    assert wanted in found
+
+    # A connector that does not send it.
+    with hadoop_setting(spark, "fs.s3a.create.conditional.enabled", "false"):
+        found = refusal(job(), spark)
+    assert "Conditional Writes Unavailable" in found
+    assert wanted in found
+
+    with setting(spark, SETTING, "io.delta.storage.S3SingleDriverLogStore"):
+        found = refusal(job(), spark)
+    assert "S3SingleDriverLogStore is safe for one driver only" in found
+
+    # The user knows of another one that it is safe.
+    with store.proxy.fault("unconditional"), setting(spark, SETTING, "org.example.Missing"):
+        found = refusal(job(), spark)
+    assert "org.example.Missing" in found
+    assert "atomic" not in found
+
+
+def test_iceberg_refuses_a_catalog_that_renames_files_in_a_store(
+    server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = StoredJob(tmp_path, server, "iceberg", store, rest)
+    spark.conf.set("spark.sql.catalog.renaming", "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set("spark.sql.catalog.renaming.type", "hadoop")
+    spark.conf.set("spark.sql.catalog.renaming.warehouse", f"s3a://{job.bucket}/warehouse")
+    found = refusal(job, spark, target="renaming.shop")
+    assert "spark.sql.catalog.renaming.type is hadoop" in found
+    assert "such as rest, jdbc, glue or hive" in found
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_job_goes_on_when_a_store_fails(
+    target: str,
+    server: Server,
+    store: ObjectStore,
+    rest: RestCatalog,
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    job = StoredJob(tmp_path, server, target, store, rest)
+    with job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, ["good"])
+
+        with store.proxy.fault("unavailable", every=3) as fault:
+            server.execute("UPDATE good SET v = 'b' WHERE id < 100")
+            wait_until_equal(spark, job, running, ["good"])
+        assert fault.hits > 3
+
+        # The store writes what is sent, and the connector does not know it.
+        with store.proxy.fault("dropped", lambda request: request.method == "PUT", 2) as fault:
+            for number in range(3):
+                server.execute(f"DELETE FROM good WHERE id % 10 = {number}")
+                wait_until_equal(spark, job, running, ["good"])
+        assert fault.hits > 3
+
+        with store.proxy.away():
+            server.execute("INSERT INTO good SELECT g, 'c' FROM generate_series(2000, 2100) g")
+            time.sleep(20)
+        server.execute("INSERT INTO good VALUES (3000, 'd')")
+        wait_until_equal(spark, job, running, ["good"])
+        assert running.failed() == []
+        assert len(report.lines("Copied ")) == 1
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_job_is_killed_on_a_store(
+    target: str,
+    server: Server,
+    store: ObjectStore,
+    rest: RestCatalog,
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    job = StoredJob(tmp_path, server, target, store, rest)
+    with job.running() as process:
+        wait_until(lambda: is_equal(spark, job), TIMEOUT, 1)
+        with background(lambda ended: write(server, ended)):
+            time.sleep(5)
+            kill(process)
+    assert job.run_once() == 0
+    assert_equal(spark, job, {"good": "good"})
+
+
+def is_equal(spark: SparkSession, job: StoredJob) -> bool:
+    try:
+        return not differences(spark, job, {"good": "good"})
+    except PySparkException:  # the table is not there yet
+        return False
+
+
+def write(server: Server, ended: threading.Event) -> None:
+    """Change rows until an event is set."""
+    number = 10_000
+    while not ended.wait(0.2):
+        number += 1
+        server.execute(
+            f"INSERT INTO good VALUES ({number}, 'n');"
+            f"UPDATE good SET v = 'u{number}' WHERE id = {number % 900};"
+            f"DELETE FROM good WHERE id = {number - 50}"
+        )
+
+
+OPTIMIZING = """
+import sys
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]")
+for setting in sys.argv[2:]:
+    builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
+while True:
+    try:
+        spark.sql(f"OPTIMIZE delta.`{sys.argv[1]}` ZORDER BY (v)").collect()
+        print("optimized", flush=True)
+    except Exception as error:
+        if "DELTA_CONCURRENT" not in str(error):
+            raise
+        print("conflict", flush=True)
+"""
+
+
+@contextmanager
+def optimizing(job: StoredJob, folder: Path, table: str) -> Iterator[list[str]]:
+    """Rewrite the files of a table again and again in another process, and give what it prints."""
+    folder.mkdir()
+    formats = lake.settings(folder, lake.DELTA)
+    formats["spark.jars"] += f",{jar_path()}"
+    settings: Mapping[str, str] = {**SETTINGS, **formats, **job.catalog, SETTING: LOG_STORE}
+    arguments = [f"{name}={value}" for name, value in settings.items()]
+    lines: list[str] = []
+    command = [sys.executable, "-c", OPTIMIZING, f"{job.target}/{table}", *arguments]
+    with started(command, folder) as process:
+
+        def read() -> None:
+            assert process.stdout
+            lines.extend(iter(process.stdout.readline, ""))
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        yield lines
+        assert process.poll() is None, errors_of(folder)[-3000:]
+
+
+def test_optimize_in_another_process_loses_nothing(
+    server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
+) -> None:
+    job = StoredJob(tmp_path, server, "delta", store, rest)
+    with job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, ["good"])
+        with optimizing(job, tmp_path / "optimizing", "good") as lines:
+            wait_until(lambda: "optimized\n" in lines, PATIENCE, 0.2)
+            with background(lambda ended: write(server, ended)):
+                time.sleep(SECONDS)
+            wait_until_equal(spark, job, running, ["good"])
+        wait_until_equal(spark, job, running, ["good"])
+        optimized, conflicts = lines.count("optimized\n"), lines.count("conflict\n")
+        print(f"OPTIMIZE committed {optimized} times, and lost {conflicts} times.")
+        assert optimized > 3
+        assert running.failed() == []
+        assert len(report.lines("Copied ")) == 1
+    found = spark_pgoutput.applied(spark, job.checkpoint_url).collect()
+    assert [row.state for row in found] == ["live"]
+    assert all(commit.is_conditional for commit in job.commits("good"))
