@@ -112,8 +112,11 @@ final private class StoredObjects(files: FileSystem, folder: Path)
   override def create(name: String, content: Array[Byte]): Boolean =
     try {
       val file = files.createFile(path(name)).recursive().overwrite(false)
-        .opt("fs.option.create.conditional.overwrite", true)
-      put(file.build(), content)
+      // Where S3A is told to use no conditions, it fails if it gets one.
+      val builder =
+        if (!files.getConf.getBoolean("fs.s3a.create.conditional.enabled", true)) file
+        else file.opt("fs.option.create.conditional.overwrite", true)
+      put(builder.build(), content)
       true
     } catch {
       case _: FileAlreadyExistsException => false
