@@ -38,6 +38,10 @@ def table(name: str, **values: object) -> Row:
         "lag": 0.25,
         "queue_changes": 0,
         "queue_bytes": 0,
+        "files": 12,
+        "deleted_rows": 1,
+        "rewritten_bytes": 1_234_567_890,
+        "last_rewrite": WRITTEN - timedelta(minutes=3),
         "rows": 1_234_567_890,
         "written": WRITTEN,
     }
@@ -116,6 +120,21 @@ def test_status_tells_what_the_job_waits_for() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert json.loads(status_report.as_json(TABLES, None, waits))["waits"] == waits
     assert "waits" not in status_report.as_text(TABLES, None)
+
+
+def test_status_shows_the_files_of_each_table_if_asked() -> None:
+    tables = [table("public.orders"), table("public.log", files=1, last_rewrite=None)]
+    tables += [table("public.parted", files=None)]
+    text = " ".join(status_report.as_text(tables, None, files=True).split())
+    rewritten = (WRITTEN - timedelta(minutes=3)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    for part in (
+        f"12 files, 1 deleted row. 1,234.6 MB were rewritten, the last at {rewritten}",
+        "1 file, 1 deleted row. No file was rewritten since the start of the job.",
+        "The job has not written the table directly since its start.",
+    ):
+        assert part in text
+    assert max(map(len, status_report.as_text(tables, None, files=True).splitlines())) <= 80
+    assert "files" not in status_report.as_text(tables, None)
 
 
 def test_status_without_rows_has_no_column_of_them() -> None:

@@ -155,6 +155,11 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="store_true",
         help="count the rows of the tables; Spark then needs the settings of the job's catalog",
     )
+    status.add_argument(
+        "--files",
+        action="store_true",
+        help="show the files of each table, and what the job has rewritten; JSON always has it",
+    )
     shown = status.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print JSON")
     shown.add_argument(

@@ -71,8 +71,11 @@ def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
             user=arguments.user,
             password=os.environ.get("PGPASSWORD"),
         )
-    shown = status_report.as_json if arguments.json else status_report.as_text
-    print(shown(tables, slot, waits(spark, arguments.checkpoint)))
+    waiting = waits(spark, arguments.checkpoint)
+    if arguments.json:
+        print(status_report.as_json(tables, slot, waiting))
+    else:
+        print(status_report.as_text(tables, slot, waiting, files=arguments.files))
 
 
 if __name__ == "__main__":

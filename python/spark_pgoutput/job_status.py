@@ -165,14 +165,16 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
 
     from spark_pgoutput import status_report
 
-    times = ("since", "next_try", "last_change")
+    times = ("since", "next_try", "last_change", "last_rewrite")
     rows = []
     for table in status["tables"]:
         values = {name: table[name] for name in status_report.COLUMNS}
         values |= {name: _time(table[name]) for name in times if table[name] is not None}
         rows.append(Row(**values, written=_time(status["written"])))
-    shown = status_report.as_json if arguments.json else status_report.as_text
-    print(shown(rows, None, status["waits"]))
+    if arguments.json:
+        print(status_report.as_json(rows, None, status["waits"]))
+    else:
+        print(status_report.as_text(rows, None, status["waits"], files=arguments.files))
     return 0
 
 

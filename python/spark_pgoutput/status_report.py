@@ -15,6 +15,7 @@ from spark_pgoutput.printable import printable
 COLUMNS = (
     *("table", "target", "mode", "state", "reason", "since", "next_try", "lsn", "last_change"),
     *("lag", "queue_changes", "queue_bytes"),
+    *("files", "deleted_rows", "rewritten_bytes", "last_rewrite"),
 )
 
 _WIDTH = 80
@@ -40,9 +41,16 @@ def as_json(
 
 
 def as_text(
-    tables: Sequence[Row], slot: Mapping[str, str] | None, waits: Sequence[str] = ()
+    tables: Sequence[Row],
+    slot: Mapping[str, str] | None,
+    waits: Sequence[str] = (),
+    *,
+    files: bool = False,
 ) -> str:
-    """Write everything in lines of at most 80 columns, if the names are not longer."""
+    """Write everything in lines of at most 80 columns, if the names are not longer.
+
+    With ``files``, a line says what the files of each table are.
+    """
     lines = [] if slot is None else _slot_lines(slot)
     if waits:
         lines += ["The job waits:", *(line for text in waits for line in _wrapped(text)), ""]
@@ -61,6 +69,8 @@ def as_text(
             lines += _wrapped(row.reason)
         if row.since:
             lines += _wrapped(_tries(row))
+        if files:
+            lines += _wrapped(_files(row))
     if tables and tables[0].written:
         lines.append(f"The job wrote this at {_clock(tables[0].written)}.")
     return "\n".join(map(printable, lines))
@@ -72,6 +82,20 @@ def _tries(row: Row) -> str:
     else:
         again = "The job tries again at its next start, and when the table or its rights change."
     return f"Since {_clock(row.since)}. {again}"
+
+
+def _files(row: Row) -> str:
+    if row.files is None:
+        return "The job has not written the table directly since its start."
+    rewritten = f"{_count(row.files, 'file')}, {_count(row.deleted_rows, 'deleted row')}"
+    if row.last_rewrite is None:
+        return f"{rewritten}. No file was rewritten since the start of the job."
+    size = f"{row.rewritten_bytes / 10**6:,.1f} MB"
+    return f"{rewritten}. {size} were rewritten, the last at {_clock(row.last_rewrite)}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _clock(time: datetime) -> str:

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.direct
 
+import java.time.Instant
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -81,6 +83,30 @@ abstract class DirectFile {
    */
   def bounds(column: Int): Option[(Any, Any)]
 }
+
+/**
+ * What the files of a table are after a commit, and what was rewritten since the start of the job.
+ *
+ * @param files the data files, and in Iceberg also the delete files
+ * @param rewrittenBytes the bytes of the files that were rewritten
+ */
+final case class TableFiles(
+    files: Long,
+    deletedRows: Long,
+    rewrittenBytes: Long = 0,
+    lastRewrite: Option[Instant] = None
+) {
+
+  /** Returns what the files are after another commit. */
+  def committed(files: Long, deletedRows: Long): TableFiles =
+    copy(files = files, deletedRows = deletedRows)
+
+  /** Returns what the files are after a rewrite of some of them. */
+  def rewritten(some: Seq[DirectFile]): TableFiles =
+    copy(rewrittenBytes = rewrittenBytes + some.map(_.bytes).sum, lastRewrite = Some(Instant.now))
+}
+
+object TableFiles { val none: TableFiles = TableFiles(0, 0) }
 
 /**
  * What a direct commit changes.

@@ -88,6 +88,22 @@ object JobMetrics {
     table("queueChanges", "The number of changes in the queue of the table.")(
       _.shown.map(_.changes)
     ),
+    table(
+      "files",
+      "The files of the table: data files, and in Iceberg also delete files. This and the next three are " +
+        "missing if the job does not write the table directly."
+    )(_.files.map(_.files)),
+    table("deletedRows", "The rows in the files of the table that are deleted.")(
+      _.files.map(_.deletedRows)
+    ),
+    counter(
+      "rewrittenBytes",
+      "The bytes of the files that the job has rewritten into fewer ones since its start."
+    )(_.files.map(_.rewrittenBytes)),
+    table(
+      "lastRewriteTimestampSeconds",
+      "When the job has rewritten files of the table the last time, in seconds since 1970."
+    )(_.files.flatMap(_.lastRewrite).map(_.toEpochMilli / 1e3)),
     counter("changes", "The changes that the job has applied since its start.")(now =>
       Some(now.commits.changes)
     ),

@@ -21,6 +21,7 @@ import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
 import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
+import io.sparkpgoutput.lake.direct.TableFiles
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.Targets
 import io.sparkpgoutput.protocol.Lsn
@@ -37,6 +38,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
  * @param silence the seconds since the last message of the server
  * @param slot the slot, if the server has just told
  * @param commits the commits of the tables, by their oids
+ * @param files the files of the tables that the job writes directly, by the oids of the tables
  */
 final private[job] case class StatusNow(
     state: JobState,
@@ -47,13 +49,14 @@ final private[job] case class StatusNow(
     problem: Option[String] = None,
     silence: Option[Double] = None,
     slot: Option[SlotState] = None,
-    commits: Map[Long, Commits] = Map.empty
+    commits: Map[Long, Commits] = Map.empty,
+    files: Map[Long, TableFiles] = Map.empty
 ) {
   val tables: Seq[TableNow] =
     state.tables.values.toSeq.sortBy(table => (table.name.namespace, table.name.name, table.oid))
       .map { table =>
         val counted = commits.getOrElse(table.oid, Commits.none)
-        TableNow(table, shown.get(table.oid), read, at, counted)
+        TableNow(table, shown.get(table.oid), read, at, counted, files.get(table.oid))
       }
 
   /** The tables by their names. If several have had a name, it is the newest that is published. */
@@ -73,7 +76,8 @@ final private[job] case class TableNow(
     shown: Option[Shown],
     read: Long,
     at: Instant,
-    commits: Commits
+    commits: Commits,
+    files: Option[TableFiles]
 ) {
 
   /** The table has all transactions with a lower commit LSN. */
@@ -111,7 +115,11 @@ object JobStatus {
     StructField("last_change", TimestampType),
     StructField("lag", DoubleType),
     StructField("queue_changes", LongType),
-    StructField("queue_bytes", LongType)
+    StructField("queue_bytes", LongType),
+    StructField("files", LongType),
+    StructField("deleted_rows", LongType),
+    StructField("rewritten_bytes", LongType),
+    StructField("last_rewrite", TimestampType)
   )
 
   /** Returns a row for each table. */
@@ -138,7 +146,11 @@ object JobStatus {
       table.lastChange.map(Timestamp.from).orNull,
       now.lag.map(Double.box).orNull,
       shown.map(shown => Long.box(shown.changes)).orNull,
-      shown.map(shown => Long.box(shown.bytes)).orNull
+      shown.map(shown => Long.box(shown.bytes)).orNull,
+      now.files.map(files => Long.box(files.files)).orNull,
+      now.files.map(files => Long.box(files.deletedRows)).orNull,
+      now.files.map(files => Long.box(files.rewrittenBytes)).orNull,
+      now.files.flatMap(_.lastRewrite).map(Timestamp.from).orNull
     )
   }
 
@@ -202,6 +214,15 @@ object JobStatus {
     text(node, "next_try").map(Instant.parse)
   )
 
+  private def files(node: JsonNode) = Option(node.path("files")).filter(_.isNumber).map(files =>
+    TableFiles(
+      files.asLong,
+      node.path("deleted_rows").asLong,
+      node.path("rewritten_bytes").asLong,
+      text(node, "last_rewrite").map(Instant.parse)
+    )
+  )
+
   private def text(node: JsonNode, field: String) =
     Option(node.get(field)).filterNot(_.isNull).map(_.asText)
 
@@ -231,7 +252,8 @@ object JobStatus {
         state.confirmed,
         _
       )),
-      node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText)
+      node.toSeq.flatMap(_.path("waits").elements.asScala).map(_.asText),
+      files = tables.flatMap { case (oid, table) => files(table).map(oid -> _) }
     )
     now -> status.map(_.written)
   }

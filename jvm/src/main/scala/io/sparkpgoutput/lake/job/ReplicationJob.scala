@@ -348,7 +348,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
           problem = problem,
           silence = silence,
           slot = slotNow,
-          commits = oids.map(oid => oid -> parts.commitsOf(oid)).toMap
+          commits = oids.map(oid => oid -> parts.commitsOf(oid)).toMap,
+          files = core.state.tables.values
+            .flatMap(table => parts.target.files(table.target).map(table.oid -> _)).toMap
         )
       }
   }

@@ -30,7 +30,14 @@ import org.apache.spark.sql.types.{StructField, StructType}
 
 import org.apache.hadoop.fs.Path
 
-import io.sparkpgoutput.lake.direct.{Compaction, DirectChange, DirectTable, Rewrite, TableKeys}
+import io.sparkpgoutput.lake.direct.{
+  Compaction,
+  DirectChange,
+  DirectTable,
+  Rewrite,
+  TableFiles,
+  TableKeys
+}
 
 /**
  * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all that is called of Delta below its
@@ -47,6 +54,7 @@ final private class DeltaDirect(
   import DeltaDirect._
 
   private var known = Option.empty[DeltaFiles]
+  @volatile private var counted = TableFiles.none
   private var layout = Option.empty[DeltaLayout]
 
   /** That of the thread that compacts the table, because a layout has the state of a file that is written. */
@@ -80,9 +88,17 @@ final private class DeltaDirect(
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
     val version = transaction.commit(actions ++ added :+ mark, operation)
     if (version == snapshot.version + 1)
-      known = Some(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
+      keep(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
     version
   }
+
+  private def keep(files: DeltaFiles): Unit = {
+    known = Some(files)
+    counted = counted.committed(files.files.size.toLong, files.files.values.map(_.deletedRows).sum)
+  }
+
+  /** What the files are now. */
+  def tableFiles: TableFiles = counted
 
   private def fresh(add: AddFile, files: DeltaFiles) =
     new DeltaFile(add, new RoaringBitmapArray, files.schema)
@@ -156,7 +172,8 @@ final private class DeltaDirect(
       known = None
       val version = transaction.commit(removed ++ file.map(_.add), operation)
       if (version == snapshot.version + 1)
-        known = Some(files.next(version, old.map(_.path), file))
+        keep(files.next(version, old.map(_.path), file))
+      counted = counted.rewritten(old)
     }
     carried.nonEmpty
   }

@@ -23,7 +23,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 import org.apache.hadoop.fs.Path
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
 
 /**
  * Tables of Delta. A mark is a transaction of an application (`txn` in Delta's protocol), whose version
@@ -183,6 +183,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   def checkpoint(table: String): Unit = Option(directs.get(table)).foreach(direct =>
     ClonedSession.within(session)(direct.checkpoint(snapshot(table)))
   )
+
+  override def files(table: String): Option[TableFiles] =
+    Option(directs.get(table)).map(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =

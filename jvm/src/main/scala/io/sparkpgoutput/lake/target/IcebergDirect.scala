@@ -28,6 +28,7 @@ import io.sparkpgoutput.lake.direct.{
   DirectTable,
   NotDirect,
   Rewrite,
+  TableFiles,
   TableKeys
 }
 
@@ -49,6 +50,7 @@ final private class IcebergDirect(keys: TableKeys) {
   import IcebergDirect._
 
   private var known = Option.empty[IcebergFiles]
+  @volatile private var counted = TableFiles.none
 
   /**
    * Commits a change of the current version.
@@ -92,12 +94,23 @@ final private class IcebergDirect(keys: TableKeys) {
           if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
         throw new ValidationException(problem, "%s", problem.getMessage)
     }
+    count(operations)
     // Somebody else can have written before or after this commit.
     known = Option(operations.current.currentSnapshot)
       .filter(_.summary.get(mark._1) == mark._2)
       .filter(made => Option(made.parentId) == parent.map(Long.box))
       .map(made => IcebergFiles(Some(made.snapshotId), left))
   }
+
+  private def count(operations: TableOperations): Unit = {
+    def total(name: String) = Option(operations.current.currentSnapshot)
+      .flatMap(snapshot => Option(snapshot.summary.get(s"total-$name"))).fold(0L)(_.toLong)
+    counted =
+      counted.committed(total("data-files") + total("delete-files"), total("position-deletes"))
+  }
+
+  /** What the files are now. */
+  def tableFiles: TableFiles = counted
 
   private def filesOf(table: BaseTable, snapshot: Option[Long]): IcebergFiles =
     known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
@@ -204,6 +217,8 @@ final private class IcebergDirect(keys: TableKeys) {
       known = None
       // After an error, the files stay: a lost answer can be one of a commit that was made.
       replace.commit()
+      count(operations)
+      counted = counted.rewritten(rewrite.files)
       known = Option(operations.current.currentSnapshot)
         .filter(made => Option(made.parentId) == parent.map(Long.box))
         .map(made => IcebergFiles(Some(made.snapshotId), left))

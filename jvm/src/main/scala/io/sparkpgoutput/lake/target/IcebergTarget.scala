@@ -24,7 +24,7 @@ import org.apache.iceberg.{
 }
 
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, TableFiles}
 
 /** Tables of Iceberg. [[IcebergMark]] is written in the commit of the rows by [[MarkingOperations]]. */
 final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyCache)
@@ -48,6 +48,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   /** The metadata of Iceberg are whole after each commit. */
   def checkpoint(table: String): Unit = ()
+
+  override def files(table: String): Option[TableFiles] =
+    Option(directs.get(table)).map(_.tableFiles)
 
   /** Another writer wins against a rewrite, which is tried again later. */
   def compact(table: String): Boolean =

@@ -7,7 +7,7 @@ import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, TableFiles}
 import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -73,6 +73,9 @@ trait Target {
    * @return whether files were rewritten
    */
   def compact(table: String): Boolean
+
+  /** Returns what the files of a table are that this process has written directly. */
+  def files(table: String): Option[TableFiles] = None
 
   /** Writes what makes a table that was written directly fast to open, if that is due. */
   def checkpoint(table: String): Unit
