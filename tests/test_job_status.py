@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput import cli, job_status, status_report
 from support import lake
+from support.job_report import JobReport, wait_until_live
 from support.job_status import status_of, table_of_status
 from support.lake_job import LakeJob
 from support.processes import TIMEOUT
@@ -207,10 +208,10 @@ def test_a_job_tells_what_it_does_in_its_status(
             running = replicate(statusFile=str(status.file))
             wait_until(lambda: status.file.exists(), TIMEOUT)
             assert status("--check")[:2] == (0, "The job reads the slot lake.\n")
-            wait_until(lambda: "copying" not in str(running.status().collect()), TIMEOUT)
+            wait_until_live(running)
             server.execute("INSERT INTO one VALUES (2), (3)")
-            wait_until(lambda: running.status().where("lag > 0").count() == 0, TIMEOUT)
-            wait_until(lambda: "public.one: 2 changes" in str(running.report()), TIMEOUT)
+            report = JobReport(running)
+            wait_until(lambda: report.lines("public.one: 2 changes"), TIMEOUT)
         code, out, err = status("--check")
         assert (code, err) == (5, "The job has ended.\n")
         _, out, _ = status("--prometheus")
