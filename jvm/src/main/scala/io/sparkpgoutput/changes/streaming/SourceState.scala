@@ -140,9 +140,10 @@ object SourceStateFormat {
     override def long(value: => Long): Long = { out.writeLong(value); value }
 
     override def bytes(value: => Array[Byte]): Array[Byte] = {
-      out.writeInt(value.length)
-      out.write(value)
-      value
+      val written = value
+      out.writeInt(written.length)
+      out.write(written)
+      written
     }
 
     override def list[T](members: => Iterable[T])(member: (=> T) => T): Seq[T] = {
