@@ -191,6 +191,7 @@ class FoldersSuite extends AnyFunSuite {
       "lake",
       "lake.catalog",
       "lake.core",
+      "lake.direct",
       "lake.folder",
       "lake.queue",
       "lake.apply",
