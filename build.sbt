@@ -82,19 +82,25 @@ lazy val jvm = (project in file("jvm")).settings(
       MergeStrategy.discard
     case _ => MergeStrategy.deduplicate
   },
-  // The JAR has the struct of a decoded message, which Python reads without a JVM.
-  Compile / packageBin / mappings += {
-    val file = target.value / "message-schema.json"
+  // The JAR has what Python reads without a JVM: the struct of a decoded message, and a job's options.
+  Compile / packageBin / mappings ++= {
     val classpath = (Compile / fullClasspath).value.files
     val log = streams.value.log
+    val cache = streams.value.cacheDirectory
     val scala = (Compile / run / runner).value
-    val write = FileFunction.cached(streams.value.cacheDirectory / "message-schema") { _ =>
-      val main = "io.sparkpgoutput.protocol.MessageSchemaFile"
-      scala.run(main, classpath, Seq(file.getPath), log).get
-      Set(file)
+    val classes = ((Compile / classDirectory).value ** "*.class").get().toSet
+    val folder = target.value
+    Seq(
+      "message-schema.json" -> "io.sparkpgoutput.protocol.MessageSchemaFile",
+      "replicate-options.json" -> "io.sparkpgoutput.lake.job.ReplicateOptionsFile"
+    ).map { case (name, main) =>
+      val file = folder / name
+      FileFunction.cached(cache / name) { _ =>
+        scala.run(main, classpath, Seq(file.getPath), log).get
+        Set(file)
+      }(classes)
+      file -> s"io/sparkpgoutput/$name"
     }
-    write(((Compile / classDirectory).value ** "*.class").get().toSet)
-    file -> "io/sparkpgoutput/message-schema.json"
   },
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value, // tests/data is found from here

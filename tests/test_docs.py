@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 import spark_pgoutput
-from spark_pgoutput.cli import _parser
+from spark_pgoutput.cli import parse
 from spark_pgoutput.demo.server import PostgresServer
 from support import lake
 from support.documentation import (
@@ -50,6 +50,7 @@ FOLDERS = [ROOT, ROOT / "jvm/src/main/resources", SCALA, SCALA / "io/sparkpgoutp
 
 RUN = ("python", "sql", "postgresql")
 SHELL = "bash"
+CONFIG = "yaml"
 
 CODE_PAGES = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
 
@@ -133,9 +134,16 @@ def test_code_prints_what_the_page_shows(page: Path, reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_that_does_not_run_is_valid(page: Path) -> None:
+def test_code_that_does_not_run_is_valid(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = [block for block in blocks(DOCS / "config-file.md") if block.language == CONFIG]
+    Path("job.yaml").write_text(example.text, encoding="utf-8")
+    for variable in re.findall(r"\$(\w+)", example.text):
+        monkeypatch.setenv(variable, "x")
     for block in blocks(page):
-        assert block.language in (*RUN, SHELL, OUTPUT), f"{block.place}: {block.language}"
+        assert block.language in (*RUN, SHELL, OUTPUT, CONFIG), f"{block.place}: {block.language}"
         if block.language == "python":
             compile(block.text, block.place, "exec")
         elif block.language == SHELL:
@@ -150,8 +158,8 @@ def assert_valid_commands(block: Block) -> None:
     for target in re.findall(r"^make ([a-z-]+)", block.text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"{block.place}: make {target}"
     lines = block.text.replace("\\\n", " ")
-    for arguments in re.findall(r"(?:^|\$\()spark-pgoutput ([^)\n]+)", lines, re.M):
-        _parser().parse_args(arguments.split())
+    for arguments in re.findall(r"(?:^|\$\()spark-pgoutput ([^)>\n]+)", lines, re.M):
+        parse(arguments.split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

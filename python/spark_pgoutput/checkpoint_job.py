@@ -23,7 +23,8 @@ def main() -> int:
     def work(_: threading.Event) -> int:
         commands = {"resync": _resync, "status": _status, "adopt": _adopt}
         # Only `resync` can name a target.
-        spark = session(f"spark-pgoutput {arguments.command}", getattr(arguments, "target", None))
+        name, target = f"spark-pgoutput {arguments.command}", getattr(arguments, "target", None)
+        spark = session(name, target, arguments.secrets)
         commands[arguments.command](spark, arguments)
         return 0
 
@@ -62,20 +63,22 @@ def _adopt(spark: SparkSession, arguments: argparse.Namespace) -> None:
 def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
     tables = applied(spark, arguments.checkpoint, rows=arguments.rows).collect()
     slot = None
-    if arguments.url is not None:
-        slot = slot_status(
-            spark,
-            arguments.checkpoint,
-            url=arguments.url,
-            slot=arguments.slot,
-            user=arguments.user,
-            password=os.environ.get("PGPASSWORD"),
-        )
-    waiting = waits(spark, arguments.checkpoint)
-    if arguments.json:
-        print(status_report.as_json(tables, slot, waiting))
-    else:
-        print(status_report.as_text(tables, slot, waiting, files=arguments.files))
+    try:
+        if arguments.url is not None:
+            slot = slot_status(
+                spark,
+                arguments.checkpoint,
+                url=arguments.url,
+                slot=arguments.slot,
+                user=arguments.user,
+                password=os.environ.get("PGPASSWORD"),
+            )
+    finally:  # The tables count most when the server does not answer.
+        waiting = waits(spark, arguments.checkpoint)
+        if arguments.json:
+            print(status_report.as_json(tables, slot, waiting))
+        else:
+            print(status_report.as_text(tables, slot, waiting, files=arguments.files))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import spark_pgoutput
-from spark_pgoutput import checkpoint_commands, replicate_command
+from spark_pgoutput import checkpoint_commands, config_arguments, replicate_command
 from spark_pgoutput.password import refuse, url_without_password
 
 
@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(spark_pgoutput.jar_path())
         return 0
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if options.command == "replicate" and options.print_config:
+        print(config_arguments.printed(options), end="")
+        return 0
     if options.command == "replicate":
         replicate_command.run(options, given)
     if options.command in ("resync", "status", "verify", "adopt"):
@@ -46,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command's arguments; by default, those of the process."""
-    parser = _parser()
+    parser, commands = _parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in config_arguments.COMMANDS:
+        config_arguments.take_file(commands[given[0]], given[0], given[1:])
     options = parser.parse_args(arguments)
     checkpoint_commands.check(parser, options)
     if options.command == "demo" and options.url is None:
@@ -56,7 +62,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser, and those of the commands."""
     parser = argparse.ArgumentParser(
         prog="spark-pgoutput",
         description="Read PostgreSQL's logical replication with Spark.",
@@ -71,10 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     replicate_command.add_parser(commands)
     checkpoint_commands.add_parsers(commands)
+    config_arguments.add_arguments(commands)
     for command in commands.choices.values():
         # Otherwise, --password is an abbreviation of --password-file.
         command.allow_abbrev = False
-    return parser
+    return parser, commands.choices
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -23,6 +23,7 @@ def add_arguments(group: argparse._ArgumentGroup, *, url_is_required: bool) -> N
     )
     group.add_argument("--user", help="the role that connects; by default, the one of the URL")
     group.add_argument("--password-file", type=Path, help="a file whose first line is the password")
+    group.set_defaults(password_variable=None)
     refuse(group)
 
 
@@ -34,7 +35,12 @@ def refuse(group: argparse._ActionsContainer) -> None:
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the variables of the environment that tell another process the password."""
     if arguments.password_file is not None:
-        return {"PGPASSWORD": _first_line(arguments.password_file)}
+        try:
+            return {"PGPASSWORD": first_line(arguments.password_file)}
+        except ValueError as error:
+            sys.exit(str(error))
+    if arguments.password_variable is not None:
+        return {"PGPASSWORD": os.environ[arguments.password_variable]}
     if "PGPASSWORD" in os.environ:
         return {}
     pgpass = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
@@ -92,9 +98,10 @@ class _Refused(argparse.Action):
         )
 
 
-def _first_line(file: Path) -> str:
+def first_line(file: Path) -> str:
+    """Return the password that a file has."""
     try:
         with file.open(encoding="utf-8") as lines:
             return lines.readline().rstrip("\r\n")
     except (OSError, UnicodeError) as error:
-        sys.exit(f"The file of --password-file cannot be read. {error}")
+        raise ValueError(f"The file of --password-file cannot be read. {error}") from None

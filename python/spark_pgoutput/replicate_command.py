@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from spark_pgoutput import password, spark_submit
+from spark_pgoutput.config_file import ConfigFile
+from spark_pgoutput.job_options import merged_entries, option_key
 
 _SUBMITTED = "replicate_job.py"  # beside this file
 
@@ -27,7 +29,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_checkpoint(job, required=True)
     job.add_argument(
         "--once",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
+        default=False,
         help="end when the job has applied all changes that existed at its start",
     )
     add_job_arguments(job, required=True)
@@ -122,9 +125,12 @@ class _Pairs(argparse.Action):
             parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
         if problem := self._problem(name):
             parser.error(f"argument {option_string}: {problem}")
-        pairs = dict(getattr(namespace, self.dest) or {})
-        pairs[name] = value
-        setattr(namespace, self.dest, pairs)
+        pairs = getattr(namespace, self.dest) or {}
+        setattr(namespace, self.dest, self._merged(pairs, name, value))
+
+    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+        """Return the arguments with one more. The last one with a name counts."""
+        return merged_entries(_OPTIONS.get(self.dest, self.dest), pairs, {name: value})
 
     def _pair(self, text: str) -> str:
         """Return the argument with its name."""
@@ -154,6 +160,10 @@ class _Options(_Pairs):
         argument = {option.lower(): own for option, own in _ARGUMENTS.items()}.get(name.lower())
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
+    def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
+        same = option_key(name)
+        return {**{k: v for k, v in pairs.items() if option_key(k) != same}, name: value}
+
 
 # The arguments of the options that have one.
 _ARGUMENTS = {
@@ -164,12 +174,28 @@ _ARGUMENTS = {
     **{"names": "name", "types": "type", "pg_types": "pg_type"},
     **{"mode": "mode", "properties": "property", "statusFile": "status_file"},
 }
+_OPTIONS = {argument: option for option, argument in _ARGUMENTS.items()}
 
 
 def job_options(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the arguments of `spark_pgoutput.replicate`."""
     options = {option: getattr(arguments, name) for option, name in _ARGUMENTS.items()}
     return {**options, "mode": arguments.mode or {}, **(arguments.option or {})}
+
+
+def argument_values(config: ConfigFile) -> dict[str, object]:
+    """Return the values that arguments have according to a file. It is `job_options` backwards."""
+    options = dict(config.options)
+    values = {name: options.pop(option) for option, name in _ARGUMENTS.items() if option in options}
+    values |= {"option": options} if options else {}
+    if config.password_file is not None:
+        values["password_file"] = config.password_file
+    if config.password_variable is not None:
+        values["password_variable"] = config.password_variable
+    if config.properties_file is not None:
+        values["properties_file"] = [str(config.properties_file)]
+    conf = [f"{name}={value}" for name, value in config.spark.items()]
+    return {**values, "conf": conf, "secrets": config.secrets}
 
 
 def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:

@@ -15,13 +15,14 @@ from spark_pgoutput.submitted import FAILURES, run, session
 
 def main() -> int:
     """Run the job until it ends or is told to stop, and print what it does."""
-    options = job_options(parse(sys.argv[1:]))
+    arguments = parse(sys.argv[1:])
+    options = job_options(arguments)
 
     def work(stopping: threading.Event) -> int:
         slot = str(options["slot"])
         # Otherwise, each start would give the metrics other names.
         more = {"spark.metrics.namespace": slot}
-        spark = session(f"spark-pgoutput replicate {slot}", str(options["target"]), more)
+        spark = session(f"spark-pgoutput replicate {slot}", str(options["target"]), arguments.secrets, more)
         return _follow(replicate(spark, **options), stopping)  # type: ignore[arg-type]
 
     return run("replicate", work)

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_pgoutput import config_file
 from spark_pgoutput.arguments import option_texts
-from spark_pgoutput.password import has_password
+from spark_pgoutput.config_file import ConfigFile
+from spark_pgoutput.job_options import PREFIXES, merged
+from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import classic_jvm
 
 _JOB = "io.sparkpgoutput.lake.job.Replication"
-_PREFIXES = {
-    "names": "names.",
-    "types": "types.",
-    "pg_types": "pgTypes.",
-    "mode": "mode.",
-    "properties": "property.",
-}
 _POLL_SECONDS = 1.0
 
 
 def replicate(
     spark: SparkSession,
     *,
-    url: str,
-    slot: str,
-    publication: str,
-    target: str | os.PathLike[str],
-    checkpoint: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None = None,
+    url: str | None = None,
+    slot: str | None = None,
+    publication: str | None = None,
+    target: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     user: str | None = None,
     password: str | None = None,
-    once: bool = False,
-    mode: str | Mapping[str, str] = "mirror",
+    once: bool | None = None,
+    mode: str | Mapping[str, str] | None = None,
     **options: object,
 ) -> Replication:
     """Keep the tables of publications equal in Delta or Iceberg.
@@ -47,8 +45,12 @@ def replicate(
     ----------
     spark : SparkSession
         A Classic session with the JARs and the catalog of the format.
+    config : str, optional
+        A YAML file with any of the other arguments. An argument of the call wins over the file.
+        The session must have the settings of Spark that the file names.
     url : str
-        For example ``"jdbc:postgresql://db.example.org/shop"``.
+        For example ``"jdbc:postgresql://db.example.org/shop"``. This and the next four arguments
+        are required, here or in the file.
     slot : str
         The name of the replication slot. Each job needs its own.
     publication : str
@@ -62,12 +64,12 @@ def replicate(
     password : str, optional
         By default, the password of the URL, the environment variable PGPASSWORD, or the
         password of a pgpass file, whichever comes first.
-    once : bool
+    once : bool, optional
         If true, the job ends when it has applied all changes that existed at its start.
-    mode : str or mapping of str to str
-        With ``"mirror"``, the target has the rows of the tables. With ``"history"``, it has all of
-        their changes. A mapping gives the modes of single tables, such as
-        ``{"orders": "history"}``; its key ``"*"`` stands for all others.
+    mode : str or mapping of str to str, optional
+        With ``"mirror"``, the default, the target has the rows of the tables. With
+        ``"history"``, it has all of their changes. A mapping gives the modes of single tables, such
+        as ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
         The other options, such as ``format="delta"`` or ``onTableError="stop"``; the mappings
         ``names`` (tables to names in the target), ``types`` (columns to Spark types),
@@ -82,6 +84,8 @@ def replicate(
     ------
     RuntimeError
         If the session is one of Spark Connect.
+    ValueError
+        If something in the file is wrong.
     IllegalArgumentException
         If an option is wrong, if something is missing at the server or in the target, or if the
         job cannot go on without a gap.
@@ -99,8 +103,35 @@ def replicate(
         "mode": mode,
         **options,
     }
+    if config is not None:
+        given = _with_file(spark, config_file.read(config), given)
     started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(given))
     return Replication(spark, started)
+
+
+def _with_file(
+    spark: SparkSession, file: ConfigFile, given: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the arguments of a call, and those of a file that the call does not set."""
+    settings = {**file.spark, **{name: os.environ[each] for name, each in file.secrets.items()}}
+    lacking = [
+        name
+        for name, value in settings.items()
+        if not set(value.split(",")) <= set(spark.conf.get(name, "").split(","))  # type: ignore[union-attr]
+    ]
+    if lacking:
+        warnings.warn(
+            f"The session lacks settings of the config file: {', '.join(lacking)}. Give them to "
+            "its builder before it starts.",
+            stacklevel=3,
+        )
+    options = dict(file.options)
+    if not has_password(str(given.get("url") or "")):
+        if file.password_file is not None:
+            options["password"] = first_line(file.password_file)
+        elif file.password_variable is not None:
+            options["password"] = os.environ[file.password_variable]
+    return merged(options, given)
 
 
 def java_options(options: Mapping[str, object]) -> dict[str, str]:
@@ -111,7 +142,7 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
-            prefix = _PREFIXES.get(name)
+            prefix = PREFIXES.get(name)
             if prefix is None:
                 raise TypeError(f"The option '{name}' takes no mapping.")
             entries = {

@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in _PASSED_ON:
         spark.add_argument(name, action="append", default=[], help="as spark-submit takes it")
     spark.add_argument("--jars", default="", help="as spark-submit takes it")
+    # The variables of the environment that have the values of settings. No process shows them.
+    parser.set_defaults(secrets={})
 
 
 def submit(

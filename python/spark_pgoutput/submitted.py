@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import sys
@@ -43,12 +44,16 @@ DELTA_SETTINGS = {
 
 
 def session(
-    name: str, target: str | None = None, more: Mapping[str, str] | None = None
+    name: str,
+    target: str | None = None,
+    secrets: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start a session with the settings of a command and more, unless the user gives others.
 
     If the target is a folder, the session has the extension of Delta beside those of the user. If
-    the command does not name the target, a JAR of Delta decides.
+    the command does not name the target, a JAR of Delta decides. The values of secret settings are
+    in variables of the environment, because each user sees the arguments of a process.
     """
     # A locale that is not UTF-8 lacks characters of names and of texts.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -59,8 +64,9 @@ def session(
         settings |= DELTA_SETTINGS
         extensions = [*given.pop(_EXTENSIONS, "").split(","), settings[_EXTENSIONS]]
         settings[_EXTENSIONS] = ",".join(dict.fromkeys(filter(None, extensions)))
-    for setting, value in settings.items():
-        if setting not in given:
+    hidden = {setting: os.environ[variable] for setting, variable in (secrets or {}).items()}
+    for setting, value in {**settings, **hidden}.items():
+        if setting not in given or setting in hidden:
             builder = builder.config(setting, value)
     spark = builder.getOrCreate()
     jvm: Any = spark._jvm

@@ -23,7 +23,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     options = job_options(arguments) if arguments.once else {}
     given = {**options, "checkpoint": arguments.checkpoint}
     found = verify(
-        session("spark-pgoutput verify", arguments.target),
+        session("spark-pgoutput verify", arguments.target, arguments.secrets),
         tables=arguments.table,
         timeout=arguments.timeout,
         # spark-submit adds what a script writes to its standard error to the output.

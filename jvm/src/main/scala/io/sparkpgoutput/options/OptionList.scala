@@ -2,6 +2,10 @@ package io.sparkpgoutput.options
 
 import java.util.Locale
 
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.json.JsonMapper
+
 /**
  * All options of a function or a data source, in the order in which they are described.
  *
@@ -48,6 +52,11 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
     (Seq("Option", "Values", "Default", "Meaning") +: Seq.fill(4)("---") +: specs.map { spec =>
       Seq(s"`${spec.name}`", spec.values, spec.default, spec.description)
     }).map(_.map(_.replace("|", "\\|")).mkString("| ", " | ", " |\n")).mkString
+
+  /** The names and the valid values as JSON, for Python. */
+  def json: String = JsonMapper.builder().build().writeValueAsString(
+    specs.map(spec => Map("name" -> spec.name, "values" -> spec.values).asJava).asJava
+  )
 }
 
 /**

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import java.nio.file.{Files, Path}
 import java.time.Duration
 import java.util.Locale
 import java.util.concurrent.TimeUnit
@@ -515,4 +516,10 @@ object ReplicateOptions {
   private def suffix(entry: OptionEntry): Either[String, String] =
     Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)
       .toRight(s"The option '${entry.name}' lacks a name after the point.")
+}
+
+/** Writes the list of the options as JSON. The build runs it, and Python reads the file. */
+object ReplicateOptionsFile {
+  def main(arguments: Array[String]): Unit =
+    Files.writeString(Path.of(arguments.head), ReplicateOptions.list.json)
 }

@@ -1,0 +1,115 @@
+"""The arguments `--config` and `--print-config`: a file in place of arguments, and the way back."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from spark_pgoutput import config_file
+from spark_pgoutput.config_file import ConfigFile
+from spark_pgoutput.replicate_command import argument_values, job_options
+from spark_pgoutput.spark_defaults import spark_default
+
+COMMANDS = ("replicate", "status", "resync", "verify", "adopt")
+
+_MASTER = {"master": "spark.master", "packages": "spark.jars.packages"}
+
+
+def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the arguments to the commands."""
+    for name in COMMANDS:
+        group = commands.choices[name].add_argument_group("the config file")
+        group.add_argument(
+            "--config",
+            type=Path,
+            help="a YAML file with options of the job; other arguments of the command win",
+        )
+        if name == "replicate":
+            group.add_argument(
+                "--print-config",
+                action="store_true",
+                help="print the arguments as such a file, and end",
+            )
+
+
+def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str]) -> None:
+    """Make what a file says the defaults of a command.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        The parser of the command.
+    command : str
+        The name of the command.
+    given : sequence of str
+        The arguments of the command.
+    """
+    scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scan.add_argument("--config", nargs="?")
+    scan.add_argument("--target", nargs="?")
+    scan.add_argument("--once", action="store_true")
+    for name in ("--conf", "--properties-file"):
+        scan.add_argument(name, nargs="?", action="append", default=[])
+    found, _ = scan.parse_known_args(given)
+    if found.config is None:
+        return
+    try:
+        file = _without(config_file.read(found.config), found)
+    except ValueError as error:
+        parser.error(str(error))
+    values = argument_values(file)
+    if command == "verify":
+        values.pop("once", None)
+    if (command == "verify" and not found.once) or (command == "resync" and not found.target):
+        job = {"checkpoint"}  # the job that has it knows the rest
+    elif command == "resync":
+        job = {"format"}  # the checkpoint is lost
+    else:
+        job = set(values)
+    job |= {"conf", "properties_file", "secrets"}
+    known = {action.dest for action in parser._actions} | {"secrets", "password_variable"}
+    taken = {name: value for name, value in values.items() if name in job & known}
+    parser.set_defaults(**taken)
+    for action in parser._actions:
+        if action.dest in taken:
+            action.required = False
+
+
+def _without(file: ConfigFile, given: argparse.Namespace) -> ConfigFile:
+    """Return a file without the settings of Spark that the command line has."""
+    named = {conf.partition("=")[0] for conf in given.conf if conf}
+    if any(given.properties_file):
+        properties = Path(given.properties_file[-1])
+        settings = {*file.spark, *file.secrets}
+        named |= {name for name in settings if spark_default(name, properties) is not None}
+    return file._replace(
+        spark={name: value for name, value in file.spark.items() if name not in named},
+        secrets={name: value for name, value in file.secrets.items() if name not in named},
+    )
+
+
+def printed(arguments: argparse.Namespace) -> str:
+    """Return the file that says the same as the arguments of `replicate`."""
+    settings = dict(conf.split("=", 1) for conf in arguments.conf if "=" in conf)
+    for name, setting in _MASTER.items():
+        if values := getattr(arguments, name):
+            settings[setting] = values[-1]
+    if arguments.jars:
+        settings["spark.jars"] = arguments.jars
+    secrets = {
+        name: arguments.secrets.get(name) or re.sub(r"\W", "_", name).upper()
+        for name in {**settings, **arguments.secrets}
+        if config_file.is_secret(name)
+    }
+    return config_file.text(
+        ConfigFile(
+            job_options(arguments),
+            {name: value for name, value in settings.items() if name not in secrets},
+            secrets,
+            None if arguments.password_file else arguments.password_variable,
+            arguments.password_file,
+            Path(arguments.properties_file[-1]) if arguments.properties_file else None,
+        )
+    )

@@ -1,0 +1,81 @@
+"""The options of a job: their names, and which of two that set the same thing counts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+
+from spark_pgoutput.jar import jar_path
+
+PREFIXES = {
+    "names": "names.",
+    "types": "types.",
+    "pg_types": "pgTypes.",
+    "mode": "mode.",
+    "properties": "property.",
+}
+"""The arguments that are mappings, with the prefix that Scala's options have for their entries."""
+
+_NUMBER = re.compile(r"\d+ to \d+")
+_LIST = "with commas between them"
+
+
+@functools.cache
+def declared() -> dict[str, type]:
+    """Return the options that Scala declares, each with the type of its values.
+
+    The type is `str`, `bool`, `int`, or `list` for names with commas between them. Options that
+    have an entry for each table, column or property are `dict`, under the name of their argument.
+    """
+    with zipfile.ZipFile(jar_path()) as jar:
+        options = json.loads(jar.read("io/sparkpgoutput/replicate-options.json"))
+    found = {each["name"]: _type(each["values"]) for each in options if "<" not in each["name"]}
+    return {**found, **dict.fromkeys(PREFIXES, dict)}
+
+
+def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of both. Where both set the same thing, the strong one counts."""
+    found = dict(weak)
+    for name, value in strong.items():
+        if value is None:
+            continue
+        same = next((each for each in found if option_key(each) == option_key(name)), name)
+        if name in PREFIXES and (name == "mode" or isinstance(value, Mapping)):
+            value = merged_entries(name, _entries(found.get(same)), _entries(value))
+        found[same] = value
+    return found
+
+
+def merged_entries(name: str, weak: Mapping[str, str], strong: Mapping[str, str]) -> dict[str, str]:
+    """Return the entries of a mapping, with one for each table, column or property."""
+    again = {entry_key(name, key) for key in strong}
+    return {**{k: v for k, v in weak.items() if entry_key(name, k) not in again}, **strong}
+
+
+def option_key(name: str) -> str:
+    """Return what the spellings of an option's name have in common."""
+    return name.replace("-", "").replace("_", "").lower()
+
+
+def entry_key(name: str, key: str) -> str:
+    """Return what the spellings of a key in a mapping have in common: `orders`, `public.orders`."""
+    is_of_public = name in ("names", "mode") and "." not in key and key != "*"
+    return f"public.{key}" if is_of_public else key
+
+
+def _type(values: str) -> type:
+    if values == "true, false":
+        return bool
+    if _NUMBER.fullmatch(values):
+        return int
+    return list if values.endswith(_LIST) else str
+
+
+def _entries(value: object) -> dict[str, str]:
+    """Return the entries of a mapping. The option `mode` alone is the entry of all other tables."""
+    if value is None:
+        return {}
+    return dict(value) if isinstance(value, Mapping) else {"*": str(value)}

@@ -1,0 +1,473 @@
+"""The file of `--config`: what it says, what is wrong in it, and how a command prints one."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import string
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+
+from spark_pgoutput import cli, config_file, replication, spark_submit
+from spark_pgoutput.config_arguments import printed
+from spark_pgoutput.job_options import PREFIXES, declared
+from spark_pgoutput.password import variables
+from spark_pgoutput.replicate_command import job_options
+
+SECRET = "geheim"
+JOB = """
+url: jdbc:postgresql://localhost/shop
+slot: lake
+publication: shop
+target: lakehouse.shop
+checkpoint: /data/checkpoint
+"""
+ARGUMENTS = [
+    *("--url", "jdbc:postgresql://localhost/shop", "--slot", "lake", "--publication", "shop"),
+    *("--target", "lakehouse.shop", "--checkpoint", "/data/checkpoint"),
+]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    monkeypatch.delenv("NIX", raising=False)
+    for name in ("DB_PASSWORD", "S3_KEY"):
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("HOST", "db.example.org")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "job.yaml"
+
+
+def read(file: Path, text: str) -> config_file.ConfigFile:
+    file.write_text(text, encoding="utf-8")
+    return config_file.read(file)
+
+
+def refused(file: Path, text: str) -> str:
+    """Return why a file is refused, without its name."""
+    with pytest.raises(ValueError, match=r"^") as error:
+        read(file, text)
+    assert str(file) in str(error.value)
+    return str(error.value).replace(str(file), "job.yaml")
+
+
+def test_tables_have_entries_of_their_own(file: Path) -> None:
+    found = read(
+        file,
+        "names: {sales.orders: sold}\nmode: history\ntypes: {note: STRING}\n"
+        "tables:\n"
+        "  orders: {name: orders_of_shop, mode: mirror, types: {price: STRING, tax: 'DOUBLE'}}\n"
+        "  sales.lines: {types: {price: 'DECIMAL(9,2)'}}\n",
+    )
+    assert found.options == {
+        "names": {"sales.orders": "sold", "public.orders": "orders_of_shop"},
+        "mode": {"*": "history", "public.orders": "mirror"},
+        "types": {
+            "note": "STRING",
+            "public.orders.price": "STRING",
+            "public.orders.tax": "DOUBLE",
+            "sales.lines.price": "DECIMAL(9,2)",
+        },
+    }
+
+
+def test_a_name_has_several_spellings(file: Path) -> None:
+    for name in ("pgTypes", "pg_types", "pg-types", "PGTYPES"):
+        assert read(file, f"{name}: {{numeric: STRING}}").options == {
+            "pg_types": {"numeric": "STRING"}
+        }
+    assert read(file, "password-file: /run/secret").password_file == Path("/run/secret")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slot: a\nslot: b", "line 2: The key 'slot' is given twice"),
+        ("pgTypes: {a: b}\npg_types: {c: d}", "line 2: 'pgTypes' and 'pg_types' are one option"),
+        ("names: {a: x, a: y}", "line 1: The key 'a' is given twice"),
+        ("names: {a: x, public.a: y}", "'names of public.a' is given twice"),
+        ("names: {a: x}\ntables: {public.a: {name: y}}", "line 2: 'names of public.a' is given"),
+        ("tables: {a: {name: y}}\nnames: {a: x}", "line 2: 'names of a' is given twice"),
+        ("mode: {s.a: history}\ntables: {s.a: {mode: mirror}}", "'mode of s.a' is given twice"),
+        ("types: {s.a.b: X}\ntables: {s.a: {types: {b: Y}}}", "'types of s.a.b' is given twice"),
+        ("tables: {a: {mode: mirror, Mode: history}}", "'mode' and 'Mode' are one option"),
+        ("spark: {spark.a: x, spark.a: y}", "The key 'spark.a' is given twice"),
+    ],
+)
+def test_what_is_given_twice_is_an_error(file: Path, text: str, words: str) -> None:
+    assert words in refused(file, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("paralelCopies", "parallelCopies"),
+        ("tabel", "tables"),
+        ("exclude", "excludeTables"),
+        ("names.public.orders", "names"),
+        ("property", "properties"),
+        ("password_fil", "passwordFile"),
+        ("on_table_eror", "onTableError"),
+    ],
+)
+def test_an_unknown_option_has_a_nearest_one(file: Path, name: str, near: str) -> None:
+    if option_is_declared(near):
+        error = refused(file, f"slot: a\n{name}: x")
+        assert f"line 2: There is no option '{name}' here. The nearest one is '{near}'." in error
+
+
+def option_is_declared(name: str) -> bool:
+    return name in (*declared(), "tables", "passwordFile")
+
+
+def test_an_unknown_option_of_a_table_has_a_nearest_one(file: Path) -> None:
+    error = refused(file, "tables: {a: {type: {b: STRING}}}")
+    assert "There is no option 'type' here. The nearest one is 'types'." in error
+    error = refused(file, "spark: {master: local}")
+    assert "'master' is no setting of Spark, because their names begin with 'spark.'." in error
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("maintenance: off", "off", "a boolean"),
+        ("slot: no", "no", "a boolean"),
+        ("slot: 12", "12", "a number"),
+        ("interval: 1:30", "1:30", "a number"),
+        ("maxHeldWal: 1000000", "1000000", "a number"),
+        ("tableName: 1.5", "1.5", "a number"),
+        ("slot: 2026-01-01", "2026-01-01", "a time"),
+        ("names: {a: on}", "on", "a boolean"),
+        ("tables: {a: {mode: off}}", "off", "a boolean"),
+        ("publication: [shop, yes]", "yes", "a boolean"),
+        ("spark: {spark.a: off}", "off", "a boolean"),
+        ("spark: {spark.a: 0x10}", "0x10", "a number"),
+        ("properties: {a: 1_000}", "1_000", "a number"),
+    ],
+)
+def test_what_yaml_takes_for_no_text_must_be_quoted(
+    file: Path, text: str, value: str, kind: str
+) -> None:
+    error = refused(file, text)
+    assert f'takes a text, and YAML reads {value} as {kind}. Quote it: "{value}".' in error
+    read(file, text.replace(value, f'"{value}"'))
+
+
+def test_values_of_other_types(file: Path) -> None:
+    found = read(
+        file,
+        "once: yes\nfailover: 'true'\nparallelCopies: 4\nmoneyScale: '3'\n"
+        "publication: [a, '\"b,c\"']\n"
+        "properties: {x: true, y: 12, z: 0.5}\nspark: {spark.a: false, spark.b: 4g, spark.c: 7}\n",
+    )
+    assert found.options == {
+        **{"once": True, "failover": True, "parallelCopies": "4", "moneyScale": "3"},
+        **{"publication": 'a,"b,c"', "properties": {"x": "true", "y": "12", "z": "0.5"}},
+    }
+    assert found.spark == {"spark.a": "false", "spark.b": "4g", "spark.c": "7"}
+    assert read(file, "").options == {}
+    for text, words in [
+        ("once: perhaps", "'once' must be true or false"),
+        ("once: 1", "'once' takes a text"),
+        ("parallelCopies: 0x4", "'parallelCopies' must be a whole number such as 4"),
+        ("parallelCopies: yes", "'parallelCopies' must be a whole number such as 4"),
+        ("infinity: null", "'infinity' has no value"),
+        ("slot:", "'slot' has no value"),
+        ("slot: [a]", "'slot' takes a text, and not a list or a mapping"),
+        ("slot: !mine a", "'slot' takes a text"),
+        ("names: x", "Here must be a mapping for names"),
+        ("- url", "Here must be a mapping for the file"),
+        ("names: {no: x}", "A key must be a text. Quote it"),
+    ]:
+        assert words in refused(file, text)
+
+
+def test_variables_of_the_environment(file: Path) -> None:
+    text = "url: jdbc:postgresql://$HOST/${HOST}_x\nslot: a$$b$$$$c\nspark: {spark.a: $HOST}"
+    found = read(file, text)
+    host = os.environ["HOST"]
+    assert found.options == {"url": f"jdbc:postgresql://{host}/{host}_x", "slot": "a$b$$c"}
+    assert found.spark == {"spark.a": host}
+    assert (
+        "line 1: A part of 'slot' is in the variable NIX of the environment, which is not set"
+        in (refused(file, "slot: a$NIX"))
+    )
+    for wrong in ("a$", "$1", "${a", "${spark.x}"):
+        assert "Write $NAME for a variable, or $$ for a $." in refused(file, f"slot: '{wrong}'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"password: {SECRET}",
+        f"password: '{SECRET}'",
+        f"password: x{SECRET}$DB_PASSWORD",
+        f"password: $${SECRET}",
+        f"password: [{SECRET}]",
+        f"password: {SECRET}: x",
+        f"password: *{SECRET}",
+        f"password: !{SECRET} x",
+        f"password: @{SECRET}",
+        f'password: "{SECRET}',
+        f"url: jdbc:postgresql://h/shop?password={SECRET}",
+        "url: jdbc:postgresql://h/shop?password=$DB_PASSWORD",
+        f"url: jdbc:postgresql://h/shop?ssl=true&sslpassword={SECRET}",
+        f"spark: {{spark.hadoop.fs.s3a.secret.key: {SECRET}}}",
+        f"spark: {{spark.hadoop.fs.s3a.access.key: {SECRET}}}",
+        f"spark: {{spark.sql.catalog.c.credential: 'id:{SECRET}'}}",
+        f"spark: {{spark.sql.catalog.c.jdbc.password: {SECRET}}}",
+    ],
+)
+def test_a_file_has_no_password_itself(
+    file: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refused(file, JOB.replace("url: jdbc:postgresql://localhost/shop", "") + text)
+    assert SECRET not in error
+    if not text.startswith("url") and "not YAML" not in error:
+        assert "such as $PGPASSWORD" in error
+    with pytest.raises(SystemExit):
+        cli.parse(["replicate", "--config", str(file)])
+    assert SECRET not in capsys.readouterr().err
+
+
+def test_a_password_comes_from_where_the_file_says(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(*arguments: str) -> dict[str, str]:
+        return variables(cli.parse(["replicate", "--config", str(file), *arguments]))
+
+    (tmp_path / "pass").write_text("of the file\n")
+    (tmp_path / "other").write_text("of the other file\n")
+    monkeypatch.setenv("PGPASSWORD", "of the environment")
+    file.write_text(JOB)
+    assert found() == {}  # spark-submit inherits PGPASSWORD
+    file.write_text(f"{JOB}password: $DB_PASSWORD")
+    assert found() == {"PGPASSWORD": SECRET}
+    assert found("--password-file", str(tmp_path / "other")) == {"PGPASSWORD": "of the other file"}
+    file.write_text(f"{JOB}passwordFile: {tmp_path}/pass")
+    assert found() == {"PGPASSWORD": "of the file"}
+    assert found("--password-file", str(tmp_path / "other")) == {"PGPASSWORD": "of the other file"}
+    assert "a password and a passwordFile" in refused(file, "password: $HOST\npasswordFile: x")
+    assert "The password is in the variable NIX" in refused(file, "password: ${NIX}")
+
+
+def test_a_file_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"The config file .* cannot be read\. .*No such file"):
+        config_file.read(file)
+    with pytest.raises(ValueError, match="is no regular file"):
+        config_file.read(tmp_path)
+    file.write_bytes(b"slot: \xff")
+    with pytest.raises(ValueError, match="cannot be read"):
+        config_file.read(file)
+    assert "line 2: This is not YAML, because " in refused(file, "slot: a\nb: c: d")
+    assert "is not YAML" in refused(file, "slot: \x00")
+
+
+def parsed(file: Path, *arguments: str, command: str = "replicate") -> dict[str, Any]:
+    return vars(cli.parse([command, "--config", str(file), *arguments]))
+
+
+def test_the_command_line_wins_over_the_file(file: Path) -> None:
+    file.write_text(
+        f"{JOB}once: true\nmode: history\nnames: {{orders: a, s.t: b}}\n"
+        "interval: 5s\nparallelTables: 3\n"
+        "spark: {spark.a: x, spark.b: y, spark.c: z}"
+    )
+    (properties := file.with_name("my.conf")).write_text("spark.c other")
+    found = parsed(
+        *(file, "--slot", "other", "--no-once", "--mode", "mirror", "--mode", "s.t=history"),
+        *("--name", "public.orders=c", "--option", "Interval=7s", "--conf", "spark.a=w"),
+        *("--properties-file", str(properties)),
+    )
+    assert (found["slot"], found["publication"], found["once"]) == ("other", "shop", False)
+    assert found["mode"] == {"*": "mirror", "s.t": "history"}
+    assert found["name"] == {"s.t": "b", "public.orders": "c"}
+    assert found["option"] == {"parallelTables": "3", "Interval": "7s"}
+    assert found["conf"] == ["spark.b=y", "spark.a=w"]
+    assert parsed(file)["conf"] == ["spark.a=x", "spark.b=y", "spark.c=z"]
+
+
+def test_each_command_takes_what_it_has(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"{JOB}once: true\nformat: delta\nuser: lake\nspark: {{spark.a: x}}")
+
+    def taken(command: str, *arguments: str) -> set[str]:
+        found = parsed(file, *arguments, command=command)
+        assert found["conf"] == ["spark.a=x"]
+        names = {"checkpoint", "target", "format", "url", "user", "slot", "publication", "once"}
+        return {name for name in names if found.get(name)}
+
+    server = {"checkpoint", "url", "user", "slot"}
+    everything = {*server, "publication", "target", "format", "once"}
+    assert taken("replicate") == everything
+    assert taken("status") == server
+    assert taken("adopt", "--last-lsn", "0/1") == {*server, "publication"}
+    assert taken("verify") == {"checkpoint"}
+    assert taken("verify", "--once") == everything
+    assert taken("resync", "--all") == {"checkpoint"}
+    assert taken("resync", "--all", "--target", "lakehouse.shop") == {"target", "format"}
+    file.write_text("slot: lake")
+    with pytest.raises(SystemExit):
+        parsed(file)
+    needed = "the following arguments are required: --target, --checkpoint, --url, --publication"
+    assert needed in capsys.readouterr().err
+
+
+def test_a_secret_setting_is_in_no_argument(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "spark.hadoop.fs.s3a.secret.key"
+    file.write_text(f"{JOB}password: $DB_PASSWORD\nspark: {{{name}: $S3_KEY}}")
+    lines: list[list[str]] = []
+
+    def replace(program: str, line: list[str], environment: dict[str, str]) -> NoReturn:
+        lines.append(line)
+        raise InterruptedError
+
+    monkeypatch.setattr(os, "execve", replace)
+    monkeypatch.setattr(spark_submit, "use_logging_file", lambda *_: None)
+    with pytest.raises(SystemExit):  # which would have been replaced
+        cli.main(["replicate", "--config", str(file)])
+    assert SECRET not in str(lines)
+    assert parsed(file)["secrets"] == {name: "S3_KEY"}
+    assert parsed(file, "--conf", f"{name}=mine")["secrets"] == {}
+
+
+def random_text(chosen: random.Random) -> str:
+    """Return a text that YAML can take for something else, or that has characters of its own."""
+    special = ["off", "no", "1:30", "012", "1e3", "null", "~", "2026-01-01", "a: b", "- a", "$HOME"]
+    special += [
+        "$$",
+        "#x",
+        " x ",
+        "'",
+        '"',
+        "{a}",
+        "[a]",
+        "*a",
+        "&a",
+        "!a",
+        "%a",
+        "@a",
+        "é\u2028😀",
+    ]
+    letters = string.ascii_letters + string.digits + "$:#'\"{}[], _-."
+    return chosen.choice([chosen.choice(special), "".join(chosen.choices(letters, k=9)) + "x"])
+
+
+def random_arguments(chosen: random.Random) -> Iterator[str]:
+    """Return arguments of `replicate`, perhaps of each option."""
+    own = {"url": "jdbc:postgresql://h/", "format": None, "once": None, "password": None}
+    for name, kind in declared().items():
+        if name in PREFIXES:
+            argument = "mode" if name == "mode" else name.replace("_", "-").removesuffix("s")
+            argument = {"propertie": "property"}.get(argument, argument)
+            keys = ["orders", "public.Order lines", "s.t", "off", "12", "a$b"]
+            for key in chosen.sample(keys, chosen.randrange(3)):
+                yield f"--{argument}={key}={random_text(chosen)}"
+        elif name == "format":
+            yield f"--format={chosen.choice(['delta', 'iceberg'])}"
+        elif name == "once":
+            yield from ["--once"] * chosen.randrange(2)
+        elif name in ("url", "user", "slot", "publication", "target", "checkpoint"):
+            yield f"--{name}={own.get(name) or ''}{random_text(chosen)}"
+        elif name != "password" and chosen.random() < 0.7:
+            value = {int: str(chosen.randrange(100)), bool: chosen.choice(["true", "false"])}
+            yield f"--option={name}={value.get(kind) or random_text(chosen)}"
+    for setting in ("spark.a", "spark.sql.x.y"):
+        yield f"--conf={setting}={random_text(chosen)}"
+    for argument in ("master", "packages", "jars", "properties-file", "password-file"):
+        if chosen.random() < 0.5:
+            yield f"--{argument}={random_text(chosen)}"
+
+
+def settings(arguments: Any) -> dict[str, str]:  # noqa: ANN401 - a namespace
+    """Return the settings that spark-submit makes of the arguments."""
+    found = dict(conf.split("=", 1) for conf in arguments.conf)
+    if arguments.master:
+        found["spark.master"] = arguments.master[-1]
+    if arguments.packages:
+        found["spark.jars.packages"] = arguments.packages[-1]
+    return found | ({"spark.jars": arguments.jars} if arguments.jars else {})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_printed_file_gives_the_same_job(seed: int, file: Path) -> None:
+    given = list(random_arguments(random.Random(seed)))
+    wanted = cli.parse(["replicate", *given])
+    file.write_text(printed(wanted), encoding="utf-8")
+    found = cli.parse(["replicate", "--config", str(file)])
+    assert strings(job_options(found)) == strings(job_options(wanted)), given
+    assert settings(found) == settings(wanted)
+    assert found.properties_file == wanted.properties_file[-1:]
+    assert found.password_file == wanted.password_file
+    # Python reads the same job.
+    assert replication.java_options(config_file.read(file).options) == {
+        name: value
+        for name, value in replication.java_options(job_options(wanted)).items()
+        if (name, value) != ("once", "false")
+    }
+    assert printed(found) == printed(wanted)
+
+
+def strings(options: dict[str, object]) -> dict[str, object]:
+    """Return options whose values are texts, as Scala gets them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in options.items()
+    }
+
+
+def test_no_secret_is_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "spark.hadoop.fs.s3a.secret.key"
+    given = ["replicate", *ARGUMENTS, "--conf", f"{name}={SECRET}", "--print-config"]
+    assert cli.main(given) == 0
+    shown = capsys.readouterr().out
+    assert SECRET not in shown
+    variable = "SPARK_HADOOP_FS_S3A_SECRET_KEY"
+    assert yaml.safe_load(shown)["spark"] == {name: f"${variable}"}
+    file.write_text(f"{JOB}password: $DB_PASSWORD\nspark: {{{name}: $S3_KEY}}")
+    assert cli.main(["replicate", "--config", str(file), "--print-config"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^password: \$DB_PASSWORD$", shown, re.M)
+    assert f"  {name}: $S3_KEY" in shown
+    assert SECRET not in shown
+
+
+class Session:
+    """A session that has settings."""
+
+    def __init__(self, **settings: str) -> None:
+        self.conf = settings
+
+
+def test_a_call_wins_over_the_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "pass").write_text("of the file\n")
+    text = f"{JOB}passwordFile: {tmp_path}/pass\ninterval: 5s\nmode: history\nnames: {{orders: a}}"
+    found = read(file, f"{text}\nspark: {{spark.a: x, spark.b: 'y,z'}}")
+
+    def options(**given: object) -> dict[str, str]:
+        session: Any = Session(**{"spark.a": "x", "spark.b": "w,z,y"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return replication.java_options(replication._with_file(session, found, given))
+
+    all_given = options(url=None, slot="other", Interval="7s", names={"public.orders": "b"})
+    assert all_given == {
+        **{"url": "jdbc:postgresql://localhost/shop", "publication": "shop", "slot": "other"},
+        **{"target": "lakehouse.shop", "checkpoint": "/data/checkpoint", "interval": "7s"},
+        **{"mode": "history", "names.public.orders": "b", "password": "of the file"},
+    }
+    assert options(mode={"s.t": "mirror"})["mode"] == "history"
+    assert options(mode="mirror")["mode"] == "mirror"
+    assert options(password="mine")["password"] == "mine"
+    assert "password" not in options(url="jdbc:postgresql://h/shop?password=x")
+    with pytest.warns(UserWarning, match=r"lacks settings of the config file: spark\.b\. Give"):
+        replication._with_file(Session(**{"spark.a": "x"}), found, {})  # type: ignore[arg-type]
