@@ -121,13 +121,8 @@ def test_what_is_given_twice_is_an_error(file: Path, text: str, words: str) -> N
     ],
 )
 def test_an_unknown_option_has_a_nearest_one(file: Path, name: str, near: str) -> None:
-    if option_is_declared(near):
-        error = refused(file, f"slot: a\n{name}: x")
-        assert f"line 2: There is no option '{name}' here. The nearest one is '{near}'." in error
-
-
-def option_is_declared(name: str) -> bool:
-    return name in (*declared(), "tables", "passwordFile")
+    error = refused(file, f"slot: a\n{name}: x")
+    assert f"line 2: There is no option '{name}' here. The nearest one is '{near}'." in error
 
 
 def test_an_unknown_option_of_a_table_has_a_nearest_one(file: Path) -> None:
@@ -190,6 +185,17 @@ def test_values_of_other_types(file: Path) -> None:
         ("names: {no: x}", "A key must be a text. Quote it"),
     ]:
         assert words in refused(file, text)
+
+
+def test_names_with_commas_between_them_can_be_a_list(file: Path) -> None:
+    options = {"publication": "shop,all", "excludeTables": "tmp_*,staging.*"}
+    found = read(file, "publication: [shop, all]\nexcludeTables: [tmp_*, staging.*]")
+    assert found.options == options
+    assert read(file, "publication: shop,all\nexcludeTables: tmp_*,staging.*").options == options
+    lists = {"publication": ["shop", "all"], "excludeTables": ("tmp_*", "staging.*")}
+    assert replication.java_options(lists) == options
+    with pytest.raises(TypeError, match="'publication' must be a list of texts, not an int"):
+        replication.java_options({"publication": [1]})
 
 
 def test_variables_of_the_environment(file: Path) -> None:

@@ -154,14 +154,15 @@ def applied(
     -------
     DataFrame
         A row for each table: `table`, the name at the server; `target`, the name in the target;
-        `mode`; `state`: ``copying``, ``live``, ``failed`` or ``dropped``; the `reason` of the
-        state; `since`, when the table failed, and `next_try`, when the job tries again; `lsn`: the
-        table has all transactions with a lower commit LSN; `last_change`, the time of the last
-        commit at the server that changed it; the `lag` in seconds; `queue_changes` and
-        `queue_bytes`, what is read and not applied; the number of `files` and `deleted_rows`,
-        `rewritten_bytes` since the start of the job and the time of the `last_rewrite`, if the job
-        writes the table directly; the number of `rows`, if they are counted; and `written`, when
-        the job wrote all this. A job that runs writes it every 10 seconds.
+        `mode`; `state`: ``copying``, ``live``, ``failed``, ``dropped`` or ``excluded``; the
+        `reason` of the state; `since`, when the table failed, and `next_try`, when the job tries
+        again; `lsn`: the table has all transactions with a lower commit LSN; `last_change`, the
+        time of the last commit at the server that changed it; the `lag` in seconds;
+        `queue_changes` and `queue_bytes`, what is read and not applied; the number of `files` and
+        `deleted_rows`, `rewritten_bytes` since the start of the job and the time of the
+        `last_rewrite`, if the job writes the table directly; the number of `rows`, if they are
+        counted; and `written`, when the job wrote all this. A job that runs writes it every 10
+        seconds.
 
     Raises
     ------

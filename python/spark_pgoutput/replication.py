@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput import config_file
-from spark_pgoutput.arguments import option_texts
+from spark_pgoutput.arguments import option_texts, text
 from spark_pgoutput.config_file import ConfigFile
 from spark_pgoutput.job_options import PREFIXES, merged
 from spark_pgoutput.password import first_line, has_password
@@ -71,9 +71,10 @@ def replicate(
         ``"history"``, it has all of their changes. A mapping gives the modes of single tables, such
         as ``{"orders": "history"}``; its key ``"*"`` stands for all others.
     **options
-        The other options, such as ``format="delta"`` or ``onTableError="stop"``; the mappings
-        ``names`` (tables to names in the target), ``types`` (columns to Spark types),
-        ``pg_types`` (PostgreSQL's types to Spark types) and ``properties`` (of the tables).
+        The other options, such as ``format="delta"``, ``onTableError="stop"`` or
+        ``excludeTables=["staging.*"]``; the mappings ``names`` (tables to names in the target),
+        ``types`` (columns to Spark types), ``pg_types`` (PostgreSQL's types to Spark types) and
+        ``properties`` (of the tables).
 
     Returns
     -------
@@ -149,6 +150,8 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
                 name if (name, key) == ("mode", "*") else f"{prefix}{key}": entry
                 for key, entry in value.items()
             }
+        elif isinstance(value, (list, tuple)):
+            entries = {name: ",".join(text(name, "a list of texts", each) for each in value)}
         else:
             entries = {name: value}
         found.update(option_texts(entries))

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 
 /** What [[JobCore]] wants done. The threads around it do it, and tell the core what came of it. */
@@ -51,6 +52,7 @@ object JobCommand {
  * @param stopsAtError whether the first failed table ends the job
  * @param copiesChanged whether a table is copied if its changes do not tell what happened to it
  * @param writeMillis the time between two writes of a state that only has new marks
+ * @param excludes whether the options exclude a table. That is the same for the whole life of a process.
  */
 final case class JobSettings(
     appliers: Int = 4,
@@ -59,7 +61,8 @@ final case class JobSettings(
     maxHeldWal: Long = 10L << 30,
     stopsAtError: Boolean = false,
     copiesChanged: Boolean = true,
-    writeMillis: Long = 10000
+    writeMillis: Long = 10000,
+    excludes: TableName => Boolean = _ => false
 )
 
 /** What the core asks of the queue of a table. */

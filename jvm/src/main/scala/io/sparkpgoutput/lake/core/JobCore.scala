@@ -5,7 +5,7 @@ import java.time.Instant
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.JobCommand._
-import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -67,10 +67,16 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   private var moves = Map.empty[Long, String]
   private var isLooked = false
 
+  /** The published tables that the options exclude, by the last look. */
+  private var excluded = Set.empty[Long]
+
   current.tables.values.foreach { table =>
     val work = new TableWork
     works(table.oid) = work
-    if (!table.needsCopy && table.status != Dropped) {
+    // At once, because a table that is excluded has no errors any more.
+    if (settings.excludes(table.name)) {
+      if (!table.isLeft) put(table.copy(status = Excluded))
+    } else if (!table.needsCopy && !table.isLeft) {
       work.wantsQueue = true
       // A lasting error is tried once at each start.
       if (table.isFailed) put(table.copy(status = Live))
@@ -259,27 +265,38 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
    *   no changes above it
    */
   def published(tables: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
-    val oids = tables.map(_.oid).toSet
+    val (left, followed) = tables.partition(found => settings.excludes(found.table.source.name))
+    excluded = left.map(_.oid).toSet
+    val oids = followed.map(_.oid).toSet
     current.tables.values.foreach { table =>
-      if (!oids(table.oid) && table.status != Dropped) leaves(table, upTo)
-      else if (oids(table.oid)) works(table.oid).leaving = None
+      if (oids(table.oid)) works(table.oid).leaving = None
+      else if (table.isLeft) change(table.oid)(_.copy(status = leftStatus(table.oid)))
+      else leaves(table, upTo)
     }
-    tables.foreach(one(_, now))
-    moves = TargetOwners.moves(tables, current)
+    followed.foreach(one(_, now))
+    moves = TargetOwners.moves(followed, current)
     isLooked = true
   }
 
-  /** What the queue has is applied first, if that can be done. */
+  /** Returns whether the job knows a table, also one that it does not follow. */
+  def knows(oid: Long): Boolean = excluded(oid) || current.tables.contains(oid)
+
+  private def leftStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
+
+  /** What the queue has is applied first, if that can be done, and the table is not excluded. */
   private def leaves(table: TableState, upTo: Long): Unit = {
     val work = works(table.oid)
-    if (table.needsCopy || table.isFailed) drop(table)
+    if (endsAtOnce(table)) drop(table)
     else if (work.leaving.isEmpty) work.leaving = Some(upTo)
   }
+
+  private def endsAtOnce(table: TableState) =
+    table.needsCopy || table.isFailed || excluded(table.oid)
 
   private def drop(table: TableState): Unit = {
     val work = works(table.oid)
     if (work.phase == Phase.Idle) {
-      change(table.oid)(_.copy(status = Dropped))
+      change(table.oid)(_.copy(status = leftStatus(table.oid)))
       work.waiting = None
       work.phase = Phase.Dropping(write())
     } else work.leaving = Some(0)
@@ -294,11 +311,14 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       case None =>
         put(TableState(found.table, status = Copying("It was added to the publication.")))
         found.problem.foreach(refuse(found.oid, _, now))
-      case Some(table) if table.status == Dropped =>
+      case Some(table) if table.isLeft =>
+        val reason =
+          if (table.status == Excluded) "It is not excluded any more."
+          else "It is published again."
         change(found.oid)(kept =>
           kept.copy(
             table = found.table.copy(target = kept.target),
-            status = Copying("It is published again.")
+            status = Copying(reason)
           )
         )
         found.problem.foreach(refuse(found.oid, _, now))
@@ -347,7 +367,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val newest = current.tables.values.map(_.generation).max
     (involved -- moves.keySet).foreach { oid =>
       val table = current.tables(oid)
-      if (table.status == Dropped) {
+      if (table.isLeft) {
         current = current.copy(tables = current.tables - oid)
         works -= oid
       } else {
@@ -393,7 +413,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   def resync(oid: Long, reason: String, now: Long): Option[Long] =
     current.tables.get(oid).flatMap { table =>
       val work = works(oid)
-      if (table.status == Dropped) None
+      if (table.isLeft) None
       else {
         val isCopying = table.needsCopy && !table.isFailed && work.phase != Phase.Idle
         if (!isCopying) {
@@ -416,7 +436,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         case Live | Failed(_, _, false, false) => hasAll(table.oid, lsn)
         case Copying(_, _)                     => false
         case Failed(_, _, _, isLasting)        => isLasting && works(table.oid).phase == Phase.Idle
-        case Dropped                           => works(table.oid).phase == Phase.Idle
+        case Dropped | Excluded                => works(table.oid).phase == Phase.Idle
       }
     )
 
@@ -566,7 +586,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     for (upTo <- work.leaving if work.phase == Phase.Idle && !Lsn.isBelow(readLsn, upTo)) {
       val table = current.tables(oid)
       val isEmpty = !work.queue.exists(_.position.nonEmpty)
-      if (isEmpty || table.isFailed || table.needsCopy) {
+      if (isEmpty || endsAtOnce(table)) {
         work.leaving = None
         drop(table)
       }

@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.core
 
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.slot.SlotError
 import io.sparkpgoutput.types.registry.BuiltInTypes
@@ -113,7 +113,7 @@ object JobStart {
         Some("infinity")
       else if (fresh.moneyScale != kept.moneyScale && has("money")) Some("moneyScale")
       else None
-    changed.filter(_ => !table.needsCopy && table.status != Dropped).fold(table)(option =>
+    changed.filter(_ => !table.needsCopy && !table.isLeft).fold(table)(option =>
       table.copy(status = Copying(s"The option $option has changed."))
     )
   }
@@ -166,9 +166,9 @@ object JobStart {
     kept.status match {
       case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
       // A commit of this copy that still comes must not count: the table has no queue from now on.
-      case Copying(reason, _)                     => known.copy(status = Copying(reason))
-      case Dropped | Failed(_, _, true, _)        => known
-      case status if has(kept.mark.getOrElse(0L)) => taken(status)
+      case Copying(reason, _)                         => known.copy(status = Copying(reason))
+      case Dropped | Excluded | Failed(_, _, true, _) => known
+      case status if has(kept.mark.getOrElse(0L))     => taken(status)
       case _ => known.copy(status =
           Copying(
             mark.flatMap(_.mark).fold(

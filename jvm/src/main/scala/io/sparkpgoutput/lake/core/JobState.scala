@@ -44,6 +44,7 @@ final case class JobState(
     table.status match {
       case TableStatus.Copying(_, lsn)            => lsn
       case TableStatus.Dropped                    => None
+      case TableStatus.Excluded                   => None
       case TableStatus.Failed(_, _, needsCopy, _) => if (needsCopy) None else table.mark
       case TableStatus.Live                       => table.mark
     }
@@ -86,7 +87,10 @@ final case class TableState(
   def target: String = table.target
 
   /** Returns whether the table's name in the target is its own: nobody else may write it. */
-  def owns: Boolean = generation > 0 && status != TableStatus.Dropped
+  def owns: Boolean = generation > 0 && !isLeft
+
+  /** Returns whether the job leaves the table as it is, because it is not published or excluded. */
+  def isLeft: Boolean = status == TableStatus.Dropped || status == TableStatus.Excluded
 
   /**
    * Returns whether the target needs a copy of the table before changes can be applied to it. Such a table
@@ -152,6 +156,9 @@ object TableStatus {
 
   /** The server does not publish the table any more. Its rows stay. */
   case object Dropped extends TableStatus("dropped")
+
+  /** The options exclude the table. Its rows stay, and it is copied when they do not any more. */
+  case object Excluded extends TableStatus("excluded")
 }
 
 /**

@@ -130,7 +130,7 @@ private[folder] object StateFormat {
           "needsCopy" -> needsCopy,
           "isLasting" -> isLasting
         )
-      case TableStatus.Live | TableStatus.Dropped => Nil
+      case TableStatus.Live | TableStatus.Dropped | TableStatus.Excluded => Nil
     }): _*
   )
 
@@ -143,8 +143,9 @@ private[folder] object StateFormat {
         of.boolean("needsCopy"),
         of.boolean("isLasting")
       ))
-    case "dropped" => Some(TableStatus.Dropped)
-    case _         => None
+    case "dropped"  => Some(TableStatus.Dropped)
+    case "excluded" => Some(TableStatus.Excluded)
+    case _          => None
   }
 
   /** The next definition is that of the same table, but its name in the target can be another one. */

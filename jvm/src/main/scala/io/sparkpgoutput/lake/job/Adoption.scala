@@ -7,7 +7,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.{PublishedTables, SourceTable, TableComparison}
-import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Live}
+import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerClient
@@ -90,7 +90,7 @@ object Adoption {
         systemIdentifier
     val kept = source(state.systemIdentifier, state.database, state.slot)
     val now = source(server.systemIdentifier, server.database, slot)
-    val behind = state.tables.values.find(table => table.status != Live && table.status != Dropped)
+    val behind = state.tables.values.find(table => table.status != Live && !table.isLeft)
     val problem =
       if (kept == now) Some("The job knows this server already. Start the job.")
       else if (state.database != server.database || state.slot != slot)

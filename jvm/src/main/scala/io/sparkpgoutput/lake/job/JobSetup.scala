@@ -232,7 +232,7 @@ final private[job] class ReadyJob(
     checkHolder(Some(id))
     val isSameServer = kept.exists(_._2.systemIdentifier == server.systemIdentifier)
     val tables = kept.toSeq.flatMap(_._2.tables.values).filter(table =>
-      isSameServer && table.status != TableStatus.Dropped
+      isSameServer && !table.isLeft
     ).map(table => table.oid -> again(table)).toMap
     JobStart(fresh.copy(id = id, tables = tables), needsSlot = true)
   }

@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path}
 import java.time.Duration
 import java.util.Locale
 import java.util.concurrent.TimeUnit
+import java.util.regex.Pattern
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -27,6 +28,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param statusFile a file of the driver's host that gets the status, too
  * @param once true ends the job when it has everything that was there at its start
  * @param format None if the catalog decides
+ * @param excluded the tables that the job leaves out
  * @param tableName the template for names in the target
  * @param names the names in the target by those of the source, which win over the template
  * @param types the Spark types of columns, by `column` or `schema.table.column`
@@ -69,6 +71,7 @@ final case class ReplicateOptions(
     statusFile: Option[String] = None,
     once: Boolean = false,
     format: Option[String] = None,
+    excluded: Seq[TableGlob] = Nil,
     tableName: Option[String] = None,
     names: Map[String, String] = Map.empty,
     types: Map[String, String] = Map.empty,
@@ -121,6 +124,9 @@ final case class ReplicateOptions(
       .getOrElse(mode),
     historyPrefix
   ).get
+
+  /** Returns whether the job leaves out a table. */
+  def excludes(table: TableName): Boolean = excluded.exists(_.matches(table))
 
   def address: ServerAddress = ServerAddress(url, user, password)
 
@@ -199,6 +205,15 @@ object ReplicateOptions {
         "The format of the tables."
       )("delta" -> "delta", "iceberg" -> "iceberg")((options, format) =>
         options.copy(format = Some(format))
+      ),
+      OptionSpec.parsed[ReplicateOptions, Seq[TableGlob]](
+        "excludeTables",
+        "tables such as staging.* or public.tmp_*, with commas between them",
+        "no table",
+        "The job leaves out these tables of the publications. In a pattern, * stands for any characters, " +
+          "and ? for one. A pattern without a schema is one of the schema public."
+      )(PublicationNames.parse(_).map(_.map(TableGlob(_))))((options, excluded) =>
+        options.copy(excluded = excluded)
       ),
       text(
         "tableName",
@@ -516,6 +531,17 @@ object ReplicateOptions {
   private def suffix(entry: OptionEntry): Either[String, String] =
     Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)
       .toRight(s"The option '${entry.name}' lacks a name after the point.")
+}
+
+/** A pattern of names of tables with their schemas, in which `*` and `?` stand for other characters. */
+final case class TableGlob(text: String) {
+  private val regex = (if (text.contains('.')) text else s"public.$text").map {
+    case '*'   => ".*"
+    case '?'   => "."
+    case other => Pattern.quote(other.toString)
+  }.mkString("(?s)", "", "").r
+
+  def matches(table: TableName): Boolean = regex.matches(table.toString)
 }
 
 /** Writes the list of the options as JSON. The build runs it, and Python reads the file. */

@@ -37,7 +37,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     intervalMillis = options.interval.toMillis,
     maxHeldWal = options.maxHeldWal,
     stopsAtError = !options.skips,
-    copiesChanged = options.copiesChanged
+    copiesChanged = options.copiesChanged,
+    excludes = options.excludes
   )
   private var parts: JobParts = _
   private val queues = new ConcurrentHashMap[Long, TableQueue]
@@ -489,7 +490,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
     override def unknown(oid: Long): Unit = {
       val isSoon = now >= unknownAt
-      if ((isSoon || lookAt > unknownAt) && !parts.core.look(_.state.tables.contains(oid))) {
+      if ((isSoon || lookAt > unknownAt) && !parts.core.look(_.knows(oid))) {
         if (isSoon) {
           unknownAt = now + MillisAfterFailedLook
           look()

@@ -11,7 +11,6 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.core.TableStatus.Dropped
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
 import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
@@ -95,7 +94,8 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       case found =>
         val revision =
           found.flatMap(table => core.resync(table.oid, "A resync was requested.", JobClock.millis))
-        if (revision.isEmpty) log.warn(s"The table $name is not published, so it is not copied.")
+        if (revision.isEmpty)
+          log.warn(s"The table $name is not published or is excluded, so it is not copied.")
         Some(revision)
     }
   }
@@ -103,10 +103,10 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
 
 private[job] object Requests {
 
-  /** The table of a name. The job also knows tables of this name that the server has dropped. */
+  /** The table of a name. The job also knows tables of this name that the server has dropped or the options exclude. */
   def table(state: JobState, name: TableName): Option[TableState] =
     state.tables.values.filter(_.name == name).toSeq
-      .sortBy(table => (table.status == Dropped, -table.oid)).headOption
+      .sortBy(table => (table.isLeft, -table.oid)).headOption
 }
 
 /** Ends a job that runs, because a user has asked it to start over with copies of all tables. */

@@ -38,7 +38,7 @@ final class ServerCatalog(
   private val latest = TrieMap.empty[Long, (String, Either[LakeException, MirroredTable])]
 
   /**
-   * Reads all published tables.
+   * Reads all published tables. Of those that the options exclude, it only tells that they are there.
    *
    * @param state what is known of the tables: they keep their modes, and names that nobody else has
    */
@@ -46,7 +46,7 @@ final class ServerCatalog(
     connection.inSnapshot {
       checkRecovery(connection)
       val prints = fingerprint(connection, None)
-      val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+      val (excluded, sources) = published(connection).partition(isExcluded)
       val found = mirrored(connection, sources, state)
       note(prints, sources, found)
       // A table whose changes are applied already needs nothing any more that a copy needs.
@@ -65,9 +65,14 @@ final class ServerCatalog(
           options.modeOf(source.name),
           options.names.keys.exists(TargetNames.isOf(_, source.name))
         )
-      }
+      } ++ excluded.map(source => CatalogEntry(MirroredTable.none(source), None, None, ""))
     }
   }
+
+  private def published(connection: ServerConnection) =
+    PublishedTables.read(connection, options.publications, server.majorVersion)
+
+  private def isExcluded(source: SourceTable) = options.excludes(source.name)
 
   /**
    * Looks at a table for a cut.
@@ -110,10 +115,10 @@ final class ServerCatalog(
       xids: Array[Long]
   ): Look = connection.inSnapshot {
     val prints = fingerprint(connection, None)
-    val sources = PublishedTables.read(connection, options.publications, server.majorVersion)
+    val sources = published(connection).filterNot(isExcluded)
     note(prints, sources, mirrored(connection, sources, state))
     if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
-    else if (!prints.byOid.contains(table.oid)) Look.Gone
+    else if (!prints.byOid.contains(table.oid) || !sources.exists(_.oid == table.oid)) Look.Gone
     else changed(table.oid)
   }
 
@@ -131,8 +136,8 @@ final class ServerCatalog(
   def forCopy(table: TableState, state: JobState): MirroredTable = client.query { connection =>
     connection.inSnapshot {
       checkRecovery(connection)
-      val source = PublishedTables.read(connection, options.publications, server.majorVersion)
-        .find(_.oid == table.oid).getOrElse(throw TableError.notPublished(table.name))
+      val source = published(connection).filterNot(isExcluded).find(_.oid == table.oid)
+        .getOrElse(throw TableError.notPublished(table.name))
       val found = mirrored(connection, Seq(source), state).head._2
         .fold(error => throw error, identity)
       val missing = ServerReadiness.of(connection, Seq(source), options.publications)
@@ -153,10 +158,10 @@ final class ServerCatalog(
    * @throws LakeException that names everything that is missing for the job, or an option without a table
    */
   def checkJob(published: Seq[CatalogEntry], isFirst: Boolean, log: JobLog): Unit = {
-    val missing =
-      client.query(ServerReadiness.of(_, published.map(_.table.source), options.publications)).job
-    if (missing.nonEmpty) throw TableError.notReady(missing)
     val sources = published.map(_.table.source)
+    val followed = sources.filterNot(isExcluded)
+    val missing = client.query(ServerReadiness.of(_, followed, options.publications)).job
+    if (missing.nonEmpty) throw TableError.notReady(missing)
     val modes =
       options.modes.keys.filter(name =>
         !sources.exists(source => TargetNames.isOf(name, source.name))

@@ -1,9 +1,11 @@
 package io.sparkpgoutput.lake.core
 
+import java.time.Instant
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.lake.core.JobCommand._
-import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 
 /** What [[JobSimulationSuite]] cannot see: it compares only the ends of histories. */
 class JobCoreSuite extends AnyFunSuite {
@@ -143,6 +145,77 @@ class JobCoreSuite extends AnyFunSuite {
       case Failed(_, _, true, _) => 1
     }
     assert(needCopies.size == 1)
+  }
+
+  private def excluding(names: String*) = JobSettings(
+    stopsAtError = true,
+    excludes = table => names.contains(table.name)
+  )
+
+  test("a table that is excluded at a start is not applied, has no error, and holds back no WAL") {
+    val failed =
+      Failed("A value cannot be read.", Instant.EPOCH, needsCopy = false, isLasting = true)
+    for (status <- Seq(Live, failed, Copying("It is new."))) {
+      val state = start.put(TableState(definition, status, generation = 1, mark = Some(100L)))
+      val core = new JobCore(excluding("orders"), state, begin = 100)
+      assert(core.queuesAtStart.isEmpty && core.state.tables(oid).status == Excluded)
+      core.read(500)
+      look(core, "as it is")
+      assert(core.isDone(500) && core.confirmable == 500)
+      assert(core.resync(oid, "asked", 1).isEmpty)
+      // The server confirms what only this table lacks when the state says that the table is excluded.
+      assert(write(core, 20000).tables(oid).status == Excluded)
+      assert(core.take(20001).forall { case Confirm(lsn) => lsn == 500; case _ => false })
+    }
+  }
+
+  test("an excluded table is copied when it is taken back, and dropped when it is not published") {
+    val state = start.put(TableState(definition, Excluded, generation = 1, mark = Some(100L)))
+    val core = new JobCore(JobSettings(), state, begin = 500)
+    assert(core.queuesAtStart.isEmpty && core.state.tables(oid).status == Excluded)
+    look(core, "as it is")
+    assert(core.state.tables(oid).status == Copying("It is not excluded any more."))
+    assert(core.take(0).exists(_.isInstanceOf[WriteState]))
+    assert(core.state.tables(oid).generation == 2)
+
+    val gone = new JobCore(JobSettings(), state, begin = 500)
+    gone.published(Nil, 500, 0)
+    assert(gone.state.tables(oid).status == Dropped)
+  }
+
+  test("a table that gets a name that is excluded ends at once, and a new one is not known") {
+    val core = new JobCore(excluding("staged", "new"), start, begin = 100)
+    val queue = new OneTransaction
+    core.queueBegun(oid, queue)
+    look(core, "as it is")
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    val renamed = SimTable(oid, "staged", Vector("id")).definition
+    val added = SimTable(16600, "new", Vector("id")).definition
+    val problem = Some("It has no key.")
+    core.published(
+      Seq(
+        CatalogEntry(renamed, None, problem, ""),
+        CatalogEntry(added, None, problem, "")
+      ),
+      200,
+      1
+    )
+    assert(core.state.tables(oid).status == Excluded)
+    assert(core.state.tables.keySet == Set(oid) && core.knows(16600) && !core.knows(16601))
+    assert(!core.take(2).exists(_.isInstanceOf[ApplyCut]))
+    // A commit that runs ends first.
+    val busy = new JobCore(excluding("staged"), start, begin = 100)
+    busy.queueBegun(oid, queue)
+    look(busy, "as it is")
+    busy.read(200)
+    assert(busy.take(0).contains(ApplyCut(oid, 200)))
+    busy.published(Seq(CatalogEntry(renamed, None, None, "")), 200, 1)
+    assert(busy.state.tables(oid).status == Live)
+    busy.applied(oid, 120, None, 2)
+    busy.take(3)
+    assert(busy.state.tables(oid).status == Excluded)
   }
 
   test("what has waited for too long is given up, and what has begun to wait is not") {

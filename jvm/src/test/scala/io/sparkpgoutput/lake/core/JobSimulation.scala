@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.core
 import scala.collection.mutable
 
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Excluded, Failed, Live}
 import io.sparkpgoutput.source.slot.SlotError
 
 /** A history of the simulation did not end as it must. */
@@ -28,6 +28,10 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   /** The steps of a start. */
   private val starting = mutable.Queue.empty[() => Unit]
   private var isFailing = true
+
+  /** The names of the tables that the process excludes which has started last. */
+  private var excluded = Set.empty[String]
+  private val excludes = random.nextInt(3) == 0
   private var isSlotMoved = false
 
   /** The condition of an error that ends the job, with a right reason. */
@@ -176,10 +180,13 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       val epoch = epochs.lastOption.fold(0)(_._1) + 1
       if (server.reader.contains(session)) {
         epochs(epoch) = start.state
+        if (excludes) excluded = SimulatedServer.Names.filter(_ => random.nextInt(4) == 0).toSet
+        val names = excluded
+        val settings = this.settings.copy(excludes = table => names(table.name))
         val process = new SimulatedProcess(this, epoch, start.state, settings)
         server.reader = Some(process)
         live = Some(process)
-        say(s"$epoch begins with ${JobSimulation.text(start.state)}")
+        say(s"$epoch begins without $excluded, with ${JobSimulation.text(start.state)}")
       }
     }
   }
@@ -242,7 +249,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       catch {
         case error: PgOutputException => fail(s"The job could not start again: ${error.getMessage}")
       }
-    for (table <- start.state.tables.values if !table.needsCopy && table.status != Dropped) {
+    for (table <- start.state.tables.values if !table.needsCopy && !table.isLeft) {
       val gone = server.wal.find(transaction =>
         transaction.commit >= table.mark.get && transaction.commit < server.confirmed &&
           transaction.changes.exists(_.oid == table.oid)
@@ -297,20 +304,24 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   private def isEqual = {
     val state = live.get.core.state
     server.tables.values.filter(_.isPublished).forall(table =>
-      state.tables.get(table.oid).exists(kept =>
-        kept.status == Live && kept.target == table.name || isRenamed(kept)
-      )
+      if (excluded(table.name)) state.tables.get(table.oid).forall(_.status == Excluded)
+      else
+        state.tables.get(table.oid).exists(kept =>
+          kept.status == Live && kept.target == table.name || isRenamed(kept)
+        )
     ) && live.get.core.isDone(server.end) && !live.get.core.isBusy
   }
 
   /** A table keeps its name in the target after it was renamed to a name that no table had. */
   private def isRenamed(kept: TableState) =
     kept.status == Live && kept.target.nonEmpty &&
-      !server.tables.values.exists(other => other.isPublished && other.name == kept.target)
+      !server.tables.values.exists(other => isFollowed(other) && other.name == kept.target)
+
+  private def isFollowed(table: SimTable) = table.isPublished && !excluded(table.name)
 
   private def checkEnd(): Unit = {
     val state = live.get.core.state
-    for (table <- server.tables.values if table.isPublished) {
+    for (table <- server.tables.values if isFollowed(table)) {
       val kept = state.tables(table.oid)
       val target = lake.tables.getOrElse(kept.target, fail(s"There is no table ${kept.target}."))
       compare(target, table, "at the end")

@@ -5,7 +5,7 @@ import java.time.Instant
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Failed, Live}
+import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.source.slot.SlotError
 
 class JobStartSuite extends AnyFunSuite {
@@ -149,6 +149,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(status(table(failed(needsCopy = false)), mark(460)).mark.contains(460L))
     assert(status(table(failed(needsCopy = false)), mark(460)).status == failed(needsCopy = false))
     assert(status(table(Dropped)) == table(Dropped))
+    assert(status(table(Excluded)) == table(Excluded))
   }
 
   test("the tables of another slot, or of two jobs, are refused") {

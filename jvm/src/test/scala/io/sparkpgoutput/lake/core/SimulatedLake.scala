@@ -87,6 +87,7 @@ object Mutation {
   case object SlotMovedUnnoticed extends Mutation
   case object ConfirmBeforeWrite extends Mutation
   case object TimelineUnchecked extends Mutation
+  case object ExcludedStaysLive extends Mutation
 
   /** Not in [[all]]: no history among 8,000 has shown it. It needs a cut of an old process after a failover. */
   case object TimelineUnclosed extends Mutation
@@ -102,6 +103,7 @@ object Mutation {
     CatalogBehind,
     SlotMovedUnnoticed,
     ConfirmBeforeWrite,
-    TimelineUnchecked
+    TimelineUnchecked,
+    ExcludedStaysLive
   )
 }

@@ -46,11 +46,10 @@ final class SimulatedProcess(
   private var isPaused = false
   private var isLooking = false
 
-  start.tables.values.filter(table => !table.needsCopy && table.status != TableStatus.Dropped)
-    .foreach { table =>
-      queues(table.oid) = new SimQueue(start.confirmed)
-      core.queueBegun(table.oid, queues(table.oid))
-    }
+  core.queuesAtStart.foreach { table =>
+    queues(table.oid) = new SimQueue(start.confirmed)
+    core.queueBegun(table.oid, queues(table.oid))
+  }
 
   private def now = world.now
   private def table(oid: Long) = core.state.tables.get(oid)
@@ -113,6 +112,12 @@ final class SimulatedProcess(
                 oid,
                 kept @ TableState(_, TableStatus.Failed(_, _, true, _), _, _, _, _, Some(_), _)
               ) =>
+            oid -> kept.copy(status = TableStatus.Live)
+          case same => same
+        })
+      case Mutation.ExcludedStaysLive =>
+        asked.copy(tables = asked.tables.map {
+          case (oid, kept) if kept.status == TableStatus.Excluded && kept.mark.nonEmpty =>
             oid -> kept.copy(status = TableStatus.Live)
           case same => same
         })

@@ -125,7 +125,8 @@ object RandomState {
     Gen.zip(name, time, flag, flag).map { case (reason, since, needsCopy, isLasting) =>
       TableStatus.Failed(reason, since, needsCopy, isLasting)
     },
-    Gen.const(TableStatus.Dropped)
+    Gen.const(TableStatus.Dropped),
+    Gen.const(TableStatus.Excluded)
   )
 
   private val table = for {

@@ -91,7 +91,8 @@ class StateFormatSuite extends PropertySuite {
     other(16500, TableStatus.Copying("The table is new.", Some(-1L))),
     other(16501, TableStatus.Copying("The table is new.")),
     other(16502, TableStatus.Live),
-    other(16503, TableStatus.Dropped)
+    other(16503, TableStatus.Dropped),
+    other(16504, TableStatus.Excluded)
   ).foldLeft(JobState(
     "198348ad-b2eb-4c1f-80b1-3fd46e32532d",
     "7710982159958800053",

@@ -4,6 +4,7 @@ import java.time.Duration
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.LakeException
 
 class ReplicateOptionsSuite extends AnyFunSuite {
@@ -50,6 +51,29 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(options.maxBytesPerCommit == 1024L * 1024 * 1024)
     assert(options.interval == Duration.ofSeconds(1) && options.retryFor == Duration.ofMinutes(10))
     assert(options.skips)
+  }
+
+  test("patterns of excluded tables are those of names with schemas") {
+    val options =
+      parsed("excludeTables" -> "staging.*, public.tmp_*,log,*.t?st, \"public.a b,c\", s.a+(x)")
+    def excludes(namespace: String, name: String) = options.excludes(TableName(namespace, name))
+    for (
+      table <- Seq("staging.a", "public.tmp_1", "public.log", "x.test", "public.a b,c", "s.a+(x)")
+    ) {
+      val Array(namespace, name) = table.split("\\.", 2)
+      assert(excludes(namespace, name), table)
+    }
+    assert(excludes("staging", "a\nb"))
+    for (
+      table <- Seq("public.a", "stagings.a", "x.log", "x.tst", "public.tmp", "Staging.a", "s.aa(x)")
+    ) {
+      val Array(namespace, name) = table.split("\\.", 2)
+      assert(!excludes(namespace, name), table)
+    }
+    assert(!parsed().excludes(TableName("public", "a")))
+    assert(
+      refused("excludeTables" -> "a,,b").contains("is not valid for the option 'excludeTables'")
+    )
   }
 
   test("times and sizes have units") {
