@@ -304,12 +304,14 @@ def test_the_command_line_wins_over_the_file(file: Path) -> None:
 
 
 def test_each_command_takes_what_it_has(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text(f"{JOB}once: true\nformat: delta\nuser: lake\nspark: {{spark.a: x}}")
+    text = f"{JOB}once: true\nformat: delta\nuser: lake\nspark: {{spark.a: x}}\n"
+    file.write_text(text)
 
     def taken(command: str, *arguments: str) -> set[str]:
         found = parsed(file, *arguments, command=command)
         assert found["conf"] == ["spark.a=x"]
         names = {"checkpoint", "target", "format", "url", "user", "slot", "publication", "once"}
+        names |= {"status_file"}
         return {name for name in names if found.get(name)}
 
     server = {"checkpoint", "url", "user", "slot"}
@@ -321,6 +323,13 @@ def test_each_command_takes_what_it_has(file: Path, capsys: pytest.CaptureFixtur
     assert taken("verify", "--once") == everything
     assert taken("resync", "--all") == {"checkpoint"}
     assert taken("resync", "--all", "--target", "lakehouse.shop") == {"target", "format"}
+    assert taken("status", "--check") == {"checkpoint"}
+    file.write_text(f"{text}statusFile: /run/status.json")
+    assert taken("replicate") == {*everything, "status_file"}
+    assert taken("status") == server
+    assert taken("status", "--check") == taken("status", "--prometheus") == {"status_file"}
+    assert taken("status", "--check", "--checkpoint", "/data/other") == {"checkpoint"}
+    assert taken("status", "--status-file", "/run/other.json") == {"status_file"}
     file.write_text("slot: lake")
     with pytest.raises(SystemExit):
         parsed(file)
@@ -382,6 +391,8 @@ def random_arguments(chosen: random.Random) -> Iterator[str]:
             yield f"--format={chosen.choice(['delta', 'iceberg'])}"
         elif name == "once":
             yield from ["--once"] * chosen.randrange(2)
+        elif name == "statusFile":
+            yield f"--status-file={random_text(chosen)}"
         elif name in ("url", "user", "slot", "publication", "target", "checkpoint"):
             yield f"--{name}={own.get(name) or ''}{random_text(chosen)}"
         elif name != "password" and chosen.random() < 0.7:

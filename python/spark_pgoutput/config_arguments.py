@@ -48,8 +48,10 @@ def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str
     """
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     scan.add_argument("--config", nargs="?")
-    scan.add_argument("--target", nargs="?")
-    scan.add_argument("--once", action="store_true")
+    for name in ("--target", "--checkpoint", "--status-file"):
+        scan.add_argument(name, nargs="?")
+    for name in ("--once", "--check", "--prometheus"):
+        scan.add_argument(name, action="store_true")
     for name in ("--conf", "--properties-file"):
         scan.add_argument(name, nargs="?", action="append", default=[])
     found, _ = scan.parse_known_args(given)
@@ -60,21 +62,35 @@ def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str
     except ValueError as error:
         parser.error(str(error))
     values = argument_values(file)
-    if command == "verify":
-        values.pop("once", None)
-    if (command == "verify" and not found.once) or (command == "resync" and not found.target):
-        job = {"checkpoint"}  # the job that has it knows the rest
-    elif command == "resync":
-        job = {"format"}  # the checkpoint is lost
-    else:
-        job = set(values)
-    job |= {"conf", "properties_file", "secrets"}
-    known = {action.dest for action in parser._actions} | {"secrets", "password_variable"}
-    taken = {name: value for name, value in values.items() if name in job & known}
-    parser.set_defaults(**taken)
+    names = _names(command, found, set(values)) | {"conf", "properties_file", "secrets"}
+    names &= {action.dest for action in parser._actions} | {"secrets", "password_variable"}
+    parser.set_defaults(**{name: value for name, value in values.items() if name in names})
     for action in parser._actions:
-        if action.dest in taken:
+        if action.dest in names & set(values):
             action.required = False
+    for group in parser._mutually_exclusive_groups:
+        if any(action.dest in names & set(values) for action in group._group_actions):
+            group.required = False
+
+
+def _names(command: str, given: argparse.Namespace, values: set[str]) -> set[str]:
+    """Return which arguments of a job a command takes from a file that has them."""
+    match command:
+        case "verify" if given.once:
+            return values - {"once"}
+        case "verify":
+            return {"checkpoint"}  # the job that has it knows the rest
+        case "resync":
+            return {"format"} if given.target else {"checkpoint"}  # which can be lost
+        case "status" if given.status_file:
+            return set()
+        case "status" if given.check or given.prometheus:  # without Spark
+            has_file = "status_file" in values and not given.checkpoint
+            return {"status_file"} if has_file else {"checkpoint"}
+        case "status":
+            return values - {"status_file"}
+        case _:
+            return values
 
 
 def _without(file: ConfigFile, given: argparse.Namespace) -> ConfigFile:

@@ -22,7 +22,9 @@ def main() -> int:
         slot = str(options["slot"])
         # Otherwise, each start would give the metrics other names.
         more = {"spark.metrics.namespace": slot}
-        spark = session(f"spark-pgoutput replicate {slot}", str(options["target"]), arguments.secrets, more)
+        spark = session(
+            f"spark-pgoutput replicate {slot}", str(options["target"]), arguments.secrets, more
+        )
         return _follow(replicate(spark, **options), stopping)  # type: ignore[arg-type]
 
     return run("replicate", work)
