@@ -85,14 +85,13 @@ class StateFormatSuite extends PropertySuite {
     status
   )
 
-  /** Each field, and each status. */
+  /** Each field, and each status of the first version 1. */
   private val full = Seq(
     failed,
     other(16500, TableStatus.Copying("The table is new.", Some(-1L))),
     other(16501, TableStatus.Copying("The table is new.")),
     other(16502, TableStatus.Live),
-    other(16503, TableStatus.Dropped),
-    other(16504, TableStatus.Excluded)
+    other(16503, TableStatus.Dropped)
   ).foldLeft(JobState(
     "198348ad-b2eb-4c1f-80b1-3fd46e32532d",
     "7710982159958800053",
@@ -133,6 +132,12 @@ class StateFormatSuite extends PropertySuite {
     assert(StateFormat.Version == 1)
     val mapper = new ObjectMapper
     assert(mapper.readTree(text(full)) == mapper.readTree(golden.toFile))
+  }
+
+  test("a status that came later has its own name, which older versions refuse") {
+    val excluded = full.put(other(16504, TableStatus.Excluded))
+    assert(text(excluded).contains("\"status\":{\"name\":\"excluded\"}"))
+    assert(read(text(excluded)) == excluded)
   }
 
   test("a greater version is an error that names the file") {
