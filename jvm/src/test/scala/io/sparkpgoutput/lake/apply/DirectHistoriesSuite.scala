@@ -8,7 +8,7 @@ import org.scalatest.BeforeAndAfterAll
 import org.apache.spark.sql.delta.DeltaLog
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.direct.KeyColumn
+import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
 import io.sparkpgoutput.lake.target.{Target, Targets}
 
 /**
@@ -34,12 +34,15 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
 
   private lazy val folder = Files.createTempDirectory("histories").toString
 
+  /** Room for the keys of a few files in memory, and of a few on disk. */
+  private def keys = new KeyCache(300, 600, Files.createTempDirectory("keys").toFile)
+
   private val formats: IndexedSeq[Format] = Vector(
     Format(
       Map.empty,
       () => {
         DeltaLog.clearCache()
-        Targets.of(spark, folder, Some("delta"))
+        Targets.of(spark, folder, Some("delta"), keys)
       },
       table => s"$folder/$table"
     ),
@@ -49,7 +52,7 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
 
   private def iceberg(version: String) = Format(
     Map("format-version" -> version),
-    () => IcebergTables.in(spark, s"histories$version"),
+    () => IcebergTables.in(spark, s"histories$version", keys),
     table =>
       s"${spark.conf.get(s"spark.sql.catalog.${IcebergTables.Catalog}.warehouse")}/histories$version/$table"
   )
