@@ -1,7 +1,6 @@
 package io.sparkpgoutput.lake.apply
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.time.temporal.ChronoUnit
 import java.time.{Instant, LocalDate, LocalDateTime, ZoneOffset}
 
 import scala.util.Random
@@ -181,23 +180,27 @@ object ServerValues {
     case (BinaryType, _)             => s"X'${text.drop(2)}'"
     case (DateType, date: LocalDate) => s"date_from_unix_date(${date.toEpochDay})"
     case (TimestampType, time: Instant) =>
-      s"timestamp_micros(${ChronoUnit.MICROS.between(Instant.EPOCH, time)})"
+      s"timestamp_micros(${micros(time)})"
     case (_, value) => s"CAST('$value' AS ${dataType.sql})"
   }
+
+  private def micros(time: Instant) = time.getEpochSecond * 1000000 + time.getNano / 1000
 
   /** Returns a text that is easy to make of a value in any engine. */
   def plain(value: Any): String = value match {
     case null                => null
     case date: LocalDate     => date.toEpochDay.toString
-    case time: Instant       => ChronoUnit.MICROS.between(Instant.EPOCH, time).toString
+    case time: Instant       => micros(time).toString
     case time: LocalDateTime => plain(time.toInstant(ZoneOffset.UTC))
     case other               => other.toString
   }
 
   /** Equal keys have equal values, as PostgreSQL and Spark compare them. */
   def inKey(value: Any): Any = value match {
-    case number: Float  => number + 0.0f
-    case number: Double => number + 0.0
-    case other          => other
+    case number: Float if number.isNaN  => "NaN" // which equals itself
+    case number: Double if number.isNaN => "NaN"
+    case number: Float                  => number + 0.0f
+    case number: Double                 => number + 0.0
+    case other                          => other
   }
 }
