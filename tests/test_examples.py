@@ -57,7 +57,7 @@ def test_monitors_name_metrics_that_a_job_has(file: Path, spark: SparkSession) -
         }
 
 
-def test_alerts_tell_what_the_issue_is_about() -> None:
+def test_alerts_tell_of_jobs_tables_and_slots_in_trouble() -> None:
     (group,) = documents(ALERTS)[0]["groups"]
     assert {rule["alert"] for rule in group["rules"]} >= {
         "PgoutputJobGone",

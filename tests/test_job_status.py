@@ -192,6 +192,14 @@ def test_a_status_file_is_shown_as_a_checkpoint_is(status: Command) -> None:
     assert table["last_change"] == "2026-11-22T12:00:00.123456+00:00"
 
 
+def test_a_status_of_another_version_is_shown_without_what_it_lacks(status: Command) -> None:
+    table = table_of_status("public", "orders")
+    del table["queue_bytes"]
+    code, out, _ = status.of(status_of(table), "--json")
+    assert code == 0
+    assert json.loads(out)["tables"][0]["queue_bytes"] is None
+
+
 @lake.needs_lake
 @pytest.mark.parametrize("target", lake.JOB_TARGETS)
 def test_a_job_tells_what_it_does_in_its_status(

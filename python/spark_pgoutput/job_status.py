@@ -168,8 +168,9 @@ def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     times = ("since", "next_try", "last_change", "last_rewrite")
     rows = []
     for table in status["tables"]:
-        values = {name: table[name] for name in status_report.COLUMNS}
-        values |= {name: _time(table[name]) for name in times if table[name] is not None}
+        # A job of another version can lack a column.
+        values = {name: table.get(name) for name in status_report.COLUMNS}
+        values |= {name: _time(table[name]) for name in times if table.get(name) is not None}
         rows.append(Row(**values, written=_time(status["written"])))
     if arguments.json:
         print(status_report.as_json(rows, None, status["waits"]))
