@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from support.infrastructure import (
@@ -16,7 +17,7 @@ from support.job_tables import wait_until_equal
 from support.lake_judge import assert_equal
 from support.servers import Server, server_fixture
 
-pytestmark = needs_infrastructure
+pytestmark = [needs_infrastructure, pytest.mark.infra]
 
 SETUP = """
 CREATE TABLE good (id int PRIMARY KEY, v text);
