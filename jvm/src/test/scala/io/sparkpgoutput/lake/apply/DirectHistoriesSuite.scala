@@ -20,7 +20,7 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
   import DirectHistoriesSuite._
 
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
-  private val count = Integer.getInteger("spark-pgoutput.histories", 24).intValue
+  private val count = Integer.getInteger("spark-pgoutput.histories", 12).intValue
 
   private val Testing = "spark.testing"
   private val testing = Option(System.getProperty(Testing))
@@ -53,8 +53,10 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
   private def iceberg(version: String) = Format(
     Map("format-version" -> version),
     () => IcebergTables.in(spark, s"histories$version", keys),
-    table =>
-      s"${spark.conf.get(s"spark.sql.catalog.${IcebergTables.Catalog}.warehouse")}/histories$version/$table"
+    table => {
+      val warehouse = s"spark.sql.catalog.${IcebergTables.Catalog}.warehouse"
+      s"${spark.conf.get(warehouse)}/histories$version/$table"
+    }
   )
 
   /** Lives histories until many have failed, and tells the seeds of all that have. */
@@ -91,11 +93,11 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
   }
 
   test("so it has if all keys have the same hash") {
-    live(math.max(6, if (count > 100) count else count / 4), _ => 0)
+    live(if (count > 100) count else math.max(3, count / 3), _ => 0)
   }
 
   test("a MERGE of the same cuts gives the same rows") {
-    live(math.max(3, math.min(200, count / 10)), KeyColumn.mixed, comparesMerge = true)
+    live(math.max(2, math.min(200, count / 10)), KeyColumn.mixed, comparesMerge = true)
   }
 }
 

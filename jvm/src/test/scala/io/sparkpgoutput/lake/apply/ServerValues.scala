@@ -179,8 +179,7 @@ object ServerValues {
       text.getBytes(UTF_8).map(byte => f"$byte%02x").mkString("CAST(X'", "", "' AS STRING)")
     case (BinaryType, _)             => s"X'${text.drop(2)}'"
     case (DateType, date: LocalDate) => s"date_from_unix_date(${date.toEpochDay})"
-    case (TimestampType, time: Instant) =>
-      s"timestamp_micros(${micros(time)})"
+    case (TimestampType, time: Instant) => s"timestamp_micros(${micros(time)})"
     case (_, value) => s"CAST('$value' AS ${dataType.sql})"
   }
 
