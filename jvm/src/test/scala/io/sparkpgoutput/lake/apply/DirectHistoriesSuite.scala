@@ -2,10 +2,10 @@ package io.sparkpgoutput.lake.apply
 
 import java.nio.file.Files
 
+import org.apache.spark.sql.delta.DeltaLog
+
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.BeforeAndAfterAll
-
-import org.apache.spark.sql.delta.DeltaLog
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}

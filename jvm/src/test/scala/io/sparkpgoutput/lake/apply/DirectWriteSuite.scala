@@ -115,7 +115,7 @@ class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
       run(target, 2, 12, 2, properties)(table =>
         if (target.compact(table)) rewrites.incrementAndGet()
       )
-      assert(rewrites.get >= 3)
+      assert(rewrites.get >= 2)
     }
   }
 
@@ -124,7 +124,7 @@ class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
       s"Iceberg v$version: after each cut of a random history, the tables have the rows of the server"
     ) {
       val target = IcebergTables.in(spark, s"history$version")
-      run(target, 2, 4, 20, Map("format-version" -> version), hasNoJobs = true)(_ => ())
+      run(target, 2, 2, 20, Map("format-version" -> version), hasNoJobs = true)(_ => ())
     }
   }
 

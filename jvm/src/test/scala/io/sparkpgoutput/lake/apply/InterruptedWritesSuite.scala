@@ -30,7 +30,7 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
   override def beforeAll(): Unit = System.clearProperty(Testing): Unit
   override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
 
-  private val stride = Integer.getInteger("spark-pgoutput.steps", 7).intValue
+  private val stride = Integer.getInteger("spark-pgoutput.steps", 31).intValue
   private val name = MarkName("job", 1, 0)
   private lazy val folder = {
     val configuration = spark.sparkContext.hadoopConfiguration

@@ -177,10 +177,10 @@ object ServerValues {
   def literal(dataType: DataType, text: String): String = (dataType, value(dataType, text)) match {
     case (StringType, _) =>
       text.getBytes(UTF_8).map(byte => f"$byte%02x").mkString("CAST(X'", "", "' AS STRING)")
-    case (BinaryType, _)             => s"X'${text.drop(2)}'"
-    case (DateType, date: LocalDate) => s"date_from_unix_date(${date.toEpochDay})"
+    case (BinaryType, _)                => s"X'${text.drop(2)}'"
+    case (DateType, date: LocalDate)    => s"date_from_unix_date(${date.toEpochDay})"
     case (TimestampType, time: Instant) => s"timestamp_micros(${micros(time)})"
-    case (_, value) => s"CAST('$value' AS ${dataType.sql})"
+    case (_, value)                     => s"CAST('$value' AS ${dataType.sql})"
   }
 
   private def micros(time: Instant) = time.getEpochSecond * 1000000 + time.getNano / 1000
