@@ -16,7 +16,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from spark_pgoutput.cli import _parser
+from spark_pgoutput.cli import parse
 from support.documentation import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -126,7 +126,7 @@ def commands() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("arguments", list(commands()), ids=lambda arguments: arguments[0])
 def test_commands_of_the_examples_have_arguments_that_exist(arguments: list[str]) -> None:
-    _parser().parse_args(arguments)
+    parse(arguments)
 
 
 def test_a_probe_reads_the_status_file_that_the_job_writes() -> None:
