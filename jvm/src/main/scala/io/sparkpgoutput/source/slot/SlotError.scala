@@ -38,15 +38,17 @@ private[sparkpgoutput] object SlotError {
       s"${Lsn.format(start)}. The server does not keep the changes after it, so they are lost. $Again"
   )
 
-  def notReady(state: SlotState): SourceException = failure(
+  def notReady(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_NOT_READY",
+    "55000",
     s"The slot '${state.name}' is being made" +
       state.holder.fold("")(holder => s" by the process ${holder.pid} of the server") +
       ", which waits for the end of all transactions that are open. Try again when it is ready."
   )
 
-  def invalidated(state: SlotState): SourceException = failure(
+  def invalidated(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_INVALIDATED",
+    "55000",
     s"The server has invalidated the slot '${state.name}'" +
       state.invalidationReason.fold("")(reason => s" ($reason)") +
       state.confirmedFlush.fold("")(lsn =>
@@ -63,16 +65,18 @@ private[sparkpgoutput] object SlotError {
     case _                              => "Set max_slot_wal_keep_size to a greater value."
   }
 
-  def moved(slot: String, start: Long, confirmed: Long): SourceException = failure(
+  def moved(slot: String, start: Long, confirmed: Long): SourceException = new SourceException(
     Moved,
+    "55000",
     s"The slot '$slot' begins at the LSN ${Lsn.format(confirmed)}, but the query has read only up to " +
       s"${Lsn.format(start)}. Somebody else has read or moved the slot, or has made it again, or the " +
       "checkpoint is an old copy. The transactions between the two are missing, and the slot cannot " +
       s"give them any more. $Again"
   )
 
-  def serverBehind(slot: String, start: Long, flush: Long): SourceException = failure(
+  def serverBehind(slot: String, start: Long, flush: Long): SourceException = new SourceException(
     "PGOUTPUT_SERVER_BEHIND",
+    "55000",
     s"The query has read the slot '$slot' up to the LSN ${Lsn.format(start)}, but the WAL of the server " +
       s"ends at ${Lsn.format(flush)}. The server was restored from a backup, or is a standby that lacks " +
       "the end of the WAL. The query has changes that the server does not have. If the server is a " +
@@ -80,54 +84,62 @@ private[sparkpgoutput] object SlotError {
       s"the right one: $Again"
   )
 
-  def plugin(state: SlotState): SourceException = failure(
+  def plugin(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_PLUGIN",
+    "55000",
     s"The slot '${state.name}' is " +
       state.plugin.fold("a physical slot")(plugin => s"of the output plugin $plugin") +
       ". Name a logical slot of the plugin pgoutput."
   )
 
-  def database(state: SlotState, server: Server): SourceException = failure(
+  def database(state: SlotState, server: Server): SourceException = new SourceException(
     "PGOUTPUT_SLOT_DATABASE",
+    "55000",
     s"The slot '${state.name}' belongs to the database '${state.database.getOrElse("")}', but the URL " +
       s"names '${server.database}'. Name the slot's database in the URL, or another slot."
   )
 
-  def synchronized(state: SlotState): SourceException = failure(
+  def synchronized(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_SYNCHRONIZED",
+    "55000",
     s"The slot '${state.name}' is a copy that the standby keeps for a failover, so nobody can read it " +
       "there. Connect to the primary server: with several hosts in the URL, add " +
       "targetServerType=primary."
   )
 
-  def temporary(state: SlotState): SourceException = failure(
+  def temporary(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_TEMPORARY",
+    "55000",
     s"The slot '${state.name}' is temporary, so only the session that made it can read it. Name a " +
       "slot that is not temporary."
   )
 
-  def twoPhase(state: SlotState): SourceException = failure(
+  def twoPhase(state: SlotState): SourceException = new SourceException(
     "PGOUTPUT_SLOT_TWO_PHASE",
+    "55000",
     s"The slot '${state.name}' sends a prepared transaction at PREPARE TRANSACTION, before its commit, " +
       "because its two_phase is true. Make a slot without two_phase."
   )
 
-  def otherServer(kept: SourceIdentity, server: Server): SourceException = failure(
+  def otherServer(kept: SourceIdentity, server: Server): SourceException = new SourceException(
     "PGOUTPUT_OTHER_SERVER",
+    "55000",
     s"The checkpoint is of the server with the system identifier ${kept.systemIdentifier}, but the URL " +
       s"leads to ${server.systemIdentifier}. Their LSNs have nothing in common. Connect to the server " +
       "of the checkpoint, or start with a new checkpoint. For a job of replicate, run spark-pgoutput " +
       "resync --all, and start the job."
   )
 
-  def otherDatabase(kept: SourceIdentity, server: Server): SourceException = failure(
+  def otherDatabase(kept: SourceIdentity, server: Server): SourceException = new SourceException(
     "PGOUTPUT_SLOT_DATABASE",
+    "55000",
     s"The checkpoint is of the database '${kept.database}', but the URL names '${server.database}'. " +
       "Use the URL that the query had before, or start with a new checkpoint."
   )
 
-  def otherSlot(kept: SourceIdentity, slot: String): SourceException = failure(
+  def otherSlot(kept: SourceIdentity, slot: String): SourceException = new SourceException(
     "PGOUTPUT_OTHER_SLOT",
+    "55000",
     s"The checkpoint is of the slot '${kept.slot}', but the option slot is '$slot'. Each slot has its " +
       "own position. Name the slot of the checkpoint, or start with a new checkpoint."
   )
@@ -142,8 +154,9 @@ private[sparkpgoutput] object SlotError {
       switch.fold(s"does not descend from timeline $last, which the query read last")(lsn =>
         s"branched off from timeline $last at the LSN ${Lsn.format(lsn)}"
       )
-    failure(
+    new SourceException(
       "PGOUTPUT_TIMELINE",
+      "55000",
       s"The server is on timeline $timeline, which $branch. The query has read up to the LSN " +
         s"${Lsn.format(start)} on timeline $last, so it can have changes that this server lost in a " +
         s"failover. Connect to the right server. If this is the right one: $Again"
@@ -159,8 +172,9 @@ private[sparkpgoutput] object SlotError {
       "server does not send the changes since then, even if you make the publication again."
   )
 
-  def publicationMadeAgain(slot: String, name: String): SourceException = failure(
+  def publicationMadeAgain(slot: String, name: String): SourceException = new SourceException(
     "PGOUTPUT_PUBLICATION_MADE_AGAIN",
+    "55000",
     s"The publication '$name' was dropped and made again since the query began to read the slot " +
       s"'$slot'. The server does not send the changes in between, so they are lost. $Again If you do " +
       "not need them, make a publication with another name, and set the option publication to it."
@@ -195,9 +209,6 @@ private[sparkpgoutput] object SlotError {
     Option(error.getSQLState).exists(state => state.startsWith("22") && state != InvalidParameter)
 
   /** 55000 is PostgreSQL's object_not_in_prerequisite_state. */
-  private def failure(condition: String, text: String) =
-    new SourceException(condition, "55000", text)
-
   private def publicationNotFound(text: String) =
     new SourceException("PGOUTPUT_PUBLICATION_NOT_FOUND", "42704", text)
 
@@ -208,8 +219,9 @@ private[sparkpgoutput] object SlotError {
       "Leave the option out."
   )
 
-  def notCreated(slot: String, error: SQLException): SourceException = failure(
+  def notCreated(slot: String, error: SQLException): SourceException = new SourceException(
     "PGOUTPUT_SLOT_NOT_CREATED",
+    "55000",
     s"The server did not make the slot '$slot': ${text(error)}. Correct what the server names, and start " +
       "again."
   )
