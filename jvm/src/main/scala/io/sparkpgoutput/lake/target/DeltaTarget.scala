@@ -212,6 +212,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
         val kept = Duration.between((newest.toSeq :+ since).max, now)
         ClonedSession.run(session) { own =>
           own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
+          // The log has few files, and each task costs more than it does.
+          own.conf.set(
+            "spark.sql.shuffle.partitions",
+            session.sparkContext.defaultParallelism.toLong
+          )
           val hours = BigDecimal(kept.toMillis) / Duration.ofHours(1).toMillis
           val exact = hours.setScale(6, BigDecimal.RoundingMode.UP).bigDecimal.toPlainString
           // It prints what it has deleted.

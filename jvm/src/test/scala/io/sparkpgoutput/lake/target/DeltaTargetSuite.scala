@@ -41,46 +41,42 @@ class DeltaTargetSuite extends SparkSessionTests with BeforeAndAfterAll {
   private def age(file: Path, time: Duration): Unit =
     Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
 
-  Seq(
-    ("old files go", Map.empty[String, String], Duration.ofHours(2), false),
-    (
-      "old files stay if VACUUM has just run",
-      Map.empty[String, String],
-      Duration.ofMinutes(5),
-      true
-    ),
-    (
-      "old files stay if the table says so",
-      Map("delta.deletedFileRetentionDuration" -> "interval 30 days"),
-      Duration.ofHours(2),
-      true
-    )
-  ).foreach { case (what, properties, last, stay) =>
-    test(s"$what, and a file that the log does not know stays") {
-      val root = Files.createTempDirectory("vacuum")
-      val folder = root.resolve("t")
-      val target = Targets.of(spark, root.toString, Some("delta"))
-      target.create("t", schema, Nil, properties)
-      (1 to 9).foreach { lsn =>
-        target.commit(spark, "t", name, Option.when(lsn > 1)(lsn - 1L), lsn.toLong)(
-          TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(lsn))))
-        )
-      }
-      assert(target.compact("t"))
-      val before = files(folder)
-      val unknown = folder.resolve("part-of-another-writer.parquet")
-      Files.write(unknown, Array[Byte](1))
-      age(unknown, Duration.ofDays(2))
+  test(
+    "old files go if it is time and the table allows it, and files that the log does not know stay"
+  ) {
+    val root = Files.createTempDirectory("vacuum")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    def expire(last: Duration): Set[Path] = {
       val info = folder.resolve("_delta_log/_last_vacuum_info")
       Files.writeString(info, """{"latestCommitVersionOutsideOfRetentionWindow":0}""")
       age(info, last)
-      Thread.sleep(100) // VACUUM removes what is older than the newest version by a moment.
-      target.expire("t", Instant.now, 1)
-      val left = files(folder)
-      assert(left(unknown))
-      if (stay) assert(before.subsetOf(left)) else assert((left - unknown).size == 1)
-      assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
+      val again = Targets.of(spark, root.toString, Some("delta"))
+      again.commit(spark, "t", name, again.mark("t", name), again.mark("t", name).get + 1)(
+        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
+      )
+      again.expire("t", Instant.now, 1)
+      files(folder)
     }
+    target.create("t", schema, Nil, Map("delta.deletedFileRetentionDuration" -> "interval 30 days"))
+    (1 to 9).foreach { lsn =>
+      target.commit(spark, "t", name, Option.when(lsn > 1)(lsn - 1L), lsn.toLong)(
+        TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(lsn))))
+      )
+    }
+    assert(target.compact("t"))
+    val unknown = folder.resolve("part-of-another-writer.parquet")
+    Files.write(unknown, Array[Byte](1))
+    age(unknown, Duration.ofDays(2))
+    val before = files(folder)
+    assert(expire(Duration.ofHours(2)) == before) // The table says how long files stay.
+    spark.sql(
+      s"ALTER TABLE ${target.sqlName("t")} UNSET TBLPROPERTIES (delta.deletedFileRetentionDuration)"
+    )
+    assert(expire(Duration.ofMinutes(5)) == before) // Some have gone less than an hour ago.
+    val left = expire(Duration.ofHours(2))
+    assert(left(unknown) && (left - unknown).size == 1)
+    assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
   }
 
   test("a table whose marks a later version has written is refused, and stays as it is") {
