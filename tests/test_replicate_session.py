@@ -157,7 +157,7 @@ def test_a_line_tells_what_a_commit_has(server: Server, job: LakeJob, replicate:
 
 def commit_lines(report: list[str]) -> list[tuple[str, ...]]:
     """Return the table, the changes, the seconds and the lag that a job tells of each commit."""
-    line = re.compile(r"public\.(\w+): (\S+) changes in (\S+) s, lag (\S+) s\.")
+    line = re.compile(r"public\.(\w+): (\S+) changes? in (\S+) s, lag (\S+) s\.")
     found = [line.fullmatch(text) for text in report if text.startswith("public.")]
     assert all(found), report
     return [match.groups() for match in found if match]

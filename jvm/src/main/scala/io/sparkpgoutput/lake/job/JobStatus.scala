@@ -344,7 +344,8 @@ final class JobLog extends Logging {
     val lag = Duration.between(microsToInstant(lastCommit), Instant.now).toMillis / 1e3
     val seconds = (System.nanoTime() - started) / 1e9
     problems.remove(table)
-    tell(f"$table: $changes%,d changes in $seconds%.1f s, lag $lag%.1f s.")
+    val what = if (changes == 1) "change" else "changes"
+    tell(f"$table: $changes%,d $what in $seconds%.1f s, lag $lag%.1f s.")
   }
 
   /** The last problem of each table that cannot go on. */
