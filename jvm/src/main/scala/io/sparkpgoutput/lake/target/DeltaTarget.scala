@@ -207,6 +207,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       ).getOrElse(Instant.EPOCH)
       val now = Instant.now
       val isDue = last.isBefore(now.minus(VacuumEvery))
+      // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
+      vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       if (isDue && !found.metadata.configuration.contains(FileRetention)) {
         val newest = DeltaHistory.time(found.deltaLog, found.version - versions)
         val kept = Duration.between((newest.toSeq :+ since).max, now)
@@ -225,7 +227,6 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
           }
         }
       }
-      vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery)): Unit
     }
 
   /** Commits by a query of Spark. */
