@@ -26,6 +26,8 @@ from support.streams import PROVIDER, ROCKS_DB
 # An ordinary run looks at these two where it need not look at each capture.
 TWO_CAPTURES = ("pg14-v2-stream_on-text", "pg18-v4-stream_parallel-binary")
 
+FILE_SYSTEMS = "io.sparkpgoutput.lake.target"
+
 SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
@@ -40,6 +42,10 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     PROVIDER: ROCKS_DB,
+    # Hadoop's own local file system starts two processes for each file of a checkpoint.
+    "fs.file.impl": f"{FILE_SYSTEMS}.NioLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+    "fs.AbstractFileSystem.file.impl": f"{FILE_SYSTEMS}.NioLocalFs",
     # For the tests that let this JVM serve Spark Connect too: any free port.
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",

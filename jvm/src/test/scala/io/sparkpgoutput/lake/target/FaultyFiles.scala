@@ -3,14 +3,14 @@ package io.sparkpgoutput.lake.target
 import java.io.{FilterOutputStream, IOException, OutputStream}
 import java.net.URI
 
+import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.permission.FsPermission
-import org.apache.hadoop.fs.{Path, RawLocalFileSystem}
 
 /**
  * Local files behind another scheme. The process that writes them can die at each call, and the answer of each
  * call can be lost.
  */
-final class FaultyFiles extends RawLocalFileSystem {
+final class FaultyFiles extends NioRawLocalFileSystem {
   import FaultyFiles._
 
   override def getUri: URI = URI.create(s"$Scheme:///")
