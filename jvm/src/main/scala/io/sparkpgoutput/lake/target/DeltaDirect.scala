@@ -14,7 +14,6 @@ import org.apache.spark.sql.delta.actions.{
   SetTransaction
 }
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
-import org.apache.spark.sql.delta.hooks.{CheckpointHook, PostCommitHook}
 import org.apache.spark.sql.delta.stats.DeltaJobStatisticsTracker
 import org.apache.spark.sql.delta.util.JsonUtils
 import org.apache.spark.sql.delta.{
@@ -251,12 +250,10 @@ private object DeltaDirect {
    */
   def problem(snapshot: Snapshot): Option[String] = {
     val metadata = snapshot.metadata
-    val protocol = snapshot.protocol
-    val features = protocol.readerAndWriterFeatureNames.toSeq.sorted
     def isOn(name: String) = metadata.configuration.get(name).contains("true")
     val properties = metadata.configuration.keys.toSeq.sorted
       .filter(name => name.startsWith("delta.") && !name.startsWith("delta.feature."))
-    val found = features.find(!Features(_)).map(name => s"the table has the feature $name")
+    val found = unknownFeature(snapshot).map(name => s"the table has the feature $name")
       .orElse(properties.find(!Properties(_)).map(name => s"the table has the property $name"))
       .orElse(Option.when(!isOn("delta.enableDeletionVectors"))(
         "the table has no deletion vectors"
@@ -271,6 +268,10 @@ private object DeltaDirect {
       )(s"the table has more than $MostFiles files"))
     found.orElse(metadata.schema.flatMap(columnProblem).headOption)
   }
+
+  /** Returns a feature of the table that is not known here. A catalog that manages commits is one, too. */
+  def unknownFeature(snapshot: Snapshot): Option[String] =
+    snapshot.protocol.readerAndWriterFeatureNames.toSeq.sorted.find(!Features(_))
 
   /** The number of files, which the checksum of a commit has, too. */
   def filesIn(snapshot: Snapshot): Long =
@@ -327,12 +328,12 @@ final private class DirectTransaction(
 
   /**
    * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If it comes to nothing,
-   * for example because each run of the job is short, the commit writes it.
+   * for example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts
+   * all files of the table, by a job of Spark.
    */
-  override def registerPostCommitHook(hook: PostCommitHook): Unit = {
-    val behind = snapshot.version - snapshot.checkpointProvider.version
-    if (hook != CheckpointHook || behind > 2 * log.checkpointInterval(snapshot.metadata))
-      super.registerPostCommitHook(hook)
+  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = {
+    val behind = after.version - after.checkpointProvider.version
+    behind > 2 * log.checkpointInterval(after.metadata) && super.isCheckpointNeeded(version, after)
   }
 
   override protected def getIsolationLevelToUse(

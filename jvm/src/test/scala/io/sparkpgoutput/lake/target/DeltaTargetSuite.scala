@@ -4,11 +4,13 @@ import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
+import scala.concurrent.Await
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.types._
 
 import org.scalatest.BeforeAndAfterAll
@@ -77,6 +79,60 @@ class DeltaTargetSuite extends SparkSessionTests with BeforeAndAfterAll {
     val left = expire(Duration.ofHours(2))
     assert(left(unknown) && (left - unknown).size == 1)
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
+  }
+
+  private def nextJob(): Int = {
+    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
+    Await.result(job, concurrent.duration.Duration.Inf)
+    job.jobIds.head
+  }
+
+  private def commit(target: Target, id: Int): Unit = {
+    val mark = target.mark("t", name)
+    target.commit(spark, "t", name, mark, mark.getOrElse(0L) + 1)(
+      TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(id))))
+    )
+  }
+
+  test("a commit runs no job of Spark, even if a checkpoint is due") {
+    val target = Targets.of(spark, Files.createTempDirectory("jobs").toString, Some("delta"))
+    target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "3"))
+    commit(target, 1) // looks at the files of the table, which takes a job
+    val job = nextJob()
+    (2 to 5).foreach(commit(target, _))
+    assert(nextJob() == job + 1)
+    assert(target.read(spark, "t").count() == 5)
+  }
+
+  test("a snapshot is the newest until another process commits, or makes the table again") {
+    val root = Files.createTempDirectory("newest")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    def newest: Snapshot = DeltaLog.forTable(spark, root.resolve("t").toString)
+      .unsafeVolatileSnapshot
+    // Another process does not have the log of this one.
+    def inOtherProcess(body: => Unit): Unit = {
+      DeltaLog.clearCache()
+      body
+    }
+    target.create("t", schema, Nil, Map("delta.checkpointInterval" -> "4"))
+    (1 to 2).foreach(commit(target, _))
+    val two = newest
+    assert(DeltaHistory.isNewest(two))
+    inOtherProcess(spark.sql(s"INSERT INTO ${target.sqlName("t")} VALUES (7)"): Unit)
+    assert(!DeltaHistory.isNewest(two))
+    commit(target, 3) // A checkpoint is due, so a list of the log looks for it.
+    assert(!DeltaHistory.isNewest(newest))
+    target.checkpoint("t")
+    commit(target, 4)
+    val before = newest
+    assert(DeltaHistory.isNewest(before))
+    assert(target.read(spark, "t").orderBy("id").collect().toSeq == Seq(1, 2, 3, 4, 7).map(Row(_)))
+    inOtherProcess {
+      target.drop("t")
+      target.create("t", schema, Nil, Map.empty)
+      (1 to before.version.toInt).foreach(commit(target, _))
+    }
+    assert(newest.version == before.version && !DeltaHistory.isNewest(before))
   }
 
   test("a table whose marks a later version has written is refused, and stays as it is") {
