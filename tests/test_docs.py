@@ -251,13 +251,13 @@ def test_table_of_columns(spark: SparkSession, function: str, name: str) -> None
     schema = spark.sql(f"SELECT * FROM {function}('no_messages', 'seq')").schema
     columns = StructType([field for field in schema if field.name != "row"])
     expected = markdown(["Column", "Type", "Meaning"], field_rows(columns))
-    assert_table(DOCS / "table-changes.md", name, expected)
+    assert_table(DOCS / "table-changes-reference.md", name, expected)
 
 
 def test_table_of_columns_of_messages(spark: SparkSession) -> None:
     schema = declared_schema(spark, "source.output.MessageFields.schema")
     expected = markdown(["Column", "Type", "Meaning"], field_rows(schema))
-    assert_table(DOCS / "replication-slot.md", "message columns", expected)
+    assert_table(DOCS / "slot-archive.md", "message columns", expected)
 
 
 def test_table_of_metrics(spark: SparkSession) -> None:
@@ -265,7 +265,7 @@ def test_table_of_metrics(spark: SparkSession) -> None:
     expected = markdown(
         ["Metric", "Meaning"], [[f"`{name}`", comment(schema, name)] for name in schema.names]
     )
-    assert_table(DOCS / "replication-slot.md", "metrics", expected)
+    assert_table(DOCS / "slot-operations.md", "metrics", expected)
 
 
 def test_table_of_columns_of_a_history(spark: SparkSession) -> None:
@@ -311,14 +311,14 @@ def described_columns(page: Path, name: str) -> list[list[str]]:
     ("page", "function", "declared", "shared"),
     [
         ("decode.md", "pgoutput_decode", "options.DecodeOptions.decode", None),
-        ("typed-rows.md", "pgoutput_row", "options.RowOptions.row", None),
+        ("typed-rows-reference.md", "pgoutput_row", "options.RowOptions.row", None),
         (
-            "table-changes.md",
+            "table-changes-reference.md",
             "pgoutput_changes",
             "changes.sql.ChangesOptions.list",
             "options.RowOptions.row",
         ),
-        ("replication-slot.md", "the source", "source.stream.SourceOptions.list", None),
+        ("slot-reference.md", "the source", "source.stream.SourceOptions.list", None),
         ("replicate-reference.md", "replicate", "lake.job.ReplicateOptions.list", None),
     ],
 )
@@ -358,7 +358,7 @@ NULLS = """named_struct('kinds', repeat('n', {columns}),
 
 def test_table_of_types(spark: SparkSession) -> None:
     """`pgoutput_schema` gives the default type, and `pgoutput_row` takes the others."""
-    for names, default, also in cells(table(DOCS / "typed-rows.md", "types")):
+    for names, default, also in cells(table(DOCS / "typed-rows-reference.md", "types")):
         for name in re.findall(r"`([^`]+)`", names):
             options = f"map('type.{OID}', '{name}')"
             relation = RELATION_OF_TYPE.format(oid=OID)
@@ -386,7 +386,7 @@ TARGETS = [
 
 def test_table_of_types_is_complete(spark: SparkSession) -> None:
     """The table has each type of PostgreSQL, and each Spark type that takes its values."""
-    rows = cells(table(DOCS / "typed-rows.md", "types"))
+    rows = cells(table(DOCS / "typed-rows-reference.md", "types"))
     described = {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
     built_in = names_of(jvm_object(spark, "types.registry.BuiltInTypes").byName())
     declarations = jvm_object(spark, "types.TypeLookup").Declarations().split(", ")[1:]

@@ -1,4 +1,4 @@
-"""The steps of docs/operations.md: what happens in the life of a job that keeps tables equal."""
+"""The steps of docs/operations.md and docs/failover.md: what happens in the life of a job that keeps tables equal."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_promoted_standby_without_the_slot_is_refused(
 
 def readiness(standby: Standby) -> list[tuple[object, ...]]:
     """Run the query of the page that tells whether a standby has the slot."""
-    page = blocks(DOCS / "operations.md")
+    page = blocks(DOCS / "failover.md")
     (query,) = [block.text for block in page if "AS is_ready" in block.text]
     return standby.execute(query)
 
