@@ -1,4 +1,4 @@
-"""The steps of docs/operations.md and docs/failover.md: what happens in the life of a job that keeps tables equal."""
+"""The steps of the pages on operations and failovers: what happens in the life of a job."""
 
 from __future__ import annotations
 
