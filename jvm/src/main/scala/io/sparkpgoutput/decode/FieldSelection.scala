@@ -82,7 +82,7 @@ object FieldSelection {
    *
    * @param cells
    *   true if a tuple has one more member, `cells`. It holds the number of columns and the cells as
-   *   they stand in the message. Typed rows are read from it.
+   *   they are in the message. Typed rows are read from it.
    */
   final case class Fields(parts: Map[String, FieldSelection], cells: Boolean = false)
       extends FieldSelection {
@@ -129,7 +129,7 @@ object FieldSelection {
   /** Selects only whether the value is NULL. */
   val Presence: Fields = Fields(Map.empty)
 
-  /** The cells of a tuple as they stand in the message. */
+  /** The cells of a tuple as they are in the message. */
   val Cells: Fields = Fields(Map.empty, cells = true)
 
   final val CellsName = "cells"

@@ -9,7 +9,7 @@ import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol._
 
 /**
- * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or of a part of it. This head tells how the
+ * Decodes messages of pgoutput to rows of [[MessageSchema.schema]], or of a part of it. This head explains how the
  * bytes of a message become a row: '''one pass, two layouts'''.
  *
  * {{{
@@ -34,8 +34,8 @@ import io.sparkpgoutput.protocol._
  * has, and a [[MessageFilter]] which messages give a row. The decoder reads and checks the others, and does not
  * write them. So it depends neither on the query nor on the optimizer which messages are malformed.
  *
- * '''Two layouts.''' In a stream block, a message has the xid of its transaction after its tag, if it can stand
- * there at all. The message itself does not say whether it stands there. A caller that knows it passes the
+ * '''Two layouts.''' In a stream block, a message has the xid of its transaction after its tag, if it can be
+ * there at all. The message itself does not say whether it is there. A caller that knows it passes the
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
  * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
  * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
@@ -101,7 +101,7 @@ final class MessageDecoder(
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
     read(message, messageType, withXid, inferringContext = true)
 
-  /** If both readings failed, the one that got further tells what is wrong. */
+  /** If both readings failed, the one that got further says what is wrong. */
   private def orElse(without: DecodeFailure, withXid: DecodeFailure): DecodeFailure =
     if (withXid == null) null else if (withXid.at > without.at) withXid else without
 

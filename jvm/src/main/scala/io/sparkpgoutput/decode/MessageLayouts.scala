@@ -229,7 +229,7 @@ abstract class MessageLayouts(
 
   /**
    * Stream Abort: xid; xid of the subtransaction; with `streaming = parallel` also LSN of the abort
-   * and abort timestamp, which only the length tells.
+   * and abort timestamp, which only the length shows.
    */
   private def streamAbort(): Unit = {
     xid(XID)
@@ -373,7 +373,7 @@ abstract class FieldDecoder(
   final protected def notInEncoding(field: Int, part: String): Unit =
     in.fail(field, part, s"the text is not valid $encoding")
 
-  /** The byte that was read last cannot stand there. */
+  /** The byte that was read last is not possible there. */
   final protected def unexpected(field: Int, part: String, found: Int, wanted: String): Unit =
     in.fail(field, part, s"found %x, expected $wanted", found.toLong, position = in.position - 1)
 }

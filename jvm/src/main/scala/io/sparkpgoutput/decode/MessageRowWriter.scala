@@ -277,7 +277,7 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
     if (slot < 0) Absent else head + slot
   }
 
-  /** The slot of a tuple's cells as they stand in the message; `Absent` if they are not selected. */
+  /** The slot of a tuple's cells as they are in the message; `Absent` if they are not selected. */
   def cellsSlot(head: Int): Int = if (cells < 0) Absent else head + cells
 
   /** The member's null bit, of the first 64; none if it is not selected. */

@@ -11,7 +11,7 @@ import io.sparkpgoutput.decode.sql.DecodeMessage
 import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
 
 /**
- * Makes decodes cheaper. This head tells '''what the optimizer may narrow''', and what it may not do.
+ * Makes decodes cheaper. This head explains '''what the optimizer may narrow''', and what it may not do.
  *
  * {{{
  *   SELECT d.new.text[0] FROM (SELECT pgoutput_decode(data) AS d …) WHERE d.type = 'INSERT'
@@ -40,9 +40,9 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  *  - Evaluate a decode for a row for which the query does not evaluate it: the decode could fail there. So a
  *    decode moves below an operator only if the operator evaluates it for each row, and behind the conditions
  *    before it.
- *  - Use a condition that stands behind one that can fail: see [[InfallibleConditions]].
+ *  - Use a condition that comes after one that can fail: see [[InfallibleConditions]].
  *  - Move what is not deterministic, or uses the variable of a lambda function.
- *  - Narrow a row that gets to an operator that does more than hand on columns: see [[TransparentOperators]]. A
+ *  - Narrow a row that gets to an operator that does more than pass on columns: see [[TransparentOperators]]. A
  *    union, a write and the state of a join of streams need the whole row.
  *  - Leave out a member of a typed row's column: the conversion gives a whole value.
  *
@@ -69,7 +69,7 @@ object OptimizeDecode extends Rule[LogicalPlan] {
 /**
  * Makes one expression of a decode and the typed row of its tuple, if the query uses nothing else
  * of the decode. The decode then writes no row. If the query uses more, `PruneDecodes` lets the
- * decode hand on the cells of the tuple.
+ * decode pass on the cells of the tuple.
  */
 object FuseDecodeAndRow {
   def apply(plan: LogicalPlan): LogicalPlan = {
@@ -84,7 +84,7 @@ object FuseDecodeAndRow {
     }
   }
 
-  /** The typed rows that are made of each decode. A null stands for another use of the decode. */
+  /** The typed rows that are made of each decode. A null represents another use of the decode. */
   private def rowsOfDecodes(plan: LogicalPlan): Map[Expression, Set[Expression]] = {
     val rows = mutable.Map.empty[Expression, Set[Expression]].withDefaultValue(Set.empty)
     def use(decode: DecodeMessage, row: Expression): Unit = {

@@ -29,7 +29,7 @@ object PruneDecodes {
 
   /**
    * The part of a tuple that typed rows use. If the encoding is UTF-8, it is the cells as they
-   * stand in the message.
+   * are in the message.
    */
   private def ofTuple(plan: LogicalPlan): FieldSelection = {
     val isConverted = plan.exists(_.expressions.exists(_.exists {

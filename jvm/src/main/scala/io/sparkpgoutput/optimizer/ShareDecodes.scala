@@ -147,7 +147,7 @@ final private class ShareDecodes extends PredicateHelper {
 
   /**
    * Splits conditions into those that are evaluated before a decode, and the others, in their
-   * order. A condition is evaluated before if it stands before the first condition that decodes, or
+   * order. A condition is evaluated before a decode if it comes before the first condition that decodes, or
    * if Spark may have given it to a source to skip data.
    */
   private def split(condition: Expression): (Seq[Expression], Seq[Expression]) = {
@@ -161,7 +161,7 @@ final private class ShareDecodes extends PredicateHelper {
   private def usesDecodedColumn(condition: Expression): Boolean =
     condition.references.exists(a => columns.valuesIterator.exists(_.exists(_.semanticEquals(a))))
 
-  /** Lets a projection hand on the decoded columns that are needed above it. */
+  /** Lets a projection pass on the decoded columns that are needed above it. */
   private def passOn(plan: LogicalPlan, above: Set[Expression]): LogicalPlan = plan match {
     case Project(list, child) =>
       val output = AttributeSet(list.map(_.toAttribute))
@@ -173,13 +173,13 @@ final private class ShareDecodes extends PredicateHelper {
 }
 
 /**
- * The operators that hand on the columns of their input unchanged, for any number and any types of
+ * The operators that pass on the columns of their input unchanged, for any number and any types of
  * columns.
  */
 object TransparentOperators {
 
   /**
-   * Returns whether an operator hands on its columns. A union does not, because its inputs must
+   * Returns whether an operator passes on its columns. A union does not, because its inputs must
    * have the same types. A join of streams does not, because it keeps its input in a state that
    * must not change. Operators that write do not either.
    */

@@ -73,7 +73,7 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
  * @tparam T the class that holds the parsed options
  * @param name
  *   the name, which users write in any case. A name that ends with a placeholder, such as
- *   `type.<oid>`, stands for all names that begin with what is before it.
+ *   `type.<oid>`, means all names that begin with the text before the placeholder.
  * @param values the valid values, as an error message lists them
  * @param default what applies if the option is not given
  * @param description one sentence

@@ -6,7 +6,7 @@ package io.sparkpgoutput.protocol
  * @param tag the message's first byte, one of [[MessageType.Tag]]
  * @param name its name in the column `type`
  * @param inStream
- *   whether it can stand between Stream Start and Stream Stop, where the xid of its transaction
+ *   whether it can be between Stream Start and Stream Stop, where the xid of its transaction
  *   follows the tag
  * @see
  *   PostgreSQL documentation, "Logical Replication Message Formats"; `LogicalRepMsgType` in

@@ -34,7 +34,7 @@ final class TupleReader(rowSchema: RowSchema) {
    * Reads a tuple. The next row overwrites this one.
    *
    * @param typeIds
-   *   the oids of the columns' types. Null, or NULL elements, stand for types that are not known.
+   *   the oids of the columns' types. Null, or NULL elements, mean types that are not known.
    */
   def read(tuple: InternalRow, typeIds: ArrayData): UnsafeRow = {
     structCells.start(tuple)

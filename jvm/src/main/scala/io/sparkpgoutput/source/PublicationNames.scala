@@ -1,9 +1,8 @@
 package io.sparkpgoutput.source
 
 /**
- * The names of publications in an option, with commas between them. A name stands as it is, without
- * a change of its case. A name with a comma, a double quote or a space stands in double quotes, and a
- * double quote in it is doubled, as in SQL.
+ * The names of publications in an option, with commas between them. A name keeps its case. A name
+ * with a comma, a double quote or a space is in double quotes, and a double quote in it is doubled, as in SQL.
  */
 object PublicationNames {
 

@@ -125,7 +125,7 @@ object SchemaArgument {
   private val SyntaxError = "PARSE_SYNTAX_ERROR"
 
   /**
-   * Parses a constant schema. Spark's text of a syntax error does not say where the schema stands in
+   * Parses a constant schema. Spark's text of a syntax error does not say where the schema is in
    * the query, so this adds it.
    *
    * @param name names the argument or the option, for the error

@@ -77,7 +77,7 @@ case class FunctionCall(
 }
 
 /**
- * The text of a function in `DESCRIBE FUNCTION EXTENDED`. `_FUNC_` stands for its name. Lines after
+ * The text of a function in `DESCRIBE FUNCTION EXTENDED`. Spark replaces `_FUNC_` by its name. Lines after
  * the first are indented by the margin before `|`.
  *
  * @param arguments one argument an item, as `name - what it is`

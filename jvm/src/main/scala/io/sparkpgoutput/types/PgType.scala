@@ -93,7 +93,7 @@ object TypeLookup {
  * the oid. The latter is so for enums, domains, composite types and the types of extensions.
  *
  * The Spark type that the user asks for decides how text is read. Binary values are read only as
- * BINARY, because nothing tells what they are.
+ * BINARY, because their types are not known.
  *
  * @param oid 0 if the user gave none
  */

@@ -92,7 +92,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
   private var first = 0L
   private var last = 0L
 
-  /** The phase as far as the segment itself tells. Between Begin Prepare and Prepare it is Unknown. */
+  /** The phase as far as the segment itself shows it. Between Begin Prepare and Prepare it is Unknown. */
   private var phase: StreamPhase = StreamPhase.Unknown
   private var changes = NoChanges
 
@@ -105,7 +105,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
   private var begin: Begin = _
 
   /**
-   * The kinds of logical messages in an unknown phase. A second message of a kind tells nothing new.
+   * The kinds of logical messages in an unknown phase. A second message of a kind has no new information.
    */
   private val logicalMessages = mutable.Set.empty[(Boolean, Boolean)]
 
@@ -177,7 +177,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
     phase = StreamPhase.InTransaction
   }
 
-  /** The phase stays Unknown, but it is a new one, where logical messages tell something new. */
+  /** The phase stays Unknown, but it is a new one, in which logical messages have new information. */
   private def beginPrepare(sent: MessageEvent): Unit = {
     add(sent, StreamPhase.Unknown)
     logicalMessages.clear()

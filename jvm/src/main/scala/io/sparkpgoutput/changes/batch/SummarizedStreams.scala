@@ -10,7 +10,7 @@ import io.sparkpgoutput.changes.transactions.CommitList.Entry
 import io.sparkpgoutput.changes.transactions._
 
 /**
- * Streams of messages after the first pass has read each partition. This head tells how a batch is read in
+ * Streams of messages after the first pass has read each partition. This head explains how a batch is read in
  * parallel: '''two passes'''.
  *
  * {{{
@@ -91,7 +91,7 @@ object SummarizedStreams {
  * A stream after the first pass.
  *
  * @param segments the segments of the stream in order
- * @param transactions the transactions that the summaries of the segments tell
+ * @param transactions the transactions that follow from the summaries of the segments
  */
 final case class AssembledStream(
     segments: Seq[SegmentSummary],

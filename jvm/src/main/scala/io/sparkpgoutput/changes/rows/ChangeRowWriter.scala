@@ -305,7 +305,7 @@ final class RowImage {
   private var found: TupleCells = _
 
   /**
-   * @param isKey tells for each column if it is part of the replica identity
+   * @param isKey for each column, whether it is part of the replica identity
    * @param sentIsKey true if only the columns of the replica identity were sent
    * @param old the old image; null if there is none
    * @param oldIsKey true if the old image has only the columns of the replica identity

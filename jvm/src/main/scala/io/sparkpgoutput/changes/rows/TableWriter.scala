@@ -88,7 +88,7 @@ final class ColumnsWriter(
   /** The reader of each column of the table; null if the column is not wanted. */
   private val readers = new Array[CellReader](relation.columns.length)
 
-  /** Tells for each column of the table if its type cannot be read as that of the schema. */
+  /** For each column of the table, whether its type cannot be read as the type in the schema. */
   private val unreadable = new Array[Boolean](relation.columns.length)
 
   /** The columns of the schema that the table does not have. */

@@ -171,7 +171,7 @@ object SourceStateFormat {
  *
  * This version does not continue from that state. It declares the state variable of 0.1.0 with its
  * schema for two reasons: Spark refuses to open a checkpoint if a variable of the same name has
- * another schema, and the content of the variable tells the user where a new checkpoint has to
+ * another schema, and the content of the variable says where a new checkpoint has to
  * start.
  */
 object OldState {

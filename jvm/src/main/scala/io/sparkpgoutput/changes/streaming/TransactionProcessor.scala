@@ -15,7 +15,7 @@ import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
 /**
- * Returns the changes of committed transactions in the order of the commits, for each source. This head tells
+ * Returns the changes of committed transactions in the order of the commits, for each source. This head explains
  * what a streaming checkpoint holds: '''the open transactions'''.
  *
  * {{{
@@ -271,7 +271,7 @@ object InitialState {
       .agg(collect_list(struct(MessageColumns.names.take(Source).map(last.col): _*)))
   }
 
-  /** Returns the state that a row of [[of]] stands for. */
+  /** Returns the state that a row of [[of]] represents. */
   def state(row: Row, encoding: TextEncoding): AssemblerState = {
     val found = new LastSchemaMessages(encoding)
     row.getSeq[Row](1).foreach(add(found, _))

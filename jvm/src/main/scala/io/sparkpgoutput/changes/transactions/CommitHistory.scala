@@ -21,7 +21,7 @@ abstract class CommitHistory(after: Long) {
   /** Continues from the greatest commit of another history. */
   final def continueFrom(greatest: Long): Unit = greatestLsn = greatest
 
-  /** Adds a commit, and tells if it is new and above `after`. */
+  /** Adds a commit, and returns whether it is new and above `after`. */
   final def accepts(lsn: Long, xid: Long, position: Long): Boolean =
     if (isAbove(lsn)) {
       greatestLsn = lsn

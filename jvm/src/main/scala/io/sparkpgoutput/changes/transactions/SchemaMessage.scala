@@ -89,11 +89,11 @@ final class LastSchemaMessages(encoding: TextEncoding) {
 final class ControlMessageDecoder(encoding: TextEncoding)
     extends PositionedDecoder(encoding, ControlMessageDecoder.selection) {
 
-  /** Tells if a message stands outside of stream blocks, as far as its bytes show. */
+  /** Returns whether a message is outside of stream blocks, as far as its bytes show it. */
   def isOutside(position: Long, message: Array[Byte]): Boolean =
     decode(position, message, StreamContext.UNKNOWN).isNullAt(MessageSchema.XID)
 
-  /** Decodes what a Relation or Type message is about, and if it stands in a stream block. */
+  /** Decodes what a Relation or Type message is about, and whether it is in a stream block. */
   def definition(position: Long, message: Array[Byte], context: Int): SchemaMessage = {
     val row = decode(position, message, context)
     val oid =

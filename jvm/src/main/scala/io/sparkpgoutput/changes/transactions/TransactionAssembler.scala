@@ -13,7 +13,7 @@ import io.sparkpgoutput.protocol.TextEncoding
 
 /**
  * Assembles the transactions of a stream from its messages in order. A stream is what a reader of one
- * replication slot stored. This head tells which changes are committed: '''transactions, and those that are
+ * replication slot stored. This head explains which changes are committed: '''transactions, and those that are
  * sent again'''.
  *
  * {{{
@@ -44,7 +44,7 @@ import io.sparkpgoutput.protocol.TextEncoding
  *  - A commit whose LSN is not above all LSNs before was sent before, and is left out. [[CommitHistory]]
  *    compares its xid too: if no commit with this LSN and xid came before, the messages are not of one stream,
  *    which is an error.
- *  - A transaction that is cut off, after B or b, is dropped at the next message that stands between
+ *  - A transaction that is cut off, after B or b, is dropped at the next message that is between
  *    transactions: the server sends it again from its beginning, or it was rolled back.
  *  - A first block S, or a transaction from B to C, drops what was streamed or prepared with the same xid.
  *
@@ -92,7 +92,7 @@ final class TransactionAssembler(
     commits.greatest
   )
 
-  /** Takes the next message. It ignores a message of zero bytes, which stands for no message. */
+  /** Takes the next message. It ignores a message of zero bytes, which means that there is no message. */
   def message(position: Long, message: Array[Byte]): Unit =
     if (message.length > 0) (message(0).toChar: @switch) match {
       case Tag.Insert | Tag.Update | Tag.Delete | Tag.Truncate => change(position, message)
@@ -154,7 +154,7 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream && !sent.isType) current.define(sent) else known.add(sent)
   }
 
-  /** A logical message shows if something was cut off, because it cannot stand everywhere. */
+  /** A logical message shows whether a transaction was cut off, because it cannot be everywhere. */
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.InStream => if (fields.isOutside(position, message)) betweenTransactions()
     case _ => if (!fields.decode(position, message, context).getBoolean(TRANSACTIONAL)) {
@@ -297,8 +297,8 @@ final class TransactionAssembler(
   }
 
   /**
-   * The next message stands between transactions. A transaction that has begun, and was neither committed
-   * nor prepared, is cut off. A streamed transaction can still go on.
+   * The next message is between transactions. A transaction that has begun, and was neither committed
+   * nor prepared, is cut off. A streamed transaction can still continue.
    */
   private def betweenTransactions(): Unit = {
     if (begun != null) handler.drop(begun)
@@ -362,7 +362,7 @@ trait TransactionHandler {
  */
 final case class AssemblerOptions(after: Long, skipIncomplete: Boolean, encoding: TextEncoding)
 
-/** The part of the protocol that the next message of a stream stands in. */
+/** The part of the protocol to which the next message of a stream belongs. */
 sealed abstract class StreamPhase extends Serializable
 
 object StreamPhase {

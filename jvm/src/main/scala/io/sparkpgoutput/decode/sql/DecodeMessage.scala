@@ -46,7 +46,7 @@ case class DecodeMessage(
     new MessageDecoder(options.encoding, selection, filter)
 
   /**
-   * Generated code hands on the row of the decoder, which the next message overwrites. Spark does
+   * Generated code passes on the row of the decoder itself, which the next message overwrites. Spark does
    * the same with strings that point into an input row: code that keeps a value copies it (see
    * `CodeGenerator.setColumn`).
    */
@@ -82,7 +82,7 @@ case class DecodeMessage(
 }
 
 /**
- * Evaluates a function of a message. The argument `inStream` says whether the message stands inside
+ * Evaluates a function of a message. The argument `inStream` says whether the message is inside
  * a stream. If it is NULL, the decoder infers it. The result is NULL for a NULL message.
  */
 abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes {

@@ -68,7 +68,7 @@ object LsnFunctions {
     StaticInvoke(LsnFunctions.getClass, to, method, Seq(argument(call, from)), Seq(from))
   )
 
-  /** Spark does not cast the arguments of table functions, in which an INT literal may stand. */
+  /** Spark does not cast the arguments of table functions, which may contain an INT literal. */
   private def argument(call: CallArguments, wanted: DataType): Expression = {
     val argument = call.arguments.head
     argument.dataType match {

@@ -117,7 +117,7 @@ final class KeyedWrite(batch: TableBatch) {
 
 /**
  * Finds out which rows of the target a cut can change. A MERGE joins the whole target with the
- * few rows of a cut. A condition tells it beforehand what the keys of these rows have in common.
+ * few rows of a cut. A condition on what the keys of these rows have in common comes before the join.
  * It then leaves out the other rows of the target before it sorts and sends them. It also leaves
  * out files that have none of the keys.
  */

@@ -21,8 +21,8 @@ final case class CatalogSnapshot(xmin: Long, xmax: Long, inProgress: Set[Long]) 
    * synchronous standby is in the WAL, and in progress for all others.
    *
    * @param xid
-   *   the xid of a Begin message, which has 32 bits. It is that of the nearest xid to `xmax`, as
-   *   transactions that the server still knows are at most 2^31 apart.
+   *   the xid of a Begin message, which has 32 bits. It means the nearest xid to `xmax`, because
+   *   transactions that the server still knows differ by at most 2^31.
    */
   def sees(xid: Long): Boolean = {
     val distance = (xid - xmax).toInt // with a sign, as TransactionIdPrecedes in `transam.c`
@@ -42,7 +42,7 @@ object CatalogSnapshot {
 }
 
 /**
- * What one cheap query tells of the catalog: whether published tables are what they were.
+ * What one cheap query shows about the catalog: whether the published tables have changed.
  *
  * @param inRecovery whether the server is a standby, whose catalog can be behind
  * @param byOid

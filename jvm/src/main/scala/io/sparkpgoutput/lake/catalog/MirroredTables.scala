@@ -87,7 +87,7 @@ object TableMode {
       )
     }
 
-    // The formats do not tell whether the elements of an array can be NULL.
+    // The formats do not say whether the elements of an array can be NULL.
     private def nullable(field: StructField) = field.dataType match {
       case _: ArrayType => field.copy(dataType = ArrayType(StringType))
       case _            => field
@@ -290,7 +290,7 @@ object TableError {
   final val Changed = "PGOUTPUT_TABLE_CHANGED"
   final val NotReady = "PGOUTPUT_SOURCE_NOT_READY"
 
-  /** @param problems what is missing, each a whole text with the statement that mends it */
+  /** @param problems what is missing, each a whole text with the statement that corrects it */
   def notReady(problems: Seq[String]): LakeException = new LakeException(
     NotReady,
     "55000",

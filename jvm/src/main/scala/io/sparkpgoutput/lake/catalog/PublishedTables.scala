@@ -192,7 +192,7 @@ object PublishedTables {
     connection
       .query(
         // A partition can be attached with partitions of its own. The rows of system columns are never
-        // changed, so they tell which transaction made a table.
+        // changed, so they show which transaction made a table.
         """WITH RECURSIVE tree (root, oid, links, attached) AS (
           |  SELECT oid, oid, ''::text, false FROM unnest(?::oid[]) AS root (oid)
           |  UNION ALL

@@ -6,7 +6,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
- * What is missing before tables can be kept equal. Each text is whole and has the statement that mends it.
+ * What is missing before tables can be kept equal. Each text is whole and has the statement that corrects it.
  *
  * @param job what is missing for all tables, such as a right of the role to read a slot
  * @param tables what is missing for single tables, by their oids. A table that lacks nothing is not in it.
@@ -20,7 +20,7 @@ final case class Readiness(job: Seq[String], tables: Map[Long, Seq[String]])
  */
 object ServerReadiness {
 
-  /** Returns what is missing for the job, and for each table, each a text with the statement that mends it. */
+  /** Returns what is missing for the job, and for each table, each a text with the statement that corrects it. */
   def of(
       connection: ServerConnection,
       tables: Seq[SourceTable],

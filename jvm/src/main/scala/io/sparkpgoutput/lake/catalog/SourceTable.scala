@@ -11,7 +11,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * @param columns the columns that are sent, in the order of their numbers
  * @param unsent the numbers of the columns that the table has and the publications leave out
  * @param key
- *   the names of the columns that tell rows apart: those of the replica identity, or the primary key
+ *   the names of the columns that identify a row: the replica identity, or the primary key
  *   if the replica identity is FULL. Empty if there is no such key.
  * @param publish the operations that the publications send, as their option `publish` names them
  * @param rowFilter the row filter of the publications as an SQL condition
@@ -69,8 +69,8 @@ object SourceTable {
  * @param version
  *   the xmin of the column's row in `pg_attribute`, which each ALTER TABLE of the column changes
  * @param hasMissing
- *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message tells. For a
- *   partitioned table, it is that of its partitions.
+ *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message has. For a
+ *   partitioned table, it is the value of its partitions.
  */
 final case class TableColumn(
     number: Int,

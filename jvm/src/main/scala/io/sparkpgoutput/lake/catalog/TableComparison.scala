@@ -22,7 +22,7 @@ object TableChange {
   /** A column with a type that takes all values of the old one, for which PostgreSQL rewrote no row. */
   final case class Widened(from: TableColumn, to: TableColumn) extends TableChange
 
-  /** A new partition. [[TableEvidence]] tells if it has rows from before it became a partition. */
+  /** A new partition. [[TableEvidence]] finds out whether it has rows from before it became a partition. */
   final case class PartitionAdded(leaf: Leaf) extends TableChange
 
   /**
@@ -31,12 +31,12 @@ object TableChange {
    */
   final case class Vacuumed(file: Leaf) extends TableChange
 
-  /** A partition that was rewritten or truncated, as [[TableEvidence]] tells. */
+  /** A partition that was rewritten or truncated, as [[TableEvidence]] finds out. */
   final case class PartitionRewritten(leaf: Leaf) extends TableChange
 }
 
 /**
- * Compares a table with what is known of it from before. Messages do not tell all that ALTER TABLE
+ * Compares a table with an earlier look at it. Messages do not show all that ALTER TABLE
  * does, but the catalog does:
  *
  *   - A column has a number that stays when it is renamed, and that no other column ever gets.
@@ -241,7 +241,7 @@ object TableComparison {
     private def isSameType(from: TableColumn, to: TableColumn) =
       from.typeId == to.typeId && from.modifier == to.modifier
 
-    /** ALTER TABLE has rewritten the table, and nothing that is known to keep the values tells why. */
+    /** ALTER TABLE has rewritten the table, and no known reason that keeps the values explains it. */
     def rewrite: Option[String] =
       both.filter(_ => isRewritten).collectFirst {
         case (from, to)
@@ -253,8 +253,8 @@ object TableComparison {
 
 /**
  * Changes of a column's type after which each value is what it was. A change that rewrites the table, such
- * as `int` to `bigint`, is none of them: the catalog does not tell `TYPE bigint` from
- * `TYPE bigint USING n * 2`.
+ * as `int` to `bigint`, is not one of them: the catalog is the same after `TYPE bigint` and
+ * after `TYPE bigint USING n * 2`.
  */
 private object Widening {
 

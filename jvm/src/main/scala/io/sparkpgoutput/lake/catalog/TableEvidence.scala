@@ -5,7 +5,7 @@ import io.sparkpgoutput.lake.catalog.TableChange.{PartitionAdded, PartitionRewri
 import io.sparkpgoutput.source.connection.ServerConnection
 
 /**
- * Looks at the rows of tables for what the catalog does not tell. The server sends no message of a
+ * Looks at the rows of tables for what the catalog does not show. The server sends no message of a
  * TRUNCATE of one partition if changes come under the name of the root, and no rows that a table had
  * before it became a partition. A statement that truncates all of several partitions by their names looks
  * like a TRUNCATE of the root.

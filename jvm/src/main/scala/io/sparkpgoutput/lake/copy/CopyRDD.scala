@@ -107,7 +107,7 @@ private object CopyRange {
 
   /**
    * Splits tables into ranges of about the same size: at least one for each core, unless they get too
-   * small. The tables can grow meanwhile, so the last range of each has no end.
+   * small. The tables can grow during the copy, so the last range of each has no end.
    */
   def of(connection: ServerConnection, files: Seq[Leaf], cores: Int): Seq[CopyRange] = {
     val sizes = files.map(file => file -> size(connection, file))

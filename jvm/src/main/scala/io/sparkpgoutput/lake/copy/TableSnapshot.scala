@@ -95,7 +95,7 @@ private object TableSnapshot {
   }
 
   /**
-   * Makes a snapshot, and returns None if the table was altered meanwhile.
+   * Makes a snapshot, and returns None if the table was altered in this time.
    *
    * @param start opens a connection, and says how it gets its snapshot, whose LSN it returns
    */

@@ -5,7 +5,7 @@ import java.time.Instant
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 
-/** What [[JobCore]] wants done. The threads around it do it, and tell the core what came of it. */
+/** What [[JobCore]] wants done. The threads around it do it, and report the result to the core. */
 sealed trait JobCommand
 
 object JobCommand {
@@ -50,7 +50,7 @@ object JobCommand {
  * @param intervalMillis the least time between two commits of a table
  * @param maxHeldWal the bytes of WAL that a failed table holds back at most
  * @param stopsAtError whether the first failed table ends the job
- * @param copiesChanged whether a table is copied if its changes do not tell what happened to it
+ * @param copiesChanged whether a table is copied if its changes do not show what happened to it
  * @param writeMillis the time between two writes of a state that only has new marks
  * @param excludes whether the options exclude a table. That is the same for the whole life of a process.
  */
@@ -113,10 +113,10 @@ object TableFailure {
   /** It can pass without the user: the job tries again. */
   case object Passing extends Kind
 
-  /** Only the user can mend it. */
+  /** Only the user can correct it. */
   case object Lasting extends Kind
 
-  /** The changes do not tell what happened to the table. A copy mends it. */
+  /** The changes do not show what happened to the table. A copy corrects it. */
   case object Changed extends Kind
 }
 

@@ -138,7 +138,7 @@ object TableStatus {
   case object Live extends TableStatus("live")
 
   /**
-   * The table stands still because of an error, and other tables go on. Its rows stay.
+   * The table does not advance because of an error, and other tables go on. Its rows stay.
    *
    * @param reason the text of the error
    * @param needsCopy whether the table is copied when the error is gone

@@ -252,7 +252,7 @@ object KeyLookup {
  */
 sealed abstract class KeyColumn {
 
-  /** Gives a number of a value. Two values are equal if their numbers are. None if only [[bytes]] tell. */
+  /** Returns a number for a value. Two values are equal if their numbers are equal. None if only [[bytes]] decide. */
   def number: Option[KeyColumn.NumberOf] = None
 
   /** Bytes of a value that are the same if, and only if, two values are equal. */

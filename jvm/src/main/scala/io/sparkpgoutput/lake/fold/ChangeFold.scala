@@ -275,7 +275,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
  * The net effect of the changes of a key, if the server sends the whole old row too.
  *
  * A deferrable key can have several rows inside of a transaction, for example while two rows swap
- * their keys. The old row tells which of them a change means.
+ * their keys. The old row says which of them a change means.
  */
 final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val reader = new ImageReader(format)

@@ -112,7 +112,7 @@ final private class StoredObjects(files: FileSystem, folder: Path)
   override def create(name: String, content: Array[Byte]): Boolean =
     try {
       val file = files.createFile(path(name)).recursive().overwrite(false)
-      // Where S3A is told to use no conditions, it fails if it gets one.
+      // If the settings of S3A turn off conditions, S3A fails if it gets one.
       val builder =
         if (!files.getConf.getBoolean("fs.s3a.create.conditional.enabled", true)) file
         else file.opt("fs.option.create.conditional.overwrite", true)
@@ -149,8 +149,8 @@ final private class StoredObjects(files: FileSystem, folder: Path)
  * the one that counts. Then the old one is removed, and the new one gets its name. A process that finds a next file
  * after a crash does the rest.
  *
- * A list of a folder that is made meanwhile can have neither name. So `<name>.place` stands beside a file
- * that was replaced once, and stands for it in lists.
+ * A list of the folder that is made at that moment can have neither name. So a file that was replaced once has a
+ * file `<name>.place` beside it, which represents it in lists.
  */
 final private class RenamedFiles(files: FileSystem, folder: Path)
     extends HadoopFiles(files, folder) {

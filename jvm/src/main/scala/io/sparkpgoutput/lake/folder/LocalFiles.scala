@@ -80,7 +80,7 @@ final private class LocalFiles(folder: Path) extends FolderFiles {
 
 private object LocalFiles {
 
-  /** Gives a file a name that nobody has. A lock keeps other processes from doing the same meanwhile. */
+  /** Gives a file a name that no file has. A lock keeps other processes from doing the same at that time. */
   def move(written: Path, target: Path): Boolean = synchronized {
     Using.resource(FileChannel.open(target.resolveSibling(".lock"), CREATE, WRITE)) { channel =>
       Using.resource(channel.lock()) { _ =>

@@ -41,7 +41,7 @@ private[folder] object StateFormat {
   /** The format version that is written, and the greatest that is read. */
   final val Version = 1
 
-  /** @param writer tells processes apart that write the same state */
+  /** @param writer identifies the process, because two processes can write the same state */
   def write(state: JobState, writer: String): Array[Byte] = JsonFile.write(
     "version" -> Version,
     "writer" -> writer,

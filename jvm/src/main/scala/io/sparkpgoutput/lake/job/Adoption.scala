@@ -29,7 +29,7 @@ object Adoption {
   /**
    * Writes the new server into the state. It can be repeated after an interruption.
    *
-   * @param options the options of `replicate` that tell the server and the checkpoint folder
+   * @param options the options of `replicate` that name the server and the checkpoint folder
    * @param lastLsn an LSN of the old server behind its last write
    * @return where the job goes on
    * @throws LakeException if it is not proved that nothing is missing

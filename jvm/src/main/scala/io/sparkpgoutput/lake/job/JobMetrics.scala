@@ -39,7 +39,7 @@ final private[job] case class JobMetric[A](
 }
 
 /**
- * What a job tells monitors. Spark's metrics system takes it from a [[JobSource]], and
+ * What a job reports to monitors. Spark's metrics system takes it from a [[JobSource]], and
  * `spark-pgoutput status --prometheus` from the status that the job writes.
  */
 object JobMetrics {

@@ -36,7 +36,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
  * @param waits what the whole job waits for
  * @param problem why the job does not read the slot; None if it does
  * @param silence the seconds since the last message of the server
- * @param slot the slot, if the server has just told
+ * @param slot the slot, if the server has just answered
  * @param commits the commits of the tables, by their oids
  * @param files the files of the tables that the job writes directly, by the oids of the tables
  */
@@ -378,7 +378,7 @@ final class JobLog extends Logging {
     if (lines.size > JobLog.MostLines) lines.poll()
   }
 
-  /** Runs a copy, and reports its progress meanwhile. */
+  /** Runs a copy, and reports its progress while it runs. */
   def watching[T](copy: TableCopy)(body: => T): T = {
     copies.add(copy)
     try body

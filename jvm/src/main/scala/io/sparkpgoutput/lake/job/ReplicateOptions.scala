@@ -50,7 +50,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param repairs true takes a change that the table does not fit; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
- *   true copies a table again that was altered in a way that changes do not tell; false makes it an
+ *   true copies a table again that was altered in a way that changes do not show; false makes it an
  *   error of the table
  * @param retryFor how long a job with `once` tries passing errors again
  * @param maxBytesPerCommit the greatest size of a commit of several transactions
@@ -447,7 +447,7 @@ object ReplicateOptions {
     parsed
   }
 
-  /** Reads the options that tell the server, without those that a job needs besides. */
+  /** Reads the options that name the server, without the other options of a job. */
   def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
     parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
 
@@ -533,7 +533,7 @@ object ReplicateOptions {
       .toRight(s"The option '${entry.name}' lacks a name after the point.")
 }
 
-/** A pattern of names of tables with their schemas, in which `*` and `?` stand for other characters. */
+/** A pattern of names of tables with their schemas, in which `*` matches any characters, and `?` matches one. */
 final case class TableGlob(text: String) {
   private val regex = (if (text.contains('.')) text else s"public.$text").map {
     case '*'   => ".*"

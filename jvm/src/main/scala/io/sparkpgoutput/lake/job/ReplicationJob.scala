@@ -24,7 +24,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotError, SlotState, SourceIdentit
 /**
  * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
  * [[run]] takes the commands of the core and gives them to the threads. The reader puts changes into
- * queues, the appliers and copiers commit, and each tells the core what became of it.
+ * queues, the appliers and copiers commit, and each reports the result to the core.
  */
 final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String]) {
   import ReplicationJob._
@@ -318,7 +318,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   private def writeStatus(): Unit =
     try ready.folder.writeStatus(JobStatus.toJson(statusNow))
-    catch { case NonFatal(_) => () } // the state's writer tells that the folder is away
+    catch { case NonFatal(_) => () } // the state's writer reports that the folder is away
 
   private def writeStatusFile(): Unit = statusFile.foreach { file =>
     try {
@@ -333,7 +333,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private def watchSlot(): Unit =
     slotNow =
       try client.query(SlotState.read(_, options.slot))
-      catch { case NonFatal(_) => None } // the reader tells that the server is away
+      catch { case NonFatal(_) => None } // the reader reports that the server is away
 
   /** The tables as they are now. */
   def statusNow: StatusNow = Option(parts) match {
@@ -442,7 +442,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   private def now = JobClock.millis
 
-  /** What the reader tells the job. */
+  /** What the reader reports to the job. */
   final private class ReaderEvents(start: Opened, sessions: SessionSettings)
       extends SlotReader.Events {
     @volatile private var unknownAt = 0L

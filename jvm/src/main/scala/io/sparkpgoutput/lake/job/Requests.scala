@@ -51,7 +51,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
       wereTaken = true
     } catch {
       case error: StartOver => job.end(error)
-      case NonFatal(_)      => () // the folder is away, which the state's writer tells
+      case NonFatal(_)      => () // the folder is away, which the state's writer reports
     }
 
   private def take(request: JobRequest): Unit = request match {

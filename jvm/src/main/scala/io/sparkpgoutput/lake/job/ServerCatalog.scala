@@ -38,7 +38,7 @@ final class ServerCatalog(
   private val latest = TrieMap.empty[Long, (String, Either[LakeException, MirroredTable])]
 
   /**
-   * Reads all published tables. Of those that the options exclude, it only tells that they are there.
+   * Reads all published tables. For a table that the options exclude, it only reports that the table exists.
    *
    * @param state what is known of the tables: they keep their modes, and names that nobody else has
    */
@@ -147,7 +147,7 @@ final class ServerCatalog(
     }
   }
 
-  /** Looks for what changes in the catalog do not tell: see [[TableEvidence]]. */
+  /** Looks for what changes in the catalog do not show: see [[TableEvidence]]. */
   def reason(kept: SourceTable, changes: Seq[TableChange]): Option[String] =
     if (changes.isEmpty) None else client.query(TableEvidence.reason(_, kept, changes))
 

@@ -32,7 +32,7 @@ object TableFailures {
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
-  /** The errors that a new copy of the table mends. */
+  /** The errors that a new copy of the table corrects. */
   private val Changed =
     Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION", "PGOUTPUT_MARK_LOST", LakeError.OtherJob)
 
@@ -122,7 +122,7 @@ object TableFailures {
     known(error).exists(found => found.getCondition == LakeError.OtherJob) &&
       !isPassing(error)
 
-  /** Whether a table has changed in a way that its changes do not tell. */
+  /** Whether a table has changed in a way that its changes do not show. */
   def isChanged(error: Throwable): Boolean =
     known(error).exists(found =>
       Changed(found.getCondition) && found.getCondition != LakeError.OtherJob

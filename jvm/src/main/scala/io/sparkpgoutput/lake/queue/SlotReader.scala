@@ -438,7 +438,7 @@ final class SlotReader(
   // Status updates.
 
   /**
-   * Sends a status update if it is due. A server whose wal_sender_timeout is 0 tells an idle session nothing
+   * Sends a status update if it is due. A server whose wal_sender_timeout is 0 sends an idle session nothing
    * by itself, so a regular update asks for an answer.
    */
   private def status(session: Session): Unit = {
@@ -477,7 +477,7 @@ final class SlotReader(
 
 object SlotReader {
 
-  /** What the reader asks of the job, and tells it. */
+  /** What the reader asks the job, and reports to it. */
   trait Events {
 
     /** The highest LSN that the job can have confirmed. */

@@ -116,8 +116,8 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
  * @param mark the transactions with a lower commit LSN are in the target already
  * @param columns the columns of the target that come from the server
  * @param key
- *   the columns by which rows are found if the replica identity is FULL. In all other cases the
- *   Relation message tells them.
+ *   the columns by which rows are found if the replica identity is FULL. In all other cases, the
+ *   Relation message names them.
  * @param numbers the columns of the target in which two texts can be the same number
  * @param names the column of the target for each name at the server that is not the target's
  * @param isKept
@@ -191,7 +191,7 @@ final case class TableStatistics(
  *   the inserts, updates and deletes under this definition. It does not matter if there are none: the
  *   table can have been altered since, and copied.
  * @param updates the updates among them
- * @param unsent tells for each column if an update did not send its value
+ * @param unsent for each column, whether an update did not send its value
  * @param partialInsert
  *   the LSN of the first commit with an insert that did not send all values: the row filter of a
  *   publication has made it of an update

@@ -110,7 +110,7 @@ final private class DeltaDirect(
     ) log.checkpoint(snapshot, catalogTable)
 
   /**
-   * Rewrites the files for which [[Compaction]] asks into one. Commits go on meanwhile, but for the moment in
+   * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
    * which the rewrite is committed. It changes no data, so readers of changes do not see it.
    *
    * @param update returns the newest version

@@ -30,7 +30,7 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDir
  * is the LSN. Delta writes it in the commit of the rows, and keeps it through compactions and VACUUM.
  *
  * RESTORE keeps it too, although the rows go back. So each commit also has the mark in `userMetadata`,
- * and no RESTORE may stand behind it in the table's history.
+ * and no RESTORE may come after it in the table's history.
  */
 final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache)
     extends TableCommands(session, LakeFormat.Delta, place) {
@@ -45,7 +45,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   if (session.conf.getOption(ChecksOutsideUtc).isEmpty)
     session.conf.set(ChecksOutsideUtc, false)
 
-  /** The version of each table up to which no RESTORE stands behind the last mark. */
+  /** The version of each table up to which no RESTORE comes after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
   /** What is known of the files of tables. */
@@ -381,7 +381,7 @@ private class KnownTransactions(
 
 /**
  * Checks the snapshot on which Delta begins a transaction. Delta itself only compares the version of an
- * application's transaction with the one before: it would take a later mark that was made from older
+ * application's transaction with its previous version: it would accept a later mark that was made from older
  * rows.
  *
  * Delta's hooks after a commit begin transactions of their own, which are not checked.
@@ -413,7 +413,7 @@ final private class FirstTransactionCheck(check: OptimisticTransaction => Unit)
   def transactionAborted(): Unit = ()
 }
 
-/** A commit of a Delta table, as its log tells of it. */
+/** A commit of a Delta table, as its log describes it. */
 final private case class DeltaCommit(operation: String, userMetadata: Option[String])
 
 /**
@@ -468,7 +468,7 @@ private object DeltaHistory {
       Some(Instant.ofEpochMilli(system.getFileStatus(file).getModificationTime))
     } catch { case _: FileNotFoundException => None }
 
-  /** Returns None if the file is not there. Not every writer tells of its commit. */
+  /** Returns None if the file is not there. Not every writer describes its commit. */
   private def read(log: DeltaLog, version: Long): Option[Option[DeltaCommit]] =
     try Some(actions(log, version).collectFirst { case info: CommitInfo =>
         DeltaCommit(info.operation, info.userMetadata)

@@ -116,7 +116,7 @@ final private class IcebergDirect(keys: TableKeys) {
     known.filter(_.snapshot == snapshot).getOrElse(IcebergFiles.of(table, snapshot))
 
   /**
-   * Rewrites the files for which [[Compaction]] asks into one. Commits go on meanwhile, but for the moment in
+   * Rewrites the files for which [[Compaction]] asks into one. Commits go on during this time, except for the moment in
    * which the rewrite is committed. Its snapshot replaces files and changes no data, so readers of
    * changes do not see it.
    *

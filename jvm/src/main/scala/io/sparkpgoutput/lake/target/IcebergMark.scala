@@ -19,7 +19,7 @@ import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The mark of a table of Iceberg. It stands in two places, which one commit writes: in the summary of
+ * The mark of a table of Iceberg. It is in two places, which one commit writes: in the summary of
  * the snapshot, and with the snapshot in a property of the table.
  *
  * Snapshots after it, for example those of compactions, do not have it, and `expire_snapshots` can

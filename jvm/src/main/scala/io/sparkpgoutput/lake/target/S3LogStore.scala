@@ -120,7 +120,7 @@ private object S3Commits {
     }
     if (named.isEmpty) {
       settings.set(setting, Ours)
-      DeltaLog.clearCache() // An open log has its log store for as long as it lives.
+      DeltaLog.clearCache() // An open log has its log store for as long as it exists.
     }
     named.isEmpty
   }
@@ -148,7 +148,7 @@ private object S3Commits {
     problem.isInstanceOf[FileAlreadyExistsException] ||
       problem.getClass.getSimpleName == "RemoteFileChangedException"
 
-  /** Some stores do not know the condition, and the connector can be told not to use it. */
+  /** Some stores do not know the condition, and a setting of the connector can turn it off. */
   private def isNotSupported(problem: IOException) =
     Seq("NotImplemented", "Status Code: 501", "Conditional Writes Unavailable")
       .exists(String.valueOf(problem.getMessage).contains(_))

@@ -237,7 +237,7 @@ object TableProperties {
   final val MarkExpiryDefault =
     "spark.databricks.delta.properties.defaults.setTransactionRetentionDuration"
 
-  /** Returns what stands between the parentheses of TBLPROPERTIES. */
+  /** Returns the text between the parentheses of TBLPROPERTIES. */
   def sql(properties: Map[String, String]): String = properties.toSeq.sorted
     .map { case (name, value) => s"${text(name)} = ${text(value)}" }.mkString(", ")
 

@@ -26,8 +26,8 @@ import io.sparkpgoutput.lake.target.TablePlace
  *
  * Rows without a key are compared as a multiset: all columns are the key.
  *
- * @param key the names of the columns that tell rows apart; empty if there are none
- * @param tasks how many tasks read at the same time at the most, so that others have cores left
+ * @param key the names of the columns that identify a row; empty if there are none
+ * @param tasks the number of tasks that read at the same time, at most, so that other work has cores left
  */
 final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
   import RowComparison._

@@ -22,8 +22,8 @@ final class TableVerifier(
 
   /**
    * Compares a table. The rows of the server are read as a copy reads them, so a value is the same on both
-   * sides if a copy would write it. It uses half of the cores at the most, so that the stream has the
-   * others.
+   * sides if a copy would write it. It uses at most half of the cores, so that the stream has the
+   * other half.
    *
    * @throws LakeException if the table was truncated, rewritten or altered since the snapshot
    */

@@ -34,7 +34,7 @@ trait TypedRow extends Expression {
  * NULL tuple only.
  *
  * @param tuple
- *   a tuple of a decode's row; the optimizer may replace it by the tuple's cells as they stand in the
+ *   a tuple of a decode's row; the optimizer may replace it by the tuple's cells as they are in the
  *   message, which are BINARY
  * @param typeIds the oids of the columns' types
  */
@@ -72,7 +72,7 @@ case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchem
     }
   }
 
-  /** Generated code hands on the reader's own row, as `DecodeMessage` does. */
+  /** Generated code passes on the reader's own row, as `DecodeMessage` does. */
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val evaluator = ctx.addReferenceObj("evaluator", this, classOf[ReadTuple].getName)
     val reader = ctx.addMutableState(

@@ -70,7 +70,7 @@ class ServerConnection(protected val connection: Connection) extends AutoCloseab
  */
 final class ReplicationConnection(connection: Connection) extends ServerConnection(connection) {
 
-  /** Tells whether the server has a walsender for it. A pooler can leave out the request for one. */
+  /** Returns whether the server has a walsender for it. A pooler can leave out the request for one. */
   private[connection] def isWalsender: Boolean =
     query("SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()")(_.getString(1))
       .contains("walsender")
@@ -120,7 +120,7 @@ object ReplicationProtocol {
    * Standby status update: the tag; Int64 written, flushed and applied LSN; Int64 clock; Byte1 reply
    * wanted.
    *
-   * @param flushed 0 stands for "not known": the server ignores it
+   * @param flushed 0 means "not known": the server ignores it
    */
   def statusUpdate(written: Long, flushed: Long, applied: Long, askReply: Boolean): Array[Byte] =
     ByteBuffer

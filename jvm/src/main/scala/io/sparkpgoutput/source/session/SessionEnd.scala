@@ -21,7 +21,7 @@ object SessionEnd extends Logging {
    * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
    *
    * @param source
-   *   the source that was read. If the address leads to another server by now, nothing is confirmed there.
+   *   the source that was read. If the address now leads to another server, nothing is confirmed there.
    * @param committed the LSN below which all is committed in Spark; 0 if that is not known
    */
   def end(settings: SessionSettings, source: SourceIdentity, committed: Long): Unit = {

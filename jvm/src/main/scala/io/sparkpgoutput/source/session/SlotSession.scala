@@ -84,8 +84,8 @@ final class SlotSession(
   def isOpen: Boolean = !closing && failure == null
 
   /**
-   * Tells if somebody has ended the session with `pg_terminate_backend`, or the connection broke. The
-   * client cannot tell one from the other if the server was waiting for it to read (`postgres.c`,
+   * Returns whether somebody has ended the session with `pg_terminate_backend`, or the connection broke. The
+   * client cannot distinguish the two if the server was waiting for it to read (`postgres.c`,
    * `ProcessClientWriteInterrupt`).
    */
   def wasLost: Boolean = failure match {
@@ -201,7 +201,7 @@ final class SlotSession(
   /**
    * Waits until the task takes messages. A client that leaves data unread makes a fast shutdown of
    * the server wait for ever (`WalSndDone` runs when all is sent), so the session ends if the server
-   * is about to stop. Only a new connection tells that: an open one would make a smart shutdown wait.
+   * is about to stop. Only a new connection shows this: an open one would make a smart shutdown wait.
    * `pg_ctl stop` waits for 60 seconds, so the question is not asked more often than it must.
    */
   private def full(): Unit = {

@@ -20,7 +20,7 @@ object SlotSessions {
   private val busy = mutable.Map.empty[String, Long]
 
   /**
-   * Returns a session that stands at the start of a batch. A second attempt of a batch waits until the
+   * Returns a session whose position is the start of a batch. A second attempt of a batch waits until the
    * first one ends, because a slot serves one session.
    */
   def take(read: BatchRead): KeptSession = {
@@ -96,7 +96,7 @@ object SlotSessions {
  * A session, and what makes rows of its messages. The server sends a Relation message for each table once a
  * session, so the two stay together.
  *
- * @param position the end of the last batch, where the session stands
+ * @param position the end of the last batch, where the session continues
  */
 final class KeptSession(
     val session: SlotSession,
@@ -105,7 +105,7 @@ final class KeptSession(
     var position: Long
 ) extends AutoCloseable {
 
-  /** Tells if the session can go on with a batch. */
+  /** Returns whether the session can continue with a batch. */
   def continues(next: BatchRead): Boolean =
     session.isOpen && position == next.start && read.settings == next.settings &&
       read.output.schema == next.output.schema

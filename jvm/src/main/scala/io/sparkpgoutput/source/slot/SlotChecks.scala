@@ -6,8 +6,8 @@ import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
 /**
- * The checks before a slot is read. Each looks for a gap that the server would not tell about, or for
- * an error that it would tell in other words, and throws a [[io.sparkpgoutput.source.SourceException]].
+ * The checks before a slot is read. Each looks for a gap that the server would not report, or for
+ * an error that it would report in other words, and throws a [[io.sparkpgoutput.source.SourceException]].
  */
 object SlotChecks {
   private val Plugin = "pgoutput"

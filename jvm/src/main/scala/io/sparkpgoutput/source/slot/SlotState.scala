@@ -21,7 +21,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * @param flushLsn the end of the server's WAL, as in [[Server.flushLsn]]
  * @param maxSlotWalKeepSize the bytes that a slot can hold back; None without a limit
  * @param oldestTransaction
- *   the process and the age of the oldest open transaction that writes. The server tells it only to
+ *   the process and the age of the oldest open transaction that writes. The server shows it only to
  *   a role with the rights of `pg_read_all_stats`, except for the role's own transactions.
  * @param standbySlots `synchronized_standby_slots`, from PostgreSQL 17 on
  */

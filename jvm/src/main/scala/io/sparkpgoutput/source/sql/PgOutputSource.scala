@@ -78,7 +78,7 @@ object SlotTable {
     all.copy(requiredFields = fields)
   }
 
-  /** Spark cannot tell two columns of one name apart. */
+  /** Spark cannot distinguish two columns of one name. */
   private def checkNames(table: TableName, columns: Seq[String], fields: Seq[Int]): Unit = {
     val own = fields.map(ChangeSchema.schema(_).name)
     columns.find(name => own.exists(SQLConf.get.resolver(_, name))).foreach(name =>

@@ -29,7 +29,7 @@ import io.sparkpgoutput.source.slot.{
 }
 
 /**
- * A slot as a stream of Spark. This head tells why each transaction comes exactly once: '''offsets, session,
+ * A slot as a stream of Spark. This head explains why each transaction comes exactly once: '''offsets, session,
  * confirmation'''.
  *
  * {{{
@@ -55,12 +55,12 @@ import io.sparkpgoutput.source.slot.{
  * '''One session serves many batches.''' A new session makes the server decode its WAL again, from the oldest
  * transaction that was open at the confirmed LSN. So [[io.sparkpgoutput.source.session.SlotSession]] stays open
  * on its executor, parked between two batches. The task reports its executor, the driver prefers it for the
- * next batch, and the task goes on if the session stands exactly at the start of the batch. Otherwise it starts
+ * next batch, and the task continues if the position of the session is exactly the start of the batch. Otherwise it starts
  * a new session there.
  *
- * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. It is told
- * only the start of a batch that Spark asks for, and the last committed end when the query stops. Spark asks
- * for a batch when the one before is committed, so the confirmed LSN is never above what Spark can ask for
+ * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. The source
+ * confirms only the start of a batch that Spark asks for, and the last committed end when the query stops. Spark asks
+ * for a batch when the previous batch is committed, so the confirmed LSN is never above what Spark can ask for
  * again.
  *
  * '''Why nothing is missing, and nothing comes twice.'''
@@ -144,7 +144,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     start.source.checkPublications(server.query(SlotChecks.publications(_, options.publications)))
     state = Some(found)
     warnings.update(found)
-    // If the connection broke meanwhile, the answers may come from another server.
+    // If the connection broke in this time, the answers may come from another server.
     start.check(begin)
     found
   }
@@ -187,7 +187,7 @@ final class SlotStream(options: SourceOptions, output: SlotOutput, checkpoint: S
     SlotHealth.secondsBehind(isBehind, newest).map(seconds => f"$seconds%.3f")
   }
 
-  /** Ends the session wherever it is, and tells the server what is committed. */
+  /** Ends the session wherever it is, and confirms to the server what is committed. */
   override def stop(): Unit = {
     if (start.isChecked) SessionEnd.end(settings, start.source, committed)
     server.close()
@@ -298,7 +298,7 @@ final class NarrowedStream(val stream: SlotStream, output: SlotOutput) extends M
  * Refuses asynchronous progress tracking. With it, Spark asks for the next batch before it has written that
  * the previous one is done, so an LSN would be confirmed too early.
  *
- * Spark does not tell a source of it, but it calls the source in the thread of the query, whose class
+ * Spark does not inform a source of it, but it calls the source in the thread of the query, whose class
  * is an inner class of the query's.
  */
 private[stream] object AsyncProgress {

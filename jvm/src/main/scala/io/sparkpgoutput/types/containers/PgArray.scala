@@ -61,7 +61,7 @@ object PgArray {
     case other             => other
   }
 
-  /** Tells whether the innermost elements can be NULL, as those of any array in PostgreSQL. */
+  /** Whether the innermost elements can be NULL, as the elements of any array in PostgreSQL can. */
   private def takesNulls(array: ArrayType): Boolean = array.elementType match {
     case nested: ArrayType => takesNulls(nested)
     case _                 => array.containsNull

@@ -25,7 +25,7 @@ final class StringMapWriter {
     writer.grow(8)
     writer.increaseCursor(8)
     writeKeys(pairs)
-    // The address is computed again, because the buffer can be another one by now.
+    // The address is computed again, because the buffer can be another one now.
     Platform.putLong(writer.getBuffer, start.toLong, writer.cursor.toLong - start - 8)
     writeValues(pairs)
     writer.setOffsetAndSizeFromPreviousCursor(out.ordinal, start)

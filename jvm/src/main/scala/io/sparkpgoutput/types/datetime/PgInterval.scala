@@ -188,7 +188,7 @@ final class IntervalText(typeName: String)
   private var days = 0L
   private var micros = 0L
 
-  /** The unit that was read last. Each must be smaller than the one before. */
+  /** The unit that was read last. Each unit must be smaller than the previous one. */
   private var last = -1
 
   def read(bytes: Array[Byte], from: Int, to: Int, interval: Interval): Unit = {

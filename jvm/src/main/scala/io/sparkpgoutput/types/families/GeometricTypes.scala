@@ -20,7 +20,7 @@ object PgGeometry {
   /** The binary value is the two ends. */
   val Lseg = new PgGeometry("lseg")((binary, out) => within('[', ']', out)(points(binary, 2, out)))
 
-  /** The binary value tells whether it is closed, then has the number of points and the points. */
+  /** The binary value first says whether it is closed, and then has the number of points and the points. */
   val Path = new PgGeometry("path")((binary, out) => {
     val closed = binary.uint8()
     if (closed > 1) throw InvalidValue.malformed("path")

@@ -92,7 +92,7 @@ object PgTsVector extends PgType("tsvector") {
 /**
  * tsquery. The binary value is an int32, the number of items, and the items. An operator comes before
  * its operands, and the right operand before the left. An operand is a byte 1, the weights (bits 3 to
- * 0: A to D), a byte that tells whether it is a prefix, and a lexeme. An operator is a byte 2 and its
+ * 0: A to D), a byte that says whether it is a prefix, and a lexeme. An operator is a byte 2 and its
  * kind; a PHRASE also has its distance, an int16.
  *
  * @see `src/backend/utils/adt/tsquery.c`: `tsquerysend`, `tsqueryrecv`, `infix`
