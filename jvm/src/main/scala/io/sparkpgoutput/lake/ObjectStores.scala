@@ -6,7 +6,7 @@ package io.sparkpgoutput.lake
  */
 object ObjectStores {
 
-  /** Those for which Delta by itself takes a log store that is safe for one driver only. */
+  /** The schemes for which Delta's default log store is safe for only one driver. */
   val S3: Set[String] = Set("s3", "s3a", "s3n")
 
   val Schemes: Set[String] = S3 ++ Set("gs", "oss", "cosn", "obs")

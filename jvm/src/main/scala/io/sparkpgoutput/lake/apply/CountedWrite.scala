@@ -8,8 +8,8 @@ import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
 /**
- * The write of a table whose rows are identified by all of their values. If a row has fewer copies
- * than before, a MERGE deletes all of them and inserts those that are left.
+ * The write of a table whose rows are identified by all of their values. If a row has fewer copies after the
+ * cut, a MERGE deletes all copies and inserts those that remain.
  */
 final class CountedWrite(batch: TableBatch) {
   import CountedWrite._
@@ -39,7 +39,7 @@ final class CountedWrite(batch: TableBatch) {
   }
 
   private def merge(net: DataFrame, came: DataFrame): PlannedWrite = {
-    // How many copies are left; less than 0 if more went than there were.
+    // The number of copies that remain; negative if the cut deletes more copies than the target has.
     val went = batch.checkpoint(found(net.where(s"$Count < 0")))
     val enough = if (batch.repairs) went else went.where(s"if($Count >= 0, true, $raise)")
     val left = copies(enough.where(s"$Count > 0"))
@@ -99,8 +99,8 @@ final class CountedWrite(batch: TableBatch) {
     counts.toDF("n").selectExpr("coalesce(sum(n), 0L)").head().getLong(0)
 
   /**
-   * The SQL of a value that SQL can compare, and that differs if PostgreSQL shows two texts, such as 0
-   * and -0.
+   * The SQL of a value that SQL can compare. Values that PostgreSQL shows as different texts, such as 0 and
+   * -0, differ.
    */
   private def comparable(value: String, ordinal: Int): String = schema(ordinal).dataType match {
     case FloatType | DoubleType       => s"CAST($value AS STRING)"

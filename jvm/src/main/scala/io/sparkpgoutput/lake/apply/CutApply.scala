@@ -54,13 +54,13 @@ final class CutApply(
   import CutApply._
 
   /**
-   * Commits a cut. An error is the table's: nothing of the cut is in the table then.
+   * Commits a cut. If it fails, the error belongs to the table, and nothing of the cut is in the table.
    *
    * @param session a session whose settings the commit has, and which it does not change
    * @param formerNames the column of the target for each name at the server that is not the target's
    * @param expected
-   *   the mark that the table has. Changes below it are in the table, and left out. If nothing is left,
-   *   nothing is committed.
+   *   the mark that the table has. Changes below it are in the table already, and are left out. If nothing is
+   *   left, nothing is committed.
    * @param prepare
    *   makes the table ready for the definitions of the cut, and returns it as it is then. It is called
    *   once, before the commit, and only if there is a change.
@@ -289,10 +289,10 @@ object CutApply {
 final case class PreparedTable(table: MirroredTable, names: Map[String, String] = Map.empty)
 
 /**
- * What became of a cut.
+ * The result of a cut.
  *
  * @param changes the changes that the server sent, without those that the table had
- * @param repaired how many rows of the target were not as the changes say
+ * @param repaired the number of rows of the target that the changes did not fit
  * @param lastCommit
  *   the time of the last commit at the server with a change of the table, in microseconds since 1970
  * @param committed false if the table had all changes, so nothing was committed
@@ -388,13 +388,13 @@ final class TableBatch(
   }
 }
 
-/** What a write has done; as in [[CutResult]]. */
+/** The result of a write, as in [[CutResult]]. */
 final private case class WrittenCut(repaired: Long, byMerge: Option[String])
 
 /**
  * A write of a table.
  *
- * @param repaired how many rows of the target were not as the changes say
+ * @param repaired the number of rows of the target that the changes did not fit
  */
 final case class PlannedWrite(write: TargetWrite, repaired: Long)
 

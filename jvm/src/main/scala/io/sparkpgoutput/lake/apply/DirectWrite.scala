@@ -16,8 +16,8 @@ import io.sparkpgoutput.lake.route.MessagePosition
 import io.sparkpgoutput.lake.target.CommitConflict
 
 /**
- * The write of a small cut of a table with a key that does without a MERGE: the same as [[KeyedWrite]], with the
- * same errors.
+ * Writes a small cut of a table with a key without a MERGE. The rows and the errors are the same as those of
+ * [[KeyedWrite]].
  *
  * @param found the rows of the fold
  * @param target the columns of the table
@@ -77,12 +77,12 @@ final class DirectWrite(
   /** What is written. */
   private val changes = rows.filter(op(_) != RowOp.Left)
 
-  /** A row that replaces another one finds no row, because the delete of the other one finds it. */
+  /** A row that replaces another one looks for no row: the delete of the other one finds the old row. */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
   private var repairs = 0L
 
-  /** How many rows of the target were not as the changes say, in the last plan. */
+  /** The number of rows of the target that the changes did not fit, in the last plan. */
   def repaired: Long = repairs
 
   /**

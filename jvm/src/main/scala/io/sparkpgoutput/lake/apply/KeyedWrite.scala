@@ -36,7 +36,7 @@ final class KeyedWrite(batch: TableBatch) {
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
-  /** A row that replaces another one finds no row, because the delete of the other one finds it. */
+  /** A row that replaces another one looks for no row: the delete of the other one finds the old row. */
   private def condition: String = {
     val sameKey = key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}")
     val finds = if (batch.format.splitsReplaced) Seq(s"s.$Op <> '${RowOp.Replace}'") else Nil
@@ -51,8 +51,8 @@ final class KeyedWrite(batch: TableBatch) {
     )
 
   /**
-   * Under `repair`, an insert of a row that is there updates it, and an update of a row that is not
-   * there inserts it, if all of its values were sent.
+   * With `repair`, an insert of a row that exists updates it. An update of a row that does not exist inserts
+   * it, if all of its values were sent.
    *
    * The expression that fails is the value of a column and not a condition, because Delta evaluates
    * the conditions of all clauses for all rows.
@@ -123,7 +123,7 @@ final class KeyedWrite(batch: TableBatch) {
  */
 object BatchKeys {
 
-  /** In a larger cut, the look at the keys costs more than it saves. */
+  /** In a larger cut, to look at the keys costs more than it saves. */
   final private val MostChanges = 200000
 
   /**

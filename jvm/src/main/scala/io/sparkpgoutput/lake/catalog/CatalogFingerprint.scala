@@ -6,7 +6,7 @@ import io.sparkpgoutput.source.table.PublishedRelations
 /**
  * The transactions whose effects a look at the catalog saw: `pg_current_snapshot()` of the same statement.
  *
- * A server in recovery lists the transactions that its primary runs incompletely (`procarray.c`,
+ * A server in recovery has an incomplete list of the transactions that its primary runs (`procarray.c`,
  * GetSnapshotData has them as subtransactions, which `pg_current_snapshot` leaves out). So its snapshots
  * decide nothing.
  *
@@ -17,8 +17,8 @@ import io.sparkpgoutput.source.table.PublishedRelations
 final case class CatalogSnapshot(xmin: Long, xmax: Long, inProgress: Set[Long]) {
 
   /**
-   * Returns whether the snapshot saw the effects of a committed transaction. One that waits for a
-   * synchronous standby is in the WAL, and in progress for all others.
+   * Returns whether the snapshot saw the effects of a committed transaction. A transaction that waits for a
+   * synchronous standby is in the WAL, but it is in progress for all other sessions.
    *
    * @param xid
    *   the xid of a Begin message, which has 32 bits. It means the nearest xid to `xmax`, because
@@ -57,10 +57,10 @@ final case class CatalogFingerprint(
 )
 
 /**
- * The hash is over the oids and the xmins of rows of the catalog. Each change rewrites the row, with
- * the xid of its transaction as its xmin, except what VACUUM, ANALYZE and CREATE INDEX note of a table
- * in place (`heap_inplace_update`). Equal hashes say that nothing has changed. A different one can have a
- * cause that means nothing, such as a new trigger or a storage parameter.
+ * The hash is over the oids and the xmins of rows of the catalog. Each change rewrites the row, with the xid
+ * of its transaction as its xmin. The exceptions are the changes that VACUUM, ANALYZE and CREATE INDEX make
+ * in place (`heap_inplace_update`). Equal hashes say that nothing has changed. A different hash can have a
+ * cause that does not matter, such as a new trigger or a storage parameter.
  */
 object CatalogFingerprint {
 
@@ -68,11 +68,11 @@ object CatalogFingerprint {
   private val FirstNormalOid = 16384
 
   /**
-   * Reads the fingerprints of tables. A publication that does not exist is no error here: its tables are
+   * Reads the fingerprints of tables. A publication that does not exist is not an error here: its tables are
    * not published.
    *
    * @param version the major version of the server
-   * @param oids the wanted tables; None if all that are published are
+   * @param oids the wanted tables; None for all published tables
    */
   def read(
       connection: ServerConnection,

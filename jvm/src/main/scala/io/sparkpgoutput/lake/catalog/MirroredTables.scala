@@ -20,7 +20,7 @@ import io.sparkpgoutput.types.{ConversionOptions, PgType}
  *   the columns of the target that come from the server, with the names and in the order of the source
  * @param types the types that columns have, as far as PostgreSQL does not fix their oids
  * @param mode what the target has of the table
- * @param chosen the columns whose types in the target are those of an option
+ * @param chosen the columns whose types in the target come from an option
  */
 final case class MirroredTable(
     source: SourceTable,
@@ -219,8 +219,8 @@ object MirroredTables {
   }
 
   /**
-   * Returns whether different values stay different as values of a Spark type. Conversions to other types
-   * than these refuse what they would change.
+   * Returns whether different values stay different as values of a Spark type. Conversions to the other types
+   * refuse a value that they would change.
    */
   private def isExact(pgType: PgType, modifier: Int, wanted: DataType): Boolean =
     wanted == pgType.sparkType(modifier) || parts(wanted).forall {

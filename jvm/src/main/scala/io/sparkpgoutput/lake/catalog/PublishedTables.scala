@@ -14,8 +14,8 @@ import io.sparkpgoutput.source.table.PublishedRelations
  * publications have a table, a row is sent that passes one of their filters, and one without a
  * filter sends all rows.
  *
- * It locks only tables with row filters. So an ALTER TABLE of a table without one never holds it up. It
- * runs several queries. For results that agree, the caller runs it in a snapshot, or holds a lock on the
+ * It locks only tables with row filters. So an ALTER TABLE of a table without a row filter never delays it.
+ * It runs several queries. For results that agree, the caller runs it in a snapshot, or holds a lock on the
  * tables.
  */
 object PublishedTables {
@@ -24,7 +24,7 @@ object PublishedTables {
    * Reads all tables of publications. Fails if a publication does not exist.
    *
    * @param version the major version of the server
-   * @param filterOf the only table whose row filter is wanted; None if all are
+   * @param filterOf the only table whose row filter is wanted; None for all tables
    */
   def read(
       connection: ServerConnection,
@@ -33,7 +33,8 @@ object PublishedTables {
       filterOf: Option[Long] = None
   ): Seq[SourceTable] = {
     SlotChecks.publications(connection, publications)
-    // First: what commits while the rest is read is not from before.
+    // This comes first, so that a transaction that commits during the other queries is not older than the
+    // horizon.
     val horizon = connection
       .query(
         "SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::bigint"

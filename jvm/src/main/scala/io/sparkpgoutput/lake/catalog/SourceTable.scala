@@ -23,8 +23,8 @@ import io.sparkpgoutput.source.connection.ServerConnection
  *   publications, and the oids of publications of all tables. A table that is taken out and put back has
  *   other rows. Empty if it is not known.
  * @param publications
- *   the xmin of the rows of `pg_publication`, by their oids. A publication that is altered and altered
- *   back has another one. Empty if it is not known.
+ *   the xmin of the rows of `pg_publication`, by their oids. If a publication is altered and altered back,
+ *   its xmin is another one. Empty if it is not known.
  * @param attributes
  *   `relnatts`: the greatest number that a column has had, also one that is dropped. 0 if it is not
  *   known.
@@ -149,8 +149,9 @@ private object TableKeys {
 
   /**
    * Returns the partitions that identify rows by other columns than their root. The server sends an old
-   * row by the columns of the partition, and describes it as one of the root. One with REPLICA IDENTITY
-   * FULL sends all columns, and of one without a key the server refuses updates and deletes.
+   * row by the columns of the partition, and describes it as one of the root. For a partition with REPLICA
+   * IDENTITY FULL, the server sends all columns. For a partition without a key, it refuses updates and
+   * deletes.
    *
    * @param root the columns of the root's replica identity, which is not FULL
    */

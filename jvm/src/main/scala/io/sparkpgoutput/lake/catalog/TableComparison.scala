@@ -41,8 +41,8 @@ object TableChange {
  *
  *   - A column has a number that stays when it is renamed, and that no other column ever gets.
  *   - ADD COLUMN … DEFAULT sets `atthasmissing`, or rewrites the table if the default is volatile.
- *   - What rewrites a table gives it another `relfilenode`. ALTER TABLE also rewrites the rows of the
- *     columns in `pg_attribute`, so they have another xmin. VACUUM FULL, CLUSTER and TRUNCATE do not:
+ *   - A statement that rewrites a table gives it another `relfilenode`. ALTER TABLE also rewrites the rows of
+ *     the columns in `pg_attribute`, so they have another xmin. VACUUM FULL, CLUSTER and TRUNCATE do not:
  *     VACUUM FULL and CLUSTER only clear `atthasmissing`.
  */
 object TableComparison {

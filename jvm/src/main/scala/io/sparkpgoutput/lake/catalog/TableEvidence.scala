@@ -32,7 +32,7 @@ object TableEvidence {
     }.orElse(ofRows(connection, kept, changes))
   }
 
-  /** The columns of the system, such as `xmin`, need SELECT on the table. */
+  /** System columns, such as `xmin`, need SELECT on the table. */
   private def isReadable(connection: ServerConnection, leaf: Leaf) =
     connection
       .query("SELECT has_table_privilege(?::oid, 'SELECT') IS NOT FALSE", leaf.oid)(_.getBoolean(1))

@@ -153,9 +153,8 @@ private object CopyRange {
 final case class CopyProgress(table: String, rows: Long, bytes: Long, share: Double)
 
 /**
- * Follows the tasks of a copy while they run. An accumulator has the counts of the tasks that have
- * ended. Executors report the counts of the other tasks with each heartbeat
- * (`spark.executor.heartbeatInterval`).
+ * Follows the tasks of a copy while they run. An accumulator has the counts of the tasks that have ended.
+ * Executors report the counts of the other tasks with each heartbeat (`spark.executor.heartbeatInterval`).
  *
  * @param size the size of the table's files in bytes
  */

@@ -18,9 +18,9 @@ import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerC
 import io.sparkpgoutput.types.{ConversionOptions, ValueWriter}
 
 /**
- * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then looks
- * if the table still has the file that the snapshot saw. So it reads the right rows or fails, even
- * if the connection that holds the snapshot was lost.
+ * Reads one range of a table, in the snapshot of the copy. It locks the table first, and then checks that the
+ * table still has the file that the snapshot saw. So it reads the right rows or fails, even if the connection
+ * that holds the snapshot was lost.
  */
 final private class CopyReader(settings: CopySettings, range: CopyRange)
     extends Iterator[InternalRow] with AutoCloseable {
@@ -83,7 +83,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     text != null
   }
 
-  /** Returns the next row, which the one after it overwrites. */
+  /** Returns the next row. The row after it overwrites it. */
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException
     rowCount += 1
@@ -98,9 +98,9 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
 private object CopyReader {
 
   /**
-   * The time that a task waits for its lock. A TRUNCATE that waits for the end of the copy holds up
-   * the tasks that begin after it, and the copy waits for these tasks. So a task gives up after
-   * this time. Spark tries the task again, and meanwhile everybody else waits for the table.
+   * The time that a task waits for its lock. A TRUNCATE that waits for the end of the copy delays the tasks
+   * that begin after it, and the copy waits for these tasks. So a task gives up after this time. Then Spark
+   * tries the task again. During this time, all other sessions wait for the table.
    */
   private def secondsToLock =
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1

@@ -25,8 +25,8 @@ import io.sparkpgoutput.types.ConversionOptions
  * rows, and no others are, so the changes with that LSN and higher ones follow.
  *
  * While it is open, a connection to the server holds the snapshot and a lock on the table. Readers and
- * writers go on. TRUNCATE, VACUUM FULL and most forms of ALTER TABLE wait for the end of the copy, and
- * hold up all who come after them, tasks of this copy too. A task does not wait long for them: the copy
+ * writers go on. TRUNCATE, VACUUM FULL and most forms of ALTER TABLE wait for the end of the copy, and delay
+ * all sessions that come after them, also tasks of this copy. A task does not wait long for them: the copy
  * then fails with PGOUTPUT_COPY_INTERRUPTED, and must be started again with a new snapshot. So such a
  * statement waits for the tasks that run, and not for the whole copy.
  */
@@ -45,7 +45,7 @@ final class TableCopy private (
   /** When the snapshot was made, by the server's clock, in microseconds since 1970. */
   val time: Long = snapshot.time
 
-  /** The table as the copy found it. Later states of the table are compared with it. */
+  /** The table as the copy found it. The job compares later states of the table with it. */
   val table: MirroredTable = mirrored.copy(source = snapshot.source)
 
   /** The description of the jobs that read the rows, for Spark's UI. */
@@ -132,7 +132,7 @@ object HistoryCopy {
 }
 
 /**
- * Where tables are copied from.
+ * The server and the publications from which tables are copied.
  *
  * @param applicationName what `pg_stat_activity` shows
  * @param publications they say which rows and columns of a table are copied

@@ -21,11 +21,11 @@ import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
  * A snapshot of a table as of an LSN, which sees the transactions with lower commit LSNs and no
- * others. It is that of a new temporary slot, so its LSN is the slot's consistent point.
+ * others. It is the snapshot of a new temporary slot, so its LSN is the slot's consistent point.
  *
- * TRUNCATE and a rewrite of the table do not keep the rows that an older snapshot sees. So this
- * locks the table after it has made the snapshot. It then compares the catalog that the snapshot
- * sees with the current one. If they differ, it tries again with a newer snapshot.
+ * TRUNCATE and a rewrite of the table do not keep the rows that an older snapshot sees. So this class locks
+ * the table after it has made the snapshot. It then compares the catalog that the snapshot sees with the
+ * current one. If they differ, it tries again with a newer snapshot.
  *
  * @param time when it was made, by the server's clock, in microseconds since 1970
  * @param id what `SET TRANSACTION SNAPSHOT` takes, as long as this is open
@@ -115,7 +115,8 @@ private object TableSnapshot {
         }
         made
       }
-      // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this.
+      // To read a row filter, the watcher waits for an ALTER TABLE, which waits for the lock of this
+      // connection.
       CopySession.limitWaits(watcher, SecondsToLock)
       val source = CopySession.givingWay(kept.name) {
         val version = watcher.majorVersion
@@ -163,7 +164,7 @@ private object TableSnapshot {
   )
 
   /**
-   * The table, its partitions, their columns and files, and what the publications say of them, as the
+   * The table, its partitions, their columns and files, and what the publications say about them, as the
    * snapshot of a connection sees them.
    */
   private def definition(
@@ -289,8 +290,8 @@ private object CopySession {
     }
 
   /**
-   * Begins a transaction, whose rows are those of its snapshot. With CREATE_REPLICATION_SLOT, it has
-   * to be read only too.
+   * Begins a transaction that sees the rows of its snapshot. With CREATE_REPLICATION_SLOT, it has to be read
+   * only too.
    */
   def begin(connection: ServerConnection): Unit =
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -5,7 +5,9 @@ import java.time.Instant
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 
-/** What [[JobCore]] wants done. The threads around it do it, and report the result to the core. */
+/**
+ * The work that [[JobCore]] decides on. The threads around it do the work, and report the result to the core.
+ */
 sealed trait JobCommand
 
 object JobCommand {
@@ -13,7 +15,7 @@ object JobCommand {
   /** Writes the state, and reports [[JobCore.stateWritten]] or [[JobCore.stateFailed]]. */
   final case class WriteState(state: JobState, revision: Long) extends JobCommand
 
-  /** Tells the server that it may forget what is below an LSN. */
+  /** Confirms an LSN to the server, which may then forget all changes below it. */
   final case class Confirm(lsn: Long) extends JobCommand
 
   /** Begins a queue at the end of the transaction that is read, and reports [[JobCore.queueBegun]]. */
@@ -65,7 +67,7 @@ final case class JobSettings(
     excludes: TableName => Boolean = _ => false
 )
 
-/** What the core asks of the queue of a table. */
+/** The questions of the core about the queue of a table. */
 trait ChangeQueue {
 
   /** Changes with a lower commit LSN are not in the queue. */
@@ -120,7 +122,7 @@ object TableFailure {
   case object Changed extends Kind
 }
 
-/** What `status` shows of a table beside its state. */
+/** What `status` shows of a table, besides its state. */
 final case class Shown(
     changes: Long,
     bytes: Long,

@@ -35,15 +35,15 @@ import io.sparkpgoutput.protocol.Lsn
  * WAL that was removed.
  *
  * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position.
- * So the server keeps the WAL from there on, and the table goes on without a copy when the cause of its error
- * is gone. Other tables go on, and their queues get empty. If a failed table holds back more WAL than
+ * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
+ * error is gone. Other tables go on, and their queues get empty. If a failed table holds back more WAL than
  * `maxHeldWal`, or if the disk for queues is full, the state says that the table needs a copy. When that is
  * durable, the queue is dropped, and the table has no position any more.
  *
  * A table without a queue does not hold back the confirmed LSN. Its changes are not kept, so it must be
  * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * '''Why a cut is right.''' A cut is a part of the queue from its begin on, and ends at or below the read
+ * '''Why a cut is right.''' A cut is a part of the queue from its beginning on, and ends at or below the read
  * LSN, so it has whole transactions. The applier commits one cut after the other, and each commit compares
  * the mark of the table with the one that the last commit has left. What a cut makes of its changes is in
  * [[io.sparkpgoutput.lake.fold.ChangeFold]].
@@ -216,7 +216,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   // Errors.
 
-  /** What a table was doing has failed. */
+  /** The work on a table has failed. */
   def failed(oid: Long, failure: TableFailure, now: Long): Unit = end(oid) { work =>
     if (work.losing.nonEmpty) {
       dropQueue(oid, work)
@@ -235,7 +235,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         work.waits(text, now)
         // Nothing is known of what has changed, so the next try counts as the first.
         work.triedWith = None
-        // The queue of the copy goes, so a commit of it that was made in spite of the error does not count.
+        // The queue of the copy is dropped, so a commit of the copy that was made in spite of the error does
+        // not count.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
         change(oid)(_.copy(status = Copying(text)))
@@ -252,7 +253,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         endIfAsked(oid, reason)
         write(): Unit
     }
-    // The state has said since the copy began that the table needs one.
+    // Since the copy began, the state has said that the table needs a copy.
     if (wasCopying) dropQueue(oid, work)
   }
 
@@ -283,7 +284,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
 
   private def leftStatus(oid: Long): TableStatus = if (excluded(oid)) Excluded else Dropped
 
-  /** What the queue has is applied first, if that can be done, and the table is not excluded. */
+  /** The changes in the queue are applied first, if this is possible and the table is not excluded. */
   private def leaves(table: TableState, upTo: Long): Unit = {
     val work = works(table.oid)
     if (endsAtOnce(table)) drop(table)
@@ -456,7 +457,10 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     writeIfDue(now)
   }
 
-  /** Failed tables hold WAL up to a limit. A full disk takes queues of failed tables, and then of copies. */
+  /**
+   * Failed tables hold back WAL up to a limit. If the disk is full, failed tables lose their queues first,
+   * and then copies.
+   */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
       val work = works(table.oid)
@@ -466,7 +470,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
           giveUpQueue(table, work, "It held back more WAL than maxHeldWal allows.")
       }
     }
-    // Room comes when the queue that was given up last is dropped.
+    // There is room again when the queue that was given up last is dropped.
     val isGiving = works.values.exists(work =>
       work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
     )
@@ -494,8 +498,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }.maxByOption(table => works(table.oid).queue.get.bytes)
 
   /**
-   * The changes of a table that is copied go. The state forgets the LSN of the snapshot first: without the
-   * changes from there on, the copy would not be the table.
+   * Drops the changes of a table that is copied. The state forgets the LSN of the snapshot first: without the
+   * changes from there on, the copy would not be equal to the table.
    */
   private def giveUpCopy(work: TableWork, oid: Long): Unit = {
     change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
@@ -530,7 +534,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   private def copies(now: Long, blocked: Set[Long]): Unit = {
     val due = current.tables.values.filter { table =>
       val work = works(table.oid)
-      // The catalog says how the table is now, and that nothing is missing for a copy.
+      // The catalog shows the table as it is now, and that nothing is missing for a copy.
       val isReady = work.fingerprint.nonEmpty && work.problem.isEmpty
       isReady && work.phase == Phase.Idle && work.isDue(now) && !isFull && (table.status match {
         case Copying(_, _)               => true
@@ -558,7 +562,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       work.phase == Phase.Idle && work.isDue(now) && (table.status match {
         case Live => now - work.lastCommit >= settings.intervalMillis &&
           (hasChanges(work) || table.next.nonEmpty || work.isNews)
-        // A lasting error is tried again when the definition or the rights have changed since.
+        // After a lasting error, the job tries again when the definition or the rights have changed.
         case Failed(_, _, false, isLasting) => !isLasting || work.isNews
         case _                              => false
       }) && !blocked(table.oid)
@@ -569,7 +573,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         applying += 1
         work.triedWith = work.fingerprint
         work.phase = Phase.Applying
-        // A change of columns that was begun is ended first, also that of the last process.
+        // A change of columns that has begun is finished first, also if the last process began it.
         commands += (if (table.next.nonEmpty) AlterColumns(table.oid)
                      else ApplyCut(table.oid, upTo(work)))
       }
@@ -581,7 +585,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     queue.oldest.nonEmpty && queue.position.exists(Lsn.isBelow(_, upTo(work)))
   )
 
-  /** Tables that are not published any more end when their queues are empty. */
+  /** A table that is not published any more is dropped when its queue is empty. */
   private def drops(): Unit = works.foreach { case (oid, work) =>
     for (upTo <- work.leaving if work.phase == Phase.Idle && !Lsn.isBelow(readLsn, upTo)) {
       val table = current.tables(oid)

@@ -11,8 +11,8 @@ import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
- * The state of a job in memory, what of it is durable, what each table is doing, and what can be asked of it.
- * What must not begin before a state is durable begins in [[stateWritten]], and only there.
+ * The state of a job in memory, which part of it is durable, and what each table is doing. Work that must not
+ * begin before a state is durable begins in [[stateWritten]], and only there.
  */
 abstract private[core] class JobMemory(settings: JobSettings, start: JobState, begin: Long) {
   protected var current: JobState = start
@@ -138,7 +138,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   def has(oid: Long, lsn: Long): Boolean =
     works.get(oid).exists(_.phase == Phase.Idle) && hasAll(oid, lsn)
 
-  /** A commit that runs is one of later transactions then: the queue has a cut until it is committed. */
+  /** If a commit runs, it has later transactions: the queue has a cut until the cut is committed. */
   protected def hasAll(oid: Long, lsn: Long) = !Lsn.isBelow(readLsn, lsn) && works.get(oid).exists {
     work =>
       val table = current.tables(oid)
@@ -164,7 +164,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   )
 
   /**
-   * Tries the tables no more that have had errors for too long.
+   * Gives up the tables that have had errors for too long.
    *
    * @param since the time since when
    */
@@ -224,7 +224,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   }
 }
 
-/** What the core knows of a table and does not keep in the state. */
+/** What the core knows about a table, and does not write into the state. */
 final private class TableWork {
   import TableWork._
 
@@ -241,13 +241,13 @@ final private class TableWork {
   var failures = 0
   var waiting: Option[String] = None
 
-  /** When `waiting` began, if it is there. */
+  /** When `waiting` began, if it is set. */
   var waitingSince = 0L
 
   /** Why the table was copied last, with its fingerprint; None if a cut was committed since. */
   var copiedFor = Option.empty[(String, Option[String])]
 
-  /** How often it was copied for that. */
+  /** How often it was copied for this reason. */
   private var copies = 0
   var copyNext: Option[String] = None
   var fingerprint: Option[String] = None
@@ -284,10 +284,10 @@ final private class TableWork {
     notBefore = now
   }
 
-  /** What keeps the table from its next step passes by itself. */
+  /** The reason why the table cannot take its next step passes by itself. */
   def waits(text: String, now: Long): Unit = pause(text, now, FirstWait, MostWait)
 
-  /** The table has failed, and the next try comes. */
+  /** The table has failed, and the job will try again. */
   def retries(text: String, now: Long): Unit = pause(text, now, FirstRetry, MostRetry)
 
   private def pause(text: String, now: Long, first: Long, most: Long): Unit = {
@@ -327,7 +327,7 @@ private object Phase {
   /** The state with the next definition is written. */
   final case class Defining(revision: Long) extends Phase
 
-  /** The state is written that says that the table is copied. */
+  /** The job writes the state in which the table is copied. */
   final case class Beginning(revision: Long) extends Phase
 
   /** The reader begins the queue. */
@@ -338,10 +338,10 @@ private object Phase {
   final case class Noting(revision: Long) extends Phase
   case object Committing extends Phase
 
-  /** The state is written that says that the table is dropped. */
+  /** The job writes the state in which the table is dropped. */
   final case class Dropping(revision: Long) extends Phase
 
-  /** The state is written that says that the table needs a copy. */
+  /** The job writes the state in which the table needs a copy. */
   final case class Giving(revision: Long) extends Phase
 }
 
@@ -365,8 +365,8 @@ private object TargetOwners {
         def isTaken = state.tables.values.exists(other =>
           other.oid != table.oid && folded(other.target) == folded(name)
         )
-        // The user can name a table that has to be copied, for example because somebody else has a table of
-        // the name that it had.
+        // The user can give a new name to a table that has to be copied, for example because the target has
+        // another table of the old name.
         val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
         if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
         else isNew || table.target.isEmpty || isTaken ||

@@ -62,9 +62,9 @@ object JobStart {
 
   /**
    * Returns the tables whose generations must be closed in the target before the process reads the marks:
-   * all that have rows, if the server is on another timeline than before. An older process that is slow to
-   * end can have read changes that the server lost in a failover. After the marks are compared with the
-   * branch of the timeline, it must not commit them.
+   * all that have rows, if the server is on another timeline than at the last start. An older process that is
+   * slow to end can have read changes that the server lost in a failover. After the marks are compared with
+   * the branch of the timeline, it must not commit them.
    */
   def closed(fresh: JobState, kept: Option[JobState]): Seq[TableState] =
     kept.filter(_.timeline != fresh.timeline).toSeq.flatMap(_.tables.values.filter(_.owns))
@@ -78,7 +78,7 @@ object JobStart {
    */
   def of(fresh: JobState, found: FoundJob): JobStart = found.kept match {
     case None =>
-      // The slot has passed changes that the tables can lack, and nothing says which.
+      // The slot has passed changes that the tables can lack, and it is not known which ones.
       if (found.marks.nonEmpty) throw LakeError.checkpointLost(fresh.target)
       take(fresh, found)
     case Some(kept) =>
@@ -102,10 +102,10 @@ object JobStart {
       }
   }
 
-  /** Old rows must not have values by other options than new ones. */
+  /** Old and new rows must have values by the same options. */
   private def reread(fresh: JobState, kept: JobState, table: TableState): TableState = {
     def has(types: String*) = table.table.source.columns.exists(column =>
-      // A type of a user can contain each other type.
+      // A user-defined type can contain any other type.
       BuiltInTypes.byOid.get(column.typeId).forall(found => types.exists(found.name.contains))
     )
     val changed =
@@ -118,7 +118,7 @@ object JobStart {
     )
   }
 
-  /** Nothing was read. A slot that is there was made for this job, by the job or by its user. */
+  /** Nothing was read. If the slot exists, the job or its user has made it for this job. */
   private def take(state: JobState, found: FoundJob) = {
     val start = JobStart(state, needsSlot = found.confirmed.isEmpty)
     found.confirmed.fold(start)(start.withSlot)
@@ -152,8 +152,9 @@ object JobStart {
   }
 
   /**
-   * Takes what the table of the target has. Its rows are those that the table of the server had at the mark,
-   * whichever process and generation has written them. So each mark that is not below the noted one is right.
+   * Accepts the mark that the table of the target has. Its rows are the rows that the table of the server had
+   * at the mark, no matter which process and generation has written them. So each mark is right if it is not
+   * below the one in the state.
    */
   private def withMark(found: FoundJob, kept: TableState): TableState = {
     val mark = found.marks.find(mark =>
@@ -165,7 +166,7 @@ object JobStart {
     def taken(status: TableStatus) = known.copy(status = status, mark = mark.flatMap(_.mark))
     kept.status match {
       case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
-      // A commit of this copy that still comes must not count: the table has no queue from now on.
+      // A late commit of this copy must not count: the table has no queue from now on.
       case Copying(reason, _)                         => known.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => known
       case status if has(kept.mark.getOrElse(0L))     => taken(status)

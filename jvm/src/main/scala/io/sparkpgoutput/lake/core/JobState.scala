@@ -37,8 +37,8 @@ final case class JobState(
 ) {
 
   /**
-   * The LSN below which the server must have everything that the job has read: what is confirmed, and what the
-   * tables have that do not need a copy, or get by a copy that is being committed.
+   * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the mark
+   * of a table if that is higher. A table that needs a copy counts only if its copy is being committed.
    */
   def has: Long = tables.values.flatMap { table =>
     table.status match {
@@ -113,7 +113,7 @@ final case class TableState(
 /** A definition of a table to which the columns of the target are being changed. */
 final case class NextDefinition(table: MirroredTable, formerNames: Map[String, String])
 
-/** Where a table is in its life. */
+/** The status of a table. */
 sealed abstract class TableStatus(val name: String) {
 
   /** Why the table has this status, if that needs a reason. */
@@ -157,7 +157,7 @@ object TableStatus {
   /** The server does not publish the table any more. Its rows stay. */
   case object Dropped extends TableStatus("dropped")
 
-  /** The options exclude the table. Its rows stay, and it is copied when they do not any more. */
+  /** The options exclude the table. Its rows stay. If later options include it again, it is copied. */
   case object Excluded extends TableStatus("excluded")
 }
 
@@ -166,7 +166,7 @@ object TableStatus {
  *
  * Each copy of a table begins a new generation, which is greater than all generations of the job before. A
  * table of the target can get another owner. So a commit is refused if the table has a mark of a greater
- * generation, of whichever owner: a process that was suspended cannot write what it does not own any more.
+ * generation of any owner: a process that was suspended cannot write a table that it does not own any more.
  *
  * @param job the UUID of the job
  * @param oid the oid of the source table
@@ -177,7 +177,7 @@ final case class MarkName(job: String, oid: Long, generation: Int) {
 
   def next: MarkName = copy(generation = generation + 1)
 
-  /** Returns whether a newer copy has a mark, among names of marks and others. */
+  /** Returns whether one of these names is the mark of a newer copy. Names of another form do not count. */
   def isReplaced(names: Iterable[String]): Boolean =
     MarkName.newest(names, job).exists(_.generation > generation)
 }
@@ -185,7 +185,7 @@ final case class MarkName(job: String, oid: Long, generation: Int) {
 object MarkName {
   private def prefix(job: String) = s"spark-pgoutput-$job-"
 
-  /** Finds the marks of a job among names of marks and others. */
+  /** Finds the marks of a job among these names. */
   private def of(names: Iterable[String], job: String): Iterable[MarkName] =
     names.filter(_.startsWith(prefix(job))).flatMap { name =>
       name.stripPrefix(prefix(job)).split('-') match {
@@ -196,7 +196,7 @@ object MarkName {
       }
     }
 
-  /** Finds the mark of a job with the greatest generation, of whichever source table. */
+  /** Finds the mark of a job with the greatest generation, for any source table. */
   def newest(names: Iterable[String], job: String): Option[MarkName] =
     of(names, job).maxByOption(_.generation)
 

@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
  * Which files of a table are rewritten into one, so that a table that gets a small file with each commit has
  * few files.
  *
- * Files are in levels by the number of their rows, and each level has eight times the rows of the one below. If a level
- * has eight files, they become one file of the next level, so each row is rewritten once for each level. A file
- * of which more than a fifth is deleted is rewritten, too.
+ * Files are in levels by the number of their rows, and each level has eight times the rows of the level
+ * below. If a level has eight files, they become one file of the next level, so each row is rewritten once
+ * for each level. A file of which more than a fifth is deleted is rewritten, too.
  */
 object Compaction {
   final private val BitsOfLevel = 3
@@ -28,7 +28,7 @@ object Compaction {
     // So a whole level is one rewrite, and a large file is never rewritten without need.
     val levels = files.filter(_.bytes <= MostBytes / FilesOfLevel).groupBy(level).toSeq.sortBy(_._1)
     val full = levels.collectFirst {
-      // What is below has fewer files, and all of it is small.
+      // The lower levels have fewer files, and all of them are small.
       case (level, inside) if inside.size >= FilesOfLevel =>
         levels.takeWhile(_._1 <= level).flatMap(_._2)
     }
@@ -100,7 +100,8 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
       val moved = after.zipWithIndex.map { case (positions, index) =>
         positions.flatMap { position =>
           val rank = Arrays.binarySearch(deleted(index), position)
-          // For a position that is not there, the search says where it would be: after so many that are deleted.
+          // For a position that is not in the list, the search returns where it would be, which is the number
+          // of deleted rows before it.
           if (rank >= 0) None else Some(firsts(index) + position - (-rank - 1))
         }
       }

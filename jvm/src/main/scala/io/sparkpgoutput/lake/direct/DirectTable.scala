@@ -31,10 +31,10 @@ import org.apache.spark.sql.types.{DataType, StructType}
  */
 trait DirectTable {
 
-  /** The columns of the table, those of users among them. */
+  /** The columns of the table, including columns of users. */
   def schema: StructType
 
-  /** Returns what a column of [[schema]] is in data files. Another column never is the same. */
+  /** Returns the identity of a column of [[schema]] in data files. No other column has the same identity. */
   def column(at: Int): String
 
   def files: Seq[DirectFile]
@@ -44,7 +44,8 @@ trait DirectTable {
 
   /**
    * Returns the rows of a file in order, also those that are deleted. A row is valid until the next one.
-   * The file is closed at the end. Who stops before closes the result if it is an `AutoCloseable`.
+   * The file is closed at the end. If the caller stops earlier, it closes the result if it is an
+   * `AutoCloseable`.
    *
    * @param columns the places of the columns in [[schema]]
    */
@@ -53,7 +54,7 @@ trait DirectTable {
 
 object DirectTable {
 
-  /** Returns a value of a row, or null. `get` of a row of a batch does not look whether a value is NULL. */
+  /** Returns a value of a row, or null. `get` of a row of a batch does not check whether a value is NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
 }

@@ -25,8 +25,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
  * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
  *
- * Memory is used up first, then disk. If both are, the keys of tables without a lookup for ten minutes
- * make room. If there are none, the lookup reads the files.
+ * Memory is used up first, then disk. If both are full, the cache removes the keys of tables without a lookup
+ * for ten minutes. If there is no such table, the lookup reads the files.
  *
  * @param memory the bytes of all keys in memory
  * @param disk the bytes of all keys in files
@@ -48,7 +48,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     made
   }
 
-  /** Returns whether so many keys can be kept if others make room. */
+  /** Returns whether there is room for so many keys, if keys of other tables are removed. */
   private[direct] def takes(numbers: Long): Boolean =
     numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
 
@@ -123,7 +123,7 @@ final class TableKeys private[direct] (cache: KeyCache) {
   @volatile private[direct] var used = System.nanoTime()
 
   /**
-   * Begins a lookup. Keys of files that the table does not have any more go.
+   * Begins a lookup, and removes the keys of files that the table does not have any more.
    *
    * @param columns what the columns of the key are in data files, with their types
    */
@@ -170,7 +170,7 @@ final private[direct] class KeyNumbers(columns: IndexedSeq[KeyColumn]) {
             case Some(number) => putNumber(number(row, at(column)))
             case None =>
               val value = columns(column).bytes(row, at(column))
-              // So that two keys of several columns differ if only the border between two values does.
+              // Two keys of several columns must differ if only the border between two values differs.
               putNumber(value.length.toLong)
               digest.update(value)
           }

@@ -21,7 +21,7 @@ final case class RowPlace(file: DirectFile, position: Long)
  * @param columns the columns of the key
  * @param keys rows with the keys, each of which is there once
  * @param places the places of the key's columns in these rows
- * @param mixed the last step of a hash. Keys with the same hash are compared, so any function will do.
+ * @param mixed the last step of a hash. Keys with the same hash are compared, so any function is right.
  */
 final class KeyLookup(
     columns: IndexedSeq[KeyColumn],
@@ -239,10 +239,10 @@ final class KeyLookup(
 
 object KeyLookup {
 
-  /** The executors of a cluster find keys in more rows than these faster than the driver. */
+  /** In more rows than this, the executors of a cluster find keys faster than the driver does. */
   final private val MostRows = 50000000L
 
-  /** Another one in each process, so that nobody can choose keys whose hashes are the same. */
+  /** Each process has another number, so that nobody can choose keys whose hashes are the same. */
   private val Seed = new java.security.SecureRandom().nextLong()
 }
 
@@ -272,7 +272,7 @@ sealed abstract class KeyColumn {
 
 object KeyColumn {
 
-  /** Returns None for a type whose values are not compared here. */
+  /** Returns None for a type whose values this class does not compare. */
   def of(dataType: DataType): Option[KeyColumn] = dataType match {
     case ByteType               => Some(new NumberColumn(_.getByte(_).toLong, isOrdered = true))
     case ShortType              => Some(new NumberColumn(_.getShort(_).toLong, isOrdered = true))

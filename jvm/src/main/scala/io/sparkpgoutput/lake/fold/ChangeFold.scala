@@ -28,8 +28,8 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * depend on each other, so they can be folded in any order and on any executor. If changes contradict each
  * other, for example two inserts without a delete, the table has an error (drift) and nothing is written.
  *
- * '''An UPDATE that changes the key''' is two changes: the row with the old key goes ([[RowEffect.MovedOut]]), and the
- * row with the new key comes ([[RowEffect.MovedIn]]).
+ * '''An UPDATE that changes the key''' is two changes: the row with the old key is removed
+ * ([[RowEffect.MovedOut]]), and the row with the new key is added ([[RowEffect.MovedIn]]).
  *
  * '''Unchanged TOASTed values.''' The server does not send a TOASTed value that an UPDATE leaves as it is
  * (`logicalrep_write_tuple` in `proto.c`). The fold takes the newest value that a message of the cut has for
@@ -56,7 +56,7 @@ object ChangeFold {
   /**
    * The rows of changes. A row is valid until the next one.
    *
-   * @param all the changes of a table, those of each key together and in order
+   * @param all the changes of a table. The changes of each key are together and in order
    */
   def of(format: FoldFormat, all: Iterator[ChangeView]): Iterator[InternalRow] = {
     val changes = format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
@@ -86,7 +86,7 @@ trait KeyFold {
 /**
  * The rows of a fold over sorted changes.
  *
- * @param changes the changes of a table, those of each key together and in order
+ * @param changes the changes of a table. The changes of each key are together and in order
  */
 final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Iterator[InternalRow] {
 
@@ -134,8 +134,8 @@ final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Ite
 /**
  * The net effect of the changes of a key, if the server sends the old key only.
  *
- * A key can be inserted and deleted several times in a cut. Only what happened since the last insert, or since
- * the row last moved to this key, counts for its values. The first change says whether the row was there
+ * A key can be inserted and deleted several times in a cut. Its values come only from the changes since the
+ * last insert, or since the row last moved to this key. The first change says whether the row was there
  * before.
  */
 final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
@@ -148,7 +148,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   /** The update that moved the row to this key; null if no update did. */
   private var born: MessagePosition = _
 
-  /** The images since then that have values which count, the newest first. */
+  /** The images since then whose values count, the newest first. */
   private val images = mutable.ArrayBuffer.empty[Image]
 
   /** The image that has the key. */
@@ -283,10 +283,10 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   /** The rows with this key that came in this cut and are still there. */
   private val rows = mutable.ArrayBuffer.empty[Image]
 
-  /** Whether each of these rows is the one that the target has, with other values. */
+  /** For each of these rows, whether it is the row of the target with other values. */
   private val areUpdated = mutable.ArrayBuffer.empty[Boolean]
 
-  /** The row of the target, once it has gone. */
+  /** The row of the target, after it was deleted or has moved. */
   private var gone: Image = _
   private var isReplaced = false
 
@@ -317,8 +317,8 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   /**
-   * The row that equals an old row; -1 if it is the target's. If the table was altered since the row
-   * came, its old row can look different. Then no transaction was open, and there is one row only.
+   * The row that equals an old row; -1 if it is the row of the target. If the table was altered after the row
+   * came, the old row can have another form. Then no transaction was open, and there is only one row.
    */
   private def indexOf(old: Image): Int = {
     val values = reader.values(old)
@@ -366,7 +366,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
 }
 
 /**
- * Counts the copies of each row that came and that went, for REPLICA IDENTITY FULL without a key. The
+ * Counts how many copies of each row were inserted and deleted, for REPLICA IDENTITY FULL without a key. The
  * key of a change is the text of all values. Values with different texts can be equal, so the counts
  * of equal rows are added up later.
  */
@@ -399,7 +399,10 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
   }
 }
 
-/** The new rows of a table without a replica identity. The server sends no updates and deletes of it. */
+/**
+ * The new rows of a table without a replica identity. For such a table, the server sends no updates and
+ * deletes.
+ */
 final class InsertFold(format: FoldFormat, writer: FoldedRowWriter, changes: Iterator[ChangeView])
     extends Iterator[InternalRow] {
 

@@ -21,7 +21,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param definitions the definitions of the cut
  * @param unsent the ordinals of the columns whose values an update did not send
  * @param truncated the last TRUNCATE of the cut. The changes before it do not count.
- * @param isStrict true makes changes that do not follow from each other an error
+ * @param isStrict true makes changes that contradict each other an error
  * @param isHistory true if the target has the changes themselves
  * @param splitsReplaced
  *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
@@ -68,12 +68,13 @@ object FoldFormat {
       "FULL, it does."
 
   /**
-   * Finds the columns of the target for those of each definition.
+   * Finds the columns of the target for the columns of each definition.
    *
    * @param names the column of the target for each name at the server that is not the target's
    * @param dropped the columns that only older definitions have, and whose values are kept
    * @throws PgOutputException
-   *   if the rows are identified in another way than before, or a column cannot be read as the target's
+   *   if the rows are identified in another way than in the target, or if a column cannot be read as the type
+   *   of the target
    */
   def of(
       table: MirroredTable,
@@ -163,8 +164,8 @@ object FoldFormat {
   }
 
   /**
-   * A column can be renamed, written and renamed back between two looks at the catalog. The catalog
-   * then knows nothing of the name in between.
+   * A column can be renamed, written and renamed back between two looks at the catalog. The catalog then does
+   * not know the name that the column had in between.
    *
    * @param known the names that columns of the table had before
    * @param target what the columns of the relation are called in the target
@@ -231,7 +232,7 @@ object FoldFormat {
  */
 object FoldedColumns {
 
-  /** One of [[RowOp]]. */
+  /** A value of [[RowOp]]. */
   final val Op = "op"
 
   /**
@@ -290,7 +291,7 @@ object RowOp {
   /** The row was there before, and is not there now. */
   final val Delete = "D"
 
-  /** Another row with the key was there before, whose [[Delete]] is a row of the fold, too. */
+  /** Another row with the key was there before. The fold also has a row [[Delete]] for it. */
   final val Replace = "R"
 
   /** Not written: the row as it was when an UPDATE changed its key. `MovedRows` reads it. */

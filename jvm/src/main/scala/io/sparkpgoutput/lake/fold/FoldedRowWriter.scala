@@ -14,8 +14,8 @@ import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
 
 /**
- * Writes a row with the columns of the target from one image or several: a column has the value of the
- * first image that has one. Not thread-safe.
+ * Writes a row with the columns of the target from one image or several: a column has the value of the first
+ * image that has a value for it. Not thread-safe.
  *
  * @param rowType one of the structs of [[FoldedColumns]]
  */
@@ -37,7 +37,7 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     Arrays.fill(isWritten, false)
   }
 
-  /** Adds the values that the images before do not have. */
+  /** Adds the values that the earlier images do not have. */
   def add(image: Image): Unit = {
     val row = images.start(image)
     val columns = readersOf(image.definition)
@@ -135,7 +135,7 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
  * @param definition the number of the table's definition
  * @param isOld true for the old row of the message, false for its new row
  * @param isWhole
- *   true if a column whose value is not there is NULL; false if it keeps the value it had
+ *   true if a column without a value is NULL; false if it keeps its old value
  */
 final class Image(
     val bytes: Array[Byte],
@@ -148,7 +148,7 @@ final class Image(
 object Image {
   def sent(change: ChangeView): Image =
     if (change.isWhole) new Image(change.bytes, change.messageFrom, change.definition, false, true)
-    // It is kept for long, so it does not keep the other changes in the same array.
+    // It stays in memory for long, so it must not keep the other changes of the same array there.
     else new Image(change.message, 0, change.definition, isOld = false, isWhole = false)
 
   def old(change: ChangeView): Image =

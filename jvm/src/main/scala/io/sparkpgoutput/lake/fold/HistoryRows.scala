@@ -10,9 +10,9 @@ import io.sparkpgoutput.lake.route.{ChangeView, RowEffect, TransactionStart}
 
 /**
  * The rows of a table's history. Each change has the rows that `pgoutput_changes` gives it, with other
- * ordinals: twice the position of the message in its transaction, and one more behind a preimage.
+ * ordinals: twice the position of the message in its transaction, and one more after a preimage.
  *
- * @param changes the changes of a table that is kept
+ * @param changes the changes of a table that keeps its history
  * @param writer writes the columns of [[FoldedColumns.history]]
  */
 final class HistoryRows(

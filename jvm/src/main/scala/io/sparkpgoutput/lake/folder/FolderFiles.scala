@@ -23,9 +23,8 @@ import io.sparkpgoutput.lake.ObjectStores
 final private[folder] case class FolderFile(name: String, written: Instant)
 
 /**
- * Small files of a folder, which are written whole: who reads a file sees all of it, as it was before or
- * after a write, and a crash leaves one of the two. Names are relative to the folder, such as
- * `state/1.json`.
+ * Small files of a folder, which are written whole: a reader sees the whole file as it was before or after a
+ * write, and a crash leaves one of the two. Names are relative to the folder, such as `state/1.json`.
  */
 private[folder] trait FolderFiles {
 
@@ -41,10 +40,10 @@ private[folder] trait FolderFiles {
    */
   def create(name: String, content: Array[Byte]): Boolean
 
-  /** Writes a file, in place of one that is there. */
+  /** Writes a file, and replaces an existing one. */
   def replace(name: String, content: Array[Byte]): Unit
 
-  /** Removes a file, if it is there. */
+  /** Removes a file, if it exists. */
   def delete(name: String): Unit
 }
 
@@ -72,14 +71,14 @@ private[folder] object FolderFiles {
   /**
    * Returns whether a file is there only when its stream was closed, and whole. S3A declares it as a
    * capability (its streams can be aborted). The connectors of other object stores do the same, and some
-   * do not say so. That of Azure is not one of them.
+   * do not say so. The connector of Azure is not one of them.
    */
   private def isObjectStore(files: FileSystem, path: Path) =
     ObjectStores.Schemes(files.getUri.getScheme) ||
       files.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
 }
 
-/** What the two kinds of Hadoop's file systems have in common. */
+/** What Hadoop's file systems of both kinds have in common. */
 abstract private class HadoopFiles(files: FileSystem, folder: Path) extends FolderFiles {
 
   protected def path(name: String): Path = new Path(folder, name)
@@ -103,8 +102,8 @@ abstract private class HadoopFiles(files: FileSystem, folder: Path) extends Fold
 
 /**
  * Files in an object store: one PUT is atomic. If the store has conditional writes, and the connector uses
- * them (S3A from Hadoop 3.4.2 on with the option below, that of Google for `overwrite(false)`), then
- * [[create]] is atomic too. Otherwise the caller looks again after it.
+ * them (S3A from Hadoop 3.4.2 on with the option below, and Google's connector for `overwrite(false)`), then
+ * [[create]] is atomic too. Otherwise, the caller checks the result.
  */
 final private class StoredObjects(files: FileSystem, folder: Path)
     extends HadoopFiles(files, folder) {
@@ -145,9 +144,9 @@ final private class StoredObjects(files: FileSystem, folder: Path)
  * a rename. HDFS and Azure refuse a rename to a name that exists, so [[create]] is atomic.
  *
  * `FileSystem` has no rename that replaces a file, and `FileContext` has one that is atomic only in HDFS.
- * So [[replace]] first renames the new file to a name that is its own: `<name>.next`. From then on it is
- * the one that counts. Then the old one is removed, and the new one gets its name. A process that finds a next file
- * after a crash does the rest.
+ * So [[replace]] first renames the new file to a name that is its own: `<name>.next`. From then on, the file
+ * `.next` counts. Then the old file is removed, and the new one gets its name. A process that finds a file
+ * `.next` after a crash does the remaining steps.
  *
  * A list of the folder that is made at that moment can have neither name. So a file that was replaced once has a
  * file `<name>.place` beside it, which represents it in lists.

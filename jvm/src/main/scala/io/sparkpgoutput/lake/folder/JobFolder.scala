@@ -19,8 +19,8 @@ import io.sparkpgoutput.lake.{LakeError, LakeException}
  * has its files and their fields.
  *
  * The state has a file for each epoch. A process of the job takes an epoch at its start, and writes only
- * the file of this epoch. The greatest epoch counts. So what a process writes that was slow to die changes
- * nothing.
+ * the file of this epoch. The greatest epoch counts. So a process that is slow to end can still write, but
+ * this changes nothing.
  *
  * All methods throw IOException if the file system is away or read-only, and can be called again then. A
  * method that reads makes no folder. Threads can use it at the same time.
@@ -32,7 +32,7 @@ final class JobFolder(path: String, configuration: Configuration) {
 
   private lazy val files = FolderFiles.of(path, configuration)
 
-  /** The greatest epoch of which there is a state; None if there is no state. */
+  /** The greatest epoch that has a state; None if there is no state. */
   def newestEpoch(): Option[Long] = epochs().maxOption
 
   /**
@@ -41,7 +41,7 @@ final class JobFolder(path: String, configuration: Configuration) {
    * @return None if there is no state
    * @throws LakeException
    *   if the file is damaged, or has been written by a later version. The state of an older epoch is never
-   *   taken in its place.
+   *   used in its place.
    */
   def read(): Option[(Long, JobState)] = read(MostTries)
 
@@ -68,12 +68,12 @@ final class JobFolder(path: String, configuration: Configuration) {
     def isLater = newestEpoch().exists(_ > epoch)
     if (isLater) false
     else {
-      // What counts is whose file it is, and not what this returns: the answer to an earlier try can be
-      // lost, and not every object store refuses to write a file that is there.
+      // Whose file it is decides, and not the result of the call: the answer to an earlier try can be lost,
+      // and not every object store refuses to write a file that exists.
       files.create(stateFile(epoch), content): Unit
       val isOwn = files.read(stateFile(epoch)).exists(_.sameElements(content))
-      // A process that was suspended before it created the file can be late: its epoch can be one whose
-      // file was removed as an old one.
+      // A process can be suspended before it creates the file. If its epoch is old by then, the file of this
+      // epoch may have been removed.
       isOwn && !isLater
     }
   }
@@ -133,7 +133,7 @@ final class JobFolder(path: String, configuration: Configuration) {
       .collect { case AnswerName(`id`, number) => number.toInt }.sorted
   }
 
-  /** Writes what the command `status` shows, in place of what was there. */
+  /** Writes what the command `status` shows, in place of the last status. */
   def writeStatus(json: String): Unit = files.replace(Status, json.getBytes(UTF_8))
 
   def readStatus(): Option[WrittenStatus] = for {
@@ -177,7 +177,7 @@ private object JobFolder {
   /** Spark's `StreamingCheckpointConstants`, and the folders of the generations of older jobs. */
   private val StreamingName = """offsets|commits|metadata|sources|generation-\d+""".r
 
-  /** An older epoch helps only a person who looks for what has happened. */
+  /** An older epoch is only for a person who wants to find out what has happened. */
   final private val KeptEpochs = 5
 
   final private val MostTries = 10

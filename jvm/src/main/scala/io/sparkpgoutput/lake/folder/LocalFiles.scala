@@ -66,7 +66,7 @@ final private class LocalFiles(folder: Path) extends FolderFiles {
     } finally Files.deleteIfExists(written): Unit
   }
 
-  /** Gives a file a second name, if nobody has it. */
+  /** Gives a file a second name, if no file has it. */
   private def link(written: Path, target: Path): Boolean =
     try {
       Files.createLink(target, written)
@@ -102,7 +102,7 @@ private object LocalFiles {
     parent.foreach(sync(_))
   }
 
-  /** Windows opens no folder for this, and keeps the order of its changes by itself. */
+  /** On Windows, a folder cannot be opened for this, and the system keeps the order of changes by itself. */
   @throws[IOException]
   private def sync(folder: Path): Unit =
     if (!IsWindows) Using.resource(FileChannel.open(folder, READ))(_.force(true))

@@ -148,7 +148,7 @@ private[folder] object StateFormat {
     case _          => None
   }
 
-  /** The next definition is that of the same table, but its name in the target can be another one. */
+  /** The next definition belongs to the same table, but its name in the target can be another one. */
   private def next(next: NextDefinition) = fields(
     "target" -> next.table.target,
     "definition" -> definition(next.table),
@@ -278,8 +278,8 @@ private[folder] object JsonFile {
    * Reads the object in a file.
    *
    * @param damaged
-   *   makes the error of a file that is torn, or lacks a field, or has a value of another type. It gets a
-   *   sentence that says what is wrong.
+   *   makes the error of a file that is incomplete, or lacks a field, or has a value of another type. It gets
+   *   a sentence that says what is wrong.
    */
   def read[A](
       file: String,
@@ -309,7 +309,7 @@ private[folder] object JsonFile {
     def instant(name: String): Instant =
       parsed(name, "a time")(text => scala.util.Try(Instant.parse(text)).toOption)
 
-    /** The text of an object, for those who have a reader of their own. */
+    /** The text of an object, for callers that have their own reader. */
     def json(name: String): String = value(name, "an object")(_.isObject).toString
 
     def fields(name: String): Fields = new Fields(file, pathOf(name), node.get(name))

@@ -14,7 +14,7 @@ import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot}
 
 /**
- * Lets a job go on after `pg_upgrade` has upgraded its server and kept its slot. The new server has
+ * Lets a job continue after `pg_upgrade` has upgraded its server and kept its slot. The new server has
  * another system identifier, and its WAL begins above that of the old one. These facts together
  * prove that nothing is missing:
  *
@@ -22,7 +22,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, UpgradedSlot
  *   - The tables are the same, by their oids and definitions.
  *   - The slot is as `pg_upgrade` made it: see [[UpgradedSlot]].
  *
- * The job then goes on where the slot begins.
+ * The job then continues where the slot begins.
  */
 object Adoption {
 
@@ -30,8 +30,8 @@ object Adoption {
    * Writes the new server into the state. It can be repeated after an interruption.
    *
    * @param options the options of `replicate` that name the server and the checkpoint folder
-   * @param lastLsn an LSN of the old server behind its last write
-   * @return where the job goes on
+   * @param lastLsn an LSN of the old server after its last write
+   * @return the LSN at which the job continues
    * @throws LakeException if it is not proved that nothing is missing
    */
   def adopt(
@@ -106,7 +106,7 @@ object Adoption {
     problem.foreach(problem => throw LakeError.notAdopted(problem))
   }
 
-  /** The tables with what the new server says of them. */
+  /** The tables with the definitions of the new server. */
   private def sameTables(state: JobState, sources: Seq[SourceTable]): JobState = {
     val published = sources.map(source => source.oid -> source).toMap
     state.tables.values.filter(_.status == Live).foldLeft(state) { (state, table) =>

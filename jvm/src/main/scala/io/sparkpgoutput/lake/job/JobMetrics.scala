@@ -137,8 +137,9 @@ object JobMetrics {
     }).map(_.mkString("| ", " | ", " |\n")).mkString
 
   /**
-   * The name of a table as a part of a name in Spark's metrics system. No two tables have the same, also
-   * in a sink that writes each character but letters and digits as `_`, as Spark's PrometheusServlet does.
+   * The name of a table as a part of a name in Spark's metrics system. No two tables have the same name, even
+   * in a sink that writes each character that is not a letter or digit as `_`, as Spark's PrometheusServlet
+   * does.
    *
    * Two underscores are between the schema and the table. An underscore between letters and digits stays.
    * Every other character `c`, and `Z` itself, becomes `Z`, its number in hexadecimal digits, and `Z`.
@@ -171,7 +172,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
 
   JobMetrics.ofJob.foreach(metric => put(metric.name)(metric.value(latest)))
 
-  /** The slot comes first: Spark removes all names that begin with that of a source. */
+  /** The slot comes first, because Spark removes all names that begin with the name of a source. */
   private val registered = SparkMetrics.register(s"$slot.pgoutput", registry)
 
   /** Adds the metrics of new tables, and removes those of tables that the job has no more. */
@@ -192,7 +193,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
         new Gauge[Number] { override def getValue: Number = value.getOrElse(Unknown) }
       )
 
-  /** A sink asks for each metric by itself, so the tables of the last second serve all of them. */
+  /** A sink asks for each metric on its own, so all of them use the tables of the last second. */
   private def latest: StatusNow = synchronized {
     val time = System.nanoTime()
     if (taken == null || time - takenAt > OneSecond) {
@@ -208,7 +209,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
 private object JobSource {
   private val OneSecond = TimeUnit.SECONDS.toNanos(1)
 
-  /** What the job does not know is no number. */
+  /** A value that the job does not know is NaN. */
   private val Unknown: Number = Double.NaN
 }
 

@@ -72,7 +72,7 @@ final private[job] class JobParts(
         try handle
         catch {
           case another: Throwable if !isEnding =>
-            // What handles an error asks the store and the folder, which can be away.
+            // The code that handles an error asks the store and the folder, which can be away.
             if (TableFailures.isPassing(another)) failed(table, TableFailures.of(another), another)
             else end(another)
           case _: Throwable => ()
@@ -133,7 +133,7 @@ final private[job] class SharedCore(core: JobCore) {
     }
   }
 
-  /** As [[apply]], for what changes nothing that commands depend on. */
+  /** Like [[apply]], for calls that change nothing that commands depend on. */
   def look[T](body: JobCore => T): T = synchronized(body(core))
 
   def wake(): Unit = synchronized {
@@ -148,7 +148,7 @@ final private[job] class SharedCore(core: JobCore) {
   }
 }
 
-/** The time of a job, which goes on if somebody sets the clock of the host back. */
+/** The time of a job. It never goes back, even if somebody sets the clock of the host back. */
 private[job] object JobClock {
   private val start = System.currentTimeMillis
   private val nanos = System.nanoTime()
@@ -157,7 +157,7 @@ private[job] object JobClock {
   def millis: Long = start + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos)
 }
 
-/** Something that passes by itself keeps a table from its next step. */
+/** A table cannot take its next step, for a reason that passes by itself. */
 final private[job] class Waiting(text: String) extends java.io.IOException(text)
 
 /**
@@ -213,7 +213,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   def read(body: => Unit): Unit = run(reader)(body)
   def maintain(body: => Unit): Unit = run(maintainer)(body)
 
-  /** Asks the server for the slot, unless an earlier question waits for its answer. */
+  /** Asks the server about the slot, unless an earlier question waits for its answer. */
   def watch(body: => Unit): Unit = run(watcher)(body)
 
   /** Writes the status file, unless an earlier write still runs. */
@@ -231,14 +231,14 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
         context.addJobTag(tag)
         try ClonedSession.within(session)(body)
         catch {
-          // Each body handles the errors of its own work. What is left is the end of the job.
+          // Each body handles the errors of its own work. Any other error means that the job ends.
           case error: Throwable => if (!isClosing) logError(s"A thread of $name has failed", error)
         } finally {
           context.removeJobTag(tag)
           context.setJobDescription(null)
         }
       }
-    // The reader goes on for a while, and a thread that can do only one thing is busy.
+    // The reader still runs for a while, so a thread that can do only one thing is busy.
     catch { case _: RejectedExecutionException => () }
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */
@@ -279,13 +279,13 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
   private def pool(what: String, threads: Int) =
     Executors.newFixedThreadPool(threads, named(what))
 
-  /** A thread that refuses what comes while it is busy. */
+  /** A thread that refuses work while it is busy. */
   private def onlyOne(what: String) =
     new ThreadPoolExecutor(0, 1, 60, TimeUnit.SECONDS, new SynchronousQueue, named(what))
 
   private def named(what: String): ThreadFactory = (task: Runnable) => {
     val thread = new Thread(task, s"spark-pgoutput $what $name")
-    thread.setDaemon(true) // it does not keep a process alive whose session is stopped
+    thread.setDaemon(true) // the thread must not keep the process running after its session is stopped
     thread
   }
 }

@@ -42,7 +42,7 @@ private[job] object JobSetup {
       val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)
       folder.check()
       val kept = folder.read()
-      // Asked of the server first, because it says best what is wrong with the connection.
+      // The server is asked first, because its answer says best what is wrong with the connection.
       val keys = new KeyCache(
         options.keyCacheMemoryBytes,
         options.keyCacheDisk,
@@ -96,7 +96,7 @@ private[job] object JobSetup {
 }
 
 /**
- * A job whose parts are there. [[open]] makes the slot if it has to be made.
+ * A job whose parts exist. [[open]] makes the slot if needed.
  *
  * @param kept the newest epoch and its state, if there is one
  */
@@ -194,7 +194,7 @@ final private[job] class ReadyJob(
   private def isOfServer(table: OwnTable) = table.properties.database == server.database &&
     table.properties.systemIdentifier == server.systemIdentifier
 
-  /** The mark of a table. Rows that were restored have none that is valid. */
+  /** The mark of a table. If the rows were restored, no mark is valid. */
   private def validMark(table: OwnTable): Option[Long] =
     try table.mark()
     catch { case known: LakeException if known.getCondition == TargetError.MarkLost => None }
@@ -205,7 +205,7 @@ final private[job] class ReadyJob(
       throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
   }
 
-  /** A table keeps its mode, also if it was renamed, and the options give another one to its new name. */
+  /** A table keeps its mode, even if it was renamed and the options give its new name another mode. */
   private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
     val wanted = options.modeOf(table.name)
     if (wanted.name != table.table.mode.name)
@@ -243,11 +243,11 @@ final private[job] class ReadyJob(
     mark = None
   )
 
-  /** Makes the slot if it has to be made. The slot comes first, so that no change is missed. */
+  /** Makes the slot if needed. The slot comes first, so that no change is missed. */
   def open(): Opened = {
     if (startsOver) {
       log.tell("All tables are copied again, with a new slot, as was requested.")
-      // Nobody who knows only the earlier copies can write the tables from now on.
+      // From now on, a process that knows only the earlier copies cannot write the tables.
       val ours = own.found(_.job == start.state.id)
       ours.foreach(table => own.close(table.target))
       kept.map(_._2.slot).filter(_ != options.slot).foreach(warnOfSlot(_))

@@ -31,7 +31,7 @@ import io.sparkpgoutput.source.slot.{SlotHealth, SlotMetrics, SlotState}
 /**
  * A job and its tables at one moment.
  *
- * @param shown what the state does not have of each table, by the oids of the tables
+ * @param shown the facts about each table that the state does not have, by the oids of the tables
  * @param read the read LSN
  * @param waits what the whole job waits for
  * @param problem why the job does not read the slot; None if it does
@@ -59,7 +59,7 @@ final private[job] case class StatusNow(
         TableNow(table, shown.get(table.oid), read, at, counted, files.get(table.oid))
       }
 
-  /** The tables by their names. If several have had a name, it is the newest that is published. */
+  /** The tables by their names. If several tables have had the same name, the newest published one counts. */
   lazy val named: Map[TableName, TableNow] = tables.groupBy(_.state.name).map { case (name, all) =>
     name -> all.maxBy(table => (table.state.status != Dropped, table.state.oid))
   }
@@ -68,7 +68,7 @@ final private[job] case class StatusNow(
 /**
  * A table at one moment.
  *
- * @param shown what the state does not have of it, if that is known
+ * @param shown the facts about it that the state does not have, if they are known
  * @param read the read LSN of the job
  */
 final private[job] case class TableNow(
@@ -98,7 +98,8 @@ final private[job] case class TableNow(
 
 /**
  * What users see of a job. A job that runs writes its status into its checkpoint folder every 10 seconds.
- * So the commands ask the folder, and not the process of the job, which can run elsewhere or not at all.
+ * So the commands read the folder, and do not ask the process of the job, which can run elsewhere or not at
+ * all.
  */
 object JobStatus {
   private val mapper = new ObjectMapper
@@ -203,7 +204,7 @@ object JobStatus {
   private def fields(values: (String, Any)*): java.util.Map[String, Any] =
     ListMap(values: _*).asJava
 
-  /** Other readers than Java's take microseconds at most. */
+  /** Readers other than Java's accept at most microseconds. */
   private def text(time: Instant) = time.truncatedTo(ChronoUnit.MICROS).toString
 
   private def shown(node: JsonNode) = Shown(
@@ -288,7 +289,7 @@ object JobStatus {
     read(session, checkpoint)._1.waits.asJava
 
   /**
-   * Asks the server for the slot of a job.
+   * Asks the server about the slot of a job.
    *
    * @return the metrics of the source, the LSN of the job, and what is wrong with the slot
    */
@@ -354,7 +355,7 @@ final class JobLog extends Logging {
   /**
    * Reports why a table cannot go on. It reports the same reason once, until the table has a commit.
    *
-   * @param unknown an error that this library does not know. Spark's log gets its stack.
+   * @param unknown an error that this library does not know. Its stack trace goes to Spark's log.
    */
   def failed(table: TableName, failure: TableFailure, unknown: Option[Throwable] = None): Unit =
     if (problems.put(table, failure.text) != failure.text) {
@@ -374,7 +375,7 @@ final class JobLog extends Logging {
 
   private def add(line: String): Unit = {
     lines.add(line)
-    // The caller may never take them.
+    // The caller may never ask for them.
     if (lines.size > JobLog.MostLines) lines.poll()
   }
 

@@ -30,7 +30,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param format None if the catalog decides
  * @param excluded the tables that the job leaves out
  * @param tableName the template for names in the target
- * @param names the names in the target by those of the source, which win over the template
+ * @param names the names in the target by the names at the server. They win over the template
  * @param types the Spark types of columns, by `column` or `schema.table.column`
  * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
  * @param infinity what an infinite date, timestamp or interval gives
@@ -429,7 +429,7 @@ object ReplicateOptions {
   /** The share of the heap that keys of files have by default. */
   final private val KeyCachePercent = 25
 
-  /** A longer time is a mistake, and does not fit into a number of nanoseconds. */
+  /** A longer time is a mistake. It would not fit into a number of nanoseconds. */
   final private val LongestTime = Duration.ofDays(365)
 
   private val Percent = "([1-9][0-9]?)%".r
@@ -451,7 +451,7 @@ object ReplicateOptions {
   def ofServer(entries: java.util.Map[String, String]): ReplicateOptions =
     parse((Map("target" -> "none", "checkpoint" -> "none") ++ entries.asScala).toSeq)
 
-  /** Says what replaces an option that there is no more. */
+  /** Returns what replaces an option that was removed. */
   private def renamed(entries: Seq[(String, String)]): Option[String] =
     entries.collectFirst {
       case (name, _) if name.equalsIgnoreCase("maxBytesPerTrigger") =>

@@ -57,7 +57,7 @@ final class Replication private (
       ended.countDown()
     }
 
-  /** Starts the job again. It has run, so it waits for a server or a store that is away. */
+  /** Starts the job again. It has run before, so it waits for a server or a store that is away. */
   private def startAgain(): ReplicationJob = {
     var again = Option.empty[ReplicationJob]
     while (again.isEmpty)
@@ -100,7 +100,7 @@ final class Replication private (
     ended.await()
   }
 
-  /** Ends the job. An error does not keep the others, or the process, from their ends. */
+  /** Ends the job. An error does not prevent the end of other jobs or of the process. */
   private def stopQuietly(): Unit =
     try stop()
     catch {

@@ -70,11 +70,11 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   @volatile private var fileProblem = Option.empty[String]
   @volatile private var hasEnded = false
 
-  /** Since when the job has waited for the server or the folder, with the option `once`. */
+  /** When the job began to wait for the server or the folder, with the option `once`. */
   private var waitsSince = Long.MaxValue
   @volatile private var isPaused = false
 
-  /** What was found, if the job was started to verify tables. */
+  /** The result, if the job was started to verify tables. */
   @volatile var verified: Option[Seq[VerifiedTable]] = None
 
   /** Runs the job until it has everything, is stopped, or fails. */
@@ -147,7 +147,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
 
   private def loop(): Unit = {
     var target = Option.empty[Long]
-    // The thread that stops the job can come before `parts` is there.
+    // Another thread can stop the job before `parts` is set.
     while (!parts.isEnding && !hasEverything && !isStopping) {
       tick()
       if (parts.epoch > 0 && options.once) {
@@ -162,7 +162,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
   }
 
-  /** Takes the commands of the core, and looks at the clock. */
+  /** Takes the commands of the core, and checks the clock. */
   private def tick(): Unit = {
     parts.core.await(MillisBetweenTicks)
     parts.core.look(_.diskFull(space.isFull))
@@ -188,7 +188,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     try Some(ofServer(WalEnd.next))
     catch { case error: Throwable if TableFailures.isPassing(error) => None }
 
-  /** Gives up what the job has waited for longer than the option `retryFor` says. */
+  /** Stops waiting after the time of the option `retryFor`. */
   private def giveUp(): Unit = {
     val since = now - options.retryFor.toMillis
     parts.core.look(_.giveUp(since, now))
@@ -308,7 +308,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     val end = ofServer(Server.flushLsn)
     catalogWaits = None
     parts.core(_.published(published, end, now))
-    // What a copy needs does not matter to a table that is copied already.
+    // A table that is copied already does not need what a copy needs.
     val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
     for (found <- published; problem <- found.problem if failed(found.oid))
       log.refused(found.table.source.name, problem)
@@ -398,7 +398,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   private def close(): Unit =
     try
       if (threads != null) {
-        // What is interrupted from here on has not failed.
+        // Work that is interrupted from here on has not failed.
         parts.stop()
         threads.endWork()
         val isReplaced = parts.error.exists(LakeError.isOtherJob)
@@ -495,7 +495,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
           unknownAt = now + MillisAfterFailedLook
           look()
         }
-        // The look that runs can have begun before the table was there.
+        // The look at the catalog that runs can have begun before the table existed.
         lookAt = math.min(lookAt, unknownAt)
       }
     }

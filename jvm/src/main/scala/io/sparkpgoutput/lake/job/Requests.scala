@@ -17,15 +17,15 @@ import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 
 /**
- * Takes what users ask of a job that runs. Each request is a file in the checkpoint folder, which is removed
- * when the request is done, or when the state has it.
+ * Handles the requests of users to a job that runs. Each request is a file in the checkpoint folder, which is
+ * removed when the request is done, or when the state has it.
  *
  * @param look looks at the server's catalog
  */
 final private[job] class Requests(job: JobParts, verifications: Verifications, look: () => Unit) {
   import job.{core, folder, log}
 
-  /** Those that are being done. */
+  /** The requests that are being handled. */
   private val underWay = ConcurrentHashMap.newKeySet[String]
 
   /** The copies that are requested and not in a durable state: the tables to ask for, and the revisions. */
@@ -35,7 +35,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** Returns whether the requests that were there at the start are taken, and all that were taken are done. */
   def areDone: Boolean = wereTaken && underWay.isEmpty && !verifications.isBusy
 
-  /** Takes the requests that are there, and goes on with those that are not done. One thread calls it. */
+  /** Takes new requests, and continues with those that are not done. One thread calls it. */
   def take(): Unit =
     try {
       resyncs.toSeq.foreach { case (id, (tables, revisions)) => resync(id, tables, revisions) }
@@ -68,7 +68,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   }
 
   /**
-   * Asks for copies. The request goes when the state has it for all tables.
+   * Asks for copies. The request is removed when the state has it for all tables.
    *
    * @param revisions those of the tables for which the core was asked already
    */
@@ -83,7 +83,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
     } else resyncs(id) = (later, all)
   }
 
-  /** The last state of the job is durable, and has all that was asked of the core. */
+  /** The last state of the job is durable, and has all requests to the core. */
   def stateEnded(): Unit =
     resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) folder.handled(id) }
 

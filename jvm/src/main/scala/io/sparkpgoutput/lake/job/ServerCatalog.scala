@@ -16,8 +16,8 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks}
  * The published tables by the server's catalog, with their names and types in the target.
  *
  * A cut of changes is planned by a catalog that is at least as new as its changes: each transaction of the
- * cut must be visible in the snapshot in which the catalog was read. It need not be at once: a commit that
- * waits for a synchronous standby is in the WAL, and so in the stream, before others see it
+ * cut must be visible in the snapshot in which the catalog was read. This is not always so at once: a commit
+ * that waits for a synchronous standby is in the WAL, and so in the stream, before other sessions see it
  * (`SyncRepWaitForLSN` in `syncrep.c`). And a standby can be behind.
  *
  * To read the catalog of a table takes several queries. So each cut asks only for a fingerprint of what
@@ -40,7 +40,8 @@ final class ServerCatalog(
   /**
    * Reads all published tables. For a table that the options exclude, it only reports that the table exists.
    *
-   * @param state what is known of the tables: they keep their modes, and names that nobody else has
+   * @param state what the job knows about the tables: they keep their modes, and names that no other table
+   * has
    */
   def all(state: JobState): Seq[CatalogEntry] = client.query { connection =>
     connection.inSnapshot {
@@ -49,7 +50,7 @@ final class ServerCatalog(
       val (excluded, sources) = published(connection).partition(isExcluded)
       val found = mirrored(connection, sources, state)
       note(prints, sources, found)
-      // A table whose changes are applied already needs nothing any more that a copy needs.
+      // A table whose changes are applied does not need what a copy needs.
       val copied = sources.filter(source => state.tables.get(source.oid).forall(_.needsCopy))
       val readiness = ServerReadiness.of(connection, copied, options.publications)
       sources.zip(found).map { case (source, (natural, table)) =>
@@ -122,7 +123,7 @@ final class ServerCatalog(
     else changed(table.oid)
   }
 
-  /** Notes that the definition of a table in the state is that of a fingerprint. */
+  /** Notes that the definition of a table in the state belongs to a fingerprint. */
   def follows(oid: Long, fingerprint: String): Unit = known.put(oid, fingerprint): Unit
 
   /** Lets the next cut of a table read the catalog. */
@@ -205,7 +206,7 @@ final class ServerCatalog(
 
   /**
    * Fails if the connection of the client leads to a standby, and the job began with a primary. The
-   * connection ends: it would lead to the standby also when the primary is back.
+   * connection ends, because it would lead to the standby even when the primary is back.
    */
   def checkRecovery(connection: ServerConnection): Unit =
     try checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
@@ -251,7 +252,7 @@ final class ServerCatalog(
     }
   }
 
-  /** A table with whose name in the target another table is there already. */
+  /** The target already has another table with the name of this table. */
   private def collision(
       source: SourceTable,
       sources: Seq[SourceTable],
@@ -300,7 +301,7 @@ final class ServerCatalog(
 
 object ServerCatalog {
 
-  /** What a look at a table for a cut has found. */
+  /** The result of a look at a table for a cut. */
   sealed trait Look
 
   object Look {
@@ -308,7 +309,7 @@ object ServerCatalog {
     /** The definition in the state is right. */
     case object Same extends Look
 
-    /** The catalog is older than the changes. It is asked again. */
+    /** The catalog is older than the changes, so the job asks again. */
     final case class Behind(why: String) extends Look
 
     /** The table is not published any more. Its last definition holds. */

@@ -16,7 +16,10 @@ import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
 import io.sparkpgoutput.protocol.Lsn
 
-/** Commits cuts of the queues, and changes the columns of the target before that if the server's have. */
+/**
+ * Commits cuts of the queues. If the columns of the server have changed, it changes the columns of the target
+ * first.
+ */
 final private[job] class TableApplier(job: JobParts) {
   import TableApplier._
   import job.{catalog, core, own, target}
@@ -33,7 +36,7 @@ final private[job] class TableApplier(job: JobParts) {
   def apply(oid: Long, upTo: Long, queue: TableQueue): Unit = reporting(oid) { table =>
     queue.cut(upTo, job.options.maxBytesPerCommit) match {
       case None =>
-        // The catalog can say that the table was altered, also if no row of it has changed.
+        // The catalog can say that the table was altered, even if no row of it has changed.
         if (defined(table, Array.empty).nonEmpty)
           core(_.applied(oid, table.mark.getOrElse(0L), None, now))
       case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut))
@@ -174,7 +177,7 @@ final private[job] class TableApplier(job: JobParts) {
       }
     }
 
-  /** Returns whether the table of the target is gone, which Spark says in words of its own. */
+  /** Returns whether the table of the target is gone, which Spark reports with an error of its own. */
   private def isRemoved(table: TableState, error: Throwable) =
     !TableFailures.isPassing(error) && !target.exists(table.target)
 
@@ -204,7 +207,7 @@ private object TableApplier {
 }
 
 /**
- * Keeps the files of tables few, and removes old ones: see [[io.sparkpgoutput.lake.direct.Compaction]].
+ * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]].
  *
  * @param isVerifying whether older versions of tables are read
  */
@@ -224,7 +227,7 @@ final private[job] class TableMaintenance(
       }
     }
 
-  /** The table is right without it, so an error of a rewrite is not one of the table. */
+  /** The table is right without a rewrite, so an error of a rewrite is not an error of the table. */
   private def maintain(table: String): Unit = {
     val begin = System.nanoTime()
     try {

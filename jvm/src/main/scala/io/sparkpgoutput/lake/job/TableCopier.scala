@@ -104,7 +104,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         if (!isNew && !table.table.isHistory) arrange(table)
         catalog.forget(oid)
         val read = copy.copied
-        // The lock of the table goes before anybody hears that the copy is done.
+        // The lock of the table is released before the job reports that the copy is done.
         forget(oid)
         core(_.copied(oid, JobClock.millis))
         val seconds = math.max(1L, NANOSECONDS.toSeconds(System.nanoTime() - started))
@@ -116,7 +116,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     finally forget(oid)
   }
 
-  /** A user can have written into a table that a copy which did not end has left without rows. */
+  /** If a copy did not end, it has left a table without rows. A user can have written into this table. */
   private def checkEmpty(table: TableState): Unit =
     if (!target.read(job.session, table.target).isEmpty)
       throw LakeError.unfinishedCopy(target.sqlName(table.target))
@@ -128,7 +128,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     target.alter(table.target, TableEvolution.keep(has, wanted.toNullable, table.generation))
   }
 
-  /** The columns of a replacement take the arrangement away. The rows are right without it, too. */
+  /** A replacement of the columns removes the clustering. The rows are right without it, too. */
   private def arrange(table: TableState): Unit =
     try target.arrange(table.target, table.table.schema, table.table.targetKey)
     catch {

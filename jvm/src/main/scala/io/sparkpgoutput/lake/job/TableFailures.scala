@@ -14,10 +14,10 @@ import io.sparkpgoutput.lake.target.CommitConflict
 import io.sparkpgoutput.source.SourceException
 
 /**
- * Says what becomes of a table, or of the job, after an error.
+ * Decides what happens to a table, or to the job, after an error.
  *
- * An error of one table never ends the job. An error that nobody knows stops its table, and is tried
- * again, because to try again does no harm: each commit compares its mark.
+ * An error of one table never ends the job. An unknown error stops its table, and the job tries again. This
+ * does no harm, because each commit compares its mark.
  */
 object TableFailures {
 
@@ -28,7 +28,7 @@ object TableFailures {
   private val PassingStates = Set("08", "28", "53", "57", "58", "55P03", "40")
   private val NoRights = "42501"
 
-  /** What Spark says of tasks whose executor is lost. */
+  /** What Spark says about tasks whose executor is lost. */
   private val LostTasks =
     Seq("ExecutorLostFailure", "Executor heartbeat timed out", "Checkpoint block")
 
@@ -36,7 +36,7 @@ object TableFailures {
   private val Changed =
     Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION", "PGOUTPUT_MARK_LOST", LakeError.OtherJob)
 
-  /** The errors of the server, the slot and the state that no table can go on after. */
+  /** The errors of the server, the slot and the state after which no table can continue. */
   private val EndsJob = Set(
     "PGOUTPUT_SLOT_NOT_FOUND",
     "PGOUTPUT_SLOT_MOVED",
@@ -68,7 +68,7 @@ object TableFailures {
     TableFailure(kind, text(error))
   }
 
-  /** Returns whether the error is one of the whole job, whichever table met it. */
+  /** Returns whether the error concerns the whole job, no matter which table met it. */
   def endsJob(error: Throwable): Boolean =
     !isPassing(error) && known(error).exists {
       case found: SourceException => EndsJob(found.getCondition)
@@ -80,7 +80,7 @@ object TableFailures {
     case _: CommitConflict => true
     case found: SparkThrowable if found.getCondition == "PGOUTPUT_CONNECTION" =>
       PassingStates.exists(found.getSqlState.startsWith)
-    // A statement such as TRUNCATE came between. The next attempt has a newer snapshot.
+    // A statement such as TRUNCATE interrupted the copy. The next attempt has a newer snapshot.
     case found: SparkThrowable if found.getCondition == CopyError.Interrupted     => true
     case found: SparkThrowable if found.getCondition == "PGOUTPUT_POOLER"         => false
     case _: SourceException                                                       => false
@@ -108,10 +108,10 @@ object TableFailures {
   private def known(error: Throwable): Option[PgOutputException] =
     ErrorCauses.of(error).collectFirst { case found: PgOutputException => found }
 
-  /** Whether the error is one of this library, whose text says everything. */
+  /** Whether the error comes from this library. Its text then says everything. */
   def isKnown(error: Throwable): Boolean = known(error).nonEmpty
 
-  /** The text of the error that says most. */
+  /** The text of the most informative error among the causes. */
   def text(error: Throwable): String = known(error).map(_.getMessage).getOrElse(
     ErrorCauses.of(error).map(_.getMessage).find(_ != null).getOrElse(error.toString)
       .linesIterator.nextOption().getOrElse(error.toString)

@@ -89,7 +89,7 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   }
 
   /**
-   * Compares tables in one snapshot, and then each of those that could not be compared, for a reason that
+   * Compares tables in one snapshot, and then each table that could not be compared, for a reason that
    * passes, in a snapshot of its own. A snapshot of many tables gets old, and no table may be truncated in
    * the meantime.
    */
@@ -111,7 +111,7 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   }
 
   private def round(names: Seq[TableName], tell: String => Unit): Seq[Attempt] = {
-    // What the catalog says of the tables matters even if nothing changes in them.
+    // The catalog of the tables matters even if no row of them changes.
     look()
     val tables = names.map(name => name -> Requests.table(job.state, name))
     val oids = tables.flatMap(_._2).filter(isComparable).map(_.oid)
@@ -167,8 +167,8 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   }
 
   /**
-   * Waits until the tables have everything below an LSN, or cannot get it now. A table that waits for something
-   * else does not hold the others for long.
+   * Waits until the tables have everything below an LSN, or cannot get it now. A table that waits for
+   * something else does not delay the others for long.
    */
   private def reach(oids: Seq[Long], lsn: Long): Unit = {
     core(_.hold(oids, lsn))
@@ -237,7 +237,7 @@ private object Verifications {
   private val Pauses = Seq(30, 60, 120, 300, 600)
 
   /**
-   * What was found out about a table in one snapshot.
+   * The result for a table in one snapshot.
    *
    * @param canPass whether another snapshot can have another result
    */
