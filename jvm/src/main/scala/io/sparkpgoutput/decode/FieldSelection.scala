@@ -143,7 +143,7 @@ object FieldSelection {
   def messageFields(ordinals: Int*): FieldSelection =
     members(ordinals.map(MessageSchema.schema(_).name): _*)
 
-  /** The struct that members are of: the type itself, or that of an array's elements. */
+  /** The struct that has the members: the type itself, or the type of an array's elements. */
   def structOf(dataType: DataType): Option[StructType] = dataType match {
     case struct: StructType               => Some(struct)
     case ArrayType(struct: StructType, _) => Some(struct)

@@ -124,7 +124,7 @@ object PruneDecodes {
       case other                    => other.mapChildren(narrowed(_, All))
     }
 
-    /** The row, with the tuple's cells in the place of the tuple if the decode hands them on. */
+    /** The row, with the tuple's cells in place of the tuple if the decode passes them on. */
     def withArguments(row: TypedRow): TypedRow = row match {
       case row: ReadTuple =>
         val tuple = narrowed(row.tuple, uses.ofTuple)

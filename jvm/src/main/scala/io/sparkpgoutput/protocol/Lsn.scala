@@ -20,7 +20,7 @@ object Lsn {
     case _ => None
   }
 
-  /** Tells if the first LSN is below the second. */
+  /** Returns whether the first LSN is below the second. */
   def isBelow(lsn: Long, other: Long): Boolean = java.lang.Long.compareUnsigned(lsn, other) < 0
 
   def min(lsn: Long, other: Long): Long = if (isBelow(lsn, other)) lsn else other

@@ -89,7 +89,7 @@ object StreamContext {
 object BeginMessage {
   final val Size = 1 + 8 + 8 + 4
 
-  /** Tells if a message of pgoutput is a Begin message. */
+  /** Returns whether a message of pgoutput is a Begin message. */
   def is(message: Array[Byte]): Boolean =
     message.length >= Size && message(0) == MessageType.Tag.Begin
 

@@ -14,8 +14,8 @@ import io.sparkpgoutput.types.TypeLookup
 object TableSchema {
 
   /**
-   * Tells whether a relation has columns and each of them has a name. A decoded one always has, but
-   * a query can make the struct in other ways.
+   * Returns whether a relation has columns and each of them has a name. A decoded one always has, but a query
+   * can make the struct in other ways.
    */
   def isComplete(relation: InternalRow): Boolean =
     !relation.isNullAt(RelationSchema.COLUMNS) && {

@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 /** Compares and classifies bytes of ASCII text. */
 object Ascii {
 
-  /** Tells whether the bytes from `from` up to `to` are this text. */
+  /** Returns whether the bytes from `from` up to `to` are this text. */
   def equal(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
     to - from == text.length && {
       var index = 0
@@ -11,7 +11,7 @@ object Ascii {
       index == text.length
     }
 
-  /** Tells whether the bytes are this text in any case. `text` is in lower case. */
+  /** Returns whether the bytes are this text in any case. `text` is in lower case. */
   def equalIgnoreCase(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
     to - from == text.length && {
       var index = 0
@@ -21,7 +21,7 @@ object Ascii {
 
   private def lowerCase(byte: Byte): Int = if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt
 
-  /** Tells whether PostgreSQL takes a byte as white space (`scanner_isspace`, with the vertical tab). */
+  /** Returns whether PostgreSQL takes a byte as white space (`scanner_isspace`, with the vertical tab). */
   def isSpace(byte: Byte): Boolean = byte == ' ' || byte >= 9 && byte <= 13
 
   /** Returns the value of a hexadecimal digit, or -1 for another byte. */
@@ -41,7 +41,7 @@ object PowersOfTen {
   def apply(exponent: Int): Long = powers(exponent)
 
   /**
-   * Tells whether a number without a sign has at most so many digits. Only 0 has less than one digit.
+   * Returns whether a number without a sign has at most so many digits. Only 0 has less than one digit.
    */
   def hasDigits(number: Long, digits: Int): Boolean =
     if (digits > Greatest) true

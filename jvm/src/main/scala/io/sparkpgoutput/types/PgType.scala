@@ -20,7 +20,7 @@ abstract class PgType(val name: String) {
   /** The type and its modifier, as people write them. */
   def describe(modifier: Int): String = name + (if (modifier < 0) "" else modifierText(modifier))
 
-  /** Tells whether PostgreSQL or an option says which type this is. */
+  /** Returns whether PostgreSQL or an option says which type this is. */
   def isKnown: Boolean = true
 
   def isArray: Boolean = false
@@ -29,8 +29,7 @@ abstract class PgType(val name: String) {
   def sparkType(modifier: Int): DataType = StringType
 
   /**
-   * Tells whether text of an unknown type is read as text of this type, if the user asks for a
-   * Spark type.
+   * Returns whether text of an unknown type is read as text of this type, if the user asks for a Spark type.
    */
   def readsUnknown(target: DataType): Boolean = false
 

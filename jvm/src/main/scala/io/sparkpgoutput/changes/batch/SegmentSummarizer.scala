@@ -55,7 +55,7 @@ final class PartitionSummarizer(sourceType: Option[DataType], options: Assembler
   }
 
   /**
-   * Tells if the positions leave out far more than between the messages before. Another partition may
+   * Returns whether the positions leave out far more than between the messages before. Another partition may
    * have these messages, if this partition has several files. A segment too many does no harm.
    */
   private def isGap(position: Long): Boolean = {

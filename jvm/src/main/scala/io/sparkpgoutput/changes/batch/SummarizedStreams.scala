@@ -42,7 +42,7 @@ final case class SummarizedStreams(rows: RDD[InternalRow], segments: Seq[Seq[Seg
   private lazy val bySource: Seq[Seq[SegmentSummary]] =
     segments.flatten.groupBy(_.source).values.map(_.sortBy(_.first)).toSeq
 
-  /** Tells if no two segments of a stream overlap. */
+  /** Returns whether no two segments of a stream overlap. */
   def areInOrder: Boolean = bySource.forall { stream =>
     stream.zip(stream.drop(1)).forall { case (one, next) => one.last < next.first }
   }

@@ -44,7 +44,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     if (index < 0) -1 else format.requiredColumns.length + index
   }.toArray
 
-  /** Tells if the rows need the cells of the tuples. */
+  /** Whether the rows need the cells of the tuples. */
   private val needsTuple = format.requiredColumns.nonEmpty || ordinals(MISSING) >= 0
 
   /** Tells for each change type if its rows are wanted. */
@@ -233,7 +233,7 @@ private object ChangeRowWriter {
     val keys: Array[Byte] = NameArray.of(relation.columns.filter(_.isKey).map(_.name))
     def isWanted: Boolean = writer != null
 
-    /** Tells if another Relation message describes the table in the same way. */
+    /** Returns whether another Relation message describes the table in the same way. */
     def isSame(other: SchemaMessage): Boolean = Arrays.equals(
       sent.message,
       sent.headSize,

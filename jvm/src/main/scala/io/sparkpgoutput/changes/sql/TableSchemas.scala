@@ -123,7 +123,7 @@ object TableSchemas {
       .agg(collect_list(struct(members.map(col): _*)))
   }
 
-  /** Tells whether a relation is one of a pattern's tables. */
+  /** Returns whether a relation is one of a pattern's tables. */
   private def isTable(pattern: TablePattern): Column = {
     val sent = if (pattern.namespace == "pg_catalog") "" else pattern.namespace
     val isInNamespace = col("relation.namespace") === sent

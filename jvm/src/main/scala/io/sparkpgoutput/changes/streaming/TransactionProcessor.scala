@@ -231,7 +231,7 @@ final class StoredCommits(
   /** The number of commits so far. */
   def count: Long = number
 
-  /** Tells if the commit is remembered, or older than the remembered ones. */
+  /** Returns whether the commit is remembered, or older than the remembered ones. */
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     if (xids.containsKey(lsn)) isSame(xid, xids.getValue(lsn))
     else

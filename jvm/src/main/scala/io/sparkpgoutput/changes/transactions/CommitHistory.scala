@@ -34,25 +34,25 @@ abstract class CommitHistory(after: Long) {
       false
     }
 
-  /** Tells if a commit is above all commits before it. */
+  /** Returns whether a commit is above all commits before it. */
   final def isAbove(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0
 
-  /** Tells if a commit is above the commits of an earlier read. */
+  /** Returns whether a commit is above the commits of an earlier read. */
   final def isAfter(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, after) > 0
 
-  /** Tells if the commit was sent before. The xid is None if it is not known. */
+  /** Returns whether the commit was sent before. The xid is None if it is not known. */
   def repeats(lsn: Long, xid: Option[Long]): Boolean
 
   protected def remember(lsn: Long, xid: Long): Unit
 
-  /** Tells if a transaction is the remembered one. */
+  /** Returns whether a transaction is the remembered one. */
   final protected def isSame(asked: Option[Long], remembered: Long): Boolean =
     remembered == CommitHistory.UnknownXid || asked.forall(_ == remembered)
 }
 
 object CommitHistory {
 
-  /** Stands for the xid of a Commit without its Begin (`InvalidTransactionId`). */
+  /** The xid of a Commit without its Begin (`InvalidTransactionId`). */
   final val UnknownXid = 0L
 }
 
@@ -114,7 +114,7 @@ final class CommitList extends Serializable {
     count += 1
   }
 
-  /** Tells if an LSN is between the first and the last commit. */
+  /** Returns whether an LSN is between the first and the last commit. */
   def covers(lsn: Long): Boolean = count > 0 &&
     java.lang.Long.compareUnsigned(first.lsn, lsn) <= 0 &&
     java.lang.Long.compareUnsigned(lsn, last.lsn) <= 0

@@ -13,7 +13,7 @@ import io.sparkpgoutput.protocol._
  */
 final case class SchemaMessage(oid: Long, position: Long, message: Array[Byte], inStream: Boolean) {
 
-  /** Tells a Type message from a Relation message. */
+  /** Whether it is a Type message, and not a Relation message. */
   def isType: Boolean = message(0) == MessageType.Tag.Type
 
   /** The bytes before the fields of the message: the tag, and the xid in a stream block. */
@@ -26,7 +26,7 @@ object SchemaMessage {
   def outsideStream(message: Array[Byte], position: Long = 0): SchemaMessage =
     SchemaMessage(BigEndian.uint32(message, 1), position, message, inStream = false)
 
-  /** Tells if a message is a Relation or Type message. */
+  /** Returns whether a message is a Relation or Type message. */
   def is(message: Array[Byte]): Boolean =
     message.length > 0 &&
       (message(0) == MessageType.Tag.Relation || message(0) == MessageType.Tag.Type)

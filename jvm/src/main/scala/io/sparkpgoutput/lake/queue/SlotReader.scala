@@ -128,7 +128,10 @@ final class SlotReader(
     queue.drop()
   }
 
-  /** Tells the server that it may forget what is below an LSN, as soon as the session has reached it. */
+  /**
+   * Confirms an LSN to the server, as soon as the session has reached it. The server may then forget what is
+   * below it.
+   */
   def confirm(lsn: Long): Unit = confirmation = lsn
 
   /** Stops to read for a while, and goes on answering the server. */

@@ -39,8 +39,9 @@ import io.sparkpgoutput.lake.direct.{
 }
 
 /**
- * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all that is called of Delta below its
- * SQL for them. None of it runs a job of Spark, but for the first look at the files of a table.
+ * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all calls to internal classes of
+ * Delta that direct commits need. None of it runs a job of Spark, but for the first look at the files of a
+ * table.
  *
  * @see Delta's PROTOCOL.md, "Deletion Vectors" and "Add File and Remove File"
  */
@@ -56,7 +57,10 @@ final private class DeltaDirect(
   @volatile private var counted = TableFiles.none
   private var layout = Option.empty[DeltaLayout]
 
-  /** That of the thread that compacts the table, because a layout has the state of a file that is written. */
+  /**
+   * The layout of the thread that compacts the table, because a layout has the state of the file that is
+   * being written.
+   */
   private var rewriting = Option.empty[DeltaLayout]
 
   /**
@@ -245,8 +249,8 @@ private object DeltaDirect {
   final private val MostFiles = 20000L
 
   /**
-   * Returns why a table is not written directly. All that is known to need nothing but data files and
-   * deletion vectors is listed here, and anything else is left to MERGE.
+   * Returns why a table is not written directly. The features that are known to need only data files and
+   * deletion vectors are listed here. All other features are left to MERGE.
    */
   def problem(snapshot: Snapshot): Option[String] = {
     val metadata = snapshot.metadata
@@ -327,9 +331,9 @@ final private class DirectTransaction(
 ) extends KnownTransactions(log, catalogTable, snapshot) {
 
   /**
-   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If it comes to nothing,
-   * for example because each run of the job is short, the commit writes it. A commit that needs a checkpoint also counts
-   * all files of the table, by a job of Spark.
+   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If no checkpoint
+   * gets written, for example because each run of the job is short, the commit writes it. A commit that
+   * needs a checkpoint also counts all files of the table, by a job of Spark.
    */
   override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = {
     val behind = after.version - after.checkpointProvider.version
@@ -341,7 +345,7 @@ final private class DirectTransaction(
       operation: DeltaOperations.Operation
   ): IsolationLevel = Serializable
 
-  /** What makes the statistics of a file as Delta does; None if the session has switched them off. */
+  /** Collects the statistics of a file as Delta does; None if the session has turned them off. */
   def statistics(columns: Seq[Attribute]): Option[DeltaJobStatisticsTracker] =
     getOptionalStatsTrackerAndStatsCollection(
       columns,

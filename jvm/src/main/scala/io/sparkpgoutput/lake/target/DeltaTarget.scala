@@ -132,7 +132,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       transaction.txnVersion(name.toString)
       // A copy of an empty table has no files by which Delta would find the conflict.
       transaction.txnVersion(name.copy(generation = name.generation + 1).toString)
-      // Delta lets an append pass that others do not read. One of another copy must not pass.
+      // Delta accepts an append that is made beside others. An append of another copy must not be accepted.
       write match {
         case TargetWrite.Append(_) => transaction.readWholeTable()
         case _                     => ()

@@ -314,8 +314,8 @@ private object IcebergDirect {
   }
 
   /**
-   * Returns why a table is not written directly. All that is known to need nothing but data files and deletions
-   * is listed here, and anything else is left to MERGE.
+   * Returns why a table is not written directly. The features that are known to need only data files and
+   * deletions are listed here. All other features are left to MERGE.
    */
   def problem(operations: TableOperations): Option[String] = {
     val metadata = operations.current

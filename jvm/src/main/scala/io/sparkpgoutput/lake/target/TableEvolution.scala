@@ -115,13 +115,13 @@ object TableEvolution {
 }
 
 /**
- * The order of a history is that of its LSNs. The WAL of a restored server, or of another one, can be below
- * what a history has, so a copy would come before changes that it replaces.
+ * A history is in the order of its LSNs. The WAL of a restored server, or of another one, can be below what a
+ * history has, so a copy would come before changes that it replaces.
  */
 object HistoryOrder {
 
   /**
-   * Checks that a copy comes behind all that its history has.
+   * Checks that a copy comes after all changes of its history.
    *
    * @param lsn the LSN of the copy, or a lower one
    */

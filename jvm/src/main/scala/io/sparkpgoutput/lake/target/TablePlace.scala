@@ -72,7 +72,7 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
       s"CREATE NAMESPACE IF NOT EXISTS ${TablePlace.quoted(catalogName +: namespace: _*)}"
     )
 
-  /** That of the namespace or, while it is missing, that of Spark's own catalog. */
+  /** The folder of the namespace or, while the namespace is missing, the warehouse of Spark's own catalog. */
   def location: Option[Path] = (catalog match {
     case namespaces: SupportsNamespaces if !lacksNamespace =>
       Option(namespaces.loadNamespaceMetadata(namespace.toArray).get(

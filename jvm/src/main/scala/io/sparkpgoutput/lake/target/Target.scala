@@ -41,8 +41,8 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''If the outcome of a commit is unknown''', because the answer of a store or a catalog was lost, the mark decides:
  * it is read again, and if it is the new one, the commit was made. Compactions and other commits keep the
- * mark. A RESTORE or a rollback takes rows back, and the mark with them or against it: the job finds this out,
- * and copies the table.
+ * mark. A RESTORE or a rollback brings back older rows, with or without their older mark. The job finds out
+ * both, and copies the table.
  */
 trait Target {
 
@@ -83,7 +83,7 @@ trait Target {
   /**
    * Forgets old versions of a table that was written directly, with their files.
    *
-   * @param since the versions that ended before go
+   * @param since the versions that ended before this time are removed
    * @param versions the most versions that stay
    */
   def expire(table: String, since: Instant, versions: Int): Unit
@@ -167,7 +167,7 @@ trait Target {
 /**
  * What is known of a table.
  *
- * @param schema all columns, those of users among them
+ * @param schema all columns, including columns of users
  * @param notDirect why small cuts are written by a MERGE; None if they are written directly
  */
 final case class TargetLook(schema: StructType, notDirect: Option[String])
@@ -193,8 +193,8 @@ object TargetWrite {
   final case class Overwrite(rows: DataFrame, where: String = "true") extends Query
 
   /**
-   * Replaces all rows, and makes the columns fit: those of the rows get their types. Other columns stay,
-   * and are NULL.
+   * Replaces all rows, and makes the columns fit: the columns of the rows get their types. Other columns
+   * stay, and are NULL.
    */
   final case class Replace(rows: DataFrame) extends Query
 

@@ -51,8 +51,8 @@ object TargetNames {
   }
 
   /**
-   * Checks the columns of a table. PostgreSQL has two columns whose names differ only in case, and the target
-   * has not.
+   * Checks the columns of a table. In PostgreSQL, the names of two columns can differ only in case. In the
+   * target, they cannot.
    *
    * @param others the columns that a history has beside them
    * @param problem why a column of the target cannot have a name

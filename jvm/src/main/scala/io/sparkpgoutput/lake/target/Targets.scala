@@ -20,7 +20,7 @@ object Targets {
    *
    * @param target a namespace such as `lakehouse.shop`, or a folder of Delta tables
    * @param format `delta` or `iceberg`; None if the catalog decides
-   * @param keys what is kept of the keys of tables that are written
+   * @param keys the cache of the keys of tables that are written
    * @throws LakeException
    *   if the format is not known, does not run on this Spark, or its JAR is missing
    */

@@ -42,13 +42,13 @@ final class TableVerifier(
 /**
  * A table at a version of the target that has all transactions below an LSN, and no others.
  *
- * @param version what [[Target.version]] gave then
+ * @param version the result of [[Target.version]] at that time
  */
 final case class PinnedTable(state: TableState, version: String) {
 
   /**
    * Returns the rows of the version, in the columns and types that a copy has now. Columns that users
-   * have added, or that the server has not any more, are left out.
+   * have added, or that the server does not have any more, are left out.
    */
   def rows(session: SparkSession, target: Target): DataFrame = {
     val found = target.readVersion(session, state.target, version)

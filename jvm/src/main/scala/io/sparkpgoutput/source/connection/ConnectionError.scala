@@ -60,7 +60,7 @@ private[sparkpgoutput] object ConnectionError {
     }
   }
 
-  /** Tells if the connection broke, or somebody or a crash of the server has ended the session. */
+  /** Returns whether the connection broke, or somebody or a crash of the server has ended the session. */
   def isLost(error: SQLException): Boolean =
     Option(error.getSQLState).exists(state => state.startsWith("08") || state.startsWith("57P"))
 
@@ -132,7 +132,7 @@ private[sparkpgoutput] object ConnectionError {
       answer.getHint
     ).flatMap(Option(_)).map(sentence).mkString(" ")
 
-  /** The driver's text, and that of the cause if it says more, such as the name of an unknown host. */
+  /** The driver's text, and the text of the cause if that says more, such as the name of an unknown host. */
   private def chain(error: Throwable): String =
     ErrorCauses.of(error).flatMap { error =>
       Option(error.getMessage).map(text => error -> text)

@@ -153,7 +153,7 @@ private[connection] object SessionSetup {
         limits.mkString("('", "', '", "'))")
     )
 
-  /** Sets all of them in one round trip, and checks that the server has taken those of texts. */
+  /** Sets all parameters in one round trip, and checks those that decide the format of texts. */
   def run(connection: ServerConnection): Unit = {
     val now =
       connection.query(Query)(row => texts.indices.map(index => row.getString(index + 1))).head
@@ -180,7 +180,7 @@ final class KeepAliveSockets extends SocketFactory {
     socket
   }
 
-  // The driver calls only the first one. The others are those of the platform.
+  // The driver calls only the first method. The others are the methods of the platform.
   override def createSocket(host: String, port: Int): Socket = default.createSocket(host, port)
   override def createSocket(host: InetAddress, port: Int): Socket = default.createSocket(host, port)
   override def createSocket(host: String, port: Int, local: InetAddress, localPort: Int): Socket =

@@ -15,7 +15,7 @@ import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding}
 
 /**
- * Makes a row of each message. The server describes a table and its types once a session. In the rows,
+ * Makes a row of each message. The server describes a table and its types once in a session. In the rows,
  * each batch has a table's Relation message, and the Type messages of its columns, before the first
  * change of the table, and again only where they differ. So a batch can be read by itself, and a
  * message has the same ordinal whenever the batch is read.

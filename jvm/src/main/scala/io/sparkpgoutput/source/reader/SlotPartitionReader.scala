@@ -119,9 +119,9 @@ final class TransactionRows(rows: SlotRows, nextMessage: () => Array[Byte]) {
  * The messages of a batch from the session of its source, and what makes rows of them.
  *
  * If the session is lost, because somebody has ended it or the connection broke, another session reads
- * the batch from its start, and goes on after the last message that was given out. PostgreSQL can send
- * a transaction differently that was open while the catalog changed, so a checksum of the messages
- * before must be the same. If it is not, the task fails, and Spark reads the batch again from its start.
+ * the batch from its start, and continues after the last message that was returned. If a transaction was open
+ * while the catalog changed, PostgreSQL can send it differently. So the checksum of the earlier messages must
+ * be the same. If it is not, the task fails, and Spark reads the batch again from its start.
  */
 final class BatchMessages(read: BatchRead) extends SlotRows with Logging {
   import BatchMessages._

@@ -54,8 +54,8 @@ object SessionEnd extends Logging {
     }
 
   /**
-   * Ends the session that has the slot, if this start of the query made it. None if it is somebody
-   * else's: also a later start of the same query, which can begin before this one has ended.
+   * Ends the session that has the slot, if this start of the query made it. Returns None if it belongs to
+   * somebody else, for example to a later start of the same query, which can begin before this one has ended.
    */
   private def freeSlot(sql: ServerConnection, settings: SessionSettings): Option[SlotState] = {
     var state = SlotState.read(sql, settings.slot)

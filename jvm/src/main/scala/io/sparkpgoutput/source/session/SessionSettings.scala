@@ -27,7 +27,7 @@ final case class SessionSettings(
    */
   def applicationName: String = s"$sourceName ${run.take(SessionSettings.RunLength)}"
 
-  /** Tells whether a session is of this source, of this start of the query or of another one. */
+  /** Returns whether a session is of this source, of this start of the query or of another one. */
   def isOfSource(applicationName: String): Boolean =
     SessionSettings.isOfSource(id, applicationName)
 
@@ -44,7 +44,7 @@ object SessionSettings {
   final val ApplicationName = "spark-pgoutput "
   final private val RunLength = 8
 
-  /** Tells whether a session is of the source with a UUID, of any start of it. */
+  /** Returns whether a session is of the source with a UUID, of any start of it. */
   def isOfSource(id: String, applicationName: String): Boolean =
     s"$applicationName ".startsWith(s"$ApplicationName$id ")
 }

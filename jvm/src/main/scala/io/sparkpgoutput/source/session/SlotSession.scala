@@ -80,7 +80,7 @@ final class SlotSession(
   /** Begins to read. */
   def start(): Unit = thread.start()
 
-  /** Tells if the session can be used. */
+  /** Returns whether the session can be used. */
   def isOpen: Boolean = !closing && failure == null
 
   /**
@@ -105,7 +105,7 @@ final class SlotSession(
     wanted = 0
   }
 
-  /** Tells the server that all below an LSN is safe, as soon as the server has sent all of it. */
+  /** Confirms an LSN to the server, as soon as the server has sent everything below it. */
   def confirm(lsn: Long): Unit = confirmation.set(lsn)
 
   /**

@@ -15,7 +15,7 @@ import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnecti
  *
  * @param systemIdentifier
  *   the number that initdb gave to the cluster; its standbys and copies have the same
- * @param timeline the timeline that the server is on; a standby has that of the WAL that it replays
+ * @param timeline the timeline of the server; on a standby, the timeline of the WAL that it replays
  * @param version `server_version_num`, such as 180004
  * @param walBlockSize the size of a page of WAL in bytes
  * @param inRecovery whether the server is a standby
@@ -87,7 +87,7 @@ object WalEnd {
   /**
    * Returns an LSN below which there is all that was committed before the call. A session gets to it at
    * once. The flushed end of the WAL can lie inside a record, which can stay unfinished for 10 seconds. So
-   * this writes a transaction without changes, and returns an end of a record behind it. A reader at this LSN
+   * this writes a transaction without changes, and returns the end of a record after it. A reader at this LSN
    * has consumed every complete transaction in the slot, as `pg_upgrade` asks for.
    *
    * A standby cannot write. There, it is the end of the replay, and the primary's next record passes it.

@@ -22,7 +22,7 @@ object SlotChecks {
   /**
    * Checks that all transactions from an LSN on can still be read from the slot.
    *
-   * @param kept the source that the query's checkpoint is of
+   * @param kept the source to which the query's checkpoint belongs
    * @param start the LSN up to which the query has everything
    */
   def beforeReading(
@@ -176,14 +176,14 @@ final case class SourceIdentity(
   }
 
   /**
-   * Tells if columns are those that the query started with. Their comments do not count: `varchar(9)`
+   * Returns whether columns are those that the query started with. Their comments do not count: `varchar(9)`
    * can become `varchar(10)`.
    */
   def hasColumns(now: StructType): Boolean =
     now.map(column => column.name -> column.dataType) ==
       schema.map(column => column.name -> column.dataType)
 
-  /** Checks that a server is the one that the checkpoint is of, or a copy of it. */
+  /** Checks that a server is the server of the checkpoint, or a copy of it. */
   private[slot] def checkServer(server: Server): Unit = {
     if (server.systemIdentifier != systemIdentifier) throw SlotError.otherServer(this, server)
     if (server.database != database) throw SlotError.otherDatabase(this, server)

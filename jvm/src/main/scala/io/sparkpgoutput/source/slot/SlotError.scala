@@ -204,7 +204,7 @@ private[sparkpgoutput] object SlotError {
     case other => other
   }
 
-  /** Tells if an error is in the text of a value, or in a row filter. */
+  /** Returns whether an error is in the text of a value, or in a row filter. */
   private def isOfValue(error: SQLException) =
     Option(error.getSQLState).exists(state => state.startsWith("22") && state != InvalidParameter)
 

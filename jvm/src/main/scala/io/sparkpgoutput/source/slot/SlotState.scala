@@ -47,7 +47,7 @@ final case class SlotState(
   /** The bytes of WAL that the server keeps for the slot. */
   def retainedWal: Option[Long] = restartLsn.map(flushLsn - _)
 
-  /** Tells whether the server has removed WAL that the slot needs. */
+  /** Returns whether the server has removed WAL that the slot needs. */
   def isInvalidated: Boolean = walStatus.contains("lost") || invalidationReason.isDefined
 }
 

@@ -20,7 +20,8 @@ import io.sparkpgoutput.source.connection.{
  * `pg_upgrade` starts the WAL of the new server with `pg_resetwal`, which writes a checkpoint without a
  * predecessor at the begin of a segment. It then makes the slots, and nobody else can connect before it
  * ends. So all records from the begin of that segment to the confirmed LSN of the slot are of no
- * transaction. If the slot was moved, or made later, or transactions ran before, there are others.
+ * transaction. If the slot was moved, or made later, or transactions ran before it was made, there are
+ * records of transactions.
  */
 object UpgradedSlot {
   import ReplicationProtocol.{XLogData, walData}
@@ -83,7 +84,7 @@ object UpgradedSlot {
  */
 final case class WalRecord(xid: Int, previous: Long, kind: Int) {
 
-  /** Tells if the record is the one that initdb and pg_resetwal write into a new WAL. */
+  /** Returns whether the record is the one that initdb and pg_resetwal write into a new WAL. */
   def beginsWal: Boolean = previous == 0 && kind == 0
 }
 
@@ -95,7 +96,7 @@ object WalRecords {
   final private val Alignment = 8
 
   /**
-   * Returns where the record before an LSN ends. If it ends with a page, the next record begins behind the
+   * Returns where the record before an LSN ends. If it ends with a page, the next record begins after the
    * header of the next page.
    *
    * @param next where the next record begins
@@ -154,7 +155,7 @@ object WalRecords {
       val length = content.getInt(at)
       val kind = (content.get(at + 17) & 0xff) << 8 | content.get(at + 16) & 0xf0
       val record = WalRecord(content.getInt(at + 4), content.getLong(at + 8), kind)
-      // The length is that of a record without what aligns the next one.
+      // The length does not include the padding that aligns the next record.
       val next = (at.toLong + length + Alignment - 1) / Alignment * Alignment
       if (length < Header || next > size) None
       else records(content, size, next.toInt, record :: found)

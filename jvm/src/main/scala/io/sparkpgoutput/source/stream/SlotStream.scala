@@ -73,7 +73,8 @@ import io.sparkpgoutput.source.slot.{
  *  1. [[io.sparkpgoutput.source.slot.SlotChecks]] checks the slot three times: before each batch, again while
  *     the session holds the slot and nobody else can move it, and before `SessionEnd` confirms the last end. It
  *     compares the confirmed LSN of the slot, the end of the server's WAL, the system identifier and the
- *     history of the timeline. If one of them does not fit, the query fails, and does not go on with a gap.
+ *     history of the timeline. If one of them does not fit, the query fails, so it never continues with a
+ *     gap.
  *
  * '''Who owns a slot.''' The `application_name` of a session has the UUID of its source, which the checkpoint
  * keeps, and the beginning of the UUID of this start of the query, which ends only its own sessions. Another
@@ -259,7 +260,7 @@ final class BatchPace(idleInterval: Duration) {
   private var lastQuestion: Option[Long] = None
   private var isBehind = false
 
-  /** Tells if the interval is over. */
+  /** Returns whether the interval is over. */
   def isDue(hadRows: Boolean): Boolean = hadRows || isBehind ||
     lastQuestion.forall(System.nanoTime() - _ >= idleInterval.toNanos)
 

@@ -31,7 +31,7 @@ final class StreamStart(
   private var checked: Option[(SourceIdentity, Server)] = None
   private var connections = 0
 
-  /** Tells if this start was checked. */
+  /** Returns whether this start was checked. */
   def isChecked: Boolean = checked.isDefined
 
   /** What the checkpoint keeps, after the check. */

@@ -25,7 +25,7 @@ object PublishedRelations {
    * The server reads a row filter only if the query uses it.
    *
    * @param version the major version of the server
-   * @param filterOf the only table whose row filter is wanted; None if all are
+   * @param filterOf the only table whose row filter is wanted; None for all tables
    */
   def of(version: Int, filterOf: Option[Long] = None): String =
     if (version > NewestKnown) ofView else ofCatalog(version, filterOf)

@@ -12,7 +12,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * A table as the publications send it.
  *
  * @param schema
- *   the columns that the publications send, with the types that PostgreSQL's have by default in Spark
+ *   the columns that the publications send, with their default types in Spark
  * @param types
  *   the declarations of the types that PostgreSQL does not fix, as the option `type.<oid>` has them
  */

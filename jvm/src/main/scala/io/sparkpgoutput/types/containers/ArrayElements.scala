@@ -55,7 +55,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
   private var at = 0
   private var end = 0
 
-  /** Tells whether the last quoted element has a backslash. */
+  /** Whether the last quoted element has a backslash. */
   private var escaped = false
 
   /** The index of the last element of each dimension, if the text begins with bounds. */

@@ -207,7 +207,7 @@ final class ArrayPrinter(
     }
   }
 
-  /** Tells whether the elements of a dimension begin with another index than 1. */
+  /** Returns whether the elements of a dimension begin with another index than 1. */
   private def hasOtherBounds: Boolean = {
     var dimension = 0
     while (dimension < elements.dimensions && elements.lowerBounds(dimension) == 1) dimension += 1
@@ -248,7 +248,7 @@ final class ArrayPrinter(
     else out.add(text.bytes, 0, text.size)
   }
 
-  /** Tells whether the text is empty, is NULL or has a special character. */
+  /** Returns whether the text is empty, is NULL or has a special character. */
   private def needsQuotes: Boolean = {
     val bytes = text.bytes
     var index = 0

@@ -179,7 +179,7 @@ final class StructWriter(struct: StructType) {
 final class TextField(typeName: String, endings: String) {
   private val unescaped = new TextBuffer
 
-  /** Tells whether the field is empty and not quoted: it is NULL, or there is no bound. */
+  /** Whether the field is empty and not quoted: it is NULL, or there is no bound. */
   var isMissing = false
   var bytes: Array[Byte] = Array.emptyByteArray
   var from = 0

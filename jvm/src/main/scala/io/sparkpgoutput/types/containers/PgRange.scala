@@ -42,7 +42,7 @@ object PgRange {
 
   private val names = Seq("lower", "upper", "lower_inclusive", "upper_inclusive", "empty")
 
-  /** Tells whether a struct has the members of a range, in this order. */
+  /** Returns whether a struct has the members of a range, in this order. */
   def isRange(struct: StructType): Boolean =
     struct.length == names.length &&
       struct.fieldNames.zip(names).forall { case (a, b) => a.equalsIgnoreCase(b) } &&

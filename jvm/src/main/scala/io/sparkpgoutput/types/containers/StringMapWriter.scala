@@ -99,7 +99,7 @@ final class KeyValueBuffer {
     }
   }
 
-  /** Tells whether a key precedes another one in a server's order: by size, then by the bytes. */
+  /** Returns whether a key precedes another one in a server's order: by size, then by the bytes. */
   private def precedes(one: Int, other: Int): Boolean = {
     val size = keyTo(one) - keyFrom(one)
     val otherSize = keyTo(other) - keyFrom(other)

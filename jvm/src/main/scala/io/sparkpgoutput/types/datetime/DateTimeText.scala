@@ -168,7 +168,7 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
     end = to
   }
 
-  /** Tells whether the next byte is this one. */
+  /** Returns whether the next byte is this one. */
   protected def isAt(byte: Char): Boolean = at < end && bytes(at) == byte
 
   protected def skip(byte: Char): Unit = {
@@ -311,7 +311,7 @@ object InfiniteValue {
     else if (Ascii.equal(bytes, from, to, "-infinity")) Begin
     else 0
 
-  /** Tells whether the user wants the nearest finite value. If not, this writes NULL or throws. */
+  /** Returns whether the user wants the nearest finite value. If not, this writes NULL or throws. */
   def isClamped(infinity: InfinityMode, out: ValueWriter): Boolean = infinity match {
     case InfinityMode.Clamp => true
     case InfinityMode.Null  => out.setNull(); false
@@ -330,10 +330,10 @@ object InfiniteValue {
 /** The dates and timestamps that PostgreSQL has, from 4714-11-24 BC on. */
 object DateTimeRange {
 
-  /** Tells whether there is such a date, in days since 2000-01-01: `IS_VALID_DATE`. */
+  /** Returns whether there is such a date, in days since 2000-01-01: `IS_VALID_DATE`. */
   def hasDate(days: Long): Boolean = days >= FirstDay && days < EndDay
 
-  /** Tells whether there is such a finite timestamp, in microseconds: `IS_VALID_TIMESTAMP`. */
+  /** Returns whether there is such a finite timestamp, in microseconds: `IS_VALID_TIMESTAMP`. */
   def hasTimestamp(micros: Long): Boolean = micros >= FirstMicros && micros < EndMicros
 
   private val FirstDay = -2451545L

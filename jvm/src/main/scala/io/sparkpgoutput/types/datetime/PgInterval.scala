@@ -283,7 +283,7 @@ final class IntervalPrinter(typeName: String) extends Printer {
   private val reader = new BinaryReader(typeName)
   private val interval = new Interval
 
-  /** Tells whether the last part was negative: then a positive part needs a sign. */
+  /** Whether the last part was negative: then a positive part needs a sign. */
   private var afterNegative = false
 
   override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {

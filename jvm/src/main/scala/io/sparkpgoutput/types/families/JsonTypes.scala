@@ -132,7 +132,7 @@ final private class ExactJsonParser(parser: JsonParser) extends JsonParserDelega
 private object ExactJsonParser {
   private val MostDigits = 38
 
-  /** Tells whether the builder keeps a number: it has at most 38 digits and no exponent. */
+  /** Returns whether the builder keeps a number: it has at most 38 digits and no exponent. */
   private def isPlain(number: String): Boolean =
     number.length <= MostDigits && number.indexOf('e') < 0 && number.indexOf('E') < 0
 

@@ -10,7 +10,7 @@ import io.sparkpgoutput.types.{Ascii, InvalidValue, PowersOfTen, Printer}
  */
 final class DecimalNumber {
 
-  /** Tells whether the value is finite. If not, `special` is NaN or infinite. */
+  /** Whether the value is finite. If not, `special` is NaN or infinite. */
   var finite = true
   var special = 0.0
 
@@ -204,7 +204,7 @@ object EightDigits {
   final val Power = 100000000L
 
   /**
-   * Tells whether eight bytes are digits. A sum has the upper bit above 9, a difference below 0.
+   * Returns whether eight bytes are digits. A sum has the upper bit above 9, a difference below 0.
    */
   def areAt(bytes: Array[Byte], at: Int): Boolean = {
     val eight = load(bytes, at)

@@ -107,7 +107,7 @@ sealed abstract class IeeeFormat(
       if (number.negative) -magnitude else magnitude
     } else parse(new String(bytes, from, to - from, StandardCharsets.US_ASCII))
 
-  /** Tells whether the significand decides, without the digits that follow it. */
+  /** Returns whether the significand decides, without the digits that follow it. */
   final def isDecided(number: DecimalNumber): Boolean =
     number.more == 0 || nearest(number.significand, number.exponent) ==
       nearest(number.significand + 1, number.exponent)

@@ -43,7 +43,7 @@ object PgMoney extends PgType("money") {
       number.set(negative, magnitude, -scale)
     }
 
-    /** Tells whether this is U+2212, the minus sign of some locales. */
+    /** Returns whether this is U+2212, the minus sign of some locales. */
     private def isMinusSign(bytes: Array[Byte], at: Int, to: Int): Boolean =
       bytes(at) == 0xe2.toByte && to - at >= 3 && bytes(at + 1) == 0x88.toByte &&
         bytes(at + 2) == 0x92.toByte

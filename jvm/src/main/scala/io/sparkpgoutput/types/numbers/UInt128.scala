@@ -36,7 +36,7 @@ final class UInt128 {
     }
   }
 
-  /** Tells whether the number fits in a Long. */
+  /** Returns whether the number fits in a Long. */
   def isLong: Boolean = high == 0 && low >= 0
   def toLong: Long = low
 

@@ -39,7 +39,7 @@ object Numerics {
     out.toByteArray
   }
 
-  /** Tells whether two numbers are the same. NaN is the same as itself, and 0 is not the same as -0. */
+  /** Returns whether two numbers are the same. NaN is the same as itself, and 0 is not the same as -0. */
   def same(a: Any, b: Any): Boolean =
     java.util.Objects.equals(a.asInstanceOf[AnyRef], b.asInstanceOf[AnyRef])
 }

@@ -50,7 +50,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  /** Tells whether it is halfway between the number and one of its neighbours. */
+  /** Returns whether it is halfway between the number and one of its neighbours. */
   private def isHalfway(number: JavaDecimal, value: Double, neighbours: Double*): Boolean =
     neighbours.exists { neighbour =>
       val sum = new JavaDecimal(value).add(new JavaDecimal(neighbour))

@@ -7,7 +7,7 @@ import org.apache.spark.util.Utils
 
 /**
  * Makes folders in Spark's local directories (`spark.local.dir`). This object is in this package because
- * what knows these directories is `private[spark]`.
+ * Spark's methods for these directories are `private[spark]`.
  */
 object LocalFolder {
 

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryEx
 import org.apache.spark.util.sketch.BloomFilter
 
 /**
- * Tells if a hash may be that of one of the keys in a Bloom filter. If it is false, the key is not in it.
+ * Returns whether a hash can be the hash of one of the keys in a Bloom filter. If it is false, the key is not
+ * in it.
  *
  * Its SQL leaves the filter out, because Delta writes the condition of a MERGE into the commit.
  *
