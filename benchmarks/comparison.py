@@ -408,7 +408,7 @@ def _taken(what: str, ended: Ended) -> Figures:
 
 
 def _after(seconds: float) -> Callable[[], bool]:
-    """Return what tells whether so many seconds are over."""
+    """Return a function that says whether so many seconds are over."""
     deadline = time.monotonic() + seconds
     return lambda: time.monotonic() >= deadline
 

@@ -97,7 +97,7 @@ def make_delta(spark: SparkSession, folder: Path, commits: int, kept: int) -> Pa
         if version == at + 1:
             actions.append(metadata)
         if version > at:
-            # Each commit replaces the file of the one before, as a small cut of one file does.
+            # Each commit replaces the file of the previous commit, as a small cut of one file does.
             path = f"part-{version}.parquet"
             os.link(data, table / path)
             removed = {"path": previous, "deletionTimestamp": now, "dataChange": True}

@@ -22,7 +22,7 @@ def describe(spark: SparkSession) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        By what is told.
+        The facts, by their names.
     """
     return {
         "CPU": f"{_cpu()}, {os.cpu_count()} cores",

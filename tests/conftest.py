@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def exhaustive(pytestconfig: pytest.Config) -> bool:
-    """Tell whether this run takes the time to look at everything."""
+    """Return whether this run takes the time to look at everything."""
     return bool(pytestconfig.getoption("--exhaustive"))
 
 
@@ -151,7 +151,7 @@ def catalog(client: SourceClient) -> LakeCatalog:
 def captures_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with one Parquet file for each capture.
 
-    A row has the capture's name, the message's number, the message, and whether it stands between
+    A row has the capture's name, the message's number, the message, and whether it is between
     Stream Start and Stream Stop.
     """
     folder = tmp_path_factory.mktemp("captures")

@@ -207,7 +207,7 @@ def test_tables_are_those_of_the_view(server: Server, catalog: LakeCatalog) -> N
 def test_no_lock_holds_up_the_catalog(
     server: Server, client: SourceClient, catalog: LakeCatalog
 ) -> None:
-    """An ALTER TABLE can wait for the end of a copy, and the stream goes on meanwhile."""
+    """An ALTER TABLE can wait for the end of a copy, and the stream goes on."""
     client.sql.execute("SET lock_timeout = '1s'")
     with server.open_transaction() as other:
         other.execute("LOCK TABLE keyed, deferred, complete, by_index, silent, root")

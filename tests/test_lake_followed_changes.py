@@ -54,7 +54,7 @@ REASONS: list[tuple[str, list[str] | str]] = [
     ("ALTER TABLE {} ADD COLUMN x float8 DEFAULT random()", "'x' was added and the table was"),
     ("ALTER TABLE {} ADD COLUMN x serial", "'x' was added and the table was rewritten"),
     ("ALTER TABLE {} ALTER gone TYPE text", TYPE),
-    # The catalog does not tell these two apart.
+    # The catalog does not distinguish these two.
     ("ALTER TABLE {} ALTER s TYPE int", TYPE),
     ("ALTER TABLE {} ALTER s TYPE int USING s * 2", TYPE),
     ("ALTER TABLE {} ALTER s TYPE bigint; VACUUM FULL {}", TYPE),

@@ -149,7 +149,7 @@ def test_a_promoted_standby_without_the_slot_is_refused(
 
 
 def readiness(standby: Standby) -> list[tuple[object, ...]]:
-    """Run the query of the page that tells whether a standby has the slot."""
+    """Run the query of the page that returns whether a standby has the slot."""
     page = blocks(DOCS / "failover.md")
     (query,) = [block.text for block in page if "AS is_ready" in block.text]
     return standby.execute(query)

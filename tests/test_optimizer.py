@@ -401,7 +401,7 @@ def alike(captured: DataFrame) -> Iterator[str]:
         .collect()
     )
     assert len(rows) > 400
-    # The plan of a cached query would show its decodes, so the rows are made anew.
+    # The plan of a cached query would show its decodes, so the rows are made again.
     frame = captured.sparkSession.createDataFrame(rows, MESSAGES).coalesce(2).cache()
     frame.createOrReplaceTempView("alike")
     yield "alike"

@@ -61,7 +61,7 @@ def test_a_job_goes_on_in_each_catalog(
 def test_a_job_goes_on_with_a_metastore(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Each process finds the tables of the one before in Hive's metastore."""
+    """Each process finds the tables of the previous process in Hive's metastore."""
     job = LakeJob(tmp_path, server, "delta", slot="metastore", publication="p")
     job.target = "spark_catalog.names"
     database = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"

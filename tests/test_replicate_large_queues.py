@@ -1,4 +1,4 @@
-"""A process with a gigabyte in its queues is killed, or stands still while another goes on."""
+"""A process with a gigabyte in its queues is killed, or is stopped while another goes on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Filling:
         self._number = 0
 
     def queued(self) -> int:
-        """The bytes of all queues, as the process told it some seconds ago at most."""
+        """The bytes of all queues, as the process wrote them at most some seconds ago."""
         assert self._process.poll() is None, self._job.ending(self._process)
         tables = job_status(self._job.checkpoint).get("tables", ())
         return sum(table["queue_bytes"] for table in tables)
@@ -133,7 +133,7 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
 def test_a_process_with_a_gigabyte_in_queues_wakes_up_after_its_successor_began(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It stands still in a commit, and the rest of its queues waits."""
+    """The process is stopped in a commit, and the rest of its queues waits."""
     job = LakeJob(tmp_path, server, target, publication="p")
     settings = {
         "spark.network.timeout": "1h",  # else Spark gives up its own executor

@@ -71,7 +71,7 @@ def test_tables_come_and_go_and_take_the_names_of_others(
             raise
 
     def is_stage_again() -> bool:
-        """Tell whether `stage` is the new table. Columns that only the target has stay."""
+        """Return whether `stage` is the new table. Columns that only the target has stay."""
         stage = job.sql_name("stage")
         rows = at_server(server, "stage")
         columns = ["other", "id"]

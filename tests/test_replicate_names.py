@@ -37,7 +37,7 @@ QUOTED = [
 OWN = ["c0", "c1", "op", "n", "u1", "k0", "t0", "is_there", "t", "s"]
 
 # Half of the names are a key in one table, and the other half in another one. The rows of the third
-# table are told apart by all of their values.
+# table are identified by all of their values.
 TABLES = {"one": "one ${x}", "two": "two", "three": "three"}
 KEYS = {"one": [*QUOTED[::2], *OWN[::2]], "two": [*QUOTED[1::2], *OWN[1::2]]}
 

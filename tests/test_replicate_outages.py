@@ -89,7 +89,7 @@ def test_a_job_waits_and_goes_on(
             assert not (job.tables / added).exists()
         wait_until_equal(spark, job, running, ["good", added])
 
-        # The store: nothing is committed meanwhile, and nothing is copied again.
+        # The store: nothing is committed while it is away, and nothing is copied again.
         copies = len(report.lines("Copied "))
         with away(job.tables):
             server.execute("DELETE FROM good WHERE id < 5")

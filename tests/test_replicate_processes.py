@@ -37,7 +37,7 @@ CREATE PUBLICATION p FOR TABLE good, drifted;
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    # A session whose process stands still ends soon.
+    # A session whose process is stopped ends soon.
     with Server(settings={"wal_sender_timeout": "2s"}) as server:
         server.execute(SETUP)
         yield server

@@ -222,7 +222,7 @@ def test_a_quiet_job_writes_its_state_and_finds_new_tables(
 def test_a_failed_table_goes_on_by_itself_when_it_can(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
-    """Meanwhile it holds the WAL, and the other table goes on."""
+    """Until then, it holds back the WAL, and the other table goes on."""
     server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT ON b TO reader")
     reader = {"user": "reader", "password": "x"}
     server.execute("GRANT SELECT ON a TO reader")

@@ -37,7 +37,7 @@ def test_tables_are_copied_side_by_side(
             process = replicate(once=True, wait=False, parallelCopies=copies)
             query = "SELECT count(*) FROM pg_replication_slots WHERE temporary"
             wait_until(lambda: server.value(query) == copies, TIMEOUT)
-            time.sleep(2)  # another copy would begin meanwhile
+            time.sleep(2)  # another copy would begin in this time
             assert server.value(query) == copies
         process.awaitTermination()
         lines = process.report()

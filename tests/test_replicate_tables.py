@@ -61,7 +61,7 @@ BROKEN = {
         "publish_generated_columns",
     ),
 }
-# What mends them. The values of `nested` stay as they are.
+# What corrects them. The values of `nested` stay as they are.
 MENDED = {
     "audit": "GRANT SELECT ON audit TO copier",
     "empty": "ALTER TABLE empty ADD v int; INSERT INTO empty VALUES (7)",
@@ -108,13 +108,13 @@ def test_tables_that_cannot_be_copied_are_named_and_the_others_live(
         tables = JobTables(running)
         server.execute("INSERT INTO good VALUES (2, 'b')")
         wait_until_equal(spark, job, running, ["good"])
-        # What is mended is copied while the job runs. What only another value can mend is not.
+        # A corrected table is copied while the job runs, unless only another value can correct it.
         server.execute(";".join([*MENDED.values(), *AT_RESTART.values()]))
         look(server)
         wait_until_equal(spark, job, running, MENDED)
         tables.wait("live", *MENDED)
         assert_failed(running.failed(), BROKEN.keys() - MENDED.keys())
-        # What is mended is a table as any other.
+        # A table that was corrected is a table as any other.
         server.execute("DELETE FROM tree; INSERT INTO empty VALUES (9)")
         running.stop()
 

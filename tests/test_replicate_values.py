@@ -1,4 +1,4 @@
-"""Values that the target does not have, and the options that say what becomes of them."""
+"""Values that the target does not have, and the options that convert them."""
 
 from __future__ import annotations
 

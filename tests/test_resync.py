@@ -105,7 +105,7 @@ def test_a_table_is_found_within_a_minute_although_no_rows_are_written(
 
 
 def assert_status(spark: SparkSession, job: LakeJob) -> None:
-    """Check what is told of a job that has ended, of which the server has no more."""
+    """Check what the commands say about a job that has ended and has nothing left at the server."""
     tables = spark_pgoutput.applied(spark, job.checkpoint, rows=True).orderBy("table").collect()
     assert [row.table for row in tables] == sorted(f"public.{table}" for table in TABLES)
     for row in tables:

@@ -1,4 +1,4 @@
-"""A job that begins anew: all tables are copied again, with a new slot and a new checkpoint."""
+"""A job that starts over: it copies all tables, with a new slot and a new checkpoint."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ..
 def test_a_table_that_is_published_again_is_copied(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The job has left it as it is, with a mark of then."""
+    """The job has not changed the table, which has its old mark."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
@@ -212,7 +212,7 @@ def test_a_job_that_runs_begins_anew(server: Server, tmp_path: Path, spark: Spar
     assert_equal(spark, job, TABLES)
 
 
-# The steps of a job that begins anew, by what can be seen of them.
+# The steps of a job that starts over, by their visible effects.
 STEPS: dict[str, Callable[[LakeJob, dict[str, int]], bool]] = {
     "a table is closed": lambda job, before: commits(job, "orders") > before["orders"],
     "the slot is made": lambda job, before: slot_is_made(job, before),
@@ -269,7 +269,7 @@ def test_job_is_killed_at_each_step(
 
 
 def is_there(job: LakeJob, number: int, before: dict[str, int]) -> bool:
-    """Tell whether a job has reached a step. It must not have reached the next one."""
+    """Return whether a job has reached a step. It must not have reached the next one."""
     is_reached, *later = list(STEPS.values())[number : number + 2]
     assert not any(is_next(job, before) for is_next in later), "the job was faster than the test"
     return is_reached(job, before)
@@ -278,7 +278,7 @@ def is_there(job: LakeJob, number: int, before: dict[str, int]) -> bool:
 def test_a_driver_of_the_other_server_that_slept_changes_nothing(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It writes the files of a commit. Meanwhile the job begins anew at another server."""
+    """A process writes the files of a commit, while the job starts over at another server."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate, Server() as other:
         assert replicate(once=True).exit_code == 0

@@ -1,4 +1,4 @@
-"""A job that begins anew with another server, slot, publication, or name of a table."""
+"""A job that starts over with another server, slot, publication, or name of a table."""
 
 from __future__ import annotations
 

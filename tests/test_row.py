@@ -1,4 +1,4 @@
-"""What pgoutput_row, try_pgoutput_row and pgoutput_schema accept, refuse and tell apart."""
+"""What pgoutput_row, try_pgoutput_row and pgoutput_schema accept, refuse and distinguish."""
 
 from __future__ import annotations
 

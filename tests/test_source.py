@@ -136,7 +136,7 @@ def test_batch_stream_and_archive_give_the_same(
     query = started(small, tmp_path, available_now=True)
     query.awaitTermination()
     assert written(spark, tmp_path) == rows
-    # The server is told all that is committed, and the session is ended.
+    # The stream confirms to the server all that is committed, and ends the session.
     done = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     *_, end = (tmp_path / "checkpoint" / "offsets" / str(done)).read_text().splitlines()
     assert confirmed(server) == server.value(f"SELECT '{json.loads(end)['lsn']}'::pg_lsn - '0/0'")

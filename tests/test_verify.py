@@ -236,7 +236,7 @@ def test_columns_that_only_one_side_has_are_not_compared(
         replicate(once=True)
     change(spark, job, "ALTER TABLE {orders} ADD COLUMNS (mine string)")
     change(spark, job, "UPDATE {orders} SET mine = 'm'")
-    # Iceberg's versions have the columns of before, for no row changes.
+    # Iceberg's versions have the old columns, because no row changes.
     server.execute("ALTER TABLE orders DROP flag")
     server.execute("ALTER TABLE orders RENAME status TO state")
     server.execute("ALTER TABLE seats ADD fresh int")

@@ -92,7 +92,7 @@ def _add_resync(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "resync",
         help="copy tables of a job again",
-        description="Ask a job to copy tables again. It goes on meanwhile, and readers keep the "
+        description="Ask a job to copy tables again. Other tables go on, and readers see the "
         "old rows until one commit replaces them. If the checkpoint folder is lost, name the "
         "target in its place, with --all.",
     )
@@ -171,7 +171,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     check.add_argument(
         "--check",
         action="store_true",
-        help=f"end with 0 if the job lives and reads the slot, and otherwise with "
+        help=f"end with 0 if the job runs and reads the slot, and otherwise with "
         f"{job_status.NOT_READING} and a line that says why; a failed table is no reason",
     )
     check.add_argument(

@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> ConfigFile:
 
 
 def is_secret(setting: str) -> bool:
-    """Tell whether the value of a setting of Spark must not show."""
+    """Return whether the value of a setting of Spark must not show."""
     return bool(_SECRET.search(setting))
 
 

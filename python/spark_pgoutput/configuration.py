@@ -76,7 +76,7 @@ def _properties_file(arguments: list[str]) -> Path | None:
 
 
 def _is_client_only() -> bool:
-    """Tell whether this is the package pyspark-client, which has no SparkContext."""
+    """Return whether this is the package pyspark-client, which has no SparkContext."""
     from pyspark.util import is_remote_only  # PySpark 3.5 does not have it
 
     return is_remote_only()

@@ -36,9 +36,9 @@ def pgoutput_decode(
     data : Column or str
         BINARY: one message as pgoutput wrote it, without the header of CopyData or XLogData.
     in_stream : Column, str or bool, optional
-        BOOLEAN: whether the message stands between Stream Start and Stream Stop. If you omit it,
+        BOOLEAN: whether the message is between Stream Start and Stream Stop. If you omit it,
         or if it is NULL, the decoder infers it from the message. The decoder ignores it for
-        messages that cannot stand there.
+        messages that cannot be there.
     options : mapping of str to str, number, bool or None, optional
         ``mode``: if a message is malformed, ``FAILFAST`` (the default) raises an error and
         ``PERMISSIVE`` gives NULL. ``encoding``: the server's client_encoding when it wrote the
@@ -95,7 +95,7 @@ def try_pgoutput_decode(
     data : Column or str
         BINARY: one message as pgoutput wrote it.
     in_stream : Column, str or bool, optional
-        BOOLEAN: whether the message stands between Stream Start and Stream Stop.
+        BOOLEAN: whether the message is between Stream Start and Stream Stop.
     options : mapping of str to str, number, bool or None, optional
         The options of `pgoutput_decode`; the only valid ``mode`` is ``PERMISSIVE``.
 
@@ -133,7 +133,7 @@ def pgoutput_error(
     data : Column or str
         BINARY: one message as pgoutput wrote it.
     in_stream : Column, str or bool, optional
-        BOOLEAN: whether the message stands between Stream Start and Stream Stop.
+        BOOLEAN: whether the message is between Stream Start and Stream Stop.
     options : mapping of str to str, number, bool or None, optional
         The options of `pgoutput_decode`; the function ignores ``mode``.
 

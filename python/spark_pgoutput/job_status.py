@@ -35,7 +35,7 @@ class NoStatusError(Exception):
 
 
 def is_local(folder: str) -> bool:
-    """Tell whether a folder is on this host, so that its files can be read without Spark."""
+    """Return whether a folder is on this host, so that its files can be read without Spark."""
     return not _URL.match(_OF_FILE.sub("", folder))
 
 

@@ -68,7 +68,7 @@ def url_without_password(url: str) -> str:
 
 
 def has_password(url: str, parameter: str = "password") -> bool:
-    """Tell whether a JDBC URL has a parameter with a password."""
+    """Return whether a JDBC URL has a parameter with a password."""
     return parameter in parse_qs(url.partition("?")[2], keep_blank_values=True)
 
 

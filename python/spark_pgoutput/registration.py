@@ -92,7 +92,7 @@ def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401
 
 
 def has_functions(spark: SparkSession) -> bool:
-    """Tell whether a session has the functions."""
+    """Return whether a session has the functions."""
     global _was_registered
     exists: bool = spark.catalog.functionExists("pgoutput_decode")
     _was_registered = _was_registered or exists
@@ -118,7 +118,7 @@ def require_functions_in_any_session() -> None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Tell whether a session is one of Spark Connect."""
+    """Return whether a session is one of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

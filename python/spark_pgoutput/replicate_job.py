@@ -14,7 +14,7 @@ from spark_pgoutput.submitted import FAILURES, run, session
 
 
 def main() -> int:
-    """Run the job until it ends or is told to stop, and print what it does."""
+    """Run the job until it ends or gets a signal to stop, and print what it does."""
     arguments = parse(sys.argv[1:])
     options = job_options(arguments)
 

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 
 from spark_pgoutput.printable import printable
 
-#: What the status of a job has of each table, besides the time at which it was written.
+#: The fields of each table in the status of a job, without the time at which it was written.
 COLUMNS = (
     *("table", "target", "mode", "state", "reason", "since", "next_try", "lsn", "last_change"),
     *("lag", "queue_changes", "queue_bytes"),

@@ -131,7 +131,7 @@ def _text(error: Exception) -> str:
 
 
 def _names_delta(given: Mapping[str, str]) -> bool:
-    """Tell whether the user has given Spark the JAR of Delta."""
+    """Return whether the user has given Spark the JAR of Delta."""
     return any("delta-spark" in given.get(name, "") for name in ("spark.jars", _PACKAGES))
 
 

@@ -48,7 +48,7 @@ def changes(
     data : str
         The name of the column with the messages, BINARY.
     source : str, optional
-        The name of the column that tells the messages of different slots apart. A second read of a
+        The name of the column that says which slot a message comes from. A second read of a
         slot is not another source.
     table : str, optional
         The name of one table. The result has the table's columns, with the types of its last
@@ -167,7 +167,7 @@ def open_transactions(
     data : str
         The name of the column with the messages.
     source : str, optional
-        The name of the column that tells the messages of different slots apart.
+        The name of the column that says which slot a message comes from.
     options : mapping of str to str, number, bool or None, optional
         The options of `changes`. Give the same options to both.
 

@@ -30,9 +30,9 @@ def verify(
 ) -> DataFrame:
     """Compare the tables of a job with those of the server, both as of one LSN.
 
-    The job compares the tables, in this process or in another one, and goes on meanwhile. With
-    ``once=True``, no job may run: this call first applies everything up to now, as `replicate` with
-    ``once=True`` does, and then compares the tables.
+    The job compares the tables, in this process or in another one, and continues its other work.
+    With ``once=True``, no job may run: this call first applies everything up to now, as
+    `replicate` with ``once=True`` does, and then compares the tables.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def verify(
     timeout : float, optional
         The seconds to wait for the job that runs; by default, there is no limit.
     tell : callable, optional
-        Takes a text for each thing that happens meanwhile.
+        Takes a text for each thing that happens before the result.
     **options
         With ``once=True``, the other arguments of `replicate`.
 

@@ -110,7 +110,7 @@ class Jars:
         return self._class(name)
 
     def has(self, name: str, member: Member) -> bool:
-        """Tell whether a class or one that it extends has a member.
+        """Return whether a class or one that it extends has a member.
 
         A class of the JDK has each, because no JAR here has it. The members of Object are known.
         """

@@ -122,7 +122,7 @@ def seams() -> dict[str, Seams]:
 
 
 def in_stream_flags(messages: Iterable[bytes]) -> list[bool]:
-    """Tell for each message whether it stands between Stream Start and Stream Stop."""
+    """Return for each message whether it is between Stream Start and Stream Stop."""
     flags = []
     in_stream = False
     for message in messages:

@@ -174,7 +174,7 @@ def statements(code: str) -> Iterator[str]:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Tell if an output is the expected one, in which … stands for anything."""
+    """Return whether an output is the expected one, in which … stands for anything."""
     return (
         re.fullmatch(re.escape(_normal(expected)).replace("…", ".*"), _normal(actual)) is not None
     )

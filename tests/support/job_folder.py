@@ -38,7 +38,7 @@ class JobState:
         return self.tables[table]["status"]["name"] if table in self.tables else None
 
     def is_altered(self, table: str) -> bool:
-        """Tell whether the columns of a table are being changed."""
+        """Return whether the columns of a table are being changed."""
         return "next" in self.tables.get(table, ())
 
     def definition(self, table: str) -> tuple[int, int]:
@@ -46,7 +46,7 @@ class JobState:
         return self.tables[table]["generation"], self.tables[table]["number"]
 
     def has_snapshot(self, table: str) -> bool:
-        """Tell whether a table is copied, and the LSN of the snapshot is known."""
+        """Return whether a table is copied, and the LSN of the snapshot is known."""
         return "lsn" in self.tables.get(table, {"status": {}})["status"]
 
     def mark(self, table: str) -> int:

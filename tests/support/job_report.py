@@ -1,4 +1,4 @@
-"""What a job that keeps tables equal has told since it began, and what it has copied."""
+"""What a job has printed since it began, and what it has copied."""
 
 from __future__ import annotations
 

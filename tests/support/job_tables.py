@@ -66,7 +66,7 @@ class JobTables:
 def wait_until_equal(
     spark: SparkSession, job: LakeJob, running: Replication, tables: Iterable[str]
 ) -> None:
-    """Wait until tables of the target are those of the server, which nobody changes meanwhile."""
+    """Wait until tables of the target equal those of the server, which nobody changes."""
     left = set(tables)
 
     def are_equal() -> bool:

@@ -271,5 +271,5 @@ class _RolledBackError(Exception):
 
 
 def _passes(error: psycopg.OperationalError) -> bool:
-    """Tell whether an error is that of a server that ends or is down, or of a deadlock."""
+    """Return whether an error is that of a server that ends or is down, or of a deadlock."""
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P", "40P01"))

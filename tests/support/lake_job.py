@@ -204,7 +204,7 @@ class LakeJob:
         wait_until(is_connected, TIMEOUT)
 
     def is_read(self) -> bool:
-        """Tell whether the server sends the slot to somebody."""
+        """Return whether the server sends the slot to somebody."""
         return bool(
             self.server.execute(
                 f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{self.slot}' AND active"

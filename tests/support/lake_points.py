@@ -23,7 +23,7 @@ class Progress:
 
     def __init__(self, job: LakeJob) -> None:
         self.begun = time.time()
-        # The job writes the state after a commit, so the state is read first: what comes meanwhile
+        # The job writes the state after a commit, so the state is read first: what comes in between
         # cannot seem to come out of order.
         self.state = job_state(job.checkpoint)
         self.tables = {table: commits(job, table) for table in TABLES.values()}
@@ -63,7 +63,7 @@ def copied(job: LakeJob) -> set[str]:
 
 
 def is_being_written(job: LakeJob, table: str, since: float) -> bool:
-    """Tell whether a table has files for its next commit, which were written since a time."""
+    """Return whether a table has files for its next commit, which were written since a time."""
     folder = job.tables / table
     logs = folder / "_delta_log", folder / "metadata"
     return any(

@@ -1,4 +1,4 @@
-"""Tables that are copied while the stream runs, and transactions on them meanwhile."""
+"""Tables that are copied while the stream runs, and transactions on them at the same time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _change(connection: psycopg.Connection[object], moments: random.Random, tabl
         f"UPDATE {table} SET v = 'u{two}' WHERE id BETWEEN {one} AND {one + 9}": 6,
         f"DELETE FROM {table} WHERE id = {one}": 2,
         move: 3,
-        # A copy gives way to a TRUNCATE, and begins again.
+        # A copy releases its locks for a TRUNCATE, and begins again.
         "TRUNCATE other": 0.1,
     }
     (statement,) = moments.choices(list(statements), list(statements.values()))
@@ -101,7 +101,7 @@ class Resync:
         return STEPS.index("table is replaced" if is_replaced else "snapshot is made")
 
     def _has(self, mark: str) -> bool:
-        """Tell whether a copy is committed, by the name of its mark."""
+        """Return whether a copy is committed, by the name of its mark."""
         folder = self._job.tables / self._table
         files = *folder.glob("_delta_log/[0-9]*.json"), *folder.glob("metadata/v*.metadata.json")
         for file in files:

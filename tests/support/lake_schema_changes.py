@@ -18,7 +18,7 @@ _MOST_TABLES = 4
 class SchemaChanges:
     """Changes the tables of `lake_history.SETUP`, and adds others.
 
-    It touches only the columns that it has added, so that a `History` can go on meanwhile.
+    It touches only the columns that it has added, so that a `History` can go on at the same time.
 
     Parameters
     ----------

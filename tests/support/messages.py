@@ -1,6 +1,6 @@
 """An encoder of pgoutput messages: the tests make all messages by hand with this module.
 
-A function returns one message as it stands outside of a stream block. `in_stream` gives the form
+A function returns one message as it is outside of a stream block. `in_stream` gives the form
 that a message has between Stream Start and Stream Stop.
 """
 
@@ -108,7 +108,7 @@ def logical_message(
 
 
 def in_stream(xid: int, message: bytes) -> bytes:
-    """Return a change, a Relation, a Type or a logical message as it stands in a stream block."""
+    """Return a change, a Relation, a Type or a logical message as it is in a stream block."""
     return message[:1] + number(xid, 4) + message[1:]
 
 

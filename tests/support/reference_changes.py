@@ -79,7 +79,7 @@ class OpenTransaction:
 
 
 class Relation(NamedTuple):
-    """The columns of a table. A value tells whether the replica identity has the column."""
+    """The columns of a table. A value says whether the replica identity has the column."""
 
     position: int
     table: str
@@ -156,7 +156,7 @@ class Source:
         self.after = -1 if after is None else unsigned(after)
         self.skip = skip
         self.committed: list[Change] = []
-        # None: no message has told it yet, because the first messages may stand anywhere.
+        # None: no message has shown it yet, because the first messages may come from anywhere.
         self.in_stream: bool | None = None
         self.begun: Transaction | None = None
         self.block: Transaction | None = None

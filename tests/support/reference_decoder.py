@@ -35,7 +35,7 @@ def decode(data: bytes, in_stream: bool | None = None, encoding: str = "utf-8") 
 
     A message of zero bytes has none: PostgreSQL 13 and older send it if an origin was dropped.
 
-    `in_stream` tells whether the message stands between Stream Start and Stream Stop. Some messages
+    `in_stream` says whether the message is between Stream Start and Stream Stop. Some messages
     carry a transaction id only there, and nothing in them says so. If it is None, the message is
     read both ways.
     """

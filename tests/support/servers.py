@@ -144,7 +144,7 @@ class Server(PostgresServer):
         self._pg_ctl("start", "-w", "-t", str(int(TIMEOUT)), "-l", str(log))
 
     def accepts(self) -> bool:
-        """Tell whether the server accepts connections."""
+        """Return whether the server accepts connections."""
         try:
             self.connect().close()
         except psycopg.OperationalError:
@@ -243,7 +243,7 @@ class Standby(Server):
             "SELECT count(*) FROM pg_replication_slots"
             f" WHERE slot_name = '{slot}' AND synced AND NOT temporary"
         )
-        # The standby looks at the slots every 30 seconds while they stand still.
+        # While the slots do not advance, the standby looks at them every 30 seconds.
         wait_until(lambda: (moved(), self.value(synchronized))[1], 3 * TIMEOUT, pause=0.5)
 
     def promote(self) -> None:

@@ -13,7 +13,7 @@ class Progress:
     """What the checkpoint and the sink have at one moment, but not files that a kill left."""
 
     def __init__(self, stream: SlotStream, process: StreamProcess) -> None:
-        # The last step first: what comes meanwhile cannot seem to come out of order.
+        # The last step first: so a step that comes in between cannot seem to be out of order.
         self.committed = max(numbers(stream.checkpoint / "commits"), default=-1)
         log = stream.output / "_spark_metadata"
         self.written = max(numbers(log), default=-1)

@@ -174,7 +174,7 @@ class StreamProcess:
         self.wait_until(lambda: self._stream.committed_batch() >= last)
 
     def survives(self, batches: int = 3) -> bool:
-        """Wait for some micro-batches, and tell whether the query is still there then."""
+        """Wait for some micro-batches, and return whether the query still runs then."""
         last = self._stream.committed_batch() + batches
         wait_until(
             lambda: self._process.poll() is not None or self._stream.committed_batch() >= last,
@@ -221,7 +221,7 @@ class StreamProcess:
 
 
 def is_executor(process: psutil.Process) -> bool:
-    """Tell whether a process is an executor of a local cluster."""
+    """Return whether a process is an executor of a local cluster."""
     try:
         return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
     except psutil.Error:  # it has ended

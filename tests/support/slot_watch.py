@@ -51,7 +51,7 @@ class SlotWatch:
 
     def _compare(self, confirmed: int) -> None:
         self.confirmed = confirmed  # a crash of the server can bring back an earlier one
-        # What Spark has committed meanwhile counts too, because this is read after the slot.
+        # What Spark has committed in between counts too, because this is read after the slot.
         self._committed = max(self._stream.committed_lsn(), self._committed)
         if confirmed > self._committed:
             self._mistakes.append(f"confirmed {confirmed:X}, committed {self._committed:X}")

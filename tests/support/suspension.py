@@ -12,9 +12,10 @@ from support.servers import wait_until
 
 
 def suspend_when(process: int, holds: Callable[[], object], pause: float = 0.002) -> None:
-    """Stop the processes of a group when something holds, which holds still when they have stopped.
+    """Stop the processes of a group when a condition holds, and it still holds after that.
 
-    What holds can be over before the processes stand still. They go on then, until it holds again.
+    The condition can be over before the processes have stopped. Then they go on until it holds
+    again.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def suspend_when(process: int, holds: Callable[[], object], pause: float = 0.002
         held = False
         os.killpg(process, signal.SIGSTOP)
         try:
-            time.sleep(0.02)  # until all threads stand still
+            time.sleep(0.02)  # until all threads have stopped
             held = bool(holds())
         finally:
             if not held:

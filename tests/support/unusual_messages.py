@@ -2,7 +2,7 @@
 
 BEGIN = "42 0000000001851440 000303b0970ea19e 0000030c"
 
-# The message, and whether it stands in a stream block.
+# The message, and whether it is in a stream block.
 LEGAL = {
     "truncate without relations": ("54 00000000 03", False),
     "relation without columns": ("52 00000001 00 7400 6e 0000", False),

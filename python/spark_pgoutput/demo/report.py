@@ -166,7 +166,7 @@ def typed_rows(relation_id: int, schema: StructType) -> str:
     """Return the query for a table's changes as typed rows."""
 
     def quoted(name: str) -> str:
-        """Quote a name for DDL that stands in a literal of the query."""
+        """Quote a name for DDL inside a literal of the query."""
         return re.sub(r"([\\'])", r"\\\1", f"`{name.replace('`', '``')}`")
 
     columns = ",\n".join(

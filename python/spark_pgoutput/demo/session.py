@@ -28,8 +28,8 @@ def spark_session(log: Path, *, writes_delta: bool) -> Iterator[SparkSession]:
     writes_delta : bool
         Whether the session needs Delta, which Spark downloads.
     """
-    # Py4J frees Java objects in a thread of its own. If the JVM ends meanwhile, that thread logs an
-    # error, by default on the terminal.
+    # Py4J frees Java objects in a thread of its own. If the JVM ends before it, that thread logs
+    # an error, by default on the terminal.
     logging.basicConfig(filename=log)
     prefer_classic(os.environ)
     builder = (

@@ -28,7 +28,7 @@ DELTA_SPARKS = ("4.0", "4.1", "4.2")
 
 
 def has_delta() -> bool:
-    """Tell if Delta runs on this Spark."""
+    """Return whether Delta runs on this Spark."""
     return _spark() in DELTA_SPARKS
 
 

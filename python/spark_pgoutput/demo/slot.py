@@ -54,7 +54,7 @@ class Slot:
 
 
 def _quoted(publication: str) -> str:
-    """Write a name for the option `publication`, in which commas stand between names."""
+    """Write a name for the option `publication`, in which commas separate names."""
     if re.search(r'[\s,"]', publication):
         return '"' + publication.replace('"', '""') + '"'
     return publication

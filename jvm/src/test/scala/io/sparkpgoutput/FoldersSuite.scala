@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class FoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
 
-  /** The folders that a folder may import from, besides itself. */
+  /** The folders that a folder may import from, in addition to itself. */
   private val allowed: Map[String, Set[String]] = Map(
     "errors" -> Set(),
     "protocol" -> Set("errors"),
@@ -268,12 +268,51 @@ class FoldersSuite extends AnyFunSuite {
     sources(InSpark).foreach(file => assert(imports(file) == Set.empty, file))
   }
 
-  test("comments and pages have plain words") {
-    val dialect = """(?i)\banew\b|\bof (?:before|now|then)\b|\btold apart\b""".r
-    val docs = Files.list(Paths.get("docs")).iterator.asScala.filter(_.toString.endsWith(".md"))
-    (files ++ sources(InSpark) ++ docs).foreach { file =>
-      assert(dialect.findFirstIn(Files.readString(file)).isEmpty, file)
+  /** Phrases that readers have to read twice, each with a better one. */
+  private val dialect: Map[String, String] = Map(
+    """anew""" -> "again",
+    """of (?:before|now|then)""" -> "earlier, current, at that time",
+    """told|tells? (?:if|whether|apart)""" -> "says whether, reports, distinguishes",
+    """gives? way""" -> "releases its locks",
+    """meanwhile|by now""" -> "during this time, now",
+    """the one before""" -> "the previous one",
+    """at the most""" -> "at most",
+    """hands? on""" -> "passes on",
+    """mends?|mended""" -> "corrects",
+    """what (?:came|became|becomes) of""" -> "the result of",
+    """stands? (?:in|at|behind|between|outside|still)""" -> "is in, is at, comes after",
+    """nobody need take""" -> "the caller may ignore"
+  )
+
+  /** The comments, the names of tests and the docstrings of a source, or a whole page. */
+  private def prose(file: Path): String = {
+    val text = Files.readString(file)
+    val written = file.toString.split('.').last match {
+      case "scala" => Some("""(?s)/\*.*?\*/|//[^\n]*|\btest\("[^"]*"""".r)
+      case "py"    => Some("(?s)\"\"\".*?\"\"\"|#[^\n]*".r)
+      case _       => None
     }
+    written.fold(text)(_.findAllIn(text).mkString("\n")).replaceAll("""\s+(?:\*|//|#)?\s*""", " ")
+  }
+
+  private def pages(folder: String, endings: String*): Seq[Path] = {
+    val found = Files.walk(Paths.get(folder))
+    try found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith(_))).toSeq
+    finally found.close()
+  }
+
+  test("comments, docstrings and pages have plain words") {
+    val all = Seq("jvm/src", "python", "tests", "benchmarks").flatMap(pages(_, ".scala", ".py")) ++
+      pages("docs", ".md") ++ Seq("README.md", "CONTRIBUTING.md", "CHANGELOG.md").map(Paths.get(_))
+    val itself = Paths.get("jvm/src/test/scala/io/sparkpgoutput/FoldersSuite.scala")
+    val patterns = dialect.map { case (phrase, better) => s"(?i)\\b(?:$phrase)\\b".r -> better }
+    val bad = for {
+      file <- all if file != itself
+      text = prose(file)
+      (pattern, better) <- patterns
+      found <- pattern.findFirstIn(text)
+    } yield s"$file: '$found': write $better"
+    assert(bad == Seq.empty)
   }
 
   test("the rules have no circle") {

@@ -34,7 +34,7 @@ final case class RowOptions(
 
 object RowOptions {
 
-  /** The options that `pgoutput_row` and `try_pgoutput_row` have besides the mode. */
+  /** The options of `pgoutput_row` and `try_pgoutput_row`, except for the mode. */
   private val values: Seq[OptionSpec[RowOptions]] = Seq(
     SharedOptions.encoding[RowOptions]((options, encoding) =>
       options.converting(_.copy(encoding = encoding))

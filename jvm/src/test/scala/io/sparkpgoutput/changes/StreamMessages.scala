@@ -4,8 +4,8 @@ import io.sparkpgoutput.protocol.Fields.Fields
 import io.sparkpgoutput.protocol.{Fields, MessageEncoder, Messages}
 
 /**
- * Messages of a stream. A change, a Relation and a Type with an xid stand in a stream block, those
- * without one outside.
+ * Messages of a stream. A change, a Relation and a Type with an xid are in a stream block. Those without an
+ * xid are outside.
  */
 object StreamMessages {
   final val Table = 16402L

@@ -6,7 +6,10 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol.Fields.Fields
 import io.sparkpgoutput.protocol.{Fields, Messages, StreamContext, TextEncoding}
 
-/** Which of the two readings a message gets of which nobody said whether it stands in a stream. */
+/**
+ * Which of the two readings the decoder chooses for a message if the caller does not say whether it is in a
+ * stream.
+ */
 class StreamContextSuite extends PropertySuite {
   import StreamContext._
 

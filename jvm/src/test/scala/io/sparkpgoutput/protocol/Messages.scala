@@ -6,7 +6,7 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.protocol.Fields.Fields
 
-/** A message, what it says and whether it stands in a stream. */
+/** A message, its fields, and whether it is in a stream. */
 final case class Message(fields: Fields, inStream: Boolean, charset: Charset) {
   lazy val bytes: Array[Byte] = MessageEncoder.encode(fields, inStream, charset)
   def context: Int = StreamContext.of(inStream)

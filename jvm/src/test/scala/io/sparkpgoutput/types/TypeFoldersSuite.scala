@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class TypeFoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
 
-  /** The folders that each folder of types may import from, besides itself and `protocol`. */
+  /** The folders that each folder of types may import from, in addition to itself and `protocol`. */
   private val allowed: Map[String, Set[String]] = Map(
     "types" -> Set.empty[String],
     "types.numbers" -> Set("types"),

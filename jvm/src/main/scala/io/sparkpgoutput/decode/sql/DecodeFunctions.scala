@@ -16,7 +16,7 @@ object DecodeFunctions {
       |      NULL and a message of zero bytes give NULL."""
 
   private val InStream =
-    """in_stream - BOOLEAN: whether the message stands between Stream Start and Stream Stop. It is
+    """in_stream - BOOLEAN: whether the message is between Stream Start and Stream Stop. It is
       |      ignored for messages that cannot stand there. If it is NULL or left out, the function
       |      infers it from the message."""
 

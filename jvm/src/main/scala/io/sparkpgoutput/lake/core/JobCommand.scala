@@ -122,7 +122,7 @@ object TableFailure {
   case object Changed extends Kind
 }
 
-/** What `status` shows of a table, besides its state. */
+/** What `status` shows of a table, in addition to its state. */
 final case class Shown(
     changes: Long,
     bytes: Long,

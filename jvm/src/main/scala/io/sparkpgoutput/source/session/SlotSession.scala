@@ -264,7 +264,7 @@ object SlotSession {
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 
-  /** The memory that a message takes besides its bytes. */
+  /** The memory that a message takes in addition to its bytes. */
   final private val MessageOverhead = 24
   private val ParkedPause = TimeUnit.MILLISECONDS.toNanos(10)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)

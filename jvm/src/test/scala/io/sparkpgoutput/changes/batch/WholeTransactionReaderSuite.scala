@@ -42,7 +42,7 @@ class WholeTransactionReaderSuite extends AnyFunSuite {
     }
   }
 
-  test("origins, logical messages, empty messages and a Stream Abort stand between changes") {
+  test("origins, logical messages, empty messages and a Stream Abort can be between changes") {
     val messages = Seq(
       logicalMessage(transactional = false),
       begin(7, 100),

@@ -112,7 +112,7 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
 
   test("an evaluator gives the same on an executor as on the driver") {
     evaluators(data, inStream, options("encoding" -> "LATIN1")).foreach { sent =>
-      sent.eval(row(insert)) // what it has by now is left behind
+      sent.eval(row(insert)) // Its state must not be sent.
       val bytes = new ByteArrayOutputStream
       new ObjectOutputStream(bytes).writeObject(sent)
       val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject

@@ -59,7 +59,7 @@ class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
     }
   )
 
-  /** Lives histories until many have failed, and tells the seeds of all that have. */
+  /** Runs histories until many have failed, and returns the seeds of those that have. */
   private def live(count: Int, mixed: Long => Long, comparesMerge: Boolean = false): Unit = {
     var (cuts, merges, errors) = (0, 0, 0)
     val failures = (0 until count).iterator.flatMap { number =>

@@ -62,7 +62,7 @@ final class DirectHistory(
   private def pick[T](values: Seq[T]): T = values(random.nextInt(values.size))
   private def note(what: String): Unit = log.append("\n  ").append(what): Unit
 
-  /** Lives the whole life of the table. */
+  /** Runs all steps of the history of the table. */
   def run(): Unit =
     try {
       note(s"key ${table.key.mkString(", ")} of ${table.dataTypes.map { case (name, dataType) =>

@@ -148,7 +148,7 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
 
     def mark: Option[Long] = target.mark(server.name, name)
 
-    /** The table has the cuts to its mark, which is the one before a cut or after it. */
+    /** The table has the cuts up to its mark. The mark is the one from before or from after the cut. */
     def check(number: Int): Boolean = {
       val found = mark.get
       val (before, after) = (following + 10L * number, following + 10L * (number + 1))

@@ -32,13 +32,13 @@ final class ServerTable(
   private val numbers = mutable.ArrayBuffer.empty[Long]
   private var lastNumber = 0L
 
-  /** What became of rows. */
+  /** The changes of rows. */
   val changes: mutable.ArrayBuffer[RowChange] = mutable.ArrayBuffer.empty
 
   /** Whether a TRUNCATE is among the changes. */
   var isTruncated: Boolean = false
 
-  /** What became of columns. */
+  /** The changes of columns. */
   val altered: mutable.ArrayBuffer[ColumnChange] = mutable.ArrayBuffer.empty
 
   /** The column of the target for each name that is not the target's. */

@@ -97,7 +97,7 @@ final class TargetOracle(table: ServerTable) {
 
   private def named(name: String) = table.formerNames.getOrElse(name, name)
 
-  /** What became of a row of the server in a cut. */
+  /** The result of a cut for a row of the server. */
   final private class History(changes: Seq[RowChange], ours: Set[String]) {
     private def renamed(row: Values): Values = row.map { case (name, text) => named(name) -> text }
     private val keys = changes.flatMap(change => change.before.toSeq ++ change.after)

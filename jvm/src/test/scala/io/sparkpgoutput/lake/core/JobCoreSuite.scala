@@ -69,7 +69,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.take(2).contains(ApplyCut(oid, 300)))
     assert(core.isDone(180) && core.isDone(250))
     assert(!core.isDone(260) && !core.isDone(400))
-    assert(!core.has(oid, 180), "a verification needs a table that stands still")
+    assert(!core.has(oid, 180), "a verification needs a table that does not change")
   }
 
   test("a job is not done before each definition is compared with the catalog") {
@@ -96,7 +96,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!core.isDone(100))
   }
 
-  test("a table whose cause was mended is tried again after an error that passes") {
+  test("a table whose cause was corrected is tried again after an error that passes") {
     val (core, _) = job()
     compared(core)
     look(core, "altered")

@@ -12,7 +12,7 @@ final class SimulationFailure(text: String) extends RuntimeException(text)
 /**
  * One history of a job, against a simulated server, checkpoint folder and target in memory. A seed decides
  * who goes next, which call fails, which answer is lost, and when a process is killed or suspended. At the
- * end all causes are mended, and the tables of the target must become equal to those of the server.
+ * end all causes are corrected, and the tables of the target must become equal to those of the server.
  */
 final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Boolean = false) {
   val random = new scala.util.Random(seed * 0x9e3779b97f4a7c15L)
@@ -260,7 +260,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     }
   }
 
-  /** Nothing fails any more, and all causes are mended. */
+  /** Nothing fails any more, and all causes are corrected. */
   private def settle(): Unit = {
     say("everything is mended")
     isFailing = false

@@ -238,7 +238,7 @@ final class SimulatedServer(random: scala.util.Random) {
     s"failover loses $dropped transactions: timeline $timeline begins at $end"
   }
 
-  /** The user mends all that keeps tables from being replicated. */
+  /** The user corrects everything that keeps tables from being replicated. */
   def mend(): String = {
     val mended = tables.map { case (oid, table) =>
       val rows = table.rows.map {

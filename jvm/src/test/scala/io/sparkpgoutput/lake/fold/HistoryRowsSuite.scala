@@ -97,7 +97,7 @@ class HistoryRowsSuite extends AnyFunSuite {
   }
 
   test(
-    "a column that was renamed has its values, and keeps its name of then in _keys and _missing"
+    "a column that was renamed has its values, and _keys and _missing have its old name"
   ) {
     val table = new ServerTable(
       61,

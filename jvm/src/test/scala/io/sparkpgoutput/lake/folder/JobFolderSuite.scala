@@ -174,7 +174,7 @@ class JobFolderSuite extends AnyFunSuite {
     }
   }
 
-  onEach("a damaged newest state is an error, and the one before is not taken") { (path, open) =>
+  onEach("a damaged newest state is an error, and no older state is taken") { (path, open) =>
     val folder = open()
     assert(folder.take(1, first) && folder.take(2, first))
     val file = path.resolve("state/00000000000000000002.json")

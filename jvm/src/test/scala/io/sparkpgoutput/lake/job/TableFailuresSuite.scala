@@ -80,7 +80,7 @@ class TableFailuresSuite extends AnyFunSuite {
     )
   }
 
-  test("a table stops until its user mends a value, a type, a name or a drift") {
+  test("a table stops until its user corrects a value, a type, a name or a drift") {
     assertKind(TableFailure.Lasting)(
       ApplyError.targetDiffers(orders, "the row is there already"),
       ApplyError.invalidValue(orders, "day", "infinity"),
@@ -92,7 +92,7 @@ class TableFailuresSuite extends AnyFunSuite {
     )
   }
 
-  test("a copy mends what the changes do not tell, a lost mark, and another process's mark") {
+  test("a copy corrects unknown changes, a lost mark, and the mark of another process") {
     val changed = Seq(
       TableError.changed(orders, "It was rewritten."),
       ApplyError.unreadable(orders, "n", "text", "INT"),

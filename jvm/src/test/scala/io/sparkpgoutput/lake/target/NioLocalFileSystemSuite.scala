@@ -23,7 +23,7 @@ class NioLocalFileSystemSuite extends SparkSessionTests {
   private val schema = new StructType().add("id", IntegerType)
   private val name = MarkName("job", 1, 0)
 
-  /** Returns the commands that this JVM runs in other processes meanwhile. */
+  /** Returns the commands that this JVM runs in other processes during the call. */
   private def commands(body: => Unit): Seq[String] = {
     val recording = new Recording
     recording.enable("jdk.ProcessStart")

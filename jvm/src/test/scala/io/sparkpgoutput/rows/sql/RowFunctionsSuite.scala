@@ -365,7 +365,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     both.foreach { function =>
       val sent = evaluator(function(tuple, schema, idsColumn, options("type.16402" -> "int4")))
       val cells = input(text("1", "x"), 16402L, null)
-      sent.eval(cells) // what it has by now is left behind
+      sent.eval(cells) // Its state must not be sent.
       val bytes = new ByteArrayOutputStream
       new ObjectOutputStream(bytes).writeObject(sent)
       val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject

@@ -118,7 +118,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     val negated = printed(PgTsQuery, int4(depth + 1) ++ negations ++ leaf) == "!" * depth + "'a'"
     assert(negated)
 
-    // Each is the right operand of the one before, which a phrase needs parentheses for.
+    // Each phrase is the right operand of the previous one, so it needs parentheses.
     val phrases = Array.fill(depth)(bytes(2, 4, 0, 1)).flatten
     val leaves = Array.fill(depth + 1)(leaf).flatten
     val text = "'a' <-> ( " * (depth - 1) + "'a' <-> 'a'" + " )" * (depth - 1)
