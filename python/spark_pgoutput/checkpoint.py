@@ -1,4 +1,4 @@
-"""A job without its process: what its checkpoint folder tells, and what can be asked of it."""
+"""A job without its process: the facts in its checkpoint folder, and requests to the job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resync(
     """Ask a job to copy tables again.
 
     If the job runs, it takes the request within seconds. Otherwise, it takes the request at its
-    next start. Other tables go on during a copy. Readers keep the old rows until one commit
+    next start. Other tables go on during a copy. Readers see the old rows until one commit
     replaces them.
 
     With ``all=True``, the job begins again with all published tables and a new slot. This works
@@ -97,7 +97,7 @@ def adopt(
     user: str | None = None,
     password: str | None = None,
 ) -> str:
-    """Let a job go on with the server that `pg_upgrade` has made, with its slot.
+    """Let a job continue with the server that `pg_upgrade` has made, with its slot.
 
     The job must not run. If the function cannot prove that the new server has everything that the
     tables lack, it changes nothing and raises an error.
@@ -114,7 +114,7 @@ def adopt(
     Returns
     -------
     str
-        The LSN at which the job goes on.
+        The LSN at which the job continues.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def applied(
 
 
 def waits(spark: SparkSession, checkpoint: str | os.PathLike[str]) -> list[str]:
-    """Return what a job waits for now: a sentence for each thing."""
+    """Return what a job waits for now, each as a sentence."""
     status = getattr(classic_jvm(spark, "waits", "status"), _STATUS)
     return list(status.waits(spark._jsparkSession, path_text(checkpoint)))
 
@@ -191,6 +191,6 @@ def slot_status(
     user: str | None = None,
     password: str | None = None,
 ) -> dict[str, str]:
-    """Return what the server says of the slot of a job."""
+    """Return what the server says about the slot of a job."""
     status = getattr(classic_jvm(spark, "slot_status", "status"), _STATUS)
     return dict(status.slot(spark._jsparkSession, path_text(checkpoint), url, user, password, slot))

@@ -74,7 +74,7 @@ def take_file(parser: argparse.ArgumentParser, command: str, given: Sequence[str
 
 
 def _names(command: str, given: argparse.Namespace, values: set[str]) -> set[str]:
-    """Return which arguments of a job a command takes from a file that has them."""
+    """Return which arguments of a job a command takes from a file."""
     match command:
         case "verify" if given.once:
             return values - {"once"}

@@ -16,7 +16,7 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 from spark_pgoutput.job_options import declared, entry_key, option_key
 from spark_pgoutput.password import has_password
 
-# What a file has beside the options of the job.
+# What a file has in addition to the options of the job.
 _OTHERS = ("passwordFile", "propertiesFile", "tables", "spark")
 
 _OF_TABLE = ("name", "mode", "types")
@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"true|false|-?(0|[1-9]\d*)(\.\d+)?")
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
-# Spark does not show the values of such settings. The last two are of Iceberg and of Azure.
+# Spark does not show the values of such settings. The last two belong to Iceberg and to Azure.
 _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential$|account[.]key")
 
 _HEAD = """\

@@ -18,10 +18,10 @@ _SECONDS_IN_A_LOG = 30.0
 
 
 class Display(AbstractContextManager["Display"], ABC):
-    """Shows what a job tells, until the end of a block."""
+    """Shows the report of a job until the end of a block."""
 
     def show(self, lines: Iterable[str], copies: Sequence[CopyProgress]) -> None:
-        """Print lines, and show how far the copies are that run.
+        """Print lines, and show the progress of the copies that run.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class Display(AbstractContextManager["Display"], ABC):
 
 
 class LogDisplay(Display):
-    """Prints what a job tells, and now and then a line for each copy that runs.
+    """Prints the report of a job, and from time to time a line for each copy that runs.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class LogDisplay(Display):
 
 
 class TerminalDisplay(Display):
-    """Prints what a job tells, above a bar for each copy that runs. It needs rich."""
+    """Prints the report of a job, above a bar for each copy that runs. It needs rich."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -106,7 +106,7 @@ class TerminalDisplay(Display):
         self._running: dict[str, TaskID] = {}
 
     def __exit__(self, *raised: object) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         self._bars.stop()
 
     def _tell(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""The options of a job: their names, and which of two that set the same thing counts."""
+"""The options of a job: their names, and which one counts if two set the same thing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def declared() -> dict[str, type]:
 
 
 def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of both. Where both set the same thing, the strong one counts."""
+    """Return the arguments of both. If both set the same thing, the strong one counts."""
     found = dict(weak)
     for name, value in strong.items():
         if value is None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_pgoutput.printable import printable
 
-#: The exit status if the job does not live and read.
+#: The exit status if the job does not run, or does not read the slot.
 NOT_READING = 5
 
 #: The exit status if a table has failed, or is behind.
@@ -78,7 +78,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def problem(status: Mapping[str, Any], now: datetime) -> str | None:
-    """Return why the job does not live and read; None if it does."""
+    """Return why the job does not run, or does not read the slot; None if it does both."""
     written = _time(status["written"])
     if abs((now - written).total_seconds()) > _MOST_AGE:
         return (

@@ -33,7 +33,7 @@ def refuse(group: argparse._ActionsContainer) -> None:
 
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the variables of the environment that tell another process the password."""
+    """Return the variables of the environment that give another process the password."""
     if arguments.password_file is not None:
         try:
             return {"PGPASSWORD": first_line(arguments.password_file)}
@@ -45,7 +45,7 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
         return {}
     pgpass = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
     if pgpass.is_file():
-        # The JDBC driver reads the file. By itself, it takes no account of HOME.
+        # The JDBC driver reads the file. By itself, it ignores HOME.
         return {"PGPASSFILE": str(pgpass)}
     password = ask(arguments.user)
     return {} if password is None else {"PGPASSWORD": password}

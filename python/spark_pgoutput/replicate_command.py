@@ -38,12 +38,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def add_checkpoint(group: argparse._ArgumentGroup, *, required: bool) -> None:
-    """Add the argument that tells where the state of a job is."""
+    """Add the argument that says where the state of a job is."""
     group.add_argument("--checkpoint", required=required, help="the folder of the job's state")
 
 
 def add_target(group: argparse._ArgumentGroup, *, required: bool) -> None:
-    """Add the arguments that tell where the tables of a job are."""
+    """Add the arguments that say where the tables of a job are."""
     group.add_argument(
         "--target",
         required=required,
@@ -137,12 +137,12 @@ class _Pairs(argparse.Action):
         return text
 
     def _problem(self, name: str) -> str | None:
-        """Return why a name is not taken; None if it is."""
+        """Return why a name is refused; None if it is accepted."""
         return None
 
 
 class _Modes(_Pairs):
-    """Collects the modes of tables. One without a table is that of all others."""
+    """Collects the modes of tables. A mode without a table is the mode of all other tables."""
 
     def _pair(self, text: str) -> str:
         return text if "=" in text else f"*={text}"
@@ -184,7 +184,7 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def argument_values(config: ConfigFile) -> dict[str, object]:
-    """Return the values that arguments have according to a file. It is `job_options` backwards."""
+    """Return the values of arguments by a file. It is the reverse of `job_options`."""
     options = dict(config.options)
     values = {name: options.pop(option) for option, name in _ARGUMENTS.items() if option in options}
     values |= {"option": options} if options else {}

@@ -164,7 +164,7 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
 class CopyProgress(NamedTuple):
     """The progress of the copy of a table.
 
-    Executors tell what their tasks have read every 10 seconds, and at the end of each task.
+    Executors report what their tasks have read every 10 seconds, and at the end of each task.
     """
 
     table: str
@@ -177,7 +177,7 @@ class CopyProgress(NamedTuple):
     """The number of bytes that were read from COPY."""
 
     share: float
-    """How much of the table's size that is, from 0 to 1."""
+    """The part of the table's size that was read, from 0 to 1."""
 
 
 class Replication:

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.logging_file import logger_levels
 
-# What a command tells without a stack trace. PySpark leaves an error of a class that it does not
-# know, such as that of a missing driver of a file system, as Py4J has it.
+# The errors that a command shows without a stack trace. PySpark leaves an error of a class that
+# it does not know, such as that of a missing driver of a file system, as Py4J has it.
 FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutError)
 
 # From the first line on.
@@ -51,9 +51,9 @@ def session(
 ) -> SparkSession:
     """Start a session with the settings of a command and more, unless the user gives others.
 
-    If the target is a folder, the session has the extension of Delta beside those of the user. If
-    the command does not name the target, a JAR of Delta decides. The values of secret settings are
-    in variables of the environment, because each user sees the arguments of a process.
+    If the target is a folder, the session has the extension of Delta in addition to those of the
+    user. If the command does not name the target, a JAR of Delta decides. The values of secret
+    settings are in variables of the environment, because each user sees the arguments of a process.
     """
     # A locale that is not UTF-8 lacks characters of names and of texts.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -59,7 +59,8 @@ class LakeJob:
         Parameters
         ----------
         kill_at : callable
-            Tells for a line whether the command is killed after it. It is never killed by default.
+            Returns for a line whether the command is killed after it. By default, the command is
+            never killed.
         """
         with self._process() as process:
             assert process.stdout

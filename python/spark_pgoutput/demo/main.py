@@ -42,7 +42,7 @@ messages.write.parquet("messages")
 
 _STREAM = """\
 # Read all changes up to now as a stream, and stop. The checkpoint has the
-# position, and the server gets a confirmation of what Spark has committed.
+# position, and the stream confirms to the server what Spark has committed.
 query = (spark.readStream.format("pgoutput")
     .options(**slot)
     .load()
