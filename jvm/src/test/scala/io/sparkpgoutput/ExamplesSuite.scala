@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.HiveResult
 
 import io.sparkpgoutput.changes.sql.TableFunctions
 
-/** What DESCRIBE FUNCTION EXTENDED shows: complete, and the examples give what they say. */
+/** The text of DESCRIBE FUNCTION EXTENDED is complete, and its examples give the results that it shows. */
 class ExamplesSuite extends SparkSessionTests {
   private val example = """(?m)^ *> (.*);\n((?: {7}.*\n)*)""".r
 

@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * The rules for the folders of the sources, which follow the way of the data: protocol, decode, types,
- * rows, changes, source, lake. `TypeFoldersSuite` has those of the folders in `types`.
+ * The rules for the folders of the sources, which follow the data: protocol, decode, types, rows, changes,
+ * source, lake. `TypeFoldersSuite` has those of the folders in `types`.
  */
 class FoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
@@ -212,7 +212,7 @@ class FoldersSuite extends AnyFunSuite {
     )
   )
 
-  /** What needs access to private parts of Spark, and so is in a package of Spark. */
+  /** The sources that need private parts of Spark, and so are in a package of Spark. */
   private val InSpark = Paths.get("jvm/src/main/scala/org/apache/spark/sql/pgoutput")
 
   private val files: Seq[Path] = sources(Sources)
@@ -317,7 +317,7 @@ class FoldersSuite extends AnyFunSuite {
 
   test("the rules have no circle") {
     val rules = allowed.view.mapValues(_.filterNot(isOfTypes)).toMap
-    // Folders that import from no folder that is left go, until none is left.
+    // Each step removes the folders that import from none of the remaining folders. At the end, none is left.
     val left = Iterator
       .iterate(rules)(rules => rules.filter(_._2.exists(rules.contains)))
       .drop(rules.size)

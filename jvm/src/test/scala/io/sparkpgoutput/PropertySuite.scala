@@ -9,6 +9,8 @@ abstract class PropertySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 200)
 
-  /** A value that was made smaller is none that the generator makes: half a message, say. */
+  /**
+   * A value that ScalaTest has made smaller is not one that the generator makes, for example half a message.
+   */
   implicit protected def noShrinking[T]: Shrink[T] = Shrink.shrinkAny
 }

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 abstract class SparkSessionTests extends AnyFunSuite {
 
   /**
-   * Nothing names the extension: as for users of the JAR, its entry in `META-INF/services` does.
+   * No setting names the extension. As for users of the JAR, Spark finds it by `META-INF/services`.
    */
   protected lazy val spark: SparkSession = SparkSession
     .builder()

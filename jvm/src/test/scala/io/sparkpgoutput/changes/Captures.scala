@@ -39,7 +39,7 @@ object Captures {
     files.iterator.asScala.map(_.getFileName.toString).filter(_.endsWith(".jsonl.gz")).toSeq.sorted
   }
 
-  /** The lines but the first, which describes the others. */
+  /** All lines except for the first, which describes the others. */
   private def read(file: String): Seq[JsonNode] = {
     val stream = new GZIPInputStream(Files.newInputStream(Path.of(file)))
     val reader = new BufferedReader(new InputStreamReader(stream, StandardCharsets.UTF_8))

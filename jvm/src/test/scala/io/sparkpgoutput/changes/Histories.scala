@@ -4,9 +4,9 @@ import scala.collection.mutable
 import scala.util.Random
 
 /**
- * Random histories of a database, and streams of them: as a reader stores them that is never
- * interrupted, and as one does that is cut off anywhere and comes back to what it has confirmed.
- * Tables are altered where no transaction is open, as their locks have it.
+ * Random histories of a database, and streams of them: as a reader stores them that is never interrupted, and
+ * as a reader stores them that loses its connection anywhere and comes back to the LSN that it has confirmed.
+ * Tables are altered only where no transaction is open, because of their locks.
  *
  * @param handedOver
  *   whether streams are to be read in several batches; then transactions have a change that counts
@@ -37,7 +37,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
 
   private def certain(xid: Long): Seq[Change] = if (handedOver) Seq(change(Seq(xid))) else Nil
 
-  /** What a transaction sends, one piece after the other, others' between them. */
+  /** The pieces of a transaction in order. Pieces of other transactions can be between them. */
   private def transaction(): Seq[Piece] = {
     val top = xid()
     val gid = s"g${random.nextInt(3)}-$top"
@@ -116,9 +116,9 @@ final class Histories(random: Random, handedOver: Boolean = false) {
   }
 
   /**
-   * What is sent when all before a piece is confirmed: the pieces from there on, and those before
-   * it of transactions that had not ended by then. What was streamed may come whole, what was
-   * rolled back not at all.
+   * What the server sends if everything before a piece is confirmed: the pieces from there on, and the
+   * earlier pieces of transactions that had not ended. The server may send a streamed transaction as a whole,
+   * and does not send what was rolled back.
    */
   private def afterReconnect(pieces: Seq[Piece], confirmed: Int): Seq[(Piece, Int)] = {
     val ends = pieces.zipWithIndex.collect {
@@ -136,7 +136,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       }
   }
 
-  /** What a piece of a streamed transaction is, when nothing is sent before its end. */
+  /** A piece of a streamed transaction, as it is if the transaction is sent only at its end. */
   private def atItsEnd(piece: Piece, pieces: Seq[Piece]): Option[Piece] = {
     val blocks = pieces.collect { case block: Block if block.xid == piece.xid => block }
     def origin = blocks.head.origin
@@ -154,7 +154,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       .filterNot(change => aborted(change.xid))
   }
 
-  /** What one connection sends. */
+  /** The messages of one connection. */
   final private class Session(lsns: Map[Long, Long]) {
     val all = mutable.ArrayBuffer.empty[Array[Byte]]
 
@@ -185,7 +185,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
         Seq(streamAbort(xid, subxid))
       case StreamCommitted(xid) =>
         streamed.foreach {
-          // What holds now may have been sent outside of the block, and be another.
+          // The current definition may have been sent outside of the block, and may differ.
           case ((`xid`, oid), width) =>
             if (sentOutside.add(oid)) known.update(oid, width) else known.remove(oid)
           case _ =>
@@ -211,7 +211,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       val oids = if (change.kind == Truncate) tables else Seq(change.oid)
       oids.filterNot(oid => streamed.get((top, oid)).contains(change.width)).map { oid =>
         streamed.update((top, oid), change.width)
-        // The table was altered: what was sent of it before is not valid any more.
+        // The table was altered, so its earlier definitions are not valid any more.
         if (!known.get(oid).contains(change.width)) known.remove(oid)
         relationOf(oid, change.width, change.xid)
       } ++ Seq(encode(change, change.xid)) ++
@@ -247,7 +247,7 @@ private object Histories {
   sealed abstract class Piece {
     def xid: Long
 
-    /** Whether it ends what is sent before a decision; what is confirmed then is not sent again. */
+    /** Whether it ends the pieces before a decision. If it is confirmed, they are not sent again. */
     def endsSending: Boolean = false
     def commits: Boolean = false
   }

@@ -10,7 +10,7 @@ import io.sparkpgoutput.protocol.{Fields, MessageEncoder, Messages}
 object StreamMessages {
   final val Table = 16402L
 
-  /** A column of a table; of the replica identity where it is a key. */
+  /** A column of a table. A key column is part of the replica identity. */
   final case class Column(name: String, isKey: Boolean = false, typeId: Long = 25)
 
   val columns: Seq[Column] = Seq(Column("id", isKey = true))
@@ -51,7 +51,7 @@ object StreamMessages {
   def pgType(oid: Long, namespace: String, name: String): Array[Byte] =
     outside("TYPE", "pg_type" -> Fields("id" -> oid, "namespace" -> namespace, "name" -> name))
 
-  /** Cells are texts; null is a NULL, [[Unchanged]] a value that was not sent. */
+  /** Cells are texts. Null is a NULL, and [[Unchanged]] is a value that was not sent. */
   def insert(cells: Seq[String], xid: Long = 0, oid: Long = Table): Array[Byte] =
     placed(xid, "INSERT", "relation_id" -> oid, "new" -> tuple(cells))
 
@@ -115,7 +115,7 @@ object StreamMessages {
   def rollbackPrepared(xid: Long, gid: String): Array[Byte] =
     decision("ROLLBACK_PREPARED", xid, gid, 60, "prepare_timestamp" -> 0L)
 
-  /** Of a cell whose TOASTed value was not sent. */
+  /** The cell of a TOASTed value that was not sent. */
   val Unchanged: String = new String("unchanged")
 
   /** A commit's time, in microseconds since 1970. */

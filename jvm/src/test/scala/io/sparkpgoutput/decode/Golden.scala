@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.sparkpgoutput.protocol.Fields
 import io.sparkpgoutput.protocol.Fields.Fields
 
-/** A message of a real server, what it says, and whether it stood in a stream. */
+/** A message of a real server, its fields, and whether it was in a stream. */
 final case class Golden(data: Array[Byte], inStream: Boolean, decoded: Fields)
 
 object Golden {

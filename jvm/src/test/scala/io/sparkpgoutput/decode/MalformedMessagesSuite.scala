@@ -9,7 +9,7 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.MalformedMessageException
 import io.sparkpgoutput.protocol.{Fields, MessageType, Messages, StreamContext, TextEncoding}
 
-/** Whatever the bytes are, the outcome is a row or the one exception, and it costs little. */
+/** For any bytes, the result is a row or the one exception, at little cost. */
 class MalformedMessagesSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
   private val messages = new Messages()
@@ -22,7 +22,7 @@ class MalformedMessagesSuite extends PropertySuite {
     Gen.oneOf(bytes, tags.flatMap(tag => bytes.map(tag +: _)), Mutations.of(messages.any))
   }
 
-  /** Without and with what `streaming = parallel` adds; the one is a beginning of the other. */
+  /** Without and with the fields that `streaming = parallel` adds. The first is a prefix of the second. */
   private val streamAbortSizes = Set(9, 25)
 
   private def isStreamAbort(bytes: Array[Byte]) =

@@ -5,7 +5,7 @@ import org.scalacheck.Gen
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol.{Fields, Message, MessageType, Messages, TextEncoding}
 
-/** What was encoded is what is decoded. */
+/** A message that was encoded is decoded to the same fields. */
 class MessageDecoderRoundTripSuite extends PropertySuite {
   private val messages = new Messages()
   private val decoder = new MessageDecoder(TextEncoding.Utf8)

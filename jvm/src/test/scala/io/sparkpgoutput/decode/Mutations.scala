@@ -4,17 +4,17 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.protocol.{Fields, Message}
 
-/** Messages that something went wrong with. */
+/** Messages that were damaged. */
 object Mutations {
 
-  /** A message with one to three things wrong. */
+  /** A message with one to three errors. */
   def of(messages: Gen[Message]): Gen[Array[Byte]] = for {
     message <- messages
     times <- Gen.choose(1, 3)
     mutated <- (1 to times).foldLeft(Gen.const(message.bytes))((bytes, _) => bytes.flatMap(once))
   } yield mutated
 
-  /** What counts, lengths, ids and LSNs are sensitive to, and letters that have a meaning. */
+  /** Values that are critical for counts, lengths, ids and LSNs, and letters with a meaning. */
   private val fragments: Gen[Array[Byte]] = Gen
     .oneOf("00", "01", "ff", "4e", "4b", "4f", "6e", "75", "74", "62", "ffff", "00000000")
     .map(Fields.unhex)

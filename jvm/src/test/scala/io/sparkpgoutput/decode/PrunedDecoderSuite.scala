@@ -27,7 +27,7 @@ class PrunedDecoderSuite extends PropertySuite {
   private val contexts =
     Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 
-  /** What Spark's own writer makes of the fields of the whole row. */
+  /** The row that Spark's own writer makes from the fields of the whole row. */
   private def expected(message: Message, selection: FieldSelection): UnsafeRow = {
     val row = whole.decode(message.bytes, message.context)
     val fields = selection.members(MessageSchema.schema).zipWithIndex.map {
@@ -71,7 +71,7 @@ class PrunedDecoderSuite extends PropertySuite {
         several.foreach { message =>
           val row = used.decode(message.bytes, message.context)
           assert(row == expected(message, selection))
-          // Ones, then a row that is given up halfway: what is left of both is not to be seen.
+          // The buffer is full of ones, and then a row fails halfway. The next row must show neither.
           java.util.Arrays.fill(row.getBaseObject.asInstanceOf[Array[Byte]], -1.toByte)
           used.decodeOrNull(
             message.bytes.take((message.bytes.length * part).toInt),

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, StructType}
 
 import io.sparkpgoutput.decode.FieldSelection.{All, Elements}
 
-/** Rows in objects, because Spark's writers take what is in their own format as it is. */
+/** Rows of objects, because Spark's writers copy rows in their own format without a change. */
 object Rows {
 
   /** The selected part of a row. */

@@ -25,7 +25,7 @@ class StreamContextSuite extends PropertySuite {
   private def error(hex: String): String =
     decoder.errorOrNull(Fields.unhex(hex), UNKNOWN).toString
 
-  /** The rules, put otherwise: they choose from what the readings with a given context say. */
+  /** The rules in another form: they choose from the results of both readings. */
   private def rule(message: Array[Byte]): Option[Fields] = {
     val outside = read(message, OUTSIDE).filterNot { fields =>
       val namespace = fields.get("pg_type").map(_.asInstanceOf[Fields]("namespace").toString)
@@ -105,14 +105,14 @@ class StreamContextSuite extends PropertySuite {
   test("a logical message that is not transactional has no xid") {
     val message = "4d 00000301 00 0000000061626364 6500 00000000"
     assert(guessed(message)("lsn") == 0x30100_00000000L)
-    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // it was said so
+    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // the caller has said it
   }
 
   test("a type whose namespace begins with a control character has an xid") {
     val message = "59 00000301 01020304 7075626c696300 6d6f6f6400"
     assert(guessed(message)("xid") == 0x301L)
     assert(guessed(message)("pg_type") == pgType(0x01020304L, "public"))
-    val outside = read(Fields.unhex(message), OUTSIDE).get // it was said so
+    val outside = read(Fields.unhex(message), OUTSIDE).get // the caller has said it
     assert(outside("pg_type") == pgType(0x301L, "\u0001\u0002\u0003\u0004public"))
 
     val noControl = "59 00000301 20304050 7075626c696300 6d6f6f6400"

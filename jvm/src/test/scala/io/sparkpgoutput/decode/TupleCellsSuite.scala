@@ -122,7 +122,7 @@ class TupleCellsSuite extends PropertySuite {
     assert(started(tuple("", Nil, Nil)).columns == 0)
   }
 
-  test("tuples that no decode gives are refused, without reading beyond them") {
+  test("tuples that no decode returns are refused, and nothing beyond them is read") {
     val none: Seq[Array[Byte]] = null
     Seq(
       tuple(null, Seq("a"), none),

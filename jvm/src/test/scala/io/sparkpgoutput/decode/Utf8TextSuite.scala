@@ -30,7 +30,7 @@ class Utf8TextSuite extends PropertySuite {
     }
   }
 
-  /** A text between others, for words of memory may reach over its ends. */
+  /** A text between others, because the check reads words of memory that may reach beyond its ends. */
   private def check(cells: Array[Byte]*): Unit = {
     val expected = Option.when(cells.forall(isUtf8))(cells.map(Fields.hex))
     if (decoded(cells: _*) != expected) fail(cells.map(Fields.hex).mkString(", "))

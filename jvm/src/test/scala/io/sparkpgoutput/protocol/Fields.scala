@@ -12,19 +12,18 @@ import org.apache.spark.unsafe.types.UTF8String
 import com.fasterxml.jackson.databind.JsonNode
 
 /**
- * A message as the tests speak of it: its fields by name, those that are NULL left out, and with
- * the members of a struct by name likewise, but all of them. Binary values are in hexadecimal,
- * timestamps are microseconds since 1970.
+ * A message as the tests describe it: its fields by name, without those that are NULL. A struct has all of
+ * its members by name. Binary values are in hexadecimal, timestamps are microseconds since 1970.
  */
 object Fields {
   type Fields = Map[String, Any]
 
   def apply(members: (String, Any)*): Fields = members.toMap
 
-  /** What a decoded row holds. */
+  /** The fields of a decoded row. */
   def of(row: InternalRow): Fields = notNull(members(row, MessageSchema.schema))
 
-  /** The same, from JSON. */
+  /** The fields from JSON. */
   def of(json: JsonNode): Fields = {
     val unknown = json.fieldNames.asScala.toSet -- MessageSchema.schema.fieldNames
     require(unknown.isEmpty, s"no such fields: $unknown")

@@ -6,7 +6,7 @@ import java.nio.charset.{Charset, StandardCharsets}
 import io.sparkpgoutput.protocol.Fields.Fields
 
 /**
- * Writes messages as PostgreSQL does, to have something to decode.
+ * Writes messages as PostgreSQL does, so that tests can decode them.
  *
  * By the PostgreSQL documentation, chapter "Logical Replication Message Formats", and in its order;
  * it has nothing in common with the decoder.

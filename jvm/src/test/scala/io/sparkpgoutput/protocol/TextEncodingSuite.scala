@@ -11,11 +11,13 @@ class TextEncodingSuite extends PropertySuite {
   private def encoding(name: String): TextEncoding =
     TextEncoding.of(name).getOrElse(fail(s"no encoding $name"))
 
-  /** None where the bytes are no text in the encoding. */
+  /** None if the bytes are not a text in the encoding. */
   private def text(encoding: TextEncoding, bytes: Array[Byte]): Option[String] =
     Option(encoding.toUtf8(bytes, 0, bytes.length)).map(new String(_, StandardCharsets.UTF_8))
 
-  /** For each of PostgreSQL's names some character that others have elsewhere, or not at all. */
+  /**
+   * For each of PostgreSQL's names, a character that other encodings have at another place, or not at all.
+   */
   private val characters = Seq(
     ("UTF8", "e4b8ad", "中"),
     ("LATIN1", "a4", "¤"),

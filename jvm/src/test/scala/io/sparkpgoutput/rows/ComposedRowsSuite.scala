@@ -13,8 +13,8 @@ import io.sparkpgoutput.types.containers.ComposedCells
 import io.sparkpgoutput.types.{ConversionOptions, InvalidValue, ValueWriter}
 
 /**
- * Rows with a column of each composed type, which are byte by byte what Spark would make of their
- * values: equal values are to be equal as keys.
+ * Rows with a column of each composed type, which have the same bytes as the rows that Spark makes of their
+ * values, so that equal values are equal keys.
  */
 class ComposedRowsSuite extends PropertySuite {
   private val columns =

@@ -69,7 +69,7 @@ class TableSchemaSuite extends PropertySuite {
     }
   }
 
-  test("odd names and all types survive the DDL") {
+  test("unusual names and all types are the same after the DDL is parsed") {
     val names =
       Seq("1e5", "12", "1d", "a b", "a`b", "select", "a.b", "timestamp", "Ä", "'", "--", "a\nb")
     BuiltInTypes.byOid.keys.zipWithIndex.foreach { case (oid, index) =>

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** The rules for the folders of types, which keep them from becoming one knot. */
+/** The rules for the folders of types, which prevent circles. */
 class TypeFoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
 
@@ -73,7 +73,8 @@ class TypeFoldersSuite extends AnyFunSuite {
     val uses = sources.map { file =>
       file -> (names.findAllIn(code(file)).flatMap(definedIn.get).toSet - file)
     }.toMap
-    // Files that use no file that is left go, until none is left, unless there is a circle.
+    // Each step removes the files that use none of the remaining files. At the end, none is left, unless
+    // there is a circle.
     val circles = Iterator
       .iterate(uses)(left => left.filter(_._2.exists(left.contains)))
       .sliding(2)

@@ -34,7 +34,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     assert(numberOf(1000) == numberOf(2))
   }
 
-  test("events do not grow with changes, nor with logical messages that say nothing more") {
+  test("changes, and logical messages without new information, add no events") {
     def streamed(changes: Int) = streamStart(7, first = true) +:
       Seq.fill(changes)(Seq(insert("a", 7), logicalMessage(transactional = true, 7))).flatten :+
       streamStop
@@ -50,7 +50,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     }
   }
 
-  test("what is not whole is given in its parts") {
+  test("a transaction that is not whole is given in its parts") {
     val streamed = Seq(streamStart(7, first = true), insert("a", 7), insert("b", 71), streamStop)
     assert(
       events(streamed ++ plain(8, 100) ++ Seq(streamAbort(7, 71), streamCommit(7, 110))) ==
@@ -67,7 +67,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     assert(events(Seq(insert("a")) ++ plain(7, 100)) == Seq("1 from 0", "7@100", "R2"))
   }
 
-  test("a transaction that was cut off, or repeats, or whose commit is another's is not whole") {
+  test("a transaction that was cut off, is repeated, or has another commit is not whole") {
     assert(
       events(Seq(begin(7, 100), insert("a")) ++ plain(7, 100)) ==
         Seq("B0", "1 from 1", "7@100", "R3")
@@ -82,7 +82,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     )
   }
 
-  test("a logical message that shows a cut counts behind each place where one can be") {
+  test("a logical message that shows a cut counts after each place where a cut can be") {
     val cut = Seq(beginPrepare(7, "g"), insert("a"), logicalMessage(transactional = false))
     assert(events(cut ++ cut) == Seq("b0", "1 from 1", "M2", "b3", "1 from 4", "M5"))
     assert(
@@ -90,7 +90,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     )
   }
 
-  test("a summary says which messages it is of") {
+  test("a summary has the fingerprint of its messages") {
     val messages = Positioned.all(plain(7, 100)).map(m => m.copy(position = 10 + 3 * m.position))
     val found = BatchRead.summary(messages)
     assert(found.first == 10)

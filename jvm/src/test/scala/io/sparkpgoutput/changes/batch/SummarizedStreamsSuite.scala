@@ -31,7 +31,7 @@ class SummaryAssemblerSuite extends PropertySuite {
     assert(found.openShown == expected.openShown)
   }
 
-  /** With all that does not depend on where in the stream a message stands. */
+  /** With all fields that do not depend on the position of a message in the stream. */
   private val placeless = BatchRead.format(fields =
     BatchRead.allFields.filterNot(Set(ORDINAL, POSITION))
   )
@@ -87,7 +87,7 @@ class SummaryAssemblerSuite extends PropertySuite {
       rows.sortWith((a, b) => a.getLong(version) < b.getLong(version))
     forAll(minSuccessful(200)) { seed: Long =>
       val random = new Random(seed)
-      // A commit without rows leaves no _commit_version, by which its repeat would be known.
+      // A commit without rows leaves no _commit_version, so its repetition cannot be recognized.
       val histories = new Histories(random, handedOver = true)
       val messages = Positioned.all(histories.streams()._2)
       val (before, behind) = messages.splitAt(random.nextInt(messages.size + 1))
@@ -109,7 +109,7 @@ class SummaryAssemblerSuite extends PropertySuite {
   Captures.names.foreach { name =>
     test(s"$name cut anywhere gives the same changes") {
       val messages = Captures.messages(name)
-      // Of a user's type the binary form is not known.
+      // The binary format of a user's type is not known.
       val format = BatchRead.format().copy(failFast = false)
       val whole = BatchRead.whole(messages, format = format)
       assert(whole.rows.nonEmpty)

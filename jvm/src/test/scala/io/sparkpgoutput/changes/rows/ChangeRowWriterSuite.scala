@@ -172,7 +172,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     assert(changes(columnsOf(typed), messages: _*) == Seq("null null null insert {}"))
   }
 
-  test("columns go to the schema by name, whatever the case, unless case makes names different") {
+  test("columns are found by name, in any case, unless the session distinguishes case") {
     val messages =
       Seq(relation(Seq(Column("BODY"), Column("Id", isKey = true, 23))), insert(Seq("a", "1")))
     assert(changes(columnsOf(typed), messages: _*) == Seq("1 null a insert {}"))
@@ -199,7 +199,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     assert(changes(ignoring, other: _*) == Seq("1 null a insert {n}"))
   }
 
-  test("the layout is the one that holds at the change, and another's values leave no trace") {
+  test("a change is read by its own definition, and values of another one leave no trace") {
     val messages = Seq(
       relation(columns),
       insert(Seq("1", "2", "a")),
@@ -242,7 +242,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     }
   }
 
-  test("a change of a table that is not known is an error, wanted or not") {
+  test("a change of an unknown table is an error, even if its rows are not wanted") {
     val ofOthers = ChangeFilter(tables = Some(Seq(TablePattern("other", None))))
     Seq(insert(Seq("1"), oid = 9), truncate(Seq(Table, 9))).foreach { message =>
       val format = BatchRead.format(TableFormat.AsMap)
@@ -274,7 +274,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     )
   }
 
-  test("tables and changes that are not wanted give no rows, and change no others") {
+  test("unwanted tables and changes give no rows, and do not affect the others") {
     val messages = Seq(
       relation(columns),
       relation(columns, oid = 5, name = "other"),
@@ -308,7 +308,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     }
   }
 
-  test("columns that are not required are not read, whichever are left") {
+  test("only required columns are read, whichever they are") {
     val messages = Seq(
       relation(columns),
       insert(Seq("1", "2", "a")),
@@ -330,12 +330,12 @@ class ChangeRowWriterSuite extends AnyFunSuite {
         ))
       }
     }
-    // A value that does not fit is none of a column that is not read.
+    // A column that is not read has no value that does not fit.
     val id = BatchRead.format(columnsOf(typed)).copy(requiredColumns = Seq(0), requiredFields = Nil)
     assert(rows(id, relation(columns), insert(Seq("1", "two", "a"))) == Seq(SparkRow(1)))
   }
 
-  test("text in another encoding, the names too") {
+  test("text and names can be in another encoding") {
     val latin1 = TextEncoding.of("LATIN1").get // each byte of UTF-8's is a character
     val assembler = BatchRead.options.copy(encoding = latin1)
     val format = BatchRead.format(fields = Seq(TABLE, MISSING))

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.streaming.MapState
 
-/** A state that is not stored. */
+/** A state store in memory. */
 final class KeptInMemory[K, V] extends MapState[K, V] {
   val kept: mutable.Map[K, V] = mutable.HashMap.empty
 

@@ -30,7 +30,7 @@ class StoredCommitsSuite extends AnyFunSuite {
     assertThrows[CommitWentBackException](some.commits.accepts(5, 1, position = 0))
   }
 
-  test("as many as are remembered, and none more") {
+  test("only the newest commits are remembered") {
     val some = new Commits(Remembered)
     assert(some.isRepeat(10, 1))
     assert(!some.isRepeat(5, 1), "nothing is older than the first")
@@ -41,7 +41,7 @@ class StoredCommitsSuite extends AnyFunSuite {
     assert(some.isRepeat(20, 2) && !some.isRepeat(20, 3) && !some.isRepeat(25, 3))
   }
 
-  test("the ring goes round more than once, and from one micro-batch to the next") {
+  test("the ring goes around several times, and continues in the next micro-batch") {
     val some = new Commits(0)
     val count = Remembered * 2 + 5
     for (xid <- 1 to count) {

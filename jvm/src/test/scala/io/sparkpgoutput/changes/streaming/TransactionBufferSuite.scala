@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class TransactionBufferSuite extends AnyFunSuite {
 
-  /** Buffers of one micro-batch after the other, over the same state. */
+  /** The buffers of several micro-batches, one after the other, over the same state. */
   private class Buffers {
     val chunks = new KeptInMemory[ChunkKey, Array[Byte]]
     var buffer: TransactionBuffer = start(Nil)
@@ -34,7 +34,7 @@ class TransactionBufferSuite extends AnyFunSuite {
   private def asGiven(positions: Iterable[Long], text: String = "x") =
     positions.map(p => (p, p % 2 == 0, -p, p << 32, text)).toSeq
 
-  test("changes come in the order in which they went in, those of each transaction") {
+  test("the changes of each transaction come out in the order in which they went in") {
     val buffers = new Buffers
     for (position <- 1L to 10L) {
       buffers.buffer.add(position % 2, change(position))
@@ -57,7 +57,7 @@ class TransactionBufferSuite extends AnyFunSuite {
     assert(buffers.changes(0) == expected)
   }
 
-  test("what is large goes to the state store before the micro-batch ends, in chunks") {
+  test("a large transaction goes to the state store in chunks before the micro-batch ends") {
     val buffers = new Buffers
     val text = "z" * 1000
     for (position <- 1L to 1000L) buffers.buffer.add(0, change(position, text))

@@ -18,7 +18,7 @@ class CommitHistorySuite extends AnyFunSuite {
     }
   }
 
-  test("one that repeats another, LSN and xid, is not new") {
+  test("a commit that repeats the LSN and the xid of another one is not new") {
     Seq(new RememberedCommits(0), new CheckedCommits(0)).foreach { commits =>
       commits.accepts(100, 7, 0)
       commits.accepts(110, 8, 1)
@@ -29,7 +29,7 @@ class CommitHistorySuite extends AnyFunSuite {
     }
   }
 
-  test("one that neither grows nor repeats is an error") {
+  test("a commit whose LSN neither grows nor repeats is an error") {
     val commits = new RememberedCommits(0)
     commits.accepts(100, 7, 0)
     commits.accepts(110, 8, 1)
@@ -41,7 +41,7 @@ class CommitHistorySuite extends AnyFunSuite {
     assert(!commits.accepts(100, 7, 6)) // as before
   }
 
-  test("at or below `after` none is new, and none is an error") {
+  test("a commit at or below `after` is neither new nor an error") {
     val commits = new RememberedCommits(after = 100)
     assert(!commits.accepts(90, 7, 0))
     assert(!commits.accepts(80, 8, 1))
@@ -51,7 +51,7 @@ class CommitHistorySuite extends AnyFunSuite {
     assert(!commits.isAfter(100) && commits.isAfter(101) && commits.isAfter(-1))
   }
 
-  test("a repeat is known by its LSN alone, where its xid is not known") {
+  test("if the xid is not known, a repeated commit is recognized by its LSN alone") {
     val commits = new RememberedCommits(0)
     commits.accepts(100, 7, 0)
     commits.accepts(110, 8, 1)
@@ -72,7 +72,7 @@ class CommitHistorySuite extends AnyFunSuite {
     }
   }
 
-  test("it goes on from another's greatest commit") {
+  test("a history continues from the greatest commit of another one") {
     val commits = new CheckedCommits(0)
     commits.continueFrom(100)
     assert(!commits.accepts(100, 7, 0))
@@ -100,7 +100,7 @@ class CommitListSuite extends PropertySuite {
     list
   }
 
-  test("a list gives what was added to it, as often as asked") {
+  test("a list returns its commits as often as asked") {
     forAll(entries) { all =>
       val added = list(all)
       assert(added.size == all.size)
@@ -109,7 +109,7 @@ class CommitListSuite extends PropertySuite {
     }
   }
 
-  test("it covers the LSNs from the first to the last, unsigned") {
+  test("a list covers the LSNs from the first to the last, unsigned") {
     forAll(entries, numbers) { (all, lsn) =>
       def unsigned(value: Long) = BigInt(java.lang.Long.toUnsignedString(value))
       val expected = all.nonEmpty &&

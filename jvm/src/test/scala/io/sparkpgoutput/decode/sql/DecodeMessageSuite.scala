@@ -27,7 +27,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
 
   test("a narrowed decode gives a part of the whole row, interpreted and generated") {
     val selections = Seq(typeAndText, All, members("xid"), members("relation"))
-    // One of each type: `checkEvaluation` compiles something for each message.
+    // Only one of each type, because `checkEvaluation` compiles code for each message.
     val messages = Golden.all.groupBy(_.decoded("type")).values.map(_.head).toSeq
     for (selection <- selections; golden <- messages) {
       val message = Fields.hex(golden.data)

@@ -10,12 +10,12 @@ import io.sparkpgoutput.protocol.{Fields, StreamContext, TextEncoding}
 import io.sparkpgoutput.sql.FunctionCall
 
 /**
- * What the suites of the functions of a message share. `checkEvaluation` evaluates interpreted and
- * in generated code, and in each as Spark may do it.
+ * Code that the suites of the message functions share. `checkEvaluation` evaluates interpreted and in
+ * generated code, and in each as Spark may do it.
  */
 abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHelper {
 
-  /** Data and in_stream as columns, for as literals they would be folded. */
+  /** Data and in_stream as columns, because Spark would fold literals. */
   protected val data: Expression = BoundReference(0, BinaryType, nullable = true)
   protected val inStream: Expression = BoundReference(1, BooleanType, nullable = true)
 
@@ -51,7 +51,7 @@ abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHel
   protected val insertInStream = "49 0000030c 00004010 4e 0002 74 00000002 3432 6e"
   protected val broken = "49 00004010 4e 0002 74 00000002 3432"
 
-  /** LOGICAL MESSAGE that is valid either way; found out, it has no xid. */
+  /** LOGICAL MESSAGE that is valid in both readings. The decoder chooses the one without an xid. */
   protected val ambiguous = "4d 01 0000000180000000 616263646500 00000000"
 
   /** ORIGIN with the name `nöde` in LATIN1. */

@@ -338,7 +338,7 @@ class CutApplySuite extends SparkSessionTests {
       assert(error(found(44)).getMessage.contains("A partition has another replica identity"))
   }
 
-  test("a commit leaves no rows behind that it has kept") {
+  test("a commit frees all rows that it has stored") {
     val keyed = table(45, "kept", "id", "v")
     val counted = new ServerTable(
       46,

@@ -15,11 +15,11 @@ import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyColumn}
 import io.sparkpgoutput.lake.target._
 
 /**
- * The life of one table, which small cuts are written into: moves, swaps, values that are not sent, ALTER TABLE and
- * TRUNCATE of the server, columns and rows of users, rewrites of files, and new starts. After each cut, the table has what
- * [[TargetOracle]] says, or the cut has the error that it says.
+ * The history of one table, into which small cuts are written: moves, swaps, values that are not sent, ALTER
+ * TABLE and TRUNCATE of the server, columns and rows of users, rewrites of files, and new starts. After each
+ * cut, the table has what [[TargetOracle]] says, or the cut has the error that it says.
  *
- * @param seed tells all that happens
+ * @param seed decides everything that happens
  * @param open opens the target, as a new start does
  * @param mixed the last step of a hash of a key
  * @param comparesMerge whether a second table gets the same cuts by MERGE
@@ -171,7 +171,7 @@ final class DirectHistory(
     }
     if (cut.changes > 0) {
       val found = write(watched, table.name, repairs = false)
-      val outcome = oracle.afterCut() // with what somebody has written beside the commit
+      val outcome = oracle.afterCut() // with the rows that somebody has written beside the commit
       note(s"$found")
       byMerge(repairs = false, found)
       found match {

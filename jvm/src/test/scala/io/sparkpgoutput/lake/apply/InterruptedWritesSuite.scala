@@ -194,7 +194,7 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
               if (fault == FaultyFiles.Death) written.restart()
               if (isCut) {
                 val isDone = written.check(1)
-                // What was said to be written is there.
+                // A write that was reported is in the table.
                 assert(isDone || done.isFailure)
                 if (!isDone) written.write(1)
               } else {

@@ -9,7 +9,7 @@ import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 
 /**
- * Random transactions over tables, and the messages that the source makes of them.
+ * Random transactions on tables, and the messages that the source makes of them.
  *
  * @param random the numbers by which all is chosen
  * @param only the tables; by default one of each kind
@@ -278,7 +278,7 @@ object ServerHistory {
 
   private val Narrow = DecimalType(12, 4)
 
-  /** As many keys does the first column of a key have, and one more for a row that makes room. */
+  /** The number of values of the first column of a key, with one more for a row that makes room. */
   final private val Keys = 8
 
   /**

@@ -53,7 +53,7 @@ final class ServerTable(
   def keyOf(row: Row): Seq[Any] =
     key.map(name => ServerValues.inKey(value(name, row(at(name)))))
 
-  /** A value with the type of the target, which is equal if PostgreSQL's are. */
+  /** A value with the type of the target. Two values are equal if they are equal in PostgreSQL. */
   def value(name: String, text: String): Any = ServerValues.value(dataTypes.toMap.apply(name), text)
 
   def target: MirroredTable = MirroredTable(
@@ -159,7 +159,7 @@ final class ServerTable(
     altered += ColumnChange.Widen(column, dataType)
   }
 
-  /** Drops a column. That of the target is from then on one that only the target has. */
+  /** Drops a column. From then on, only the target has the column. */
   def forget(column: String): Unit = {
     drop(column)
     dataTypes = dataTypes.filter(_._1 != column)

@@ -15,7 +15,7 @@ import io.sparkpgoutput.lake.target.ColumnChange
 final class TargetOracle(table: ServerTable) {
   import TargetOracle._
 
-  /** The columns of the target, those of users among them. */
+  /** The columns of the target, including columns of users. */
   var columns: IndexedSeq[(String, DataType)] = table.dataTypes.toIndexedSeq
 
   private var rows = Map.empty[Key, Values]
@@ -61,10 +61,10 @@ final class TargetOracle(table: ServerTable) {
   def set(key: Key, column: String, text: String): Unit =
     rows += key -> (rows(key) + (column -> text))
 
-  /** Returns what a cut does that has all changes of the server that it has noted. */
+  /** Returns the effect of a cut that has all noted changes of the server. */
   def afterCut(): Outcome = {
     val ours = table.dataTypes.map(_._1).toSet
-    // What was dropped before the cut was written is nobody's, and what was added later is NULL.
+    // A column that was dropped before the cut was written has no values, and a later column is NULL.
     def whole(row: Values, kept: Option[Values]): Values = columns.map { case (name, _) =>
       name -> (if (ours(name)) row.getOrElse(name, null) else kept.fold[String](null)(_(name)))
     }.toMap
@@ -131,7 +131,7 @@ final class TargetOracle(table: ServerTable) {
     }.mkString("|")
   }.sorted
 
-  /** The rows as other engines can tell them. */
+  /** The rows as other engines can show them. */
   def plain: Seq[Seq[String]] = rows.values.toSeq.map(row =>
     columns.map { case (name, dataType) =>
       ServerValues.plain(ServerValues.value(dataType, row(name)))
@@ -150,12 +150,12 @@ object TargetOracle {
   type Values = Map[String, String]
 
   /**
-   * What a cut does.
+   * The effect of a cut.
    *
    * @param drifted the keys at which the target has a row that the server did not have, or lacks one
    * @param lacking the keys of rows with a value that no message has and that the target lacks
    * @param mayLack those, too, of rows with a column that no message has
-   * @param take makes it so
+   * @param take applies it
    */
   final case class Outcome(
       drifted: Set[Key],

@@ -7,7 +7,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 
-/** What [[JobSimulationSuite]] cannot see: it compares only the ends of histories. */
+/**
+ * Rules of the core that [[JobSimulationSuite]] cannot check, because it compares only the ends of histories.
+ */
 class JobCoreSuite extends AnyFunSuite {
   private val oid = 16400L
   private val definition = SimTable(oid, "orders", Vector("id")).definition
@@ -130,7 +132,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.confirmable == 500)
   }
 
-  test("a full disk takes the queue of one failed table at a time") {
+  test("if the disk is full, one failed table at a time loses its queue") {
     val (core, queue) = job(start.put(TableState(other, Live, generation = 2, mark = Some(100L))))
     queue.position = Some(150)
     core.read(200)
@@ -169,7 +171,7 @@ class JobCoreSuite extends AnyFunSuite {
     }
   }
 
-  test("an excluded table is copied when it is taken back, and dropped when it is not published") {
+  test("an excluded table is copied if it is included again, and dropped if it is unpublished") {
     val state = start.put(TableState(definition, Excluded, generation = 1, mark = Some(100L)))
     val core = new JobCore(JobSettings(), state, begin = 500)
     assert(core.queuesAtStart.isEmpty && core.state.tables(oid).status == Excluded)
@@ -218,7 +220,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(busy.state.tables(oid).status == Excluded)
   }
 
-  test("what has waited for too long is given up, and what has begun to wait is not") {
+  test("only a table that has waited for too long is given up") {
     val (core, _) = job()
     assert(core.take(0).contains(ApplyCut(oid, 100)))
     core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 1000)

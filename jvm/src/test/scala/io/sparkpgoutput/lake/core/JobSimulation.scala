@@ -29,7 +29,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   private val starting = mutable.Queue.empty[() => Unit]
   private var isFailing = true
 
-  /** The names of the tables that the process excludes which has started last. */
+  /** The names of the tables that the last started process excludes. */
   private var excluded = Set.empty[String]
   private val excludes = random.nextInt(3) == 0
   private var isSlotMoved = false
@@ -224,7 +224,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   def checkRows(name: String, oid: Long, lsn: Long): Unit = {
     commits += 1
     val before = server.asOf(lsn).getOrElse(oid, fail(s"There is no table $oid at $lsn."))
-    // Columns can have been dropped since. Of a table that is dropped, nobody knows which.
+    // Columns can have been dropped since then. If the table itself is dropped, it is not known which.
     if (server.tables.contains(oid)) compare(lake.tables(name), before, s"after a commit at $lsn")
   }
 

@@ -96,7 +96,7 @@ final class SimulatedServer(random: scala.util.Random) {
   var branches = Map.empty[Int, Long]
   var confirmed = 100L
 
-  /** Who reads the slot. */
+  /** The process that reads the slot. */
   var reader: Option[AnyRef] = None
 
   /** The transactions that wait for a standby: the catalog does not show them yet. */

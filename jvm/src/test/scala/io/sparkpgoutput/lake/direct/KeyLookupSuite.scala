@@ -14,7 +14,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class KeyLookupSuite extends AnyFunSuite {
   private val random = new Random(5)
 
-  /** Values of a type with a few pairs that are easily taken for one. */
+  /** Values of a type, with a few pairs that are easily confused. */
   private val kinds: Seq[(DataType, () => Any)] = Seq(
     IntegerType -> (() => random.nextInt(200) - 100),
     LongType -> (() => (random.nextInt(200) - 100).toLong << 32),
@@ -90,7 +90,7 @@ class KeyLookupSuite extends AnyFunSuite {
         val table = new Table(schema, make().table())
         val at = columns.indices
         (1 to 5).foreach { round =>
-          // Each live key is there once, deleted ones are there again, and some rows have no key.
+          // Each key has one row that is not deleted, deleted rows repeat keys, and some rows have no key.
           val live = Iterator.fill(60)(key()).toSeq.distinctBy(_.map(shown)).take(40)
           val placed = table.files.filter(_ => random.nextInt(3) > 0)
           val there = placed.flatMap(file =>
@@ -144,7 +144,7 @@ class KeyLookupSuite extends AnyFunSuite {
     }
   }
 
-  test("keys go when a column of the key is another one") {
+  test("the cache forgets keys if a column of the key changes") {
     val table = new Table(StructType.fromDDL("id INT"), cache(1000, 0).table())
     table.files = Seq(new File(1, IndexedSeq(InternalRow(1)), Set.empty))
     def find() = new KeyLookup(

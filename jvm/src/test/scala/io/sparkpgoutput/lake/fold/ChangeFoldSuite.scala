@@ -259,7 +259,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     }
   }
 
-  test("a value under a name that nobody knows is not dropped: the table must be copied again") {
+  test("a value of an unknown column is not dropped: the table must be copied again") {
     val server = new ServerTable(
       52,
       "renamed",

@@ -14,7 +14,7 @@ class JobThreadsSuite extends SparkSessionTests {
     finally threads.close()
   }
 
-  test("the last state is written behind the writes that were under way") {
+  test("the last state is written after all writes that have begun") {
     withThreads { threads =>
       val written = new ConcurrentLinkedQueue[Int]
       val (begun, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
@@ -37,7 +37,7 @@ class JobThreadsSuite extends SparkSessionTests {
     }
   }
 
-  test("an error of the last write is the caller's") {
+  test("the caller gets the error of the last write") {
     withThreads { threads =>
       val error = new java.io.IOException("away")
       assert(intercept[java.io.IOException](threads.writeLastState(throw error)) eq error)

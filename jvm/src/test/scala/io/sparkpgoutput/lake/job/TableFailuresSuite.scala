@@ -68,7 +68,7 @@ class TableFailuresSuite extends AnyFunSuite {
     assertKind(TableFailure.Passing)(new SQLException("of somebody else's database", "08006"))
   }
 
-  test("a table stops, and is tried again, for missing rights and for errors that nobody knows") {
+  test("missing rights and unknown errors stop a table, and the job tries again") {
     assertKind(TableFailure.Passing)(
       ofServer("42501"),
       TableError.notReady(Seq("The role cannot read public.orders.")),
@@ -119,7 +119,7 @@ class TableFailuresSuite extends AnyFunSuite {
     others.foreach(error => assert(!TableFailures.endsJob(error), error))
   }
 
-  test("the text is that of the error that says most, without Spark's frames") {
+  test("the text is that of the most informative error, without Spark's stack frames") {
     val differs = ApplyError.targetDiffers(orders, "the row is there already")
     assert(TableFailures.of(inTask(differs)).text == differs.getMessage)
     assert(TableFailures.isKnown(inTask(differs)))
@@ -130,7 +130,7 @@ class TableFailuresSuite extends AnyFunSuite {
     assert(TableFailures.of(new RuntimeException("")).text.nonEmpty)
   }
 
-  test("causes that go round in a circle are looked at") {
+  test("a circle of causes does no harm") {
     val first = new RuntimeException("one")
     val second = new RuntimeException("two", first)
     first.initCause(second)

@@ -2,7 +2,7 @@ package io.sparkpgoutput.lake.queue
 
 import io.sparkpgoutput.lake.queue.QueueModel.{Entry, Queued}
 
-/** What a queue has, in the simplest way. */
+/** The contents of a queue, in the simplest form. */
 final class QueueModel {
   var whole = Vector.empty[Queued]
   var open = Option.empty[Queued]
@@ -49,7 +49,7 @@ final class QueueModel {
     math.min(ended.size, math.max(1, fit))
   }
 
-  /** What a cut of so many transactions gives. */
+  /** The contents of a cut of so many transactions. */
   def messages(count: Int): Vector[(Long, Array[Byte])] = {
     val entries = whole.take(count).flatMap(_.entries)
     val (head, tail) =

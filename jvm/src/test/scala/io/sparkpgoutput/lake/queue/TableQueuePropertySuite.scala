@@ -128,7 +128,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
       }
   }
 
-  test("a queue gives what it got, whatever becomes of sessions, commits and memory") {
+  test("a queue returns its changes, whatever happens to sessions, commits and memory") {
     var spilled = 0L
     (1 to 40).foreach { seed =>
       withClue(s"seed $seed: ") {

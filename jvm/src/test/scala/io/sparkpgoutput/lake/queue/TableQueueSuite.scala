@@ -134,7 +134,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("many small transactions need no memory beside their bytes, and a cut of few is found fast") {
+  test("many small transactions need no memory except their bytes, and a cut is found fast") {
     withSpace(2000000) { (space, _) =>
       val queue = new TableQueue(1, 0, space)
       val count = 300000
@@ -152,7 +152,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("what is above the memory is the queue that has most") {
+  test("if the memory is used up, the largest queue goes to files first") {
     withSpace(3000000) { (space, _) =>
       val small = new TableQueue(1, 0, space)
       val large = new TableQueue(2, 0, space)

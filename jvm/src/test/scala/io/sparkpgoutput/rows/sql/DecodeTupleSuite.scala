@@ -17,7 +17,9 @@ import io.sparkpgoutput.protocol.{Message, MessageSchema, Messages}
 import io.sparkpgoutput.sql.FunctionCall
 import io.sparkpgoutput.types.registry.TypedTuples
 
-/** A row that is read from the message, or from a tuple's cells, is that of the decode's tuple. */
+/**
+ * A row that is read from the message, or from the cells of a tuple, equals the row of the decode's tuple.
+ */
 class DecodeTupleSuite extends PropertySuite {
   import DecodeTupleSuite._
   import TypedTuples.{cell, shape, some, tuples}

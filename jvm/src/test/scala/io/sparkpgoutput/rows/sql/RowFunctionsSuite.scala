@@ -121,7 +121,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     refused(typeIds = ids(16402, 25), options = options("type.16402" -> "bool"))("(oid 16402)")
   }
 
-  test("a schema that is none is refused") {
+  test("a text that is not a schema is refused") {
     Seq(
       BoundReference(0, StringType, nullable = true),
       Literal.create(null, StringType),
@@ -140,7 +140,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     }
   }
 
-  test("a mode is refused that is not the function's") {
+  test("a mode that the function does not have is refused") {
     refused(options = options("mode" -> "FAILFAST"), functions = Seq(tryRow))(
       "The valid values are: PERMISSIVE"
     )
@@ -205,7 +205,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     }
   }
 
-  test("type_ids of each row's own; without them binary values are BINARY only") {
+  test("each row can have its own type_ids; without them, binary values are BINARY only") {
     val expression = row(tuple, Literal("a BIGINT"), idsColumn, noOptions)
     val binary = Seq[Cell](("b", null, "0000000000000001"))
     checkEvaluation(expression, out(1L), input(binary, 20L))
@@ -361,7 +361,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     }
   }
 
-  test("on an executor it is what it was on the driver") {
+  test("an evaluator is the same on an executor as on the driver") {
     both.foreach { function =>
       val sent = evaluator(function(tuple, schema, idsColumn, options("type.16402" -> "int4")))
       val cells = input(text("1", "x"), 16402L, null)
@@ -375,7 +375,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     }
   }
 
-  test("one of them can be evaluated by several threads, and a row that it gave stays") {
+  test("several threads can use one evaluator, and its rows do not change") {
     val threads = Executors.newFixedThreadPool(4)
     implicit val context: ExecutionContext = ExecutionContext.fromExecutor(threads)
     try {

@@ -69,7 +69,7 @@ class DriverParametersSuite extends AnyFunSuite {
   private def refused(parameters: String): String =
     intercept[SourceException](read(parameters)).getMessage
 
-  test("what says how to connect is passed on, URL-decoded") {
+  test("parameters that say how to connect are passed on, URL-decoded") {
     val parameters = read("sslmode=verify-full&sslpassword=a%26b+c&ssl&targetServerType=primary")
     val decoded = Map(
       "sslmode" -> "verify-full",
@@ -80,7 +80,7 @@ class DriverParametersSuite extends AnyFunSuite {
     assert(parameters == decoded)
   }
 
-  test("what says how statements run, and what a connection of this source needs, has no effect") {
+  test("parameters that say how statements run, or that the source sets itself, have no effect") {
     val names = PGProperty.values.toSet -- DriverParameters.passedOn -- DriverParameters.classes
     val used = Set(
       PGProperty.REPLICATION,
@@ -112,7 +112,7 @@ class DriverParametersSuite extends AnyFunSuite {
     assert(PGProperty.values.length == 92)
   }
 
-  test("the driver's own classes are those of this JAR, and a user's class is an error") {
+  test("a class of the driver is the one in this JAR, and a user's class is an error") {
     assert(classOf[Driver].getPackageName == "org.postgresql") // not relocated yet
     DriverParameters.classes.map(_.getName).foreach { name =>
       assert(read(s"$name=org.postgresql.ssl.NonValidatingFactory").contains(name))

@@ -87,7 +87,7 @@ class SlotChecksSuite extends AnyFunSuite {
     }
   }
 
-  test("a source is that of its checkpoint only with the same server, database and slot") {
+  test("a source belongs to its checkpoint only with the same server, database and slot") {
     val source = Slots.source
     def check(server: Server, slot: String) =
       failure(source.check(server, slot, Map.empty)).map(_._1)
@@ -99,7 +99,7 @@ class SlotChecksSuite extends AnyFunSuite {
     ).contains("PGOUTPUT_OTHER_SERVER"))
   }
 
-  test("other publications than before are a warning") {
+  test("a change of the publications is a warning") {
     val source = Slots.source
     assert(source.check(Slots.server, "lake", source.publications).isEmpty)
     val warning = source.check(Slots.server, "lake", Map("new" -> 17L, "items" -> 16403L))

@@ -38,7 +38,7 @@ class FlushedEndSuite extends AnyFunSuite {
     assert(end.of(100, 2L * Page, Page) == 100)
     assert(end.of(100, 2L * Page, Page) == 100) // nothing was flushed since
     assert(end.of(100, 3L * Page, Page) == 2 * Page)
-    // The next batch looks again, and does not take a boundary from long ago.
+    // The next batch asks again, and does not use an old boundary.
     assert(end.of(2L * Page, 9L * Page, Page) == 2 * Page)
     assert(end.of(2L * Page, 10L * Page, Page) == 9 * Page)
     assert(end.of(9L * Page, 10L * Page + 8, Page) == 10 * Page + 8)

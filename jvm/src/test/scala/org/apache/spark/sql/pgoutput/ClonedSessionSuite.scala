@@ -13,7 +13,7 @@ class ClonedSessionSuite extends SparkSessionTests {
     "spark.wap.id" -> "audit"
   )
 
-  test("SQL and files mean the same, whatever the settings of the user's session are") {
+  test("SQL and files have the same meaning with any settings of the user's session") {
     changed.foreach { case (name, value) => spark.conf.set(name, value) }
     try
       ClonedSession.run(spark) { clone =>
