@@ -2,21 +2,21 @@
 # make build        set up .venv with the package and Spark, and build the JAR
 # make test         run the tests (6 minutes on 2 cores)
 # make test-sparks  run a smoke test on each of the other Sparks
-# make test-slot    kill streams of a slot in all ways on each PostgreSQL (half an hour)
-# make test-lake    kill jobs that keep tables equal in Delta and Iceberg, in all ways
-# make test-histories HISTORIES=5000  live random histories of tables that small cuts are written into
+# make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
+# make test-lake    kill jobs that keep tables equal in Delta and Iceberg
+# make test-histories HISTORIES=5000  write the small cuts of random histories into tables
 # make test-infra   run jobs on an object store, catalogs and a cluster that the tests start
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
-# make format       correct the format and what else can be corrected
+# make format       correct the format, and all else that can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
 # make bench-slot   measure how fast a replication slot is read
 # make bench-replicate  measure the first copy and the apply into Delta and Iceberg
 # make bench-replicate OLD=old.whl  compare the jobs of a wheel with those of this folder
 # make bench-compare OLD=old.jar  compare the speed of a JAR with that of this folder
 # make dist         build the wheel and the source distribution
-# make clean        remove what the other targets made
+# make clean        remove what the other targets have made
 #
 # You need Python 3.10 or newer and Java 17 or 21. Each target sets up what else it needs, in this
 # folder.
@@ -37,20 +37,20 @@ ARCHIVE := $(VENV)/spark.jsa
 # Two processes run half of the tests each. The first one to finish takes some of the other half.
 PARALLEL := --numprocesses 2 --dist worksteal
 
-# The newest patch release of each Spark minor version but that of `make test`, which pyproject.toml
-# names. PySpark 4.3 needs Python 3.11.
+# The newest patch release of each minor version of Spark, except for the one of `make test`, which
+# pyproject.toml names. PySpark 4.3 needs Python 3.11.
 OTHER_SPARKS := 4.0.5 4.2.1 $(shell $(PYTHON) -c 'import sys; print("4.3.0" * (sys.version_info >= (3, 11)))' 2>&1)
 SMOKE_TESTS := tests/test_every_spark.py tests/test_linkage.py
 
-# What Delta and Iceberg need beside what Spark has, for the Spark of `make test`, and a database for
-# Iceberg's JDBC catalog.
+# The JARs that Delta and Iceberg need in addition to Spark's, for the Spark of `make test`, and a database
+# for Iceberg's JDBC catalog.
 DELTA := 4.4.0
 LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:$(DELTA) \
   $(foreach jar,storage kernel-api kernel-defaults kernel-unitycatalog,io.delta:delta-$(jar):$(DELTA)) \
   io.unitycatalog:unitycatalog-client:0.6.0 org.xerial:sqlite-jdbc:3.50.3.0
 
-# What the tests of infrastructure need beside: for Spark, its version of hadoop-aws, and of the AWS SDK only what
-# S3A and Iceberg's S3FileIO use, because the bundle of all modules has 600 MB; and Iceberg's REST catalog for tests.
+# The tests of infrastructure also need Iceberg's REST catalog for tests and, for Spark, its version of hadoop-aws.
+# Of the AWS SDK, they need only the modules that S3A and Iceberg's S3FileIO use: the bundle of all modules has 600 MB.
 AWS := software.amazon.awssdk
 AWS_VERSION := 2.29.52
 S3_JARS := org.apache.hadoop:hadoop-aws:3.4.2 software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.2.1
@@ -63,7 +63,7 @@ CATALOG_TREE := $(subst $(empty) $(empty),+,org.apache.iceberg:iceberg-core:$(CA
   org.apache.iceberg:iceberg-aws:$(CATALOG_VERSION) org.eclipse.jetty:jetty-servlet:11.0.26 \
   org.xerial:sqlite-jdbc:3.50.3.0 $(AWS):s3:$(AWS_VERSION))
 
-# The PostgreSQL servers of the tests beside the one of the demo. `make test` runs on the first.
+# The PostgreSQL servers of the tests, in addition to the server of the demo. `make test` runs on the first.
 POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
@@ -77,7 +77,7 @@ demo: build
 
 build: $(VENV)/installed $(JAR)
 
-# Both at once, because neither keeps two cores busy all the time.
+# In parallel, because neither keeps two cores busy all the time.
 test: build
 	$(MAKE) --jobs 2 test-jvm test-python
 
@@ -97,11 +97,11 @@ test-spark-%: build .spark-%/installed
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
-# All versions of PostgreSQL, and all ways to kill a stream of a slot.
+# On all versions of PostgreSQL, with each kind of kill.
 test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
 
-# All versions of PostgreSQL, both formats, and all ways to kill a job.
+# On all versions of PostgreSQL, in both formats, with each kind of kill.
 test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pip install --quiet --group readers
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
@@ -121,7 +121,7 @@ test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstw
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
 
-# A stream of a slot, and jobs that keep tables equal, each for so long.
+# A stream of a slot, and then jobs that keep tables equal, each for SECONDS.
 soak: soak-source soak-replicate
 
 soak-%: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
@@ -181,7 +181,7 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/tools
 	$(SBT) jvm/package jvm/Test/compile # make test would compile the tests with a cold compiler
 	@touch $@ # sbt does not write the JAR again if only comments changed
 
-# What starts sbt. It is ready long before Spark is unpacked.
+# The tools that start sbt. They are ready long before Spark is unpacked.
 $(VENV)/tools: | requirements
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1' # older ones do not know groups
@@ -203,7 +203,7 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 	for jar in $(LAKE_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .lake || exit 1; done
 	@touch $@
 
-# The SDK is a part of the catalog's tree, and Spark has the other JARs that the SDK needs.
+# The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.
 .infra/installed: Makefile | $(VENV)/tools
 	rm -rf .infra && mkdir -p .infra/spark .infra/catalog
 	$(BIN)/pip install --quiet --group infra
@@ -213,7 +213,7 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 	cp .infra/catalog/*-$(AWS_VERSION).jar .infra/catalog/reactive-streams-*.jar .infra/catalog/eventstream-*.jar .infra/spark
 	@touch $@
 
-# Another PySpark alone. All other packages are those of .venv.
+# Only another PySpark. All other packages come from .venv.
 .spark-%/installed: | $(VENV)/tools
 	$(BIN)/pip install --quiet --upgrade --target .spark-$* pyspark==$*
 	@touch $@

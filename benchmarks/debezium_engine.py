@@ -1,4 +1,4 @@
-"""Run Debezium's engine until it has handed on a number of changes, and print the seconds it took.
+"""Run Debezium's engine until it has returned a number of changes, and print the seconds it took.
 
 The properties come from the standard input as JSON. It is a process of its own, because JPype and
 PySpark each start a JVM.

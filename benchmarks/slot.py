@@ -72,7 +72,7 @@ class Slot:
         self.move_on()
 
     def move_on(self) -> None:
-        """Write WAL behind the changes, so that their end is passed at once."""
+        """Write WAL after the changes, so that their end is passed at once."""
         self.end = self.sql.execute("SELECT pg_current_wal_flush_lsn()").fetchone()[0]  # type: ignore[index]
         for _ in range(3):
             self.sql.execute("SELECT txid_current()")

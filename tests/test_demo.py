@@ -203,7 +203,7 @@ def test_the_servers_data_and_processes_go_when_it_stops(temporary_folder: Path)
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(wrong)
     assert not accepts_connections(server.port)
-    server.stop()  # once more is no harm
+    server.stop()  # a second call does no harm
     assert not list(temporary_folder.glob("*postgres*"))
 
 
@@ -235,7 +235,9 @@ def test_options_of_a_slot_lack_what_is_not_given() -> None:
 
 def _is_alive(process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE  # for want of an init in some containers
+        return (
+            process.status() != psutil.STATUS_ZOMBIE
+        )  # because some containers have no init process
     except psutil.NoSuchProcess:
         return False
 

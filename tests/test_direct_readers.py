@@ -23,7 +23,7 @@ HISTORIES = 120
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Content]]:
-    """Live random histories, and give what their tables have to have."""
+    """Run random histories, and return the rows that their tables must have."""
     file = tmp_path_factory.mktemp("histories") / "contents.json"
     settings = {"histories": HISTORIES, "contents": file}
     options = ", ".join(f'"-Dspark-pgoutput.{name}={value}"' for name, value in settings.items())
@@ -36,7 +36,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Conte
 
 
 def _differing(contents: Sequence[Content], found: Sequence[Any]) -> list[str]:
-    """Return which tables have other rows than they have to have."""
+    """Return the tables whose rows are not the expected ones."""
     return [
         f"the seed {content['seed']} of {content['format']} in {content['path']}: {rows}"
         for content, rows in zip(contents, found, strict=True)

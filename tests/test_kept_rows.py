@@ -1,4 +1,4 @@
-"""A decoded row stays right if Spark keeps it while it decodes others."""
+"""A decoded row stays the same if Spark stores it while it decodes others."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
         ),
         ("TRUNCATE {0}_1", "{0}_1 was truncated"),
         ("TRUNCATE {0}_1; TRUNCATE {0}_2", "{0}_1 was truncated"),
-        # VACUUM FULL hides that one statement has emptied both.
+        # After VACUUM FULL, the catalog does not show that one statement has emptied both.
         ("TRUNCATE {0}; VACUUM FULL {0}_1", "{0}_1 was truncated, or has none of its rows"),
         ("TRUNCATE {0}_1; INSERT INTO {0} VALUES (1); ANALYZE {0}", "{0}_1 was truncated"),
         ("DROP TABLE {0}_1", "{0}_1 was detached or dropped"),

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.logging_file import logger_levels, use_logging_file
 
-# What only another Spark has, or a JAR that `make test` does not need.
+# Loggers that only another version of Spark has, or a JAR that `make test` does not need.
 ELSEWHERE = ("SparkStringUtils", "org.apache.spark.sql.delta.", "org.apache.iceberg.")
 
 

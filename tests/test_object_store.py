@@ -89,7 +89,7 @@ def test_delta_refuses_s3_where_commits_are_not_atomic(
 
     wanted = f"Otherwise, set {SETTING} to a log store that is safe for several drivers"
 
-    # A store that takes no notice of the condition.
+    # A store that ignores the condition.
     with store.proxy.fault("unconditional"):
         found = refusal(job(), spark)
     assert "has created an object twice" in found
@@ -105,7 +105,7 @@ def test_delta_refuses_s3_where_commits_are_not_atomic(
         found = refusal(job(), spark)
     assert "S3SingleDriverLogStore is safe for one driver only" in found
 
-    # The user knows of another one that it is safe.
+    # The user knows that another log store is safe.
     with store.proxy.fault("unconditional"), setting(spark, SETTING, "org.example.Missing"):
         found = refusal(job(), spark)
     assert "org.example.Missing" in found
@@ -144,7 +144,7 @@ def test_a_job_goes_on_when_a_store_fails(
             wait_until_equal(spark, job, running, ["good"])
         assert fault.hits > 3
 
-        # The store writes what is sent, and the connector does not know it.
+        # The store writes the object, and the connector does not know this.
         with store.proxy.fault("dropped", lambda request: request.method == "PUT", 2) as fault:
             for number in range(3):
                 server.execute(f"DELETE FROM good WHERE id % 10 = {number}")

@@ -1,4 +1,4 @@
-"""The Python functions take what people have, and refuse the rest in words of their own."""
+"""The Python functions accept useful arguments, and refuse others with errors of their own."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
         assert tables.rows()["drifted"].lag > 0
         running.stop()
         assert (running.exit_code, running.exception()) == (3, None)
-        # The server keeps what waits. Nothing else is kept of it.
+        # The server keeps the changes that wait. They are stored nowhere else.
         assert confirmed(server, job) <= failing + 1000
 
         # An option helps one of the two, which needs no copy. The other one holds back too much.

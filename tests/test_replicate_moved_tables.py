@@ -1,4 +1,4 @@
-"""Tables that come, go and change their names while a job runs, or between its runs."""
+"""Tables that are made, dropped and renamed while a job runs, or between its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running job waits for when it is away, and how it goes on."""
+"""What a running job waits for, and how it continues after that."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_one_process_has_the_slot(
         assert second.exception() is None
         copied = generations(job)
 
-        # Without its folder, nobody knows what the slot has passed.
+        # Without its folder, it is not known which changes the slot has passed.
         shutil.rmtree(job.checkpoint)
         server.execute("INSERT INTO good VALUES (4, 'd')")
         slot = "SELECT confirmed_flush_lsn FROM pg_replication_slots"

@@ -51,7 +51,7 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
     done = replicate(once=True)
     assert (done.exit_code, states(done)) == (0, {"a": "live", "b": "live"})
     assert done.exception() is None
-    # No message tells which rows get the default.
+    # No message says which rows get the default.
     server.execute("ALTER TABLE a ADD w int DEFAULT 5; INSERT INTO a VALUES (3, 'c')")
     limit = wal_end(server)
     server.execute("UPDATE b SET v = 'x' WHERE id = 1")
@@ -156,7 +156,7 @@ def test_a_line_tells_what_a_commit_has(server: Server, job: LakeJob, replicate:
 
 
 def commit_lines(report: list[str]) -> list[tuple[str, ...]]:
-    """Return the table, the changes, the seconds and the lag that a job tells of each commit."""
+    """Return the table, the changes, the seconds and the lag that a job prints for each commit."""
     line = re.compile(r"public\.(\w+): (\S+) changes? in (\S+) s, lag (\S+) s\.")
     found = [line.fullmatch(text) for text in report if text.startswith("public.")]
     assert all(found), report
@@ -228,7 +228,7 @@ def test_a_failed_table_goes_on_by_itself_when_it_can(
     server.execute("GRANT SELECT ON a TO reader")
     running = replicate(**reader)
     wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
-    # What the messages do not tell needs a copy, and the copy needs a right.
+    # A change that the messages do not show needs a copy, and the copy needs a right.
     server.execute("REVOKE SELECT ON a FROM reader; ALTER TABLE a ADD w int DEFAULT 5")
     server.execute("INSERT INTO a VALUES (3, 'c')")
     wait_until(lambda: states(running)["a"] == "failed", TIMEOUT)

@@ -308,6 +308,6 @@ class Soak:
 
 
 def results(found: Sequence[Row]) -> str:
-    """Tell how many tables were equal, and why others were skipped."""
+    """Return how many tables were equal, and why others were skipped."""
     reasons = [f"{row.table}: {row.reason}" for row in found if row.result == "skipped"]
     return f"{len(found) - len(reasons)} tables are equal {' '.join(reasons)}"

@@ -1,4 +1,4 @@
-"""What a job does at its start if parts of what it keeps are lost."""
+"""What a job does at its start if parts of its state are lost."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_part_of_a_job_can_be_lost(
 
 
 def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
-    """Start the job with some of its parts, and tell what it did."""
+    """Start the job with some of its parts, and return what it did."""
     checkpoint, slot, table = list(parts)
     server = first.server
     job = LakeJob(first.folder.parent / parts, server, "delta", slot=first.slot, publication="p")
@@ -131,7 +131,7 @@ def test_the_checkpoint_of_a_streaming_query_is_refused(
 
 
 def test_a_damaged_state_is_an_error(server: Server, tmp_path: Path, spark: SparkSession) -> None:
-    """The state of the epoch before is never taken in its place."""
+    """The state of the previous epoch is never used in its place."""
     job = LakeJob(tmp_path, server, "delta", slot="damaged", publication="p")
     with job.session(spark) as replicate:
         for _ in range(2):
@@ -177,7 +177,7 @@ def test_a_copy_does_not_add_to_rows_of_somebody_else(
 
 
 def failed(done: Replication) -> str:
-    """Return why the one table has failed that did."""
+    """Return why the one failed table has failed."""
     assert done.exit_code == 3
     (line,) = done.failed()
     return line

@@ -1,4 +1,4 @@
-"""Tables that are altered in ways that no message tells, and are copied again by themselves."""
+"""Tables that are altered in ways that no message shows, and that the job then copies again."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TUPLES = ("key", "old", "new")
 SAMPLE_STEP = 17
 
 # These values do not fit the default type: infinite dates, dates BC and after the year 9999, and
-# arrays of several dimensions, because the type int4[] does not tell the number of dimensions.
+# arrays of several dimensions, because the type int4[] does not say the number of dimensions.
 DO_NOT_FIT = {
     "c_date": {"infinity", "4713-01-01 BC"},
     "c_ts": {"infinity", "4713-01-01 00:00:00 BC"},

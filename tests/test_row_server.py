@@ -19,7 +19,7 @@ from support.server_values import STRING, TYPES
 # The first rows have the extremes.
 ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
 
-# The options declare them, because binary cells do not tell their types.
+# The options declare them, because binary cells do not have their types.
 DECLARED = {
     "mood": "enum",
     "_mood": "array:enum",

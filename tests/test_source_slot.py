@@ -117,7 +117,7 @@ def test_the_holder_of_a_slot_is_known(
         holder = state(client, "held").get().holder().get()
         assert holder.pid() == session.server_process
         assert holder.applyLsn().get() == 1
-        # The server tells another role only the process and the application_name.
+        # The server shows another role only the process and the application_name.
         holder = state(reader, "held").get().holder().get()
         assert (holder.pid(), holder.applyLsn().isEmpty()) == (session.server_process, True)
 

@@ -238,7 +238,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
 
 
 def last_commit(server: Server) -> int:
-    """Return the LSN behind the last commit of a published table, by another slot."""
+    """Return the LSN after the last commit of a published table, by another slot."""
     options = "'proto_version', '1', 'publication_names', 'shop'"
     changes = f"pg_logical_slot_peek_binary_changes('judge', NULL, NULL, {options})"
     return int(server.value(f"SELECT max(lsn) - '0/0' FROM {changes}"))

@@ -28,7 +28,7 @@ _SHORT_LIVED = (
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
-# A JVM with another class path would tell that it does not take the archive.
+# A JVM with another class path would report that it does not use the archive.
 _QUIET = "-Xlog:cds*=off"
 
 SHORT_LIVED_JVM = (

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from support import reference_decoder as reference
 
-# If all rows differ, a few of them tell why.
+# If all rows differ, a few of them show why.
 SHOWN = 3
 
 ERROR = re.compile(

@@ -1,4 +1,4 @@
-"""Plays the histories of tables, change by change, and compares what is left with the server."""
+"""Replays the histories of tables, change by change, and compares the result with the server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def history(spark: SparkSession, job: LakeJob, table: str) -> list[Row]:
 
 
 def assert_copies(changes: Sequence[Row], number: int) -> None:
-    """Check that a history has so many copies, each but the first one behind a truncate."""
+    """Check that a history has so many copies, each but the first one after a truncate."""
     copies = {row["_commit_version"] for row in changes if row["_change_type"] == "snapshot"}
     empties = [row["_commit_version"] for row in changes if row["_change_type"] == "truncate"]
     assert len(copies) == number

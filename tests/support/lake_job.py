@@ -62,7 +62,7 @@ class LakeJob:
         self.slot = slot
         self.publication = publication
         self.mode = mode
-        # The names that other publications need in the target are those by default.
+        # Other publications use the default names in the target.
         is_history = lake_history.PUBLICATION in publication.split(",")
         self.names = lake_history.NAMES if is_history else {}
         self._catalog = f"lake_{secrets.token_hex(4)}"
@@ -187,7 +187,7 @@ class LakeJob:
         return line
 
     def ending(self, process: subprocess.Popen[str]) -> str:
-        """Tell what a job did that has ended: what it printed, and Spark's log."""
+        """Return what a job did that has ended: what it printed, and Spark's log."""
         output, _ = process.communicate(timeout=TIMEOUT)
         return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
 

@@ -1,4 +1,4 @@
-"""A job whose server, slot or checkpoint something happens to."""
+"""Events of the server, the slot or the checkpoint of a job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _copy(server: Server, source: str, copy: str) -> None:
 
 
 def copied(job: Replication) -> int:
-    """Return how many tables a job has copied that did all it should."""
+    """Return how many tables a job has copied. The job must have done everything."""
     report = job.report()
     print("\n".join(report))
     assert job.exit_code == 0

@@ -25,7 +25,7 @@ Rows = list[tuple[str | None, ...]]
 
 
 class Content(TypedDict):
-    """A table, and what it has to have.
+    """A table, and the rows that it must have.
 
     Attributes
     ----------

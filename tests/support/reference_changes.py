@@ -167,7 +167,7 @@ class Source:
         self.greatest = -1
 
     def message(self, position: int, data: bytes) -> None:
-        # Only a logical message itself can tell that it is not in the block that it follows.
+        # Only a logical message itself can show that it is not in the block that it follows.
         guessed = data[:1] == b"M" and self.in_stream
         fields = decoded(data, in_stream=None if guessed else self.in_stream)
         match fields["type"]:

@@ -11,7 +11,7 @@ from support.reference_changes import Change, Row, unsigned
 
 Tables = dict[str, list[Row]]
 
-# These tables differ from those of the server, for a reason that the messages do not tell.
+# These tables differ from those of the server, for a reason that the messages do not show.
 NOT_REPLAYED = {
     "public.part_leaf": "published as its partitions",
     **{

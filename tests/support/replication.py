@@ -14,7 +14,7 @@ from psycopg.pq import ExecStatus
 # The position of the end LSN in a message. The server continues there if it is confirmed.
 END_LSN = {b"C": 10, b"K": 10, b"P": 10, b"p": 10, b"r": 10, b"c": 14}
 
-SILENCE = 20  # seconds without a message, after which the test fails
+SILENCE = 20  # after so many seconds without a message, the test fails
 
 
 class ReplicationSession:
@@ -56,7 +56,7 @@ class ReplicationSession:
                 yield copied[25:]  # after XLogData's header
 
     def confirm(self, lsn: int) -> None:
-        """Tell the server that all messages up to this LSN are safe."""
+        """Confirm all messages up to this LSN to the server."""
         since_2000 = int((time.time() - 946_684_800) * 1_000_000)
         self._libpq.put_copy_data(struct.pack(">cqqqqb", b"r", lsn, lsn, lsn, since_2000, 0))
         self._libpq.flush()

@@ -207,7 +207,7 @@ class Writer:
             self._statements(connection, 2)
 
     def _write_elsewhere(self, connection: Connection) -> None:
-        """Write WAL of which no message tells."""
+        """Write WAL for which there is no message."""
         entries = self._dice.randint(1, 200)
         with connection.transaction():
             connection.execute(

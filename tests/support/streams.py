@@ -73,7 +73,7 @@ class Stream:
         return self.found(found)
 
     def found(self, found: DataFrame) -> DataFrame:
-        """Return the changes that the runs so far have given."""
+        """Return the changes of all runs up to now."""
         return self._spark.read.schema(found.schema).parquet(str(self._output / "changes"))
 
 
