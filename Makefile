@@ -70,7 +70,7 @@ POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLA
 
 .PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories test-infra soak test-all \
   check-jvm lint lint-jvm lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
-  bench-replicate-thousand bench-compare dist clean sparks requirements
+  bench-replicate-thousand bench-compare dist clean sparks ready requirements
 
 demo: build
 	$(BIN)/spark-pgoutput demo
@@ -86,8 +86,11 @@ test-jvm: $(VENV)/tools
 
 # Without the tests marked other_sparks, because other modules test this Spark more thoroughly. With
 # PYTEST_OPTIONS=--demo, it checks what the demo prints, too.
-test-python: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
+test-python: ready
 	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
+
+# All that the tests in Python need.
+ready: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
 
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
 
