@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -94,6 +95,42 @@ def test_arguments_for_spark_reach_spark_submit_unchanged(command: str) -> None:
     assert Path(line[end]).exists()
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PGPASSWORD"] == "inherited"
+
+
+@pytest.mark.parametrize(
+    ("given", "heap"),
+    [
+        ("nothing", "2g"),
+        ("config", "3g"),
+        ("variable", "3g"),
+        ("defaults", "3g"),
+        ("properties", "3g"),
+    ],
+)
+def test_a_job_has_a_heap_of_2g_unless_the_user_gives_another(
+    given: str, heap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting, file, arguments = f"spark.driver.memory={heap}", tmp_path / "given", list[str]()
+    match given:
+        case "config":
+            file.write_text(f"spark: {{spark.driver.memory: {heap}}}")
+            arguments = ["--config", str(file)]
+        case "variable":
+            monkeypatch.setenv("SPARK_DRIVER_MEMORY", heap)
+        case "defaults":
+            (tmp_path / "spark-defaults.conf").write_text(setting)
+        case "properties":
+            file.write_text(setting)
+            arguments = ["--properties-file", str(file)]
+    line, environment = submitted("replicate", *JOB, *arguments)
+    # What spark-submit asks for the command of the JVM, with a variable that its script sets.
+    environment["SPARK_SCALA_VERSION"] = "2.13"
+    launcher = ["java", "-cp", f"{Path(pyspark.__file__).parent}/jars/*"]
+    launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+    found = subprocess.run(
+        [*launcher, *line[1:]], env=environment, check=True, capture_output=True, text=True
+    )
+    assert f"-Xmx{heap}" in found.stdout.split("\0")
 
 
 def test_jars_of_the_user_stay(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -11,6 +12,9 @@ from spark_pgoutput.config_file import ConfigFile
 from spark_pgoutput.job_options import merged_entries, option_key
 
 _SUBMITTED = "replicate_job.py"  # beside this file
+
+# Spark takes it if nothing else says how large the driver's heap is. Its own default is 1g.
+_MEMORY, _DEFAULT_MEMORY = "SPARK_DRIVER_MEMORY", "2g"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -210,4 +214,5 @@ def run(arguments: argparse.Namespace, given: Sequence[str]) -> NoReturn:
     given : sequence of str
         The same arguments as the user wrote them. The job's process reads them again.
     """
-    spark_submit.submit(_SUBMITTED, arguments, given, password.variables(arguments))
+    memory = {_MEMORY: os.environ.get(_MEMORY) or _DEFAULT_MEMORY}
+    spark_submit.submit(_SUBMITTED, arguments, given, {**memory, **password.variables(arguments)})
