@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from support import lake
 from support.cluster import cluster, kill_machine
+from support.job_tables import is_equal
 from support.lake_job import LakeJob
-from support.lake_judge import assert_equal, differences
+from support.lake_judge import assert_equal
 from support.processes import TIMEOUT
 from support.servers import Server, server_fixture, wait_until
 
@@ -28,8 +28,6 @@ CREATE PUBLICATION p FOR ALL TABLES;
 
 server = server_fixture(SETUP)
 
-TABLES = {"good": "good"}
-
 
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_workers_are_killed(
@@ -39,12 +37,6 @@ def test_workers_are_killed(
     job = LakeJob(tmp_path, server, target, publication="p")
     # A driver finds itself by another name than the address of its executors.
     settings = {"spark.driver.host": "localhost", "spark.executor.memory": "512m"}
-
-    def is_equal() -> bool:
-        try:
-            return not differences(spark, job, TABLES)
-        except PySparkException:  # the table is not there yet
-            return False
 
     def is_copied() -> bool:
         copying = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY%' AND state = 'active'"
@@ -56,12 +48,12 @@ def test_workers_are_killed(
             wait_until(lambda: is_copied() or process.poll() is not None, TIMEOUT, 0.02)
             kill_machine(first)
             workers.worker("third")
-            wait_until(is_equal, 2 * TIMEOUT, 1)
+            wait_until(lambda: is_equal(spark, job, "good"), 2 * TIMEOUT, 1)
             server.execute(f"UPDATE good SET v = 'b' WHERE id <= {ROWS // 2}")
             time.sleep(2)
             kill_machine(second)
             workers.worker("fourth")
             server.execute("DELETE FROM good WHERE id % 3 = 0")
-            wait_until(is_equal, 2 * TIMEOUT, 1)
+            wait_until(lambda: is_equal(spark, job, "good"), 2 * TIMEOUT, 1)
             assert process.poll() is None, job.ending(process)
-    assert_equal(spark, job, TABLES)
+    assert_equal(spark, job, {"good": "good"})

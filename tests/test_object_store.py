@@ -19,10 +19,9 @@ from spark_pgoutput.jar import jar_path
 from support import lake
 from support.background import background
 from support.infrastructure import ObjectStore, RestCatalog, StoredJob, needs_infrastructure
-from support.job_report import JobReport
-from support.job_tables import PATIENCE, wait_until_equal
+from support.job_tables import PATIENCE, copied, is_equal, wait_until_equal
 from support.lake_job import SETTINGS
-from support.lake_judge import assert_equal, differences
+from support.lake_judge import assert_equal
 from support.lake_points import kill
 from support.processes import TIMEOUT, errors_of, started
 from support.servers import Server, server_fixture, wait_until
@@ -134,11 +133,7 @@ def test_a_job_goes_on_when_a_store_fails(
     spark: SparkSession,
 ) -> None:
     job = StoredJob(tmp_path, server, target, store, rest)
-    with job.session(spark) as replicate:
-        running = replicate()
-        report = JobReport(running)
-        wait_until_equal(spark, job, running, ["good"])
-
+    with copied(spark, job, "good") as (running, report):
         with store.proxy.fault("unavailable", every=3) as fault:
             server.execute("UPDATE good SET v = 'b' WHERE id < 100")
             wait_until_equal(spark, job, running, ["good"])
@@ -171,19 +166,12 @@ def test_a_job_is_killed_on_a_store(
 ) -> None:
     job = StoredJob(tmp_path, server, target, store, rest)
     with job.running() as process:
-        wait_until(lambda: is_equal(spark, job), TIMEOUT, 1)
+        wait_until(lambda: is_equal(spark, job, "good"), TIMEOUT, 1)
         with background(lambda ended: write(server, ended)):
             time.sleep(5)
             kill(process)
     assert job.run_once() == 0
     assert_equal(spark, job, {"good": "good"})
-
-
-def is_equal(spark: SparkSession, job: StoredJob) -> bool:
-    try:
-        return not differences(spark, job, {"good": "good"})
-    except PySparkException:  # the table is not there yet
-        return False
 
 
 def write(server: Server, ended: threading.Event, pause: float = 0) -> None:
@@ -244,10 +232,7 @@ def test_optimize_in_another_process_loses_nothing(
     server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = StoredJob(tmp_path, server, "delta", store, rest)
-    with job.session(spark) as replicate:
-        running = replicate()
-        report = JobReport(running)
-        wait_until_equal(spark, job, running, ["good"])
+    with copied(spark, job, "good") as (running, report):
         with optimizing(job, tmp_path / "optimizing", "good") as lines:
             with background(lambda ended: write(server, ended, pause=15)):
                 wait_until(lambda: "optimized\n" in lines, PATIENCE, 0.2)

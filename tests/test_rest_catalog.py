@@ -16,8 +16,7 @@ from support.infrastructure import (
     needs_infrastructure,
     rest_catalog,
 )
-from support.job_report import JobReport
-from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
+from support.job_tables import PATIENCE, JobTables, copied, look, wait_until_equal
 from support.servers import Server, server_fixture, wait_until
 
 pytestmark = [needs_infrastructure, pytest.mark.infra]
@@ -37,11 +36,8 @@ def test_a_job_follows_its_tables_in_a_rest_catalog(
     server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = StoredJob(tmp_path, server, "iceberg", store, rest)
-    with job.session(spark) as replicate:
-        running = replicate()
-        report = JobReport(running)
+    with copied(spark, job, "good", "other") as (running, report):
         tables = JobTables(running)
-        wait_until_equal(spark, job, running, ["good", "other"])
 
         # The columns change.
         server.execute(
@@ -87,12 +83,9 @@ def test_a_catalog_lets_nobody_remove_files(
     forbidden = {"table-default.gc.enabled": "false"}
     with rest_catalog(tmp_path / "rest", store, forbidden) as rest:
         job = StoredJob(tmp_path, server, "iceberg", store, rest)
-        with job.session(spark) as replicate:
-            running = replicate()
-            wait_until_equal(spark, job, running, ["good"])
+        with copied(spark, job, "good") as (running, report):
             properties = spark.sql(f"SHOW TBLPROPERTIES {job.sql_name('good')}").collect()
             assert {row.key: row.value for row in properties}["gc.enabled"] == "false"
-            report = JobReport(running)
             copies = len(report.lines("Copied "))
             spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, tables=["public.good"])
             wait_until(lambda: len(report.lines("Copied ")) > copies, PATIENCE, 0.2)

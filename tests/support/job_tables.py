@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
+from support.job_report import JobReport
 from support.lake_job import LakeJob
 from support.lake_judge import differences
 from support.servers import Server, wait_until
@@ -61,6 +63,26 @@ class JobTables:
         except AssertionError:
             print(*self.rows().values(), sep="\n")
             raise
+
+
+@contextmanager
+def copied(
+    spark: SparkSession, job: LakeJob, *tables: str
+) -> Iterator[tuple[Replication, JobReport]]:
+    """Run a job in the session of the tests, and give it with its report when tables are equal."""
+    with job.session(spark) as replicate:
+        running = replicate()
+        report = JobReport(running)
+        wait_until_equal(spark, job, running, tables)
+        yield running, report
+
+
+def is_equal(spark: SparkSession, job: LakeJob, table: str) -> bool:
+    """Tell whether a table of the target is there, and is that of the server."""
+    try:
+        return not differences(spark, job, {table: table})
+    except PySparkException:  # it is not there yet
+        return False
 
 
 def wait_until_equal(
