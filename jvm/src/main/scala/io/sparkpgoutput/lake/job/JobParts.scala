@@ -285,7 +285,9 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   private def named(what: String): ThreadFactory = (task: Runnable) => {
     val thread = new Thread(task, s"spark-pgoutput $what $name")
-    thread.setDaemon(true) // the thread must not keep the process running after its session is stopped
+    thread.setDaemon(
+      true
+    ) // the thread must not keep the process running after its session is stopped
     thread
   }
 }
