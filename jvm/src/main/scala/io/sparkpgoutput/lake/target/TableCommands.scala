@@ -16,8 +16,6 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     extends Target {
   import TableCommands._
 
-  NioLocalFileSystem.use(session)
-
   final def format: String = tableFormat.name
 
   final def sqlName(table: String): String = place.sqlName(table)

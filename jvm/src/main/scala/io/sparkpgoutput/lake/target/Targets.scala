@@ -41,6 +41,7 @@ object Targets {
           "does not change. Unset it in the session of the job."
       )
     )
+    NioLocalFileSystem.use(session) // before a catalog is loaded, which opens its file system
     if (FolderPlace.isFolder(target)) inFolder(session, target, wanted, keys)
     else inCatalog(session, target, wanted, keys)
   }
