@@ -235,9 +235,8 @@ def test_options_of_a_slot_lack_what_is_not_given() -> None:
 
 def _is_alive(process: psutil.Process) -> bool:
     try:
-        return (
-            process.status() != psutil.STATUS_ZOMBIE
-        )  # because some containers have no init process
+        # Some containers have no init process, so an ended process can stay as a zombie.
+        return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
