@@ -78,7 +78,7 @@ def copied(
 
 
 def is_equal(spark: SparkSession, job: LakeJob, table: str) -> bool:
-    """Tell whether a table of the target is there, and is that of the server."""
+    """Return whether a table of the target exists, and equals the table of the server."""
     try:
         return not differences(spark, job, {table: table})
     except PySparkException:  # it is not there yet
