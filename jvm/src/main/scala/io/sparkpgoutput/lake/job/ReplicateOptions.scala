@@ -323,19 +323,19 @@ object ReplicateOptions {
       number(
         "maintenanceShare",
         25,
-        "The percentage of the time of one core that the rewrites take at most."
+        "The greatest part of the time of one core that the rewrites take, in percent."
       )((options, percent) => options.copy(maintenanceShare = percent)),
       duration(
         "retain",
         "7d",
-        "How long old versions of a table stay, for time travel. The properties of the table win, and " +
-          "Iceberg's tags and branches."
+        "How long old versions of a table stay, for time travel. Properties of the table, and tags " +
+          "and branches of Iceberg, win over this option."
       )((options, time) => options.copy(retain = time)),
       OptionSpec.parsed[ReplicateOptions, Int](
         "retainVersions",
         "100 to 1000000",
         "2000",
-        "The most versions of a table that stay, also if they are newer than retain says. With a " +
+        "The greatest number of versions of a table that stay, even if retain allows more. With a " +
           "commit each second, 2000 versions are half an hour."
       )(_.toIntOption.filter(number => number >= 100 && number <= 1000000))((options, versions) =>
         options.copy(retainVersions = versions)
@@ -349,7 +349,7 @@ object ReplicateOptions {
         "onDrift",
         "error",
         "A change does not fit if the target lacks the row that it changes, or has the row that it " +
-          "inserts. With error, such a change is an error. With repair, the job takes and counts it."
+          "inserts. With error, it is an error of the table. With repair, the job applies and counts it."
       )("error" -> false, "repair" -> true)((options, repairs) => options.copy(repairs = repairs)),
       OptionSpec[ReplicateOptions](
         "onTableError",
@@ -410,8 +410,8 @@ object ReplicateOptions {
         "keyCacheMemory",
         "a size such as 512m or 2g, or a share such as 20%",
         s"$KeyCachePercent% of the driver's heap",
-        "The memory of the driver for the keys of the tables' files. A commit reads keys that are not " +
-          "kept from the files."
+        "The memory of the driver for the keys of the tables' files. If there is no room for keys, " +
+          "each commit reads them from the files."
       )(memory)((options, bytes) => options.copy(keyCacheMemory = bytes)),
       size(
         "keyCacheDisk",
