@@ -217,9 +217,11 @@ class FoldersSuite extends AnyFunSuite {
 
   private val files: Seq[Path] = sources(Sources)
 
-  private def sources(folder: Path): Seq[Path] = {
+  private def sources(folder: Path): Seq[Path] = under(folder, ".scala")
+
+  private def under(folder: Path, endings: String*): Seq[Path] = {
     val found = Files.walk(folder)
-    try found.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
+    try found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith(_))).toSeq
     finally found.close()
   }
 
@@ -295,15 +297,10 @@ class FoldersSuite extends AnyFunSuite {
     written.fold(text)(_.findAllIn(text).mkString("\n")).replaceAll("""\s+(?:\*|//|#)?\s*""", " ")
   }
 
-  private def pages(folder: String, endings: String*): Seq[Path] = {
-    val found = Files.walk(Paths.get(folder))
-    try found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith(_))).toSeq
-    finally found.close()
-  }
-
   test("comments, docstrings and pages have plain words") {
-    val all = Seq("jvm/src", "python", "tests", "benchmarks").flatMap(pages(_, ".scala", ".py")) ++
-      pages("docs", ".md") ++ Seq("README.md", "CONTRIBUTING.md", "CHANGELOG.md").map(Paths.get(_))
+    val code = Seq("jvm/src", "python", "tests", "benchmarks").map(Paths.get(_))
+    val pages = Seq("README.md", "CONTRIBUTING.md", "CHANGELOG.md").map(Paths.get(_))
+    val all = code.flatMap(under(_, ".scala", ".py")) ++ pages ++ under(Paths.get("docs"), ".md")
     val itself = Paths.get("jvm/src/test/scala/io/sparkpgoutput/FoldersSuite.scala")
     val patterns = dialect.map { case (phrase, better) => s"(?i)\\b(?:$phrase)\\b".r -> better }
     val bad = for {
