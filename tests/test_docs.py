@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import operator
 import re
@@ -45,6 +46,7 @@ FOLDER = "/data/"
 # The driver in the JAR takes this property of a running JVM for what PGPASSFILE names.
 PGPASS_PROPERTY = "io.sparkpgoutput.shaded.postgresql.pgpassfile"
 
+ERRORS = ROOT / "jvm/src/main/resources/io/sparkpgoutput/errors"
 SCALA = ROOT / "jvm/src/main/scala"
 FOLDERS = [ROOT, ROOT / "jvm/src/main/resources", SCALA, SCALA / "io/sparkpgoutput"]
 
@@ -198,14 +200,20 @@ def test_readme_names_every_function(spark: SparkSession) -> None:
     assert names <= set(re.findall(r"\w+", README.read_text(encoding="utf-8")))
 
 
-def test_errors_page_has_every_condition() -> None:
-    sources = "".join(file.read_text(encoding="utf-8") for file in SCALA.rglob("*.scala"))
-    for name, condition in re.findall(r'val (\w+) = "(PGOUTPUT_\w+)"', sources):
-        sources = re.sub(rf'\b(\w+\.)?{name}(,\s*"\w{{5}}")', rf'"{condition}"\2', sources)
-    thrown = set(re.findall(r'"(PGOUTPUT_\w+)",\s*"(\w{5})"', sources))
-    assert {condition for condition, _ in thrown} == set(re.findall(r'"(PGOUTPUT_\w+)"', sources))
-    page = (DOCS / "errors.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(PGOUTPUT_\w+)` \| (\w{5}) \|", page, re.M)) == thrown
+@pytest.mark.parametrize("of", ["messages", "slots", "replicate"])
+def test_table_of_errors(of: str) -> None:
+    conditions, guide = (
+        json.loads((ERRORS / name).read_text(encoding="utf-8"))
+        for name in ("error-conditions.json", "error-guide.json")
+    )
+    assert sorted(itertools.chain.from_iterable(guide.values())) == sorted(conditions)
+    rows = [
+        [f"`{name}`", conditions[name]["sqlState"], *advice.values()]
+        for name, advice in guide[of].items()
+    ]
+    lost = ["What is lost"] * (of != "messages")
+    head = ["Condition", "SQLSTATE", "What it means", *lost, "What to do"]
+    assert_table(DOCS / "errors.md", f"errors of {of}", markdown(head, rows))
 
 
 def test_table_of_message_fields() -> None:

@@ -24,7 +24,7 @@ class FoldersSuite extends AnyFunSuite {
     "sql" -> Set("errors", "options"),
     "decode.sql" -> Set("errors", "protocol", "decode", "options", "sql"),
     "rows.sql" -> Set("protocol", "decode", "decode.sql", "types", "rows", "options", "sql"),
-    "changes" -> Set("errors", "protocol", "decode", "types"),
+    "changes" -> Set("errors", "protocol", "decode"),
     "changes.transactions" -> Set("errors", "protocol", "decode", "changes"),
     "changes.rows" -> Set(
       "errors",
@@ -53,10 +53,11 @@ class FoldersSuite extends AnyFunSuite {
       "changes.batch",
       "changes.streaming"
     ),
-    "source" -> Set("errors"),
+    "source" -> Set(),
     "source.connection" -> Set("errors", "protocol", "source"),
-    "source.slot" -> Set("protocol", "source", "source.connection"),
+    "source.slot" -> Set("errors", "protocol", "source", "source.connection"),
     "source.table" -> Set(
+      "errors",
       "protocol",
       "types",
       "types.registry",
@@ -73,8 +74,8 @@ class FoldersSuite extends AnyFunSuite {
       "changes.batch"
     ),
     "source.session" ->
-      Set("protocol", "source", "source.connection", "source.slot", "source.output"),
-    "source.reader" -> Set("protocol", "source", "source.output", "source.session"),
+      Set("errors", "protocol", "source", "source.connection", "source.slot", "source.output"),
+    "source.reader" -> Set("errors", "protocol", "source.output", "source.session"),
     "source.stream" -> Set(
       "errors",
       "options",
@@ -90,7 +91,7 @@ class FoldersSuite extends AnyFunSuite {
       "source.reader"
     ),
     "source.sql" -> Set(
-      "source",
+      "errors",
       "changes",
       "changes.rows",
       "source.connection",
@@ -99,9 +100,9 @@ class FoldersSuite extends AnyFunSuite {
       "source.reader",
       "source.stream"
     ),
-    "lake" -> Set("changes", "errors", "protocol"),
+    "lake" -> Set(),
     "lake.catalog" -> Set(
-      "lake",
+      "errors",
       "changes",
       "changes.rows",
       "types",
@@ -112,15 +113,14 @@ class FoldersSuite extends AnyFunSuite {
       "source.table"
     ),
     "lake.core" ->
-      Set("protocol", "types.registry", "changes", "source.slot", "lake", "lake.catalog"),
+      Set("errors", "protocol", "types.registry", "changes", "source.slot", "lake.catalog"),
     "lake.folder" ->
-      Set("protocol", "changes", "types.registry", "lake", "lake.catalog", "lake.core"),
+      Set("errors", "protocol", "changes", "types.registry", "lake", "lake.catalog", "lake.core"),
     "lake.queue" -> Set(
       "errors",
       "protocol",
       "changes.transactions",
       "changes.rows",
-      "source",
       "source.connection",
       "source.slot",
       "source.session",
@@ -133,10 +133,10 @@ class FoldersSuite extends AnyFunSuite {
       "changes",
       "changes.transactions",
       "changes.rows",
-      "lake",
       "lake.catalog"
     ),
     "lake.fold" -> Set(
+      "errors",
       "protocol",
       "types",
       "types.registry",
@@ -144,7 +144,6 @@ class FoldersSuite extends AnyFunSuite {
       "changes",
       "changes.transactions",
       "changes.rows",
-      "lake",
       "lake.catalog",
       "lake.route"
     ),
@@ -155,7 +154,6 @@ class FoldersSuite extends AnyFunSuite {
       "errors",
       "types",
       "changes",
-      "lake",
       "lake.catalog",
       "lake.core",
       "lake.direct",
@@ -174,7 +172,6 @@ class FoldersSuite extends AnyFunSuite {
       "source.connection",
       "source.slot",
       "source.table",
-      "lake",
       "lake.catalog"
     ),
     "lake.verify" -> Set("protocol", "lake.core", "lake.target", "lake.copy"),
@@ -188,7 +185,6 @@ class FoldersSuite extends AnyFunSuite {
       "source.connection",
       "source.slot",
       "source.session",
-      "lake",
       "lake.catalog",
       "lake.core",
       "lake.direct",

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.DataType
 
 import io.sparkpgoutput.decode.{FieldSelection, MessageDecoder}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{EncodedTuple, TextEncoding}
 
 /** The columns of the messages as the operators read them. The source column is optional. */
@@ -16,11 +17,13 @@ object MessageColumns {
 
   /** Returns the position of a message, or throws an error if it is NULL. */
   def position(row: InternalRow): Long =
-    if (row.isNullAt(Position)) throw ChangesError.nullPosition else row.getLong(Position)
+    if (row.isNullAt(Position)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
+    else row.getLong(Position)
 
   /** Returns the bytes of a message, or throws an error if it is NULL. */
   def message(row: InternalRow, position: Long): Array[Byte] =
-    if (row.isNullAt(Message)) throw ChangesError.nullMessage(position)
+    if (row.isNullAt(Message))
+      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
     else row.getBinary(Message)
 
   /** Returns the source of a message, or null if there is no source column. */
@@ -42,7 +45,11 @@ class PositionedDecoder(encoding: TextEncoding, selection: FieldSelection) {
   final def decode(position: Long, message: Array[Byte], context: Int): UnsafeRow = {
     val row = decoder.decodeOrNull(message, context)
     if (row == null) {
-      throw ChangesError.malformed(decoder.errorOrNull(message, context).toString, position)
+      throw new PgOutputException(
+        "PGOUTPUT_MALFORMED_MESSAGE.IN_STREAM",
+        "position" -> position,
+        "problem" -> decoder.errorOrNull(message, context)
+      )
     }
     row
   }

@@ -5,7 +5,7 @@ import java.util.Arrays
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol._
 
 /**
@@ -69,7 +69,10 @@ final class MessageDecoder(
     else {
       val failure = read(message, context)
       if (failure != null) {
-        throw new MalformedMessageException(failure.describe(message))
+        throw new PgOutputException(
+          "PGOUTPUT_MALFORMED_MESSAGE.DECODED",
+          "problem" -> failure.describe(message)
+        )
       }
       finishRow()
     }

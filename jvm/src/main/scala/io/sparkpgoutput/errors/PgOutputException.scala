@@ -1,79 +1,70 @@
 package io.sparkpgoutput.errors
 
-import org.apache.spark.SparkThrowable
+import org.apache.spark.{ErrorClassesJsonReader, SparkThrowable}
 
 /**
- * An error of this library that reaches the user.
+ * An error of this library that reaches the user. Its text and its SQLSTATE are in
+ * `error-conditions.json`.
  *
  * It is an `IllegalArgumentException`, because PySpark turns that into an exception of its own that
  * carries the condition. A `RuntimeException` arrives as a bare `Py4JJavaError`. Spark looks up only
  * its own conditions, so the condition and the SQLSTATE are given here.
  *
- * @param text what happened, where, and what to do. It may hold data: [[ErrorText]] escapes it.
+ * @param name
+ *   the condition, and after a dot its case, if it has several: `PGOUTPUT_SLOT_NOT_FOUND.OF_JOB`
+ * @param sqlState the SQLSTATE of the condition, or the one that the server gives
+ * @param parameters the values of the text. They may hold data: [[ErrorText]] escapes them.
  */
-abstract class PgOutputException(condition: String, sqlState: String, text: String)
-    extends IllegalArgumentException(
-      s"[$condition] ${ErrorText.sentence(text)} SQLSTATE: $sqlState"
-    )
+class PgOutputException private[errors] (
+    name: String,
+    sqlState: String,
+    parameters: Seq[(String, Any)]
+) extends IllegalArgumentException(ErrorConditions.message(name, sqlState, parameters))
     with SparkThrowable {
+
+  def this(name: String, parameters: (String, Any)*) =
+    this(name, ErrorConditions.sqlState(name), parameters)
+
+  private val condition = ErrorConditions.condition(name)
+
   override def getCondition: String = condition
   override def getSqlState: String = sqlState
   override def isInternalError: Boolean = false
 
   /** The text without the condition and the SQLSTATE, for another text that quotes it. */
-  def sentences: String = ErrorText.sentence(text)
+  def sentences: String =
+    getMessage.stripPrefix(s"[$condition] ").stripSuffix(s" SQLSTATE: $sqlState")
 }
 
-/** pgoutput cannot have written the message. 08P01 is PostgreSQL's protocol_violation. */
-final class MalformedMessageException(text: String)
-    extends PgOutputException("PGOUTPUT_MALFORMED_MESSAGE", "08P01", text)
+/** The slot cannot be read, or cannot be read without a gap. */
+final class SourceException(name: String, sqlState: String, parameters: Seq[(String, Any)])
+    extends PgOutputException(name, sqlState, parameters) {
+  def this(name: String, parameters: (String, Any)*) =
+    this(name, ErrorConditions.sqlState(name), parameters)
+}
 
-/** The order of the messages is not known. 22023 is PostgreSQL's invalid_parameter_value. */
-final class MessageOrderException(text: String)
-    extends PgOutputException("PGOUTPUT_MESSAGE_ORDER", "22023", text)
+/** The tables cannot be kept equal, or cannot be kept equal without a gap. */
+final class LakeException(name: String, parameters: (String, Any)*)
+    extends PgOutputException(name, parameters: _*)
 
-/** A change belongs to a table that no Relation message has described. */
-final class UnknownRelationException(text: String)
-    extends PgOutputException("PGOUTPUT_UNKNOWN_RELATION", "08P01", text)
+/** The conditions of `error-conditions.json`, which has the form of Spark's own file of this name. */
+private[errors] object ErrorConditions {
+  private lazy val reader =
+    new ErrorClassesJsonReader(Seq(getClass.getResource("error-conditions.json")))
 
-/** A committed change belongs to a transaction that began before the first message. */
-final class IncompleteTransactionException(text: String)
-    extends PgOutputException("PGOUTPUT_INCOMPLETE_TRANSACTION", "08P01", text)
+  def condition(name: String): String = name.takeWhile(_ != '.')
 
-/** A commit has a lower LSN than an earlier one, and it is not a resend. */
-final class CommitWentBackException(text: String)
-    extends PgOutputException("PGOUTPUT_COMMIT_WENT_BACK", "08P01", text)
+  def sqlState(name: String): String = reader.getSqlState(name)
 
-/** The input returned other messages when it was read again. */
-final class InputChangedException(text: String)
-    extends PgOutputException("PGOUTPUT_INPUT_CHANGED", "55000", text)
-
-/** A value does not fit the type that it is read as. 22018 is also the SQLSTATE of Spark's casts. */
-final class InvalidValueException(text: String)
-    extends PgOutputException("PGOUTPUT_INVALID_VALUE", "22018", text)
-
-/** Columns, types and schema do not match. 42804 is PostgreSQL's datatype_mismatch. */
-final class SchemaMismatchException(text: String)
-    extends PgOutputException("PGOUTPUT_SCHEMA_MISMATCH", "42804", text)
-
-/** A table has columns that do not fit the schema that the user asked for. */
-final class SchemaEvolutionException(text: String)
-    extends PgOutputException("PGOUTPUT_SCHEMA_EVOLUTION", "42804", text)
-
-/** The text is not an LSN. 22P02 is PostgreSQL's invalid_text_representation. */
-final class InvalidLsnException(text: String)
-    extends PgOutputException("PGOUTPUT_INVALID_LSN", "22P02", text)
-
-/** A checkpoint has the streaming state of version 0.1.0. */
-final class OldCheckpointException(text: String)
-    extends PgOutputException("PGOUTPUT_OLD_CHECKPOINT", "0A000", text)
-
-/**
- * A checkpoint has streaming state in a version that this library does not know. 0A000 is
- * PostgreSQL's feature_not_supported.
- */
-final class CheckpointVersionException(text: String)
-    extends PgOutputException("PGOUTPUT_CHECKPOINT_VERSION", "0A000", text)
+  def message(name: String, sqlState: String, parameters: Seq[(String, Any)]): String = {
+    val values = parameters.map { case (key, value) =>
+      key -> ErrorText.escape(String.valueOf(value))
+    }
+    // Each sentence is a line of the file. A condition with several cases has no text of its own.
+    val text = reader.getErrorMessage(name, values.toMap).replace('\n', ' ').stripPrefix(" ")
+    s"[${condition(name)}] ${ErrorText.sentence(text)} SQLSTATE: $sqlState"
+  }
+}
 
 /**
  * The text of an error message. It escapes control characters, because names and values in it come
@@ -81,12 +72,9 @@ final class CheckpointVersionException(text: String)
  */
 object ErrorText {
 
-  /** The text with its control characters escaped, and with a full stop at the end of a sentence. */
-  def sentence(text: String): String = {
-    val escaped = escape(text)
-    // A statement of SQL is complete as it is.
-    if (escaped.endsWith(".") || escaped.endsWith(";")) escaped else s"$escaped."
-  }
+  /** The text with a full stop at its end. A statement of SQL is complete as it is. */
+  def sentence(text: String): String =
+    if (text.endsWith(".") || text.endsWith(";")) text else s"$text."
 
   /**
    * Writes control characters, line separators, unpaired surrogates and invisible format characters

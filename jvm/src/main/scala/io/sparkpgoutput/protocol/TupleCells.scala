@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.errors.SchemaMismatchException
+import io.sparkpgoutput.errors.PgOutputException
 
 /** The cells of a tuple, which are read from the first to the last. */
 abstract class TupleCells {
@@ -31,7 +31,7 @@ final class DecodedTuple extends TupleCells {
   /**
    * Begins with a tuple.
    *
-   * @throws SchemaMismatchException
+   * @throws PgOutputException
    *   if its members do not match: a user may pass any struct of this type
    */
   def start(tuple: InternalRow): Unit = {
@@ -39,9 +39,7 @@ final class DecodedTuple extends TupleCells {
     text = array(tuple, TupleSchema.TEXT)
     binary = array(tuple, TupleSchema.BINARY)
     if (kinds == null || !isWhole(text) || !isWhole(binary)) {
-      throw new SchemaMismatchException(
-        "the tuple was not made by pgoutput_decode: its kinds, text and binary have different lengths."
-      )
+      throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.TUPLE_LENGTHS")
     }
   }
 
@@ -64,9 +62,10 @@ final class DecodedTuple extends TupleCells {
 
   private def hasValue(cells: ArrayData, column: Int) = cells != null && !cells.isNullAt(column)
 
-  private def other(column: Int) = throw new SchemaMismatchException(
-    s"the tuple was not made by pgoutput_decode: its kinds are '$kinds', and column ${column + 1} has " +
-      "no such value."
+  private def other(column: Int) = throw new PgOutputException(
+    "PGOUTPUT_SCHEMA_MISMATCH.TUPLE_KIND",
+    "kinds" -> kinds,
+    "column" -> (column + 1)
   )
 
   private def setText(value: UTF8String): Unit = value.getBaseObject match {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.StructField
 
 import io.sparkpgoutput.decode.MessageDecoder
-import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{DecodedTuple, EncodedTuple, TupleCells}
 import io.sparkpgoutput.types.{Conversion, InvalidValue, PgType, TextBuffer, ValueWriter}
 
@@ -117,7 +117,8 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   private val writer = new UnsafeRowWriter(ordinals.length, RowConverter.FirstSize)
   private val readers: Array[CellReader] =
     rowSchema.conversions(typeIds).fold(
-      problem => throw new SchemaMismatchException(problem),
+      problem =>
+        throw new PgOutputException("PGOUTPUT_SCHEMA_MISMATCH.CONVERSIONS", "problem" -> problem),
       readersOf
     )
 
@@ -135,9 +136,10 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
    */
   def row(cells: TupleCells): UnsafeRow = {
     if (cells.columns != schema.length) {
-      throw new SchemaMismatchException(
-        s"the tuple has ${RowSchema.columns(cells.columns)}, " +
-          s"the schema has ${RowSchema.columns(schema.length)}."
+      throw new PgOutputException(
+        "PGOUTPUT_SCHEMA_MISMATCH.COLUMNS",
+        "found" -> RowSchema.columns(cells.columns),
+        "wanted" -> RowSchema.columns(schema.length)
       )
     }
     writer.reset()
@@ -147,8 +149,9 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
       val kind = cells.goTo(ordinals(index))
       val invalid = readers(index).read(kind, cells)
       if (invalid != null && failFast) {
-        throw new InvalidValueException(
-          readers(index).describe(kind, cells, invalid) + "; try_pgoutput_row gives NULL instead."
+        throw new PgOutputException(
+          "PGOUTPUT_INVALID_VALUE.IN_ROW",
+          "problem" -> readers(index).describe(kind, cells, invalid)
         )
       }
       index += 1

@@ -6,7 +6,7 @@ import com.sun.management.ThreadMXBean
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.{Fields, MessageType, Messages, StreamContext, TextEncoding}
 
 /** For any bytes, the result is a row or the one exception, at little cost. */
@@ -54,7 +54,7 @@ class MalformedMessagesSuite extends PropertySuite {
           assert(decoder.decode(bytes, context) == decoder.decodeOrNull(bytes, context))
           assert((decoder.decode(bytes, context) == null) == bytes.isEmpty)
         } else {
-          val thrown = intercept[MalformedMessageException](decoder.decode(bytes, context))
+          val thrown = raised("PGOUTPUT_MALFORMED_MESSAGE")(decoder.decode(bytes, context))
           assert(thrown.getMessage == s"[PGOUTPUT_MALFORMED_MESSAGE] $error. SQLSTATE: 08P01")
           assert(decoder.decodeOrNull(bytes, context) == null)
         }

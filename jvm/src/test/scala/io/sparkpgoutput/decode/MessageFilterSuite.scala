@@ -3,7 +3,7 @@ package io.sparkpgoutput.decode
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.{
   Fields,
   Message,
@@ -109,7 +109,7 @@ class MessageFilterSuite extends PropertySuite {
           val error = unfiltered.errorOrNull(bytes, context)
           assert(filtered.errorOrNull(bytes, context) == error)
           if (error != null) {
-            val thrown = intercept[MalformedMessageException](filtered.decode(bytes, context))
+            val thrown = raised("PGOUTPUT_MALFORMED_MESSAGE")(filtered.decode(bytes, context))
             assert(thrown.getMessage.contains(error.toString))
             assert(filtered.decodeOrNull(bytes, context) == null)
           }

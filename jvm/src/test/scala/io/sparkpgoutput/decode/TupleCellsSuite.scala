@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.errors.SchemaMismatchException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.{
   DecodedTuple,
   EncodedTuple,
@@ -131,7 +131,7 @@ class TupleCellsSuite extends PropertySuite {
       tuple("nb", Seq(null, null), Seq(Array[Byte](1)))
     ).foreach { broken =>
       Seq(broken, toUnsafe(broken)).foreach { row =>
-        val error = intercept[SchemaMismatchException](started(row))
+        val error = raised("PGOUTPUT_SCHEMA_MISMATCH")(started(row))
         assert(error.getMessage.contains("have different lengths"))
       }
     }
@@ -145,7 +145,7 @@ class TupleCellsSuite extends PropertySuite {
       Seq(broken, toUnsafe(broken)).foreach { row =>
         val cells = started(row)
         assert(cells.goTo(0) == 'n')
-        val error = intercept[SchemaMismatchException](cells.goTo(1))
+        val error = raised("PGOUTPUT_SCHEMA_MISMATCH")(cells.goTo(1))
         assert(error.getMessage.contains("column 2 has no such value"))
       }
     }

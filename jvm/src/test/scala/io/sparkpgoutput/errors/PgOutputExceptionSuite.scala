@@ -6,33 +6,68 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** What Spark and PySpark need of an exception. */
 class PgOutputExceptionSuite extends AnyFunSuite {
-  private val malformed = new MalformedMessageException("some text")
-  private val invalidLsn = new InvalidLsnException("some text")
+  private val invalidLsn = new PgOutputException("PGOUTPUT_INVALID_LSN", "text" -> "x")
 
-  test("an exception and its text have the condition and the SQLSTATE") {
-    assert(malformed.getCondition == "PGOUTPUT_MALFORMED_MESSAGE")
-    assert(malformed.getSqlState == "08P01")
-    assert(malformed.getMessage == "[PGOUTPUT_MALFORMED_MESSAGE] some text. SQLSTATE: 08P01")
+  private def malformed(problem: Any) =
+    new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.DECODED", "problem" -> problem)
+
+  test("an exception and its text have the condition without the case, and the SQLSTATE") {
+    val error = malformed("some text")
+    assert(error.getCondition == "PGOUTPUT_MALFORMED_MESSAGE")
+    assert(error.getSqlState == "08P01")
+    assert(error.getMessage == "[PGOUTPUT_MALFORMED_MESSAGE] some text. SQLSTATE: 08P01")
+    assert(error.sentences == "some text.")
     assert(invalidLsn.getCondition == "PGOUTPUT_INVALID_LSN")
     assert(invalidLsn.getSqlState == "22P02")
-    assert(invalidLsn.getMessage == "[PGOUTPUT_INVALID_LSN] some text. SQLSTATE: 22P02")
+    assert(invalidLsn.sentences ==
+      "'x' is not an LSN such as 16/B374D848; try_pg_lsn_parse gives NULL instead.")
+  }
+
+  test("the SQLSTATE of a server replaces that of the condition") {
+    val name = "PGOUTPUT_CONNECTION.CHANGE_NOT_SENT"
+    val error = new SourceException(name, "22021", Seq("said" -> "invalid byte sequence"))
+    assert(error.getSqlState == "22021")
+    assert(error.getMessage.endsWith(" SQLSTATE: 22021"))
+  }
+
+  test("the lines of a text are one line, with a space between them") {
+    val error = Errors.source("PGOUTPUT_SLOT_TEMPORARY")
+    assert(
+      error.sentences == "The slot 'x' is temporary, so only the session that made it can read it. " +
+        "Name a slot that is not temporary."
+    )
+  }
+
+  test("a value is text as it is, with control characters escaped") {
+    val template = "<problem> $" + "{problem} $1 \\"
+    Seq(
+      "column 'a\nb'" -> "column 'a\\nb'.",
+      template -> s"$template.",
+      null -> "null.",
+      Some(5) -> "Some(5)."
+    ).foreach { case (value, text) => assert(malformed(value).sentences == text) }
   }
 
   test("an error of the input is not an internal error") {
-    assert(!malformed.isInternalError)
     assert(!invalidLsn.isInternalError)
   }
 
   test("an exception goes from an executor to the driver unchanged") {
-    val bytes = new ByteArrayOutputStream
-    new ObjectOutputStream(bytes).writeObject(malformed)
-    val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
-    arrived match {
-      case exception: MalformedMessageException =>
-        assert(exception.getMessage == malformed.getMessage)
-        assert(exception.getCondition == malformed.getCondition)
-      case other => fail(s"$other arrived")
-    }
+    Seq(
+      invalidLsn,
+      Errors.source("PGOUTPUT_SLOT_MOVED"),
+      Errors.lake("PGOUTPUT_TARGET_DIFFERS").head
+    )
+      .foreach { error =>
+        val bytes = new ByteArrayOutputStream
+        new ObjectOutputStream(bytes).writeObject(error)
+        val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
+          .asInstanceOf[PgOutputException]
+        assert(arrived.getClass == error.getClass)
+        assert(arrived.getMessage == error.getMessage)
+        assert(arrived.getCondition == error.getCondition)
+        assert(arrived.getSqlState == error.getSqlState)
+      }
   }
 }
 
@@ -58,26 +93,5 @@ class ErrorTextSuite extends AnyFunSuite {
 
   test("a text ends with one full stop") {
     Seq("text", "text.").foreach(text => assert(ErrorText.sentence(text) == "text."))
-  }
-
-  test("every exception escapes its text") {
-    Seq[String => PgOutputException](
-      new MalformedMessageException(_),
-      new InvalidLsnException(_),
-      new InvalidValueException(_),
-      new SchemaMismatchException(_),
-      new IncompleteTransactionException(_),
-      new CommitWentBackException(_),
-      new UnknownRelationException(_),
-      new SchemaEvolutionException(_),
-      new MessageOrderException(_),
-      new InputChangedException(_)
-    ).foreach { make =>
-      val error = make("column 'a\nb'")
-      assert(
-        error.getMessage ==
-          s"[${error.getCondition}] column 'a\\nb'. SQLSTATE: ${error.getSqlState}"
-      )
-    }
   }
 }

@@ -14,7 +14,8 @@ import org.apache.spark.sql.types._
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.errors.{InvalidValueException, PgOutputException, SchemaMismatchException}
+import io.sparkpgoutput.errors.Errors.raised
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Messages.Cell
 import io.sparkpgoutput.protocol.{DecodedTuple, TupleSchema}
 import io.sparkpgoutput.types.ConversionOptions
@@ -82,7 +83,7 @@ class TupleReaderSuite extends PropertySuite {
     val tuple = TypedTuples.row(Seq(("b", null, "00000001"), ("t", "x", null)))
     assert(reader.read(tuple, ids(23L, 25L)).getInt(0) == 1)
     (1 to 2).foreach { _ =>
-      val error = intercept[SchemaMismatchException](reader.read(tuple, ids(16L, 25L)))
+      val error = raised("PGOUTPUT_SCHEMA_MISMATCH")(reader.read(tuple, ids(16L, 25L)))
       assert(error.getMessage == "[PGOUTPUT_SCHEMA_MISMATCH] column 'a' has type bool (oid 16), " +
         "which cannot be read as INT; use BOOLEAN. SQLSTATE: 42804")
     }
@@ -118,9 +119,10 @@ class RowConverterSuite extends PropertySuite {
 
   private def fits(column: Column, cell: Cell): Boolean =
     Try(read(converter(Seq(column), Seq(0), failFast = true), Seq(cell))) match {
-      case Success(_)                        => true
-      case Failure(_: InvalidValueException) => false
-      case Failure(other)                    => throw other
+      case Success(_) => true
+      case Failure(known: PgOutputException) if known.getCondition == "PGOUTPUT_INVALID_VALUE" =>
+        false
+      case Failure(other) => throw other
     }
 
   private def onlyFitting(columns: Seq[Column], cells: Seq[Cell]): Seq[Cell] =
@@ -164,7 +166,7 @@ class RowConverterSuite extends PropertySuite {
       val strict = converter(columns, required, failFast = true)
       val others = cells.indices.filter(i => fits(columns(i), cells(i)) || !required.contains(i))
       if (others.size == cells.size) assert(read(strict, cells) == part)
-      else intercept[InvalidValueException](read(strict, cells))
+      else raised("PGOUTPUT_INVALID_VALUE")(read(strict, cells))
     }
   }
 }

@@ -8,6 +8,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.DataType
 
+import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.transactions.{
   AssemblerOptions,
   CommitList,
@@ -15,7 +16,7 @@ import io.sparkpgoutput.changes.transactions.{
   StreamPhase,
   TransactionAssembler
 }
-import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext
@@ -45,7 +46,10 @@ final class PartitionSummarizer(sourceType: Option[DataType], options: Assembler
     val found = MessageColumns.source(row, sourceType)
     val isSame = summarizer != null && found == summarizer.source
     if (isSame && position == summarizer.lastPosition)
-      throw ChangesError.duplicatePosition(position)
+      throw new PgOutputException(
+        "PGOUTPUT_MESSAGE_ORDER.DUPLICATE_POSITION",
+        "position" -> position
+      )
     if (!isSame || position < summarizer.lastPosition || isGap(position)) {
       finish()
       val source = InternalRow.copyValue(found) // the next row overwrites this one

@@ -9,9 +9,10 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.{Partition, TaskContext}
 
+import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter, ChangesIterator, SourceColumn}
 import io.sparkpgoutput.changes.transactions._
-import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.errors.PgOutputException
 
 /**
  * The rows of committed changes: the second pass over the messages.
@@ -72,7 +73,7 @@ final class TableChangesIterator(
   private var left = 0L
 
   override protected def finish(): Unit =
-    if (left > 0 || segments.hasNext) throw ChangesError.inputChanged
+    if (left > 0 || segments.hasNext) throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
 
   override protected def read(row: InternalRow): Iterator[UnsafeRow] = {
     if (left == 0) startSegment()
@@ -80,13 +81,14 @@ final class TableChangesIterator(
     val bytes = MessageColumns.message(row, position)
     fingerprint.add(position, bytes)
     left -= 1
-    if (left == 0 && fingerprint.result != segment.fingerprint) throw ChangesError.inputChanged
+    if (left == 0 && fingerprint.result != segment.fingerprint)
+      throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
     if (segment.repeated.nonEmpty) checkRepeated(position, bytes)
     reader.message(position, bytes)
   }
 
   private def startSegment(): Unit = {
-    if (!segments.hasNext) throw ChangesError.inputChanged
+    if (!segments.hasNext) throw new PgOutputException("PGOUTPUT_INPUT_CHANGED")
     segment = segments.next()
     left = segment.fingerprint.messages
     fingerprint = new Fingerprinter
@@ -95,7 +97,11 @@ final class TableChangesIterator(
 
   private def checkRepeated(position: Long, message: Array[Byte]): Unit =
     segment.repeated.get(position).foreach { earlier =>
-      if (!Arrays.equals(earlier, message)) throw ChangesError.positionsBeganAgain(position)
+      if (!Arrays.equals(earlier, message))
+        throw new PgOutputException(
+          "PGOUTPUT_MESSAGE_ORDER.POSITIONS_BEGAN_AGAIN",
+          "position" -> position
+        )
     }
 }
 

@@ -4,7 +4,6 @@ import scala.annotation.switch
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.sparkpgoutput.changes.ChangesError
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
 import io.sparkpgoutput.changes.transactions.{
   Commit,
@@ -13,6 +12,8 @@ import io.sparkpgoutput.changes.transactions.{
   Transaction,
   TransactionAssembler
 }
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, ORIGIN, TIMESTAMP, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
@@ -48,7 +49,11 @@ final class WholeTransactionReader(format: ChangeFormat) {
       case Tag.Message | Tag.StreamAbort => fields(message)
       case _ =>
         fields(message)
-        throw ChangesError.notWhole("a message of a streamed or prepared transaction", position)
+        throw new PgOutputException(
+          "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+          "position" -> position,
+          "message" -> "a message of a streamed or prepared transaction"
+        )
     }
     rows
   }
@@ -57,7 +62,11 @@ final class WholeTransactionReader(format: ChangeFormat) {
 
   private def open(what: String): Transaction = {
     if (transaction == null)
-      throw ChangesError.notWhole(s"$what outside of a transaction", position)
+      throw new PgOutputException(
+        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+        "position" -> position,
+        "message" -> s"$what outside of a transaction"
+      )
     transaction
   }
 
@@ -65,10 +74,19 @@ final class WholeTransactionReader(format: ChangeFormat) {
     val row = fields(message)
     val lsn = row.getLong(LSN)
     if (transaction != null) {
-      throw ChangesError.notWhole("a BEGIN before the COMMIT of another transaction", position)
+      throw new PgOutputException(
+        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+        "position" -> position,
+        "message" -> "a BEGIN before the COMMIT of another transaction"
+      )
     }
     if (java.lang.Long.compareUnsigned(lsn, lastCommit) <= 0) {
-      throw ChangesError.wentBack(lsn, Some(row.getLong(XID)), position)
+      throw new PgOutputException(
+        "PGOUTPUT_COMMIT_WENT_BACK",
+        "position" -> position,
+        "ofXid" -> s" of xid ${row.getLong(XID)}",
+        "lsn" -> Lsn.format(lsn)
+      )
     }
     transaction = Transaction(row.getLong(XID), position, hasBeginning = true, lsn)
     transaction.commit = Commit(lsn, row.getLong(TIMESTAMP), null, Set.empty)
@@ -82,7 +100,11 @@ final class WholeTransactionReader(format: ChangeFormat) {
   private def commit(message: Array[Byte]): Unit = {
     lastCommit = open("a COMMIT").commitLsn
     if (fields(message).getLong(LSN) != lastCommit) {
-      throw ChangesError.notWhole("a COMMIT of another transaction than the last BEGIN's", position)
+      throw new PgOutputException(
+        "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+        "position" -> position,
+        "message" -> "a COMMIT of another transaction than the last BEGIN's"
+      )
     }
     transaction = null
   }

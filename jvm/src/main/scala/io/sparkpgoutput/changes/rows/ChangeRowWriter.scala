@@ -9,10 +9,10 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 
+import io.sparkpgoutput.changes.PositionedDecoder
 import io.sparkpgoutput.changes.transactions.{KnownRelations, SchemaMessage, Transaction}
-import io.sparkpgoutput.changes.{ChangesError, PositionedDecoder}
 import io.sparkpgoutput.decode.FieldSelection
-import io.sparkpgoutput.errors.SchemaMismatchException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{
   DecodedTuple,
@@ -117,10 +117,13 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
     while (field <= ChangeMessageDecoder.New) {
       val cells = tuples.cells(field)
       if (cells != null && cells.columns != columns) {
-        throw new SchemaMismatchException(
-          s"position $position: a tuple of table ${found.relation.name} (oid ${found.relation.oid}) " +
-            s"has ${RowSchema.columns(cells.columns)}, its Relation message " +
-            s"${RowSchema.columns(columns)}."
+        throw new PgOutputException(
+          "PGOUTPUT_SCHEMA_MISMATCH.RELATION",
+          "place" -> s"position $position",
+          "table" -> found.relation.name,
+          "oid" -> found.relation.oid,
+          "found" -> RowSchema.columns(cells.columns),
+          "wanted" -> RowSchema.columns(columns)
         )
       }
       field += 1
@@ -177,7 +180,11 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   /** The table as the last Relation message describes it. */
   private def table(known: KnownRelations, oid: Long): Table = {
     val sent = known.relation(transaction, oid)
-    if (sent == null) throw ChangesError.unknownRelation(oid, position)
+    if (sent == null) throw new PgOutputException(
+      "PGOUTPUT_UNKNOWN_RELATION",
+      "position" -> position,
+      "oid" -> oid
+    )
     val last = tables.getOrNull(oid)
     if (last != null && (last.sent eq sent)) last
     else if (last != null && last.isSame(sent)) {

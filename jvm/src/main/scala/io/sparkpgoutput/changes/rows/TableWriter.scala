@@ -8,12 +8,8 @@ import org.apache.spark.sql.types.StructField
 import org.apache.spark.types.variant.{VariantBuilder, VariantSizeLimitException}
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.changes.ChangesError
-import io.sparkpgoutput.errors.{
-  InvalidValueException,
-  SchemaEvolutionException,
-  SchemaMismatchException
-}
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.containers.{KeyValueBuffer, StringMapWriter}
 import io.sparkpgoutput.types.{InvalidValue, ValueWriter, VariantValue}
@@ -58,6 +54,25 @@ class TableWriter(relation: Relation) {
 }
 
 object TableWriter {
+
+  /** A value that does not fit its type, if that is an error. */
+  private[rows] def invalid(what: String, table: TableName, position: Long): PgOutputException =
+    new PgOutputException(
+      "PGOUTPUT_INVALID_VALUE.IN_CHANGES",
+      "position" -> position,
+      "table" -> table,
+      "problem" -> what
+    )
+
+  private[rows] def invalid(
+      problem: InvalidValue,
+      column: String,
+      table: TableName,
+      position: Long
+  ): PgOutputException = {
+    val remedy = Option(problem.remedy).fold("")(text => s"; $text")
+    invalid(s"column '$column': the value ${problem.problem}$remedy", table, position)
+  }
   def of(
       relation: Relation,
       format: ChangeFormat,
@@ -99,9 +114,11 @@ final class ColumnsWriter(
     val writerOf = format.requiredColumns.zip(writers).toMap
     val named = relation.columns.map(column => key(column.name))
     named.zip(relation.columns).groupBy(_._1).collectFirst { case (_, Seq(_, (_, twice), _*)) =>
-      throw new SchemaMismatchException(
-        s"position $position: table $table has two columns '${twice.name}', which Spark cannot tell " +
-          "apart. Set spark.sql.caseSensitive, or use the option 'row' instead of a schema."
+      throw new PgOutputException(
+        "PGOUTPUT_SCHEMA_MISMATCH.DUPLICATE_COLUMN",
+        "position" -> position,
+        "table" -> table,
+        "column" -> twice.name
       )
     }
     val filled = relation.columns.indices.flatMap { index =>
@@ -145,10 +162,12 @@ final class ColumnsWriter(
 
   private def table = relation.name.toString
 
-  private def evolved(column: RelationColumn, problem: String) = new SchemaEvolutionException(
-    s"position $position: table $table has a column '${column.name}', $problem. Use a schema that " +
-      "takes it, or set the option schemaEvolution to 'ignore'. If the schema is another table's, " +
-      "name that table in the option 'tables'."
+  private def evolved(column: RelationColumn, problem: String) = new PgOutputException(
+    "PGOUTPUT_SCHEMA_EVOLUTION.IN_CHANGES",
+    "position" -> position,
+    "table" -> table,
+    "column" -> column.name,
+    "problem" -> problem
   )
 
   override def writeNulls(): Unit = writers.foreach(_.setNull())
@@ -167,7 +186,7 @@ final class ColumnsWriter(
       val invalid = reader.read(kind, tuple.cells)
       if (invalid != null && format.failFast) {
         val what = reader.describe(kind, tuple.cells, invalid)
-        throw ChangesError.invalid(what, relation.name, position)
+        throw TableWriter.invalid(what, relation.name, position)
       }
     } else if (unreadable(column)) missing.add(column)
   }
@@ -214,7 +233,7 @@ final class MapWriter(relation: Relation, format: ChangeFormat, writer: ValueWri
         case _: InvalidValue if !format.failFast => false
         case invalid: InvalidValue =>
           val name = relation.columns(column).name
-          throw ChangesError.invalid(invalid, name, relation.name, position)
+          throw TableWriter.invalid(invalid, name, relation.name, position)
       }
   }
 
@@ -249,14 +268,15 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
     } catch {
       case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
       case invalid: InvalidValue =>
-        throw ChangesError.invalid(invalid, name, relation.name, position)
+        throw TableWriter.invalid(invalid, name, relation.name, position)
       case _: VariantSizeLimitException => throw tooLarge(position)
     }
   }
 
-  private def tooLarge(position: Long) = new InvalidValueException(
-    s"position $position: a row of table ${relation.name} is too large for VARIANT; use a schema, or " +
-      "the option row 'map'."
+  private def tooLarge(position: Long) = new PgOutputException(
+    "PGOUTPUT_INVALID_VALUE.TOO_LARGE_FOR_VARIANT",
+    "position" -> position,
+    "table" -> relation.name
   )
 
   override protected def end(position: Long): Unit =

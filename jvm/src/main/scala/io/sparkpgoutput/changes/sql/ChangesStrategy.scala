@@ -10,11 +10,12 @@ import org.apache.spark.sql.pgoutput.PlannedRows
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.batch._
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeFormat, ChangeSchema}
 import io.sparkpgoutput.changes.streaming.{CommittedMessage, StreamedChangesIterator}
 import io.sparkpgoutput.changes.transactions.OpenTransaction
-import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 
 /** Plans the operators of the table functions. */
@@ -90,7 +91,13 @@ case class TableChangesExec(
       .filter { case (_, sources) => sources.size > 1 }
       .takeOrdered(1)(Ordering.by(_._1))
       .foreach { case ((lsn, xid, table), sources) =>
-        throw ChangesError.sharedCommit(lsn, xid, table, sources.toSeq.sorted)
+        throw new PgOutputException(
+          "PGOUTPUT_MESSAGE_ORDER.SHARED_COMMIT",
+          "sources" -> sources.toSeq.sorted.take(2).mkString(" and "),
+          "lsn" -> Lsn.format(lsn),
+          "xid" -> xid,
+          "table" -> table
+        )
       }
   }
 

@@ -12,7 +12,7 @@ import io.sparkpgoutput.changes.transactions.{
   StreamPhase,
   Transaction
 }
-import io.sparkpgoutput.errors.{CheckpointVersionException, OldCheckpointException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -45,10 +45,10 @@ object SourceStateFormat {
   /** Throws an error if bytes were written in a version that this library does not know. */
   def checkVersion(found: Byte): Unit =
     if (found != Version) {
-      throw new CheckpointVersionException(
-        s"The checkpoint has streaming state of version $found, and this version of " +
-          s"spark-pgoutput reads version $Version. Continue with the version of spark-pgoutput that " +
-          "wrote the checkpoint, or a later one."
+      throw new PgOutputException(
+        "PGOUTPUT_CHECKPOINT_VERSION.STREAMING_STATE",
+        "found" -> found,
+        "known" -> Version
       )
     }
 
@@ -219,7 +219,7 @@ object OldState {
     .add("follower", follower)
 
   /** The error that says where a new checkpoint has to start. */
-  def error(state: Row): OldCheckpointException = {
+  def error(state: Row): PgOutputException = {
     val follower = state.getAs[Row]("follower")
     val open = Option(follower.getAs[Row]("begun")).toSeq ++
       follower.getAs[Seq[Row]]("streamed") ++ follower.getAs[Seq[Row]]("prepared")
@@ -227,13 +227,10 @@ object OldState {
       .map(_.getAs[Long]("firstPosition"))
       .minOption
       .getOrElse(Option(state.getAs[java.lang.Long]("lastPosition")).fold(0L)(_ + 1))
-    val greatest = Lsn.format(follower.getAs[Long]("greatestCommit"))
-    new OldCheckpointException(
-      "The checkpoint was written by spark-pgoutput 0.1.0, and this version cannot continue from it. " +
-        s"Start the query with a new checkpoint. Read the messages from position $next on, and name " +
-        "a view of the messages before that position in the option 'relations'. The output has the " +
-        s"commits up to the LSN $greatest: set the option 'after' to '$greatest', or, if the query " +
-        "reads several sources, drop the rows whose _commit_version is not above it."
+    new PgOutputException(
+      "PGOUTPUT_OLD_CHECKPOINT",
+      "position" -> next,
+      "lsn" -> Lsn.format(follower.getAs[Long]("greatestCommit"))
     )
   }
 }

@@ -8,9 +8,10 @@ import org.apache.spark.sql.functions.{collect_list, struct}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
+import io.sparkpgoutput.changes.MessageColumns
 import io.sparkpgoutput.changes.rows.ChangeMessageDecoder
 import io.sparkpgoutput.changes.transactions._
-import io.sparkpgoutput.changes.{ChangesError, MessageColumns}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
 
@@ -63,7 +64,8 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
   }
 
   private def position(row: Row): Long =
-    if (row.isNullAt(0)) throw ChangesError.nullPosition else row.getLong(0)
+    if (row.isNullAt(0)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
+    else row.getLong(0)
 }
 
 /** Processes the messages of one source in one micro-batch. */
@@ -112,8 +114,14 @@ final class SourceBatch(
 
   /** Takes the next message and returns the messages that it commits. */
   def message(position: Long, message: Array[Byte]): Iterator[Row] = {
-    if (last.exists(position <= _)) throw ChangesError.outOfOrder(position, last.get)
-    if (message == null) throw ChangesError.nullMessage(position)
+    if (last.exists(position <= _))
+      throw new PgOutputException(
+        "PGOUTPUT_MESSAGE_ORDER.OUT_OF_ORDER",
+        "position" -> position,
+        "last" -> last.get
+      )
+    if (message == null)
+      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
     if (ahead.nonEmpty) checkPositions(position, message)
     last = Some(position)
     output = Iterator.empty
@@ -129,7 +137,11 @@ final class SourceBatch(
 
   private def checkPositions(position: Long, message: Array[Byte]): Unit =
     ahead.remove(position).foreach { earlier =>
-      if (!Arrays.equals(earlier, message)) throw ChangesError.positionsBeganAgain(position)
+      if (!Arrays.equals(earlier, message))
+        throw new PgOutputException(
+          "PGOUTPUT_MESSAGE_ORDER.POSITIONS_BEGAN_AGAIN",
+          "position" -> position
+        )
     }
 
   /** Stores the state. There are no messages left to return. */
@@ -290,9 +302,10 @@ object InitialState {
   }
 
   private def add(found: LastSchemaMessages, row: Row): Unit = {
-    if (row.isNullAt(Position)) throw ChangesError.nullPosition
+    if (row.isNullAt(Position)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
     val position = row.getLong(Position)
-    if (row.isNullAt(Message)) throw ChangesError.nullMessage(position)
+    if (row.isNullAt(Message))
+      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
     found.add(position, row.getAs[Array[Byte]](Message))
   }
 }

@@ -4,7 +4,8 @@ import java.util.Arrays
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.protocol.Lsn
 
 /**
  * The commits of a stream, whose LSNs grow, and the answer to the question whether a commit was sent before:
@@ -29,7 +30,12 @@ abstract class CommitHistory(after: Long) {
       isAfter(lsn)
     } else {
       if (isAfter(lsn) && !repeats(lsn, Some(xid))) {
-        throw ChangesError.wentBack(lsn, Some(xid), position)
+        throw new PgOutputException(
+          "PGOUTPUT_COMMIT_WENT_BACK",
+          "position" -> position,
+          "ofXid" -> s" of xid $xid",
+          "lsn" -> Lsn.format(lsn)
+        )
       }
       false
     }

@@ -5,11 +5,11 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.sparkpgoutput.changes.ChangesError
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema._
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext._
-import io.sparkpgoutput.protocol.TextEncoding
+import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 
 /**
  * Assembles the transactions of a stream from its messages in order. A stream is what a reader of one
@@ -314,13 +314,25 @@ final class TransactionAssembler(
       gid: Option[String]
   ): Unit =
     if (!commits.repeats(lsn, xid) && commits.isAfter(lsn)) {
-      if (!commits.isAbove(lsn)) throw ChangesError.wentBack(lsn, xid, position)
+      if (!commits.isAbove(lsn)) throw new PgOutputException(
+        "PGOUTPUT_COMMIT_WENT_BACK",
+        "position" -> position,
+        "ofXid" -> xid.fold("")(id => s" of xid $id"),
+        "lsn" -> Lsn.format(lsn)
+      )
       incomplete(s"$message of a transaction", position, xid, gid)
       commits.accepts(lsn, xid.getOrElse(CommitHistory.UnknownXid), position)
     }
 
   private def incomplete(what: String, position: Long, xid: Option[Long], gid: Option[String]) =
-    if (!options.skipIncomplete) throw ChangesError.incomplete(what, position, xid, gid)
+    if (!options.skipIncomplete) {
+      val ids = xid.map(id => s"xid $id") ++ gid.map(id => s"gid '$id'")
+      throw new PgOutputException(
+        "PGOUTPUT_INCOMPLETE_TRANSACTION.NO_BEGINNING",
+        "position" -> position,
+        "message" -> (if (ids.isEmpty) what else ids.mkString(s"$what (", ", ", ")"))
+      )
+    }
 }
 
 object TransactionAssembler {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Cast, Expression}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.sparkpgoutput.errors.InvalidLsnException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.sql.{CallArguments, FunctionDescription, SqlFunction}
 
@@ -89,9 +89,7 @@ object LsnFunctions {
   def parseLsn(text: UTF8String): java.lang.Long = {
     val lsn = tryParseLsn(text)
     if (lsn == null) {
-      throw new InvalidLsnException(
-        s"'$text' is not an LSN such as 16/B374D848; try_pg_lsn_parse gives NULL instead."
-      )
+      throw new PgOutputException("PGOUTPUT_INVALID_LSN", "text" -> text)
     }
     lsn
   }

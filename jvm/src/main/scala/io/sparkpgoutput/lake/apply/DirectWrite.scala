@@ -9,11 +9,11 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pgoutput.LocalRows
 import org.apache.spark.sql.types.{ByteType, IntegerType, ShortType, StructField, StructType}
 
-import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct._
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.route.MessagePosition
-import io.sparkpgoutput.lake.target.CommitConflict
+import io.sparkpgoutput.lake.target.TargetError
 
 /**
  * Writes a small cut of a table with a key without a MERGE. The rows and the errors are the same as those of
@@ -96,7 +96,7 @@ final class DirectWrite(
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
     if (others.nonEmpty && !batch.format.splitsReplaced)
-      throw new CommitConflict(
+      throw TargetError.conflict(
         batch.table.target,
         new IllegalStateException("Somebody has added a column to it.")
       )
@@ -231,7 +231,11 @@ final class DirectWrite(
   }
 
   private def drift(row: InternalRow, problem: String): Throwable =
-    ApplyError.targetDiffers(batch.table.source.name, shown(row, problem))
+    new LakeException(
+      "PGOUTPUT_TARGET_DIFFERS",
+      "table" -> batch.table.source.name,
+      "problem" -> shown(row, problem)
+    )
 
   /** The text that an expression of [[Drift]] has. */
   private def shown(row: InternalRow, problem: String): String = {

@@ -7,8 +7,7 @@ import org.apache.spark.sql.pgoutput.{KeyFilter, RowsOfRdd}
 import org.apache.spark.sql.{Column, DataFrame}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.errors.PgOutputException
-import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
@@ -318,7 +317,8 @@ object Drift {
       case known: PgOutputException => known
       case _ if start >= 0 && end > start =>
         val problem = text.substring(start + Raised.length, end)
-        ApplyError.targetDiffers(table, problem).initCause(thrown)
+        new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> table, "problem" -> problem)
+          .initCause(thrown)
       case _ => error(table, thrown, cause.getCause)
     }
   }

@@ -4,9 +4,8 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
-import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.table.CatalogTypes
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -133,14 +132,13 @@ object MirroredTables {
     for (
       (_, same) <- known.groupMap(_._1)(_._2); one <- same.headOption;
       other <- same.find(other => pgTypes(other) != pgTypes(one))
-    ) throw LakeError.option(
-      s"The options pgTypes.$one and pgTypes.$other are two names of one type, and give it different types."
+    ) throw new LakeException(
+      "PGOUTPUT_REPLICATE_OPTION.SAME_PG_TYPE",
+      "one" -> one,
+      "other" -> other
     )
     (pgTypes.keySet -- known.map(_._2)).toSeq.sorted.map(name =>
-      LakeError.option(
-        s"The option pgTypes.$name names no type of the server. Write it without a modifier, and a type " +
-          "of your own with its schema, for example numeric, timestamptz[] or public.price."
-      )
+      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_PG_TYPE", "name" -> name)
     )
   }
 
@@ -241,16 +239,15 @@ object MirroredTables {
     try new StructType().add("type", DataType.fromDDL(ddl)).toNullable.head.dataType
     catch {
       case NonFatal(_) =>
-        throw LakeError.option(
-          s"The option $option has '$ddl', which is no type of Spark. Write it as in CREATE TABLE, " +
-            "for example DECIMAL(20,4)."
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.NO_SPARK_TYPE",
+          "option" -> option,
+          "type" -> ddl
         )
     }
 
-  private def noColumn(name: String): LakeException = LakeError.option(
-    s"The option types.$name names no column that the publications send. Write the name of a column, or " +
-      "schema.table.column."
-  )
+  private def noColumn(name: String): LakeException =
+    new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_COLUMN", "column" -> name)
 
   private def inexactKey(
       source: SourceTable,
@@ -259,11 +256,14 @@ object MirroredTables {
       modifier: Int,
       wanted: DataType,
       option: String
-  ): LakeException = LakeError.option(
-    s"The option $option gives ${wanted.sql} to the column '${column.name}' of ${source.name}, which is in " +
-      s"the key. Different values of the type ${pgType.describe(modifier)} can be the same as " +
-      s"${wanted.sql}, so rows would be lost. " +
-      works(source, column, pgType, modifier)
+  ): LakeException = new LakeException(
+    "PGOUTPUT_REPLICATE_OPTION.INEXACT_KEY",
+    "option" -> option,
+    "type" -> wanted.sql,
+    "column" -> column.name,
+    "table" -> source.name,
+    "pgType" -> pgType.describe(modifier),
+    "possible" -> possible(pgType, modifier)
   )
 
   private def notReadable(
@@ -273,47 +273,32 @@ object MirroredTables {
       modifier: Int,
       wanted: DataType,
       option: String
-  ): LakeException = LakeError.option(
-    s"The option $option gives ${wanted.sql} to the column '${column.name}' of ${source.name}, which has the " +
-      s"type ${pgType.describe(modifier)} and cannot be read so. " +
-      works(source, column, pgType, modifier)
+  ): LakeException = new LakeException(
+    "PGOUTPUT_REPLICATE_OPTION.UNREADABLE_TYPE",
+    "option" -> option,
+    "type" -> wanted.sql,
+    "column" -> column.name,
+    "table" -> source.name,
+    "pgType" -> pgType.describe(modifier),
+    "possible" -> possible(pgType, modifier)
   )
 
-  private def works(source: SourceTable, column: TableColumn, pgType: PgType, modifier: Int) = {
-    val types = Seq(pgType.sparkType(modifier).sql, StringType.sql).distinct.mkString(" or ")
-    s"Set types.${source.name}.${column.name} to $types."
-  }
+  private def possible(pgType: PgType, modifier: Int) =
+    Seq(pgType.sparkType(modifier).sql, StringType.sql).distinct.mkString(" or ")
 }
 
 /** The errors of the tables of the server. */
 object TableError {
-  final val Changed = "PGOUTPUT_TABLE_CHANGED"
-  final val NotReady = "PGOUTPUT_SOURCE_NOT_READY"
 
   /** @param problems what is missing, each a whole text with the statement that corrects it */
-  def notReady(problems: Seq[String]): LakeException = new LakeException(
-    NotReady,
-    "55000",
-    problems match {
-      case Seq(one) => s"This cannot be copied and followed yet: $one"
-      case several =>
-        val listed = several.zipWithIndex.map { case (text, index) => s"(${index + 1}) $text" }
-        s"This cannot be copied and followed yet, for ${several.length} reasons: " +
-          listed.mkString(" ")
-    }
-  )
-
-  /** @param reason what happened to the table, a sentence */
-  def changed(table: TableName, reason: String): LakeException = new LakeException(
-    Changed,
-    "55000",
-    s"The table $table has changed in a way that its changes do not say: $reason"
-  )
-
-  def notPublished(table: TableName): LakeException = new LakeException(
-    Changed,
-    "55000",
-    s"The publications do not send the table $table any more. The target keeps its rows. To go on with the " +
-      "table, add it to a publication of the job again."
-  )
+  def notReady(problems: Seq[String]): LakeException = problems match {
+    case Seq(one) => new LakeException("PGOUTPUT_SOURCE_NOT_READY.ONE", "problem" -> one)
+    case several =>
+      val listed = several.zipWithIndex.map { case (text, index) => s"(${index + 1}) $text" }
+      new LakeException(
+        "PGOUTPUT_SOURCE_NOT_READY.SEVERAL",
+        "number" -> several.length,
+        "problems" -> listed.mkString(" ")
+      )
+  }
 }

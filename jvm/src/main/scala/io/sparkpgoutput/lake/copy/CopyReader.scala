@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.Platform
 
 import org.postgresql.copy.CopyOut
 
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, QuotedName}
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.CellReader
@@ -55,9 +56,10 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     CopySession.lock(connection, range.from, table.source.name)
     val file = connection
       .query("SELECT pg_relation_filenode(?::oid)::bigint", range.oid)(_.getLong(1))
-    if (file != Seq(range.fileNode)) throw CopyError.interrupted(
-      table.source.name,
-      "it was truncated or rewritten meanwhile."
+    if (file != Seq(range.fileNode)) throw new LakeException(
+      "PGOUTPUT_COPY_INTERRUPTED",
+      "table" -> table.source.name,
+      "reason" -> "it was truncated or rewritten meanwhile."
     )
     connection.copyOut(s"COPY ($query) TO STDOUT")
   }
@@ -133,7 +135,12 @@ final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
       val invalid = readers(column).read(kind, line)
       if (invalid != null) {
         val what = readers(column).describe(kind, line, invalid)
-        throw CopyError.invalid(what, table.source.name, schema(column).name)
+        throw new PgOutputException(
+          "PGOUTPUT_INVALID_VALUE.IN_COPY",
+          "table" -> table.source.name,
+          "problem" -> what,
+          "column" -> schema(column).name
+        )
       }
       column += 1
     }

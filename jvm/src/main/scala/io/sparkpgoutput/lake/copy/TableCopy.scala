@@ -12,10 +12,7 @@ import org.apache.spark.sql.functions.{
 import org.apache.spark.sql.pgoutput.RowsOfRdd
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
 
-import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeType
-import io.sparkpgoutput.errors.InvalidValueException
-import io.sparkpgoutput.lake.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 import io.sparkpgoutput.types.ConversionOptions
@@ -146,27 +143,4 @@ final case class CopySource(
 ) {
   def this(address: ServerAddress, applicationName: String, publications: Seq[String]) =
     this(address, applicationName, publications, ConversionOptions())
-}
-
-/** The errors of a first copy. */
-object CopyError {
-  final val Interrupted = "PGOUTPUT_COPY_INTERRUPTED"
-
-  /**
-   * The copy does not have all rows of its snapshot any more. It is never half written, and can be
-   * started again.
-   */
-  def interrupted(table: TableName, reason: String): LakeException = new LakeException(
-    Interrupted,
-    "55000",
-    s"The copy of the table $table was interrupted: $reason No row was written. The job tries again. If " +
-      "it ends, start it again."
-  )
-
-  /** @param what the column, the value and what is wrong with it */
-  def invalid(what: String, table: TableName, column: String): InvalidValueException =
-    new InvalidValueException(
-      s"The copy of the table $table has a value that does not fit: $what. To take every value, start the " +
-        s"job with the option types.$table.$column=STRING."
-    )
 }

@@ -7,7 +7,8 @@ import java.util.UUID
 import scala.util.Try
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{PublishedTables, QuotedName, SourceTable, TableError}
+import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.{PublishedTables, QuotedName, SourceTable}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
@@ -16,7 +17,7 @@ import io.sparkpgoutput.source.connection.{
   ServerAddress,
   ServerConnection
 }
-import io.sparkpgoutput.source.slot.{ServerWait, SlotError}
+import io.sparkpgoutput.source.slot.ServerWait
 import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
@@ -65,9 +66,10 @@ private object TableSnapshot {
       .continually(attempt(from, kept)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
-      .getOrElse(throw CopyError.interrupted(
-        kept.name,
-        s"it was truncated, rewritten or altered while each of $MostAttempts snapshots was made."
+      .getOrElse(throw new LakeException(
+        "PGOUTPUT_COPY_INTERRUPTED",
+        "table" -> kept.name,
+        "reason" -> s"it was truncated, rewritten or altered while each of $MostAttempts snapshots was made."
       ))
   }
 
@@ -87,9 +89,10 @@ private object TableSnapshot {
       }
     }
     attempt(from, kept)(start _).getOrElse(
-      throw CopyError.interrupted(
-        kept.name,
-        "it was truncated, rewritten or altered after the snapshot was made."
+      throw new LakeException(
+        "PGOUTPUT_COPY_INTERRUPTED",
+        "table" -> kept.name,
+        "reason" -> "it was truncated, rewritten or altered after the snapshot was made."
       )
     )
   }
@@ -148,10 +151,14 @@ private object TableSnapshot {
   /** Finds the table, and checks that it is the one that was to be copied. */
   private def sameTable(kept: SourceTable, tables: Seq[SourceTable]): SourceTable = {
     val now = tables.find(_.oid == kept.oid).getOrElse(
-      throw TableError.notPublished(kept.name)
+      throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> kept.name)
     )
     if (shape(now) != shape(kept))
-      throw TableError.changed(kept.name, "Its definition was altered before the copy began.")
+      throw new LakeException(
+        "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
+        "table" -> kept.name,
+        "reason" -> "Its definition was altered before the copy began."
+      )
     now
   }
 
@@ -270,7 +277,7 @@ object SlotSnapshot {
       lsn
     } catch {
       case error: SQLException =>
-        throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
+        throw ConnectionError.ofCreation(error, address, slot)
     }
   }
 }
@@ -308,7 +315,11 @@ private object CopySession {
     try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
     catch {
       case error: SQLException if LostSnapshot(error.getSQLState) =>
-        throw CopyError.interrupted(table, "the connection that holds its snapshot has ended.")
+        throw new LakeException(
+          "PGOUTPUT_COPY_INTERRUPTED",
+          "table" -> table,
+          "reason" -> "the connection that holds its snapshot has ended."
+        )
     }
   }
 
@@ -332,7 +343,11 @@ private object CopySession {
     try givingWay(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
     catch {
       case error: SQLException if isMissing(error.getSQLState) =>
-        throw TableError.changed(table, s"The server has no $from any more.")
+        throw new LakeException(
+          "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
+          "table" -> table,
+          "reason" -> s"The server has no $from any more."
+        )
     }
 
   /** @throws LakeException if the wait for a lock takes longer than its limit */
@@ -340,10 +355,11 @@ private object CopySession {
     try body
     catch {
       case error: SQLException if error.getSQLState == LockNotAvailable =>
-        throw CopyError.interrupted(
-          table,
-          "another session waits for a lock of the table, for example to truncate it, and the copy " +
-            "gives way to it."
+        throw new LakeException(
+          "PGOUTPUT_COPY_INTERRUPTED",
+          "table" -> table,
+          "reason" -> ("another session waits for a lock of the table, for example to truncate it, and the copy " +
+            "gives way to it.")
         )
     }
 

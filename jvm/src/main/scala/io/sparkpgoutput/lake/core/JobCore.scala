@@ -2,7 +2,6 @@ package io.sparkpgoutput.lake.core
 
 import java.time.Instant
 
-import io.sparkpgoutput.lake.LakeError
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
@@ -229,7 +228,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val wasCopying = table.needsCopy
     val text = failure.text
     def reason =
-      if (failure.kind == TableFailure.Changed) s"$text ${LakeError.resync(table.name)}" else text
+      if (failure.kind == TableFailure.Changed)
+        s"$text Run spark-pgoutput resync --table '${table.name}' with the --checkpoint of the job."
+      else text
     failure.kind match {
       case TableFailure.Waits =>
         work.waits(text, now)

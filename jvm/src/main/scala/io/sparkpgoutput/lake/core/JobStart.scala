@@ -1,9 +1,9 @@
 package io.sparkpgoutput.lake.core
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.slot.SlotError
+import io.sparkpgoutput.source.slot.SlotChecks
 import io.sparkpgoutput.types.registry.BuiltInTypes
 
 /**
@@ -79,7 +79,8 @@ object JobStart {
   def of(fresh: JobState, found: FoundJob): JobStart = found.kept match {
     case None =>
       // The slot has passed changes that the tables can lack, and it is not known which ones.
-      if (found.marks.nonEmpty) throw LakeError.checkpointLost(fresh.target)
+      if (found.marks.nonEmpty)
+        throw new LakeException("PGOUTPUT_CHECKPOINT_LOST.NO_STATE", "target" -> fresh.target)
       take(fresh, found)
     case Some(kept) =>
       check(fresh, found, kept)
@@ -128,18 +129,26 @@ object JobStart {
     def source(job: JobState) =
       s"the slot '${job.slot}' of the database '${job.database}' at the " +
         s"server with the system identifier ${job.systemIdentifier}"
-    if (source(fresh) != source(kept)) throw LakeError.otherSource(source(kept), source(fresh))
+    if (source(fresh) != source(kept))
+      throw new LakeException(
+        "PGOUTPUT_OTHER_JOB.OTHER_SOURCE",
+        "kept" -> source(kept),
+        "found" -> source(fresh)
+      )
     found.marks.map(_.job).find(_ != kept.id).foreach(other =>
-      throw LakeError.twoJobs(kept.id, other)
+      throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> kept.id, "other" -> other)
     )
   }
 
   private def checkSlot(found: FoundJob, kept: JobState): Unit = {
     val confirmed = found.confirmed.getOrElse(
-      throw LakeError.slotLost(s"the slot '${kept.slot}' of the database '${kept.database}'")
+      throw new LakeException(
+        "PGOUTPUT_SLOT_NOT_FOUND.OF_JOB",
+        "slot" -> kept.slot,
+        "database" -> kept.database
+      )
     )
-    if (Lsn.isBelow(kept.confirmed, confirmed))
-      throw SlotError.moved(kept.slot, kept.confirmed, confirmed)
+    SlotChecks.notMoved(kept.slot, kept.confirmed, confirmed)
   }
 
   /** The server must have all that the job has read from it. */
@@ -147,8 +156,7 @@ object JobStart {
     val has = kept.copy(tables = tables.map(table => table.oid -> table).toMap).has
     found.checkTimeline(kept.timeline, has)
     // A standby that has started again can still replay what it had replayed before.
-    if (!found.isInRecovery && Lsn.isBelow(found.flush, has))
-      throw SlotError.serverBehind(kept.slot, has, found.flush)
+    if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }
 
   /**

@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.lake.ApplyError
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect}
 
 /**
@@ -165,7 +164,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       wasThere = !begins
       exists = wasThere
     }
-    if (format.isStrict && begins == exists) throw ApplyError.targetDiffers(format.name, Twice)
+    if (format.isStrict && begins == exists) throw format.differs(Twice)
     change.kind match {
       case RowEffect.Insert => begin(change, null)
       case RowEffect.MovedIn =>
@@ -293,7 +292,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   override def take(change: ChangeView): UnsafeRow = {
     var isUpdated = false
     if (change.kind != RowEffect.Insert && change.kind != RowEffect.MovedIn) {
-      if (!change.hasOld) throw ApplyError.keyNotSent(format.name)
+      if (!change.hasOld) throw format.keyNotSent
       isUpdated = goes(Image.old(change)) && change.kind == RowEffect.Update
     }
     if (change.kind != RowEffect.Delete && change.kind != RowEffect.MovedOut) {
@@ -310,7 +309,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
       rows.remove(found)
       areUpdated.remove(found)
     } else {
-      if (gone != null && format.isStrict) throw ApplyError.targetDiffers(format.name, Twice)
+      if (gone != null && format.isStrict) throw format.differs(Twice)
       gone = old
       true
     }
@@ -329,7 +328,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   override def finish(): UnsafeRow = {
-    if (rows.length > 1 && format.isStrict) throw ApplyError.targetDiffers(format.name, Twice)
+    if (rows.length > 1 && format.isStrict) throw format.differs(Twice)
     if (
       format.splitsReplaced && gone != null && areUpdated.lastOption.contains(false) && !isReplaced
     ) {
@@ -376,7 +375,7 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
 
   override def take(change: ChangeView): UnsafeRow = {
     // An update that has the old row comes as two changes.
-    if (change.kind == RowEffect.Update) throw ApplyError.keyNotSent(format.name)
+    if (change.kind == RowEffect.Update) throw format.keyNotSent
     val came = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
     count += (if (came) 1 else -1)
     last = if (came) Image.sent(change) else Image.old(change)
@@ -410,7 +409,7 @@ final class InsertFold(format: FoldFormat, writer: FoldedRowWriter, changes: Ite
 
   override def next(): InternalRow = {
     val change = changes.next()
-    if (change.kind != RowEffect.Insert) throw ApplyError.keyNotSent(format.name)
+    if (change.kind != RowEffect.Insert) throw format.keyNotSent
     writer.start()
     writer.add(Image.sent(change))
     writer.fill(areUnsent = false)

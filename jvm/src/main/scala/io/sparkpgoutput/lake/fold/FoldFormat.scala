@@ -5,8 +5,8 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.lake.ApplyError
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -45,6 +45,12 @@ final case class FoldFormat(
   /** How the values of a column are read. */
   def optionsOf(ordinal: Int): ConversionOptions =
     if (key.contains(ordinal)) options.ofKey else options
+
+  def keyNotSent: PgOutputException =
+    new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT", "table" -> name)
+
+  def differs(problem: String): LakeException =
+    new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> name, "problem" -> problem)
 }
 
 /**
@@ -60,6 +66,12 @@ final case class FoldDefinition(
 )
 
 object FoldFormat {
+
+  private def changed(table: MirroredTable, reason: String) = new LakeException(
+    "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
+    "table" -> table.source.name,
+    "reason" -> reason
+  )
 
   /** The stream does not have the value (`pgoutput_row_filter` in `pgoutput.c`). */
   private def partialInsert(lsn: Long) =
@@ -97,7 +109,7 @@ object FoldFormat {
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
         definition.partialInsert.foreach { lsn =>
-          throw TableError.changed(table.source.name, partialInsert(lsn))
+          throw changed(table, partialInsert(lsn))
         }
         checkOrder(table, ordinals)
       }
@@ -156,8 +168,8 @@ object FoldFormat {
       else marked.toSet == table.source.key.toSet
     if (!isSame) {
       val before = describe(wasFull, table.source.key)
-      throw TableError.changed(
-        table.source.name,
+      throw changed(
+        table,
         s"Its rows were identified by $before, and now they are by ${describe(isFull, marked)}."
       )
     }
@@ -180,8 +192,8 @@ object FoldFormat {
     val unknown = relation.columns.map(_.name).filterNot(known ++ columns)
     val lacking = columns.diff(target)
     for (name <- unknown.headOption; column <- lacking.headOption)
-      throw TableError.changed(
-        table.source.name,
+      throw changed(
+        table,
         s"A change has the column '$name', which the catalog does not have. It can be the column '$column' " +
           "before or after a rename."
       )
@@ -194,10 +206,7 @@ object FoldFormat {
   private def checkOrder(table: MirroredTable, ordinals: Seq[Int]): Unit = {
     val known = ordinals.filter(table.schema.indices.contains(_))
     if (known != known.sorted)
-      throw TableError.changed(
-        table.source.name,
-        "Its columns had each other's names between two looks at the catalog."
-      )
+      throw changed(table, "Its columns had each other's names between two looks at the catalog.")
   }
 
   private def describe(isFull: Boolean, columns: Seq[String]) =
@@ -214,11 +223,12 @@ object FoldFormat {
       val field = schema(ordinal)
       val pgType = definition.types.byOid(column.typeId)
       if (pgType.to(field.dataType, options).isEmpty) {
-        throw ApplyError.unreadable(
-          definition.relation.name,
-          column.name,
-          pgType.name,
-          field.dataType.sql
+        throw new PgOutputException(
+          "PGOUTPUT_SCHEMA_EVOLUTION.REPLICATED_TYPE",
+          "column" -> column.name,
+          "table" -> definition.relation.name,
+          "pgType" -> pgType.name,
+          "targetType" -> field.dataType.sql
         )
       }
     }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.rows.{MissingColumns, RowImage}
-import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.route.{ChangeTuples, ChangeView, KeyBytes, MessagePosition}
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.types.ValueWriter
@@ -53,7 +53,12 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
             val invalid = reader.read(kind, row.cells)
             if (invalid != null) {
               val what = reader.describe(kind, row.cells, invalid)
-              throw ApplyError.invalidValue(format.name, format.schema(ordinal).name, what)
+              throw new PgOutputException(
+                "PGOUTPUT_INVALID_VALUE.IN_REPLICATED_CHANGE",
+                "table" -> format.name,
+                "problem" -> what,
+                "column" -> format.schema(ordinal).name
+              )
             }
           }
         }

@@ -14,7 +14,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{
   Leaf,
   MirroredTable,
@@ -59,9 +59,12 @@ private[folder] object StateFormat {
     "tables" -> state.tables.values.toSeq.sortBy(_.oid).map(table(_)).asJava
   )
 
+  private def damaged(file: String)(problem: String) =
+    new LakeException("PGOUTPUT_CHECKPOINT_LOST.DAMAGED", "file" -> file, "problem" -> problem)
+
   /** @param file the name of the file, for errors */
   def read(file: String, content: Array[Byte]): JobState =
-    JsonFile.read(file, content, FolderError.damaged(file, _)) { job =>
+    JsonFile.read(file, content, damaged(file)) { job =>
       checkVersion(job, Version)
       JobState(
         id = job.text("job"),
@@ -82,7 +85,13 @@ private[folder] object StateFormat {
   /** Refuses a file whose format this version does not know. */
   def checkVersion(file: Fields, known: Int): Unit = {
     val found = file.int("version")
-    if (found > known) throw FolderError.version(file.file, found, known)
+    if (found > known)
+      throw new LakeException(
+        "PGOUTPUT_CHECKPOINT_VERSION.JOB_FILE",
+        "file" -> file.file,
+        "found" -> found,
+        "known" -> known
+      )
     if (found < 1) throw file.malformed(s"It has the version $found.")
   }
 
@@ -343,7 +352,12 @@ private[folder] object JsonFile {
     /** Reads a word, which is one of several. Another word comes from a later version. */
     def word[A](name: String)(of: String => Option[A]): A = {
       val found = text(name)
-      of(found).getOrElse(throw FolderError.unknownWord(file, pathOf(name), found))
+      of(found).getOrElse(throw new LakeException(
+        "PGOUTPUT_CHECKPOINT_VERSION.JOB_FILE_WORD",
+        "file" -> file,
+        "field" -> pathOf(name),
+        "value" -> found
+      ))
     }
 
     private def value(name: String, wanted: String)(fits: JsonNode => Boolean): JsonNode =

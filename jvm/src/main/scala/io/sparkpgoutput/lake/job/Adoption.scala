@@ -5,7 +5,7 @@ import scala.util.Using
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{PublishedTables, SourceTable, TableComparison}
 import io.sparkpgoutput.lake.core.TableStatus.Live
 import io.sparkpgoutput.lake.core.{JobState, TableState}
@@ -40,10 +40,10 @@ object Adoption {
       lastLsn: String
   ): String = ClonedSession.run(session) { own =>
     val last = Lsn.parse(lastLsn)
-      .getOrElse(throw LakeError.option(s"'$lastLsn' is no LSN such as 16/B374D848."))
+      .getOrElse(throw new LakeException("PGOUTPUT_REPLICATE_OPTION.LSN", "text" -> lastLsn))
     val parsed = ReplicateOptions.ofServer(options)
     val folder = ResyncCommand.folderOf(own, parsed.checkpoint)
-    val (epoch, state) = folder.read().getOrElse(throw LakeError.noState(parsed.checkpoint))
+    val (epoch, state) = folder.state()
     Using.resource(new ServerClient(parsed.address, parsed.applicationName)) { client =>
       val server = client.replication(Server.of)
       checkJob(state, server, parsed.slot, last)
@@ -56,10 +56,10 @@ object Adoption {
       val found = client.query(SlotState.read(_, parsed.slot))
       val slot = SlotChecks.readable(found, server, parsed.slot)
       slot.holder.foreach(holder =>
-        throw LakeError.notAdopted(s"The process ${holder.pid} reads the slot.")
+        throw refused(s"The process ${holder.pid} reads the slot.")
       )
       UpgradedSlot.problem(parsed.address, server, slot).foreach(why =>
-        throw LakeError.notAdopted(why)
+        throw refused(why)
       )
       val begin = slot.confirmedFlush.get
       // The new WAL is above the old one, so each change that comes is above the mark of its table.
@@ -68,7 +68,7 @@ object Adoption {
         _
       )).foreach {
         lsn =>
-          throw LakeError.notAdopted(
+          throw refused(
             s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(lsn)}, so the server is not an " +
               "upgrade of the job's."
           )
@@ -79,10 +79,14 @@ object Adoption {
         confirmed = begin
       )
       if (!folder.take(epoch + 1, now))
-        throw LakeError.notAdopted("A process of the job has started meanwhile. Stop it.")
+        throw refused("A process of the job has started meanwhile. Stop it.")
       Lsn.format(begin)
     }
   }
+
+  /** @param reason why the job does not go on with the server, a sentence */
+  private def refused(reason: String) =
+    new LakeException("PGOUTPUT_NOT_ADOPTED", "reason" -> reason)
 
   private def checkJob(state: JobState, server: Server, slot: String, last: Long): Unit = {
     def source(systemIdentifier: String, database: String, slot: String) =
@@ -103,7 +107,7 @@ object Adoption {
             s"below ${Lsn.format(last)}. If you can, start the old server again, and run replicate --once."
         )
       else None
-    problem.foreach(problem => throw LakeError.notAdopted(problem))
+    problem.foreach(problem => throw refused(problem))
   }
 
   /** The tables with the definitions of the new server. */
@@ -117,7 +121,7 @@ object Adoption {
   private def same(table: TableState, published: Map[Long, SourceTable]): TableState = {
     val kept = table.table.source
     val now = published.get(table.oid).filter(_.name == kept.name).getOrElse(
-      throw LakeError.notAdopted(
+      throw refused(
         s"The table ${kept.name} is not published under its oid ${table.oid}."
       )
     )
@@ -131,8 +135,8 @@ object Adoption {
     )
     TableComparison.compare(same, now, Set.empty) match {
       case Right(Nil) => table.copy(table = table.table.copy(source = now))
-      case Right(_)   => throw LakeError.notAdopted(s"The table ${kept.name} was altered.")
-      case Left(why)  => throw LakeError.notAdopted(s"The table ${kept.name} was altered. $why")
+      case Right(_)   => throw refused(s"The table ${kept.name} was altered.")
+      case Left(why)  => throw refused(s"The table ${kept.name} was altered. $why")
     }
   }
 }

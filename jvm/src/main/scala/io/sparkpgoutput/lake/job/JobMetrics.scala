@@ -11,7 +11,7 @@ import org.apache.spark.sql.pgoutput.SparkMetrics
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 
 /**
  * A number that monitors get.
@@ -228,10 +228,12 @@ private[job] object StatusFile {
 
   /** Makes the folder of a status file, and refuses one that cannot be written. */
   def check(file: String): Unit = {
-    def refuse(why: String) = throw LakeError.option(
-      s"The option 'statusFile' is '$file', which the job cannot write: $why. Name a file in a folder " +
-        "that the user of the process can write."
-    )
+    def refuse(why: String) =
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.STATUS_FILE",
+        "file" -> file,
+        "reason" -> why
+      )
     val path = Path.of(file).toAbsolutePath
     try {
       val folder = path.getParent

@@ -21,7 +21,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.{JobCore, JobState, TableFailure, TableState}
 import io.sparkpgoutput.lake.folder.JobFolder
 import io.sparkpgoutput.lake.target.{OwnTables, Target}
@@ -110,7 +110,7 @@ final private[job] class JobParts(
   /** Ends this process if another one of the job has taken over. */
   def checkEpoch(): Unit =
     if (epoch > 0) folder.newestEpoch().filter(_ > epoch).foreach { _ =>
-      throw LakeError.takenOver(options.checkpoint)
+      throw new LakeException("PGOUTPUT_OTHER_JOB.TAKEN_OVER", "folder" -> options.checkpoint)
     }
 }
 

@@ -9,23 +9,15 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.LocalFolder
 import org.apache.spark.sql.types.{LongType, StructType}
 
+import io.sparkpgoutput.errors.{LakeException, SourceException}
 import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError}
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
-import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, TargetError, Targets}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
+import io.sparkpgoutput.lake.target.{OwnTable, OwnTables, Target, Targets}
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{
-  Server,
-  SlotChecks,
-  SlotCreation,
-  SlotError,
-  SlotRemoval,
-  SlotState
-}
-import io.sparkpgoutput.source.{SourceError, SourceException}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotRemoval, SlotState}
 
 /** Checks everything that a job needs, before it changes anything. */
 private[job] object JobSetup {
@@ -89,7 +81,12 @@ private[job] object JobSetup {
         target.drop(Attempt)
       } catch {
         case known: LakeException => throw known
-        case NonFatal(problem)    => throw TargetError.notWritable(target.sqlName(Attempt), problem)
+        case NonFatal(problem) =>
+          throw new LakeException(
+            "PGOUTPUT_TARGET_NOT_WRITABLE",
+            "table" -> target.sqlName(Attempt),
+            "reason" -> problem.getMessage
+          ).initCause(problem)
       }
 
   private val Attempt = "_spark_pgoutput_attempt"
@@ -180,7 +177,7 @@ final private[job] class ReadyJob(
       try JobStart.of(fresh, parts)
       catch {
         // An earlier process of the job was not slow to end: it wrote its state after this one had read it.
-        case moved: SourceException if moved.getCondition == SlotError.Moved && isOvertaken =>
+        case moved: SourceException if moved.getCondition == "PGOUTPUT_SLOT_MOVED" && isOvertaken =>
           throw new StartAgain
       }
     for {
@@ -197,19 +194,23 @@ final private[job] class ReadyJob(
   /** The mark of a table. If the rows were restored, no mark is valid. */
   private def validMark(table: OwnTable): Option[Long] =
     try table.mark()
-    catch { case known: LakeException if known.getCondition == TargetError.MarkLost => None }
+    catch { case known: LakeException if known.getCondition == "PGOUTPUT_MARK_LOST" => None }
 
   /** Fails if somebody else reads the slot. An earlier process of the same job is ended later. */
   private def checkHolder(job: Option[String]): Unit = slot.flatMap(_.holder).foreach { holder =>
     if (!job.exists(SessionSettings.isOfSource(_, holder.applicationName)))
-      throw SourceError.slotInUse(options.slot, holder.pid, holder.applicationName)
+      throw holder.error(options.slot)
   }
 
   /** A table keeps its mode, even if it was renamed and the options give its new name another mode. */
   private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
     val wanted = options.modeOf(table.name)
     if (wanted.name != table.table.mode.name)
-      log.warn(LakeError.keepsMode(table.name.toString, table.table.mode.name, wanted.name))
+      log.warn(
+        s"The table ${table.name} keeps its mode ${table.table.mode.name}, although the option mode says " +
+          s"${wanted.name}. To have it in the other mode too, start another job with its own slot, target and " +
+          "checkpoint."
+      )
   }
 
   // A job that starts over.
@@ -221,12 +222,20 @@ final private[job] class ReadyJob(
   private def startOver(): JobStart = {
     val jobs = found.map(_.properties.job).distinct
     val id = kept.map(_._2.id).orElse(jobs match {
-      case Seq(one)            => Some(one)
-      case one +: another +: _ => throw LakeError.twoJobs(one, another)
-      case _                   => None
-    }).getOrElse(throw LakeError.noJob(options.target))
+      case Seq(one) => Some(one)
+      case one +: another +: _ =>
+        throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> one, "other" -> another)
+      case _ => None
+    }).getOrElse(throw new LakeException(
+      "PGOUTPUT_REPLICATE_OPTION.NO_JOB",
+      "target" -> options.target
+    ))
     slot.foreach { found =>
-      if (kept.exists(_._2.slot != options.slot)) throw LakeError.otherSlotExists(options.slot)
+      if (kept.exists(_._2.slot != options.slot))
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.OTHER_SLOT_EXISTS",
+          "slot" -> options.slot
+        )
       SlotChecks.replaceable(found, server)
     }
     checkHolder(Some(id))

@@ -17,7 +17,7 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{CopyProgress, TableCopy}
 import io.sparkpgoutput.lake.core.TableStatus.{Dropped, Failed, Live}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableFailure, TableState}
@@ -232,7 +232,7 @@ object JobStatus {
   /** The state of a job, with what `status.json` says of it. */
   private def read(session: SparkSession, checkpoint: String): (StatusNow, Option[Instant]) = {
     val folder = new JobFolder(checkpoint, session.sparkContext.hadoopConfiguration)
-    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val (_, state) = folder.state()
     val status = folder.readStatus()
     val node = status.map(found => mapper.readTree(found.json))
     val tables = node.toSeq.flatMap(_.path("tables").elements.asScala)
@@ -306,7 +306,9 @@ object JobStatus {
     address.check()
     val client = new ServerClient(address, s"spark-pgoutput status (slot $slot)")
     try {
-      val found = client.query(SlotState.read(_, slot)).getOrElse(throw LakeError.noSlot(slot))
+      val found = client.query(SlotState.read(_, slot)).getOrElse(
+        throw new LakeException("PGOUTPUT_SLOT_NOT_FOUND.OF_STATUS", "slot" -> slot)
+      )
       val position = (found.confirmedFlush ++ Some(now.read)).reduce(Lsn.max(_, _))
       val newest = now.state.tables.values.flatMap(_.lastChange).maxOption
       val seconds =

@@ -12,7 +12,7 @@ import scala.util.Try
 import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
@@ -442,7 +442,11 @@ object ReplicateOptions {
   def parse(entries: Seq[(String, String)]): ReplicateOptions = {
     val set = entries.filter(_._2 != null)
     val parsed = renamed(set).toLeft(set).flatMap(list.parse).flatMap(check)
-      .fold(problem => throw LakeError.option(problem), identity)
+      .fold(
+        problem =>
+          throw new LakeException("PGOUTPUT_REPLICATE_OPTION.INVALID", "problem" -> problem),
+        identity
+      )
     parsed.address.check()
     parsed
   }

@@ -10,16 +10,15 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.{LakeException, SourceException}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
 import io.sparkpgoutput.lake.queue.{QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.SourceException
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotError, SlotState, SourceIdentity, WalEnd}
+import io.sparkpgoutput.source.slot.{Server, SlotState, SourceIdentity, WalEnd}
 
 /**
  * A job that runs: the threads around [[JobCore]], which decides what they do. The thread that calls
@@ -139,7 +138,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
    */
   private def ofStart(error: Throwable): Throwable = error match {
     case moved: SourceException
-        if parts.epoch == 0 && moved.getCondition == SlotError.Moved &&
+        if parts.epoch == 0 && moved.getCondition == "PGOUTPUT_SLOT_MOVED" &&
           Try(ready.isOvertaken).getOrElse(false) =>
       new StartAgain
     case other => other
@@ -196,7 +195,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     if (waits.isEmpty) waitsSince = Long.MaxValue
     else {
       waitsSince = math.min(waitsSince, now)
-      if (waitsSince <= since) parts.end(LakeError.retriesEnded(waits.head))
+      if (waitsSince <= since)
+        parts.end(new LakeException("PGOUTPUT_CONNECTION.RETRIES_ENDED", "reason" -> waits.head))
     }
   }
 
@@ -247,7 +247,9 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       isPaused = false
       reader.resume()
     case EndJob(oid, reason) =>
-      parts.end(Option(parts.lastErrors.get(oid)).getOrElse(LakeError.tableStopped(reason)))
+      parts.end(Option(parts.lastErrors.get(oid)).getOrElse(
+        new LakeException("PGOUTPUT_SOURCE_NOT_READY.TABLE_STOPPED", "reason" -> reason)
+      ))
   }
 
   private def queueSizes =
@@ -401,7 +403,10 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         // Work that is interrupted from here on has not failed.
         parts.stop()
         threads.endWork()
-        val isReplaced = parts.error.exists(LakeError.isOtherJob)
+        val isReplaced = parts.error.exists {
+          case known: LakeException => known.getCondition == "PGOUTPUT_OTHER_JOB"
+          case _                    => false
+        }
         if (parts.epoch > 0 && !isReplaced) lastState()
         if (reader != null) reader.stop()
         val deadline = now + MillisForReader

@@ -10,7 +10,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.{JobState, TableState}
 import io.sparkpgoutput.lake.folder._
 import io.sparkpgoutput.lake.target.{OwnTables, TargetNames, Targets}
@@ -128,7 +128,7 @@ object ResyncCommand {
       tables: java.util.List[String]
   ): java.util.List[String] = {
     val folder = folderOf(session, checkpoint)
-    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val (_, state) = folder.state()
     val wanted = named(tables.asScala.toSeq, state.tables.values.map(_.name).toSeq.distinct)
     folder.ask(ResyncRequest(JobRequest.newId(), wanted))
     wanted.map(_.toString).asJava
@@ -138,7 +138,11 @@ object ResyncCommand {
   private[job] def named(tables: Seq[String], known: Seq[TableName]): Seq[TableName] = tables.map {
     table =>
       known.find(_.toString == table).orElse(known.find(TargetNames.isOf(table, _))).getOrElse(
-        throw LakeError.unknownTable(table, known.map(_.toString).sorted)
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.UNKNOWN_TABLE",
+          "table" -> table,
+          "known" -> known.map(_.toString).sorted.mkString(", ")
+        )
       )
   }.distinct
 
@@ -153,12 +157,13 @@ object ResyncCommand {
   def askForAll(session: SparkSession, checkpoint: String, target: String, format: String): Unit =
     if (checkpoint != null) {
       val folder = folderOf(session, checkpoint)
-      if (folder.newestEpoch().isEmpty) throw LakeError.noState(checkpoint)
+      if (folder.newestEpoch().isEmpty) throw folder.noState
       folder.ask(ResyncAllRequest(JobRequest.newId()))
     } else ClonedSession.run(session) { session =>
       val own = new OwnTables(session, Targets.of(session, target, Option(format)))
       val found = own.found()
-      if (found.isEmpty) throw LakeError.noJob(target)
+      if (found.isEmpty)
+        throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_JOB", "target" -> target)
       found.foreach(table => own.askToStartOver(table.target))
     }
 
@@ -205,9 +210,10 @@ object VerifyCommand {
   }
 
   private def known(folder: JobFolder, checkpoint: String, tables: Seq[String]): Seq[TableName] = {
-    val (_, state) = folder.read().getOrElse(throw LakeError.noState(checkpoint))
+    val (_, state) = folder.state()
     val names = state.tables.values.map(_.name).toSeq.distinct
-    if (names.isEmpty) throw LakeError.noTables(checkpoint)
+    if (names.isEmpty)
+      throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLES", "folder" -> checkpoint)
     if (tables.isEmpty) names else ResyncCommand.named(tables, names)
   }
 }
@@ -231,9 +237,10 @@ final class AskedVerification(session: SparkSession, folder: JobFolder, id: Stri
     val added = folder.answers(id).drop(read)
     read += added.length
     added.foreach {
-      case JobAnswer(JobAnswer.Done, text)   => found = Some(text)
-      case JobAnswer(JobAnswer.Failed, text) => throw LakeError.verificationFailed(text)
-      case _                                 => ()
+      case JobAnswer(JobAnswer.Done, text) => found = Some(text)
+      case JobAnswer(JobAnswer.Failed, text) =>
+        throw new LakeException("PGOUTPUT_VERIFICATION_FAILED", "problem" -> text)
+      case _ => ()
     }
     added.collect { case JobAnswer(JobAnswer.Waits, text) => text }.asJava
   }

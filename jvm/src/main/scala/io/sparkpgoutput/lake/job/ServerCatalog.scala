@@ -4,10 +4,10 @@ import java.io.IOException
 
 import scala.collection.concurrent.TrieMap
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
 import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
@@ -138,7 +138,9 @@ final class ServerCatalog(
     connection.inSnapshot {
       checkRecovery(connection)
       val source = published(connection).filterNot(isExcluded).find(_.oid == table.oid)
-        .getOrElse(throw TableError.notPublished(table.name))
+        .getOrElse(
+          throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> table.name)
+        )
       val found = mirrored(connection, Seq(source), state).head._2
         .fold(error => throw error, identity)
       val missing = ServerReadiness.of(connection, Seq(source), options.publications)
@@ -167,7 +169,9 @@ final class ServerCatalog(
       options.modes.keys.filter(name =>
         !sources.exists(source => TargetNames.isOf(name, source.name))
       )
-    val unused = modes.map(name => LakeError.noTable(s"mode.$name")) ++
+    val unused = modes.map(name =>
+      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> s"mode.$name")
+    ) ++
       MirroredTables.unusedTypes(sources, options.types) ++
       client.query(MirroredTables.unknownPgTypes(_, options.pgTypes))
     if (isFirst) unused.headOption.foreach(error => throw error)
@@ -189,9 +193,10 @@ final class ServerCatalog(
       val timeline = client.replication { connection =>
         val now = Server.of(connection)
         if (now.systemIdentifier != state.systemIdentifier)
-          throw LakeError.otherSource(
-            s"the server with the system identifier ${state.systemIdentifier}",
-            s"the server with the system identifier ${now.systemIdentifier}"
+          throw new LakeException(
+            "PGOUTPUT_OTHER_JOB.OTHER_SOURCE",
+            "kept" -> s"the server with the system identifier ${state.systemIdentifier}",
+            "found" -> s"the server with the system identifier ${now.systemIdentifier}"
           )
         val has = Lsn.max(state.has, read)
         SlotChecks.timeline(connection, now, Seq(state.timeline), has): Unit

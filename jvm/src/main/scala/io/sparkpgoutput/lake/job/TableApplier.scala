@@ -7,9 +7,9 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.CutApply
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
@@ -81,19 +81,19 @@ final private[job] class TableApplier(job: JobParts) {
    */
   private def following(table: TableState, now: MirroredTable): NextDefinition =
     TableComparison.compare(table.table.source, now.source, table.columnNames) match {
-      case Left(reason) => throw TableError.changed(table.name, reason)
+      case Left(reason) => throw changed(table, reason)
       case Right(changes) =>
         catalog.reason(table.table.source, changes).foreach { reason =>
-          throw TableError.changed(table.name, reason)
+          throw changed(table, reason)
         }
         taken(table, changes).foreach { name =>
-          throw TableError.changed(
-            table.name,
+          throw changed(
+            table,
             s"The target has a column '$name' already, whose values are not those of the new one."
           )
         }
         TableEvolution.otherType(table.table, now).foreach { reason =>
-          throw TableError.changed(table.name, reason)
+          throw changed(table, reason)
         }
         TableEvolution.next(table, now, changes)
     }
@@ -115,7 +115,7 @@ final private[job] class TableApplier(job: JobParts) {
   }
 
   private def commit(table: TableState, queue: TableQueue, cut: Cut): Unit = {
-    val expected = table.mark.getOrElse(throw LakeError.markLost(table.target))
+    val expected = table.mark.getOrElse(throw markLost(table))
     val started = System.nanoTime()
     job.session.sparkContext.setJobDescription(s"changes of ${table.name}")
     val done = cuts.commit(
@@ -172,10 +172,19 @@ final private[job] class TableApplier(job: JobParts) {
     job.unlessEnding(table, error) {
       if (TableFailures.isOtherMark(error)) otherMark(table, error)
       else {
-        val found = if (isRemoved(table, error)) LakeError.markLost(table.target) else error
+        val found = if (isRemoved(table, error)) markLost(table) else error
         job.failed(table, TableFailures.of(found), found)
       }
     }
+
+  private def changed(table: TableState, reason: String) = new LakeException(
+    "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
+    "table" -> table.name,
+    "reason" -> reason
+  )
+
+  private def markLost(table: TableState) =
+    new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> table.target)
 
   /** Returns whether the table of the target is gone, which Spark reports with an error of its own. */
   private def isRemoved(table: TableState, error: Throwable) =

@@ -7,11 +7,10 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.pgoutput.ClonedSession
 
-import io.sparkpgoutput.lake.catalog.TableError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.core.{TableState, TableStatus}
 import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -73,7 +72,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     try TableCopy.open(job.options.source, catalog.forCopy(table, job.state))
     catch {
       case changed: LakeException
-          if changed.getCondition == TableError.Changed && attempts > 1 =>
+          if changed.getCondition == "PGOUTPUT_TABLE_CHANGED" && attempts > 1 =>
         start(table, attempts - 1)
     }
 
@@ -119,7 +118,10 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** If a copy did not end, it has left a table without rows. A user can have written into this table. */
   private def checkEmpty(table: TableState): Unit =
     if (!target.read(job.session, table.target).isEmpty)
-      throw LakeError.unfinishedCopy(target.sqlName(table.target))
+      throw new LakeException(
+        "PGOUTPUT_TARGET_EXISTS.UNFINISHED_COPY",
+        "table" -> target.sqlName(table.target)
+      )
 
   /** Gives a history that has rows the columns of a new copy. Other tables get them with their rows. */
   private def keepColumns(table: TableState): Unit = {

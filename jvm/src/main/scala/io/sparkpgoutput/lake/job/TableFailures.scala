@@ -3,15 +3,8 @@ package io.sparkpgoutput.lake.job
 import java.io.IOException
 import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
 
-import org.apache.spark.SparkThrowable
-
-import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
-import io.sparkpgoutput.lake.LakeError
-import io.sparkpgoutput.lake.catalog.TableError
-import io.sparkpgoutput.lake.copy.CopyError
+import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException, SourceException}
 import io.sparkpgoutput.lake.core.TableFailure
-import io.sparkpgoutput.lake.target.CommitConflict
-import io.sparkpgoutput.source.SourceException
 
 /**
  * Decides what happens to a table, or to the job, after an error.
@@ -34,7 +27,12 @@ object TableFailures {
 
   /** The errors that a new copy of the table corrects. */
   private val Changed =
-    Set(TableError.Changed, "PGOUTPUT_SCHEMA_EVOLUTION", "PGOUTPUT_MARK_LOST", LakeError.OtherJob)
+    Set(
+      "PGOUTPUT_TABLE_CHANGED",
+      "PGOUTPUT_SCHEMA_EVOLUTION",
+      "PGOUTPUT_MARK_LOST",
+      "PGOUTPUT_OTHER_JOB"
+    )
 
   /** The errors of the server, the slot and the state after which no table can continue. */
   private val EndsJob = Set(
@@ -60,7 +58,7 @@ object TableFailures {
       if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
         case Some(condition) if Changed(condition)               => TableFailure.Changed
-        case Some(TableError.NotReady)                           => TableFailure.Passing
+        case Some("PGOUTPUT_SOURCE_NOT_READY")                   => TableFailure.Passing
         case _ if known(error).exists(_.getSqlState == NoRights) => TableFailure.Passing
         case Some(_)                                             => TableFailure.Lasting
         case None                                                => TableFailure.Passing
@@ -77,13 +75,13 @@ object TableFailures {
 
   /** Returns whether another process, a store or the server is the reason, which passes by itself. */
   def isPassing(error: Throwable): Boolean = ErrorCauses.of(error).exists {
-    case _: CommitConflict => true
-    case found: SparkThrowable if found.getCondition == "PGOUTPUT_CONNECTION" =>
-      PassingStates.exists(found.getSqlState.startsWith)
-    // A statement such as TRUNCATE interrupted the copy. The next attempt has a newer snapshot.
-    case found: SparkThrowable if found.getCondition == CopyError.Interrupted     => true
-    case found: SparkThrowable if found.getCondition == "PGOUTPUT_POOLER"         => false
-    case _: SourceException                                                       => false
+    case found: PgOutputException =>
+      found.getCondition match {
+        case "PGOUTPUT_CONNECTION" => PassingStates.exists(found.getSqlState.startsWith)
+        // A statement such as TRUNCATE interrupted the copy. The next attempt has a newer snapshot.
+        case "PGOUTPUT_COMMIT_CONFLICT" | "PGOUTPUT_COPY_INTERRUPTED" => true
+        case _                                                        => false
+      }
     case _: SocketException | _: SocketTimeoutException | _: UnknownHostException => true
     case found: IOException => !found.getClass.getName.contains("FileNotFound")
     case other =>
@@ -119,12 +117,12 @@ object TableFailures {
 
   /** Whether a commit was refused because the table has another mark than the one expected. */
   def isOtherMark(error: Throwable): Boolean =
-    known(error).exists(found => found.getCondition == LakeError.OtherJob) &&
+    known(error).exists(found => found.getCondition == "PGOUTPUT_OTHER_JOB") &&
       !isPassing(error)
 
   /** Whether a table has changed in a way that its changes do not show. */
   def isChanged(error: Throwable): Boolean =
     known(error).exists(found =>
-      Changed(found.getCondition) && found.getCondition != LakeError.OtherJob
+      Changed(found.getCondition) && found.getCondition != "PGOUTPUT_OTHER_JOB"
     )
 }

@@ -14,7 +14,7 @@ import org.postgresql.copy.CopyDual
 
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.{PgOutputException, SourceException}
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
 import io.sparkpgoutput.source.connection.{
@@ -25,8 +25,7 @@ import io.sparkpgoutput.source.connection.{
   ServerAddress
 }
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotError, SlotState, SourceIdentity}
-import io.sparkpgoutput.source.{SourceError, SourceException}
+import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
 
 /**
  * Reads the slot of a job, and puts each change into the queue of its table.
@@ -195,7 +194,7 @@ final class SlotReader(
     finally pid = 0
   }
 
-  private def explained(error: Throwable): Throwable = SlotError.whileReading(error) match {
+  private def explained(error: Throwable): Throwable = ConnectionError.whileReading(error) match {
     case sql: SQLException =>
       try ConnectionError.explaining(address)(throw sql)
       catch { case known: Throwable => known }
@@ -285,7 +284,7 @@ final class SlotReader(
         case Some(holder) =>
           if (holder.pid == pid || events.mayEnd(holder.applicationName)) terminate(holder.pid)
           else if (System.nanoTime() > deadline || events.isForeign(holder.applicationName))
-            throw SourceError.slotInUse(settings.slot, holder.pid, holder.applicationName)
+            throw holder.error(settings.slot)
           else events.mayRead()
           Thread.sleep(PauseMillis)
         case None =>
@@ -353,9 +352,10 @@ final class SlotReader(
       try read(data)
       catch {
         case _: IndexOutOfBoundsException =>
-          throw new MalformedMessageException(
-            s"A message of ${data.length} bytes in the transaction with the commit LSN " +
-              s"${Lsn.format(lsn)} is too short."
+          throw new PgOutputException(
+            "PGOUTPUT_MALFORMED_MESSAGE.TOO_SHORT",
+            "length" -> data.length,
+            "transaction" -> s"the commit LSN ${Lsn.format(lsn)}"
           )
       }
     case Keepalive =>
@@ -408,8 +408,9 @@ final class SlotReader(
     // PostgreSQL 18 sends Stream Abort for a transaction that was rolled back, also without streaming.
     case Tag.Message | Tag.StreamAbort => ()
     case other =>
-      throw new MalformedMessageException(
-        s"The server sent a message '${other.toChar}', which belongs to streamed or prepared transactions."
+      throw new PgOutputException(
+        "PGOUTPUT_MALFORMED_MESSAGE.NOT_REQUESTED",
+        "tag" -> other.toChar
       )
   }
 
@@ -430,8 +431,10 @@ final class SlotReader(
         }
         val definition = relations.getOrElse(
           oid,
-          throw new MalformedMessageException(
-            s"A change at ${Lsn.format(lsn)} has the relation $oid, which no Relation message describes."
+          throw new PgOutputException(
+            "PGOUTPUT_MALFORMED_MESSAGE.NO_RELATION",
+            "lsn" -> Lsn.format(lsn),
+            "oid" -> oid
           )
         )
         queue.add(message, ordinal, definition)

@@ -7,9 +7,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.NumericType
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.changes.{ChangesError, TableName}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
@@ -51,7 +52,11 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
       case Tag.Truncate => truncate(ordinal, message)
       case Tag.Origin   => transaction = started ++ message
       case Tag.Commit | Tag.Message | Tag.StreamAbort => ()
-      case _ => throw ChangesError.notWhole("a message of a streamed transaction", position)
+      case _ => throw new PgOutputException(
+          "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+          "position" -> position,
+          "message" -> "a message of a streamed transaction"
+        )
     }
   }
 
@@ -100,14 +105,22 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
 
   /** Returns whether a change of the table is not in the target yet. */
   private def isNew(oid: Long): Boolean = {
-    if (oid != table.oid || !router.isDefined) throw ChangesError.unknownRelation(oid, position)
+    if (oid != table.oid || !router.isDefined) throw new PgOutputException(
+      "PGOUTPUT_UNKNOWN_RELATION",
+      "position" -> position,
+      "oid" -> oid
+    )
     started: Unit
     !Lsn.isBelow(lsn, table.mark)
   }
 
   private def started: Array[Byte] =
     if (transaction != null) transaction
-    else throw ChangesError.notWhole("a change before the beginning of its transaction", position)
+    else throw new PgOutputException(
+      "PGOUTPUT_INCOMPLETE_TRANSACTION.NOT_WHOLE",
+      "position" -> position,
+      "message" -> "a change before the beginning of its transaction"
+    )
 }
 
 /**

@@ -8,8 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, XXH64}
 import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, Relation, RowImage}
-import io.sparkpgoutput.errors.SchemaMismatchException
-import io.sparkpgoutput.lake.ApplyError
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.TupleCells
@@ -167,11 +166,17 @@ final private class TableRouter(table: RoutedTable) {
           isWhole = false
           current.unsent(column) = true
         }
-        if (current.inKey(column)) throw ApplyError.keyNotSent(current.relation.name)
+        if (current.inKey(column)) throw new PgOutputException(
+          "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
+          "table" -> current.relation.name
+        )
       } else if (current.inKey(column)) {
         val cells = image.cells
         if (kind == 'n') {
-          if (sentIsKey) throw ApplyError.keyIsNull(current.relation.name)
+          if (sentIsKey) throw new PgOutputException(
+            "PGOUTPUT_MALFORMED_MESSAGE.KEY_IS_NULL",
+            "table" -> current.relation.name
+          )
           key.addNull()
         } else if (current.isNumber(column)) key.addNumber(cells.bytes, cells.from, cells.to)
         else key.add(cells.bytes, cells.from, cells.to)
@@ -185,9 +190,13 @@ final private class TableRouter(table: RoutedTable) {
     val found = decoder.cells(field)
     val columns = current.relation.columns.length
     if (found != null && found.columns != columns) {
-      throw new SchemaMismatchException(
-        s"message $position: a tuple of table ${current.relation.name} (oid ${table.oid}) has " +
-          s"${RowSchema.columns(found.columns)}, its Relation message ${RowSchema.columns(columns)}."
+      throw new PgOutputException(
+        "PGOUTPUT_SCHEMA_MISMATCH.RELATION",
+        "place" -> s"message $position",
+        "table" -> current.relation.name,
+        "oid" -> table.oid,
+        "found" -> RowSchema.columns(found.columns),
+        "wanted" -> RowSchema.columns(columns)
       )
     }
     found

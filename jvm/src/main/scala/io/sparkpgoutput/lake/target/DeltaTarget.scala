@@ -22,6 +22,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import org.apache.hadoop.fs.Path
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
 
@@ -138,9 +139,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
         case _                     => ()
       }
       if (name.isReplaced(transactions(transaction.snapshot).keys))
-        throw TargetError.copiedAgain(sqlName(table))
+        throw new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
       val found = mark(table, transaction.snapshot, name)
-      if (found != expected) throw TargetError.otherJob(sqlName(table), expected, found)
+      if (found != expected) throw TargetError.otherMark(sqlName(table), expected, found)
     }
     write match {
       case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
@@ -278,7 +279,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit =
     DeltaHistory.commits(snapshot).takeWhile(!_.userMetadata.contains(ours))
       .find(_.operation == "RESTORE").foreach(_ =>
-        throw TargetError.restored(sqlName(table), "a RESTORE")
+        throw new LakeException(
+          "PGOUTPUT_MARK_LOST.OLDER_ROWS",
+          "table" -> sqlName(table),
+          "reason" -> "a RESTORE"
+        )
       )
 
   private def snapshot(table: String): Snapshot = open(table).snapshot
@@ -294,7 +299,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       case catalog: CatalogPlace => catalog.load(table) match {
           case loaded: DeltaTableV2 => (loaded.deltaLog, loaded.catalogTable)
           case _ =>
-            throw TargetError.otherFormat(sqlName(table), "Delta")
+            throw new LakeException(
+              "PGOUTPUT_TARGET_FORMAT.OTHER_FORMAT",
+              "table" -> sqlName(table),
+              "format" -> "Delta"
+            )
         }
       case folder: FolderPlace => (DeltaLog.forTable(session, folder.path(table)), None)
     }

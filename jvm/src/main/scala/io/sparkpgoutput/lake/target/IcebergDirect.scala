@@ -21,7 +21,7 @@ import org.apache.iceberg.{
 }
 import org.roaringbitmap.RoaringBitmap
 
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,

@@ -14,7 +14,7 @@ import org.apache.iceberg.exceptions.{
 import org.apache.iceberg.io.{FileIO, LocationProvider}
 import org.apache.iceberg.{Snapshot, TableMetadata, TableOperations}
 
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.protocol.Lsn
 
@@ -46,7 +46,11 @@ object IcebergMark {
       case (Some(mark), None) if isExpired(metadata, mark)          => Some(mark.lsn)
       case _ =>
         ancestors(metadata).flatMap(marked(_, name)).nextOption().orElse(
-          throw TargetError.restored(table, "a rollback")
+          throw new LakeException(
+            "PGOUTPUT_MARK_LOST.OLDER_ROWS",
+            "table" -> table,
+            "reason" -> "a rollback"
+          )
         )
     }
   }
@@ -133,11 +137,11 @@ final private class MarkingOperations(
   override def commit(base: TableMetadata, metadata: TableMetadata): Unit = {
     val found = IcebergMark.read(base, table, name)
     if (name.isReplaced(base.properties.keySet.asScala))
-      throw refused(TargetError.copiedAgain(table))
-    if (found != expected) throw refused(TargetError.otherJob(table, expected, found))
+      throw refused(new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> table))
+    if (found != expected) throw refused(TargetError.otherMark(table, expected, found))
     val snapshot = metadata.currentSnapshot
     if (snapshot == null || snapshot == base.currentSnapshot)
-      throw refused(TargetError.notCurrent(table))
+      throw refused(new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_CURRENT", "table" -> table))
     val property = IcebergMark.property(lsn, snapshot)
     val marked = TableMetadata.buildFrom(metadata).setProperties(JMap.of(name.toString, property))
     super.commit(base, marked.build())

@@ -23,6 +23,7 @@ import org.apache.iceberg.{
   UpdateSchema
 }
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, TableFiles}
 
@@ -184,7 +185,12 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   private def load(table: String): Table = place.load(table) match {
     case loaded: SparkTable => loaded.table
-    case _                  => throw TargetError.otherFormat(sqlName(table), "Iceberg")
+    case _ =>
+      throw new LakeException(
+        "PGOUTPUT_TARGET_FORMAT.OTHER_FORMAT",
+        "table" -> sqlName(table),
+        "format" -> "Iceberg"
+      )
   }
 
   /** Returns what reads and writes the table's metadata, after it has read them. */
@@ -193,7 +199,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       val operations = loaded.operations
       operations.refresh()
       operations
-    case loaded => throw TargetError.format(s"The table ${loaded.name} cannot be written.")
+    case loaded =>
+      throw new LakeException("PGOUTPUT_TARGET_FORMAT.NOT_WRITABLE", "table" -> loaded.name)
   }
 }
 

@@ -8,9 +8,9 @@ import scala.util.Try
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
 
 /**
  * The tables of a target that a job has made. Each has properties that say which job made it, and of
@@ -54,10 +54,11 @@ final class OwnTables(session: SparkSession, val target: Target) {
     } else {
       val found = properties0(table.target)
       if (!found.get(Job).contains(job.id))
-        throw LakeError.foreignTable(
-          target.sqlName(table.target),
-          table.name,
-          free(table.target)
+        throw new LakeException(
+          "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE",
+          "table" -> target.sqlName(table.target),
+          "source" -> table.name,
+          "free" -> free(table.target)
         )
       checkVersion(table.target, found)
       checkMode(table.table, found)
@@ -80,13 +81,23 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   private def checkVersion(table: String, properties: Map[String, String]): Unit =
     properties.get(VersionKey).flatMap(_.toIntOption).filter(_ > Version).foreach { version =>
-      throw TargetError.version(target.sqlName(table), version, Version)
+      throw new LakeException(
+        "PGOUTPUT_CHECKPOINT_VERSION.TARGET_TABLE",
+        "table" -> target.sqlName(table),
+        "found" -> version,
+        "known" -> Version
+      )
     }
 
   private def checkMode(table: MirroredTable, properties: Map[String, String]): Unit = {
     val found = modeOf(properties)
     if (found.name != table.mode.name)
-      throw LakeError.otherMode(table.source.name.toString, found.name, table.mode.name)
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.MODE",
+        "table" -> table.source.name,
+        "kept" -> found.name,
+        "wanted" -> table.mode.name
+      )
   }
 
   /**
@@ -169,8 +180,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
   private def properties0(table: String): Map[String, String] =
     try target.properties(table)
     catch {
-      case known: LakeException if known.getCondition == TargetError.Format => Map.empty
-      case _: AnalysisException                                             => Map.empty
+      case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
+      case _: AnalysisException                                                   => Map.empty
     }
 }
 

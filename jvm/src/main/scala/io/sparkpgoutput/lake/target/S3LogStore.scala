@@ -16,6 +16,7 @@ import io.delta.storage.S3SingleDriverLogStore
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
 
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.ObjectStores
 
 /**
@@ -109,7 +110,12 @@ private object S3Commits {
     val setting = LogStore.logStoreSchemeConfKey(folder.toUri.getScheme)
     val named = settings.getOption(LogStore.logStoreClassConfKey)
       .orElse(LogStore.getLogStoreConfValue(setting, settings))
-    def refused(why: String) = TargetError.notAtomic(folder.toString, why, setting)
+    def refused(why: String) = new LakeException(
+      "PGOUTPUT_TARGET_FORMAT.NOT_ATOMIC",
+      "location" -> folder,
+      "reason" -> why,
+      "setting" -> setting
+    )
     named.filter(SingleDriver).foreach(store =>
       throw refused(s"the log store $store is safe for one driver only")
     )

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
-import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException}
+import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.NotDirect
 
@@ -147,7 +147,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       case TargetWrite.Direct(_) => () // Only an answer of the format's own commit ends it.
       case _ =>
         val found = mark(table, name)
-        if (!found.contains(lsn)) throw TargetError.otherJob(sqlName(table), expected, found)
+        if (!found.contains(lsn)) throw TargetError.otherMark(sqlName(table), expected, found)
     }
   }
 
@@ -185,18 +185,18 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       problem: Exception
   ): Exception =
     if (found != expected) {
-      val error = TargetError.otherJob(sqlName(table), expected, found)
+      val error = TargetError.otherMark(sqlName(table), expected, found)
       error.addSuppressed(problem)
       error
     } else if (isCopiedAgain(table, name)) {
-      val error = TargetError.copiedAgain(sqlName(table))
+      val error = new LakeException("PGOUTPUT_OTHER_JOB.COPIED_AGAIN", "table" -> sqlName(table))
       error.addSuppressed(problem)
       error
     } else {
       val causes = ErrorCauses.of(problem).toSeq
       // A value that does not fit, for example, which Spark wraps into words about its tasks.
       causes.collectFirst { case known: PgOutputException => known }.getOrElse(
-        if (causes.exists(isConflict)) new CommitConflict(sqlName(table), problem) else problem
+        if (causes.exists(isConflict)) TargetError.conflict(sqlName(table), problem) else problem
       )
     }
 }

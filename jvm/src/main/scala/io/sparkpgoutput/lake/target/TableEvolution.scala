@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.{
   StructType
 }
 
-import io.sparkpgoutput.lake.LakeError
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableMode}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
 import io.sparkpgoutput.protocol.Lsn
@@ -127,11 +127,12 @@ object HistoryOrder {
    */
   def check(session: SparkSession, own: OwnTables, table: MirroredTable, lsn: Long): Unit =
     ahead(session, own, table, lsn).foreach(end =>
-      throw LakeError.historyAhead(
-        own.target.sqlName(table.target),
-        table.source.name.toString,
-        end,
-        lsn
+      throw new LakeException(
+        "PGOUTPUT_TARGET_EXISTS.HISTORY_AHEAD",
+        "table" -> own.target.sqlName(table.target),
+        "mark" -> Lsn.format(end),
+        "end" -> Lsn.format(lsn),
+        "source" -> table.source.name
       )
     )
 

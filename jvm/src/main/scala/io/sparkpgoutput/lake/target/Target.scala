@@ -5,10 +5,9 @@ import java.time.Instant
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, TableFiles}
-import io.sparkpgoutput.lake.{LakeError, LakeException}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -150,7 +149,7 @@ trait Target {
    * @param expected
    *   the mark that the table has. If it has another one when the commit is made, another job writes
    *   the table, and this is an error.
-   * @throws CommitConflict
+   * @throws PgOutputException
    *   if somebody else wrote the table, for example a compaction, and the mark is still the one expected
    * @throws LakeException
    *   if another process of the job wrote the table, or copied it again. Nothing of this commit is in it.
@@ -233,101 +232,31 @@ object ColumnChange {
       extends ColumnChange
 }
 
-/**
- * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
- * the commit is in the table, and it can be tried again.
- */
-final class CommitConflict(table: String, reason: Throwable)
-    extends PgOutputException(
-      "PGOUTPUT_COMMIT_CONFLICT",
-      "40001",
-      s"Something else wrote the table $table during the commit, for example a compaction. Nothing of the " +
-        s"commit is in the table, and the job tries it again. The format says: ${reason.getMessage}"
-    ) {
-  initCause(reason)
-}
-
-/** The errors of tables in Delta and Iceberg. */
+/** The errors of tables in Delta and Iceberg that are made in several places. */
 object TargetError {
-  final val Format = "PGOUTPUT_TARGET_FORMAT"
-  final val MarkLost = "PGOUTPUT_MARK_LOST"
 
-  def otherJob(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
+  def otherMark(table: String, expected: Option[Long], found: Option[Long]): LakeException = {
     def shown(mark: Option[Long]) = mark.fold("no mark")(lsn => s"the mark ${Lsn.format(lsn)}")
     new LakeException(
-      LakeError.OtherJob,
-      "55006",
-      s"The table $table has ${shown(found)} and had ${shown(expected)} before, so another process " +
-        "of the job writes it, or somebody has removed or restored it. This process has changed nothing since " +
-        "then. If two processes run, stop one."
+      "PGOUTPUT_OTHER_JOB.OTHER_MARK",
+      "table" -> table,
+      "found" -> shown(found),
+      "expected" -> shown(expected)
     )
   }
 
-  def copiedAgain(table: String): LakeException = new LakeException(
-    LakeError.OtherJob,
-    "55006",
-    s"The table $table was copied again, so another process of the job writes it. This process has " +
-      "changed nothing since then. Stop one of the two."
-  )
-
-  def notCurrent(table: String): LakeException = new LakeException(
-    Format,
-    "0A000",
-    s"The rows for the table $table would not be in its current snapshot, because of spark.wap.id or " +
-      "spark.wap.branch. Nothing was written. Unset these settings in the session of the job."
-  )
-
-  def restored(table: String, how: String): LakeException = new LakeException(
-    MarkLost,
-    "55000",
-    s"The table $table has older rows than its mark says, because of $how."
-  )
-
-  def format(problem: String): LakeException =
-    new LakeException(Format, "0A000", problem)
-
-  /** A later version of this library has written the marks and properties of a table. */
-  def version(table: String, found: Int, known: Int): LakeException = new LakeException(
-    "PGOUTPUT_CHECKPOINT_VERSION",
-    "0A000",
-    s"The table $table has marks and properties of version $found, and this version of spark-pgoutput reads " +
-      s"version $known. Continue with the version that wrote them, or with a later one."
-  )
-
-  /** @param why a clause */
-  def notAtomic(location: String, why: String, setting: String): LakeException = format(
-    s"Commits to the Delta tables in $location are not atomic: $why. Another process that writes the tables, such " +
-      "as OPTIMIZE, could overwrite a commit of the job. Use hadoop-aws 3.4.2 or later, and a store that has " +
-      s"conditional writes. Otherwise, set $setting to a log store that is safe for several drivers, such as " +
-      "io.delta.storage.S3DynamoDBLogStore."
-  )
-
-  /** @param setting the beginning of the names of the settings of the catalog */
-  def renamesFiles(setting: String, warehouse: String): LakeException = format(
-    s"The setting $setting.type is hadoop, and the warehouse $warehouse is in an object store. Such a catalog " +
-      "renames files, which object stores do not do atomically, so two commits at the same time could replace one " +
-      "another. Use a catalog of another type, such as rest, jdbc, glue or hive."
-  )
-
-  def otherFormat(table: String, wanted: String): LakeException = format(
-    s"The table $table is not a table of $wanted, so the job does not write it. Remove it, or give the table " +
-      "of the server another name with the option names.<table>."
-  )
-
-  def notWritable(table: String, problem: Throwable): LakeException = {
-    val error = new LakeException(
-      "PGOUTPUT_TARGET_NOT_WRITABLE",
-      "42501",
-      s"The job cannot make the table $table. Give the job the right to write in the target, or name " +
-        s"another target. The reason is: ${problem.getMessage}"
-    )
-    error.initCause(problem)
+  /**
+   * Something else than another job wrote the table during a commit, for example a compaction. Nothing of
+   * the commit is in the table, and it can be tried again.
+   */
+  def conflict(table: String, reason: Throwable): PgOutputException = {
+    val error =
+      new PgOutputException(
+        "PGOUTPUT_COMMIT_CONFLICT",
+        "table" -> table,
+        "reason" -> reason.getMessage
+      )
+    error.initCause(reason)
     error
   }
-
-  def name(problem: String): LakeException =
-    new LakeException("PGOUTPUT_TARGET_NAME", "42602", problem)
-
-  def columnType(problem: String): LakeException =
-    new LakeException("PGOUTPUT_TARGET_TYPE", "42804", problem)
 }

@@ -5,6 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.errors.LakeException
 
 /** The names that tables have in the target. Names that differ only in case are the same. */
 object TargetNames {
@@ -35,16 +36,22 @@ object TargetNames {
     val named = tables.map(table => table -> name(table, template, names))
     named.foreach { case (table, name) =>
       problem(name).foreach { problem =>
-        throw TargetError.name(
-          s"The table $table cannot be '$name' in the target. $problem Set " +
-            s"${entry(table, name, named, taken)}, which works, or give it another name."
+        throw new LakeException(
+          "PGOUTPUT_TARGET_NAME.TABLE",
+          "table" -> table,
+          "name" -> name,
+          "problem" -> problem,
+          "entry" -> entry(table, name, named, taken)
         )
       }
     }
     collision(named).foreach { case (one, other, name) =>
-      throw TargetError.name(
-        s"The tables $one and $other would both be '$name' in the target. Set " +
-          s"${entry(other, s"${other.namespace}_${other.name}", named, taken)}, or give one of them another name."
+      throw new LakeException(
+        "PGOUTPUT_TARGET_NAME.SAME_TABLE",
+        "one" -> one,
+        "other" -> other,
+        "name" -> name,
+        "entry" -> entry(other, s"${other.namespace}_${other.name}", named, taken)
       )
     }
     named.toMap
@@ -64,27 +71,28 @@ object TargetNames {
       problem: String => Option[String] = _ => None
   ): Unit = {
     for (column <- columns; problem <- problem(column))
-      throw TargetError.name(
-        s"The table $table has a column '$column', and the target cannot have it. $problem Rename the " +
-          s"column$orLeaveOut"
+      throw new LakeException(
+        "PGOUTPUT_TARGET_NAME.COLUMN",
+        "table" -> table,
+        "column" -> column,
+        "problem" -> problem
       )
     collision(columns.map(column => column -> column)).foreach { case (one, other, _) =>
-      throw TargetError.name(
-        s"The columns '$one' and '$other' of the table $table differ only in case, and the target has " +
-          s"one column for both. Rename one of them$orLeaveOut"
+      throw new LakeException(
+        "PGOUTPUT_TARGET_NAME.SAME_COLUMN",
+        "one" -> one,
+        "other" -> other,
+        "table" -> table
       )
     }
     columns.find(column => others.exists(_.equalsIgnoreCase(column))).foreach { column =>
-      throw TargetError.name(
-        s"The table $table has a column '$column', and so has each change in its history. Set the option " +
-          "historyPrefix to a text with which the columns of a change begin, such as cdc_. A history that " +
-          s"exists keeps its columns: rename the column of the table$orLeaveOut"
+      throw new LakeException(
+        "PGOUTPUT_TARGET_NAME.HISTORY_COLUMN",
+        "table" -> table,
+        "column" -> column
       )
     }
   }
-
-  private def orLeaveOut =
-    ", or leave it out with a column list, if the publication names the table and PostgreSQL is 15 or later."
 
   private def name(table: TableName, template: Option[String], names: Map[String, String]) =
     names.collectFirst { case (key, name) if isOf(key, table) => name }.getOrElse(
@@ -152,9 +160,12 @@ object TargetTypes {
    */
   def of(format: String, table: String, schema: StructType, key: Seq[String]): StructType =
     StructType(schema.map { field =>
-      def fail(problem: String) = throw TargetError.columnType(
-        s"The column '${field.name}' of the table $table has the type ${field.dataType.sql}, and " +
-          s"$problem. Set types.$table.${field.name}=STRING, and start the job again."
+      def fail(problem: String) = throw new LakeException(
+        "PGOUTPUT_TARGET_TYPE",
+        "column" -> field.name,
+        "table" -> table,
+        "type" -> field.dataType.sql,
+        "problem" -> problem
       )
       if (key.contains(field.name) && !isComparable(field.dataType))
         fail("rows cannot be found by values of this type")

@@ -9,8 +9,9 @@ import org.apache.spark.sql.{SparkSession, classic}
 
 import org.apache.hadoop.fs.{FileSystem, Path}
 
+import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.ObjectStores
 import io.sparkpgoutput.lake.direct.KeyCache
-import io.sparkpgoutput.lake.{LakeError, ObjectStores}
 
 /** Finds what a target's name means. */
 object Targets {
@@ -32,13 +33,13 @@ object Targets {
   ): Target = {
     val wanted = format.map(name =>
       LakeFormat.named(name).getOrElse(
-        throw LakeError.option(s"The option 'format' must be delta or iceberg, and is '$name'.")
+        throw new LakeException("PGOUTPUT_REPLICATE_OPTION.FORMAT", "format" -> name)
       )
     )
     session.conf.getOption(TableProperties.MarkExpiryDefault).foreach(_ =>
-      throw TargetError.format(
-        s"With the setting ${TableProperties.MarkExpiryDefault}, Delta would forget what a table has that " +
-          "does not change. Unset it in the session of the job."
+      throw new LakeException(
+        "PGOUTPUT_TARGET_FORMAT.MARK_EXPIRY",
+        "setting" -> TableProperties.MarkExpiryDefault
       )
     )
     NioLocalFileSystem.use(session) // before a catalog is loaded, which opens its file system
@@ -56,14 +57,13 @@ object Targets {
       wanted: Option[LakeFormat],
       keys: KeyCache
   ): Target = {
-    if (wanted.contains(LakeFormat.Iceberg)) throw LakeError.option(
-      s"The target $folder is a folder, which only Delta takes. Iceberg needs a catalog: name one of " +
-        "its namespaces, such as lakehouse.shop."
-    )
+    if (wanted.contains(LakeFormat.Iceberg))
+      throw new LakeException("PGOUTPUT_REPLICATE_OPTION.FOLDER", "target" -> folder)
     LakeFormat.Delta.check()
     if (!written(session, CatalogPlace.SessionCatalog).contains(LakeFormat.Delta))
-      throw TargetError.format(
-        s"Delta needs settings of the session. Add ${LakeFormat.Delta.settings}, and start the job again."
+      throw new LakeException(
+        "PGOUTPUT_TARGET_FORMAT.DELTA_SETTINGS",
+        "settings" -> LakeFormat.Delta.settings
       )
     deltaTarget(session, new FolderPlace(session, folder), keys)
   }
@@ -81,21 +81,20 @@ object Targets {
       if (parts.head == CatalogPlace.SessionCatalog || isConfigured(session, parts.head))
         (parts.head, parts.tail)
       else (current, parts)
-    if (namespace.isEmpty) throw LakeError.option(
-      s"The target $target is a catalog. Name one of its namespaces, such as $target.shop."
-    )
+    if (namespace.isEmpty)
+      throw new LakeException("PGOUTPUT_REPLICATE_OPTION.CATALOG", "target" -> target)
     // Before the catalog is loaded: that the class is missing says little.
     configured(session, catalog).foreach(_.check())
     val format = wanted.orElse(written(session, catalog)).getOrElse(
-      throw LakeError.option(
-        s"The catalog $catalog does not tell what it writes. Set the option 'format' to delta or iceberg."
-      )
+      throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_FORMAT", "catalog" -> catalog)
     )
     format.check()
     if (catalog == CatalogPlace.SessionCatalog && !written(session, catalog).contains(format))
-      throw TargetError.format(
-        s"The catalog $catalog does not write ${format.name}. Start Spark with ${format.settings}, or " +
-          "name another catalog."
+      throw new LakeException(
+        "PGOUTPUT_TARGET_FORMAT.CATALOG",
+        "catalog" -> catalog,
+        "format" -> format.name,
+        "settings" -> format.settings
       )
     val place = new CatalogPlace(session, catalog, namespace)
     format match {
@@ -121,7 +120,12 @@ object Targets {
       val configuration = session.sessionState.newHadoopConf()
       val scheme = Option(new Path(warehouse).toUri.getScheme)
         .getOrElse(FileSystem.getDefaultUri(configuration).getScheme)
-      if (ObjectStores.Schemes(scheme)) throw TargetError.renamesFiles(prefix, warehouse)
+      if (ObjectStores.Schemes(scheme))
+        throw new LakeException(
+          "PGOUTPUT_TARGET_FORMAT.RENAMES_FILES",
+          "setting" -> prefix,
+          "warehouse" -> warehouse
+        )
     }
   }
 
@@ -180,20 +184,27 @@ sealed abstract class LakeFormat(
       version: => String = found
   ): Unit = {
     val minor = spark.split('.').take(2).mkString(".")
-    if (!sparks.contains(minor)) throw TargetError.format(
-      s"The format $name runs on Spark ${sparks.mkString(" and ")}, and this is Spark $spark. Use " +
-        s"Spark ${sparks.last}${LakeFormat.other(this, minor).fold("")(other =>
-            s", or the format $other"
-          )}."
+    if (!sparks.contains(minor)) throw new LakeException(
+      "PGOUTPUT_TARGET_FORMAT.SPARK_VERSION",
+      "format" -> name,
+      "sparks" -> sparks.mkString(" and "),
+      "found" -> spark,
+      "newest" -> sparks.last,
+      "orFormat" -> LakeFormat.other(this, minor).fold("")(other => s", or the format $other")
     )
-    if (!isLoadable(mainClass)) throw TargetError.format(
-      s"The JAR of $name is not on Spark's class path. Start Spark with --packages " +
-        s"${packages(minor)} $settings"
+    if (!isLoadable(mainClass)) throw new LakeException(
+      "PGOUTPUT_TARGET_FORMAT.NO_JAR",
+      "format" -> name,
+      "packages" -> packages(minor),
+      "settings" -> settings
     )
     oldest.filter(LakeFormat.isBelow(version, _)).foreach { least =>
-      throw TargetError.format(
-        s"The JAR of $name has the version $version, and the job needs $least or a later one. Start Spark " +
-          s"with --packages ${packages(minor)}"
+      throw new LakeException(
+        "PGOUTPUT_TARGET_FORMAT.OLD_JAR",
+        "format" -> name,
+        "found" -> version,
+        "oldest" -> least,
+        "packages" -> packages(minor)
       )
     }
   }

@@ -4,8 +4,8 @@ import java.sql.SQLException
 
 import org.postgresql.util.{PSQLException, ServerErrorMessage}
 
-import io.sparkpgoutput.errors.ErrorCauses
-import io.sparkpgoutput.source.{SourceError, SourceException, SqlIdentifier}
+import io.sparkpgoutput.errors.{ErrorCauses, SourceException}
+import io.sparkpgoutput.source.SqlIdentifier
 
 /**
  * The errors of connections. The driver's exceptions are not their causes, because their texts can
@@ -16,24 +16,13 @@ private[sparkpgoutput] object ConnectionError {
   private val ProtocolViolation = "08P01"
   private val InsufficientPrivilege = "42501"
   private val NotInPrerequisiteState = "55000"
+  private val InvalidParameter = "22023"
+  private val UndefinedObject = "42704"
 
   /** The functions of the server that ask for the attribute REPLICATION, in any of its versions. */
   private val asksForReplication = Set("InitPostgres", "check_permissions", "CheckSlotPermissions")
 
   private val asksForLogicalWal = Set("CheckLogicalDecodingRequirements")
-
-  def url: SourceException = SourceError.option(
-    s"The option url must have the form ${ServerAddress.Prefix}//host:port/database?parameters. The port " +
-      "and the parameters can be left out, and commas separate several hosts. The options user and " +
-      "password, or the parameters of these names, say who connects."
-  )
-
-  def setting(name: String, value: String, found: String): SourceException = new SourceException(
-    "PGOUTPUT_CONNECTION",
-    "08000",
-    s"The server does not take the value '$value' for the setting $name: it has '$found' afterwards. " +
-      "Values would be read wrongly. Connect to PostgreSQL itself, not to a proxy."
-  )
 
   def noWalsender(address: ServerAddress): SourceException =
     pooler(address, "An ordinary connection was made instead of one for replication.")
@@ -53,12 +42,50 @@ private[sparkpgoutput] object ConnectionError {
     val routine = answer(error).flatMap(answer => Option(answer.getRoutine)).getOrElse("")
     state(error) match {
       case InsufficientPrivilege if asksForReplication(routine) =>
-        Some(noReplicationRight(address, text))
+        Some(new SourceException(
+          "PGOUTPUT_NO_REPLICATION_RIGHT",
+          "server" -> address.shown,
+          "said" -> text,
+          "role" -> address.user.fold("…")(SqlIdentifier(_))
+        ))
       case ProtocolViolation if text.contains("startup parameter") => Some(pooler(address, text))
-      case NotInPrerequisiteState if asksForLogicalWal(routine)    => Some(walLevel(address, text))
-      case _                                                       => None
+      case NotInPrerequisiteState if asksForLogicalWal(routine) =>
+        Some(new SourceException("PGOUTPUT_WAL_LEVEL", "server" -> address.shown, "said" -> text))
+      case _ => None
     }
   }
+
+  /** The error if the server does not make a slot. */
+  def ofCreation(error: SQLException, address: ServerAddress, slot: String): SourceException =
+    ofSetup(error, address).getOrElse(
+      new SourceException("PGOUTPUT_SLOT_NOT_CREATED", "slot" -> slot, "said" -> onOneLine(error))
+    )
+
+  /**
+   * Explains an error of the server while it sends changes. PostgreSQL 14 to 17 look up the
+   * publications as of each change. To make a publication again does not help.
+   */
+  def whileReading(error: Throwable): Throwable = error match {
+    case missing: SQLException if missing.getSQLState == UndefinedObject =>
+      new SourceException(
+        "PGOUTPUT_PUBLICATION_NOT_FOUND.WHILE_READING",
+        "said" -> onOneLine(missing)
+      )
+    case invalid: SQLException if isOfValue(invalid) =>
+      new SourceException(
+        "PGOUTPUT_CONNECTION.CHANGE_NOT_SENT",
+        invalid.getSQLState,
+        Seq("said" -> onOneLine(invalid))
+      )
+    case other => other
+  }
+
+  /** Returns whether an error is in the text of a value, or in a row filter. */
+  private def isOfValue(error: SQLException) =
+    Option(error.getSQLState).exists(state => state.startsWith("22") && state != InvalidParameter)
+
+  /** The server's text and its hint. */
+  private def onOneLine(error: SQLException) = error.getMessage.replaceAll("\\s*\n\\s*", " ")
 
   /** Returns whether the connection broke, or somebody or a crash of the server has ended the session. */
   def isLost(error: SQLException): Boolean =
@@ -74,38 +101,20 @@ private[sparkpgoutput] object ConnectionError {
   private def said(error: SQLException, address: ServerAddress) =
     DriverParameters.hidden(address, answer(error).fold(chain(error))(sentences))
 
-  private def noReplicationRight(address: ServerAddress, said: String) = {
-    val role = address.user.fold("…")(SqlIdentifier(_))
-    new SourceException(
-      "PGOUTPUT_NO_REPLICATION_RIGHT",
-      "42501",
-      s"The role cannot read a replication slot of ${address.shown}. The server says: $said Run as an " +
-        s"administrator: ALTER ROLE $role REPLICATION. On Amazon RDS, run: GRANT rds_replication TO $role."
+  private def pooler(address: ServerAddress, said: String) =
+    new SourceException("PGOUTPUT_POOLER", "server" -> address.shown, "said" -> said)
+
+  private def failed(address: ServerAddress, said: String, state: String) = new SourceException(
+    "PGOUTPUT_CONNECTION.FAILED",
+    state,
+    Seq(
+      "what" ->
+        (if (isOfStatement(state)) "A statement of this source at" else "The connection to"),
+      "server" -> address.shown,
+      "said" -> said,
+      "advice" -> advice(state)
     )
-  }
-
-  private def pooler(address: ServerAddress, said: String) = new SourceException(
-    "PGOUTPUT_POOLER",
-    "08004",
-    s"${address.shown} does not take replication connections, so it is a connection pooler or a proxy: " +
-      s"$said Name the server itself in the URL."
   )
-
-  private def walLevel(address: ServerAddress, said: String) = new SourceException(
-    "PGOUTPUT_WAL_LEVEL",
-    "55000",
-    s"The server at ${address.shown} does not write all that logical replication needs: $said Set " +
-      "wal_level to logical, and start the server again. Only changes after that can be read."
-  )
-
-  private def failed(address: ServerAddress, said: String, state: String) = {
-    val what = if (isOfStatement(state)) "A statement of this source at" else "The connection to"
-    new SourceException(
-      "PGOUTPUT_CONNECTION",
-      state,
-      s"$what ${address.shown} failed. $said ${advice(state)}".trim
-    )
-  }
 
   /** Classes of SQLSTATEs that a server gives for a statement and not for a connection. */
   private def isOfStatement(state: String) =

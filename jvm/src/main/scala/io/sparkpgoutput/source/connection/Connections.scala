@@ -6,6 +6,8 @@ import java.util.Properties
 import java.util.logging.{Level, Logger}
 import javax.net.SocketFactory
 
+import io.sparkpgoutput.errors.SourceException
+
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
 import org.postgresql.{Driver, PGProperty}
 
@@ -158,7 +160,12 @@ private[connection] object SessionSetup {
     val now =
       connection.query(Query)(row => texts.indices.map(index => row.getString(index + 1))).head
     texts.zip(now).foreach { case ((name, value), found) =>
-      if (found != value) throw ConnectionError.setting(name, value, found)
+      if (found != value) throw new SourceException(
+        "PGOUTPUT_CONNECTION.SETTING",
+        "value" -> value,
+        "setting" -> name,
+        "found" -> found
+      )
     }
   }
 }

@@ -11,7 +11,7 @@ import org.postgresql.jdbcurlresolver.PgServiceConfParser
 import org.postgresql.util.PGPropertyUtil
 import org.postgresql.{Driver, PGProperty}
 
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.errors.SourceException
 
 /**
  * Where a server is, and who connects to it.
@@ -145,7 +145,8 @@ private[connection] object DriverParameters {
     val replaced = inUrl(address).collect {
       case (name, value) if endpoint(name) => s"$name=${URLEncoder.encode(value, UTF_8)}"
     }
-    val base = address.withoutParameters.getOrElse(throw ConnectionError.url)
+    val base =
+      address.withoutParameters.getOrElse(throw new SourceException("PGOUTPUT_SOURCE_OPTION.URL"))
     if (replaced.isEmpty) base else replaced.mkString(s"$base?", "&", "")
   }
 
@@ -185,7 +186,7 @@ private[connection] object DriverParameters {
   private def inUrl(address: ServerAddress): Seq[(String, String)] =
     named(address).map { case (name, value) =>
       name -> decoded(value).getOrElse(
-        throw SourceError.option(s"The value of the URL's parameter '$name' is not URL-encoded.")
+        throw new SourceException("PGOUTPUT_SOURCE_OPTION.URL_ENCODING", "parameter" -> name)
       )
     }
 
@@ -193,7 +194,7 @@ private[connection] object DriverParameters {
 
   private def service(name: String): Map[String, String] =
     Option(PgServiceConfParser.getServiceProperties(name))
-      .getOrElse(throw SourceError.option("pg_service.conf lacks the service that the URL names."))
+      .getOrElse(throw new SourceException("PGOUTPUT_SOURCE_OPTION.URL_SERVICE"))
       .asScala
       .toMap
 
@@ -201,17 +202,19 @@ private[connection] object DriverParameters {
   private def known(name: String): PGProperty =
     Option(PGProperty.forName(name)).getOrElse {
       val meant = PGProperty.values.map(_.getName).find(_.equalsIgnoreCase(name.replace("_", "")))
-      throw SourceError.option(
-        s"The URL has the parameter '$name', which pgjdbc does not know. " +
-          meant.fold("Remove it.")(meant => s"Write $meant.")
+      throw new SourceException(
+        "PGOUTPUT_SOURCE_OPTION.URL_PARAMETER",
+        "parameter" -> name,
+        "remedy" -> meant.fold("Remove it.")(meant => s"Write $meant.")
       )
     }
 
   private def relocated(name: String, value: String): String =
     if (value.startsWith(s"$knownPackage.")) ownPackage + value.drop(knownPackage.length)
     else
-      throw SourceError.option(
-        s"The parameter $name of the URL names a class that is not one of pgjdbc's. spark-pgoutput has a " +
-          s"pgjdbc of its own, which cannot use other classes. Remove $name, or name a class of $knownPackage."
+      throw new SourceException(
+        "PGOUTPUT_SOURCE_OPTION.URL_CLASS",
+        "parameter" -> name,
+        "package" -> knownPackage
       )
 }

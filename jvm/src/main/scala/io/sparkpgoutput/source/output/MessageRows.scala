@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, TextEncoding}
 
@@ -118,8 +118,10 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
     case _                     => data
   }
 
-  private def malformed(message: Array[Byte]) = new MalformedMessageException(
-    s"a message of ${message.length} bytes in the transaction with xid $xid is too short."
+  private def malformed(message: Array[Byte]) = new PgOutputException(
+    "PGOUTPUT_MALFORMED_MESSAGE.TOO_SHORT",
+    "length" -> message.length,
+    "transaction" -> s"xid $xid"
   )
 }
 

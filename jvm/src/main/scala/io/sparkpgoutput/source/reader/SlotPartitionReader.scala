@@ -11,9 +11,9 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, Par
 import org.apache.spark.util.CollectionAccumulator
 import org.apache.spark.{SparkEnv, TaskContext}
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.BeginMessage
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.source.SourceException
 import io.sparkpgoutput.source.output.SlotRows
 import io.sparkpgoutput.source.session.{BatchRead, SlotSessions}
 

@@ -12,6 +12,7 @@ import org.apache.spark.internal.Logging
 
 import org.postgresql.copy.CopyDual
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
@@ -19,7 +20,6 @@ import io.sparkpgoutput.source.connection.{
   ServerConnection
 }
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
-import io.sparkpgoutput.source.{SourceError, SourceException}
 
 /** Starts a session at the start of a batch, after all checks. */
 final class SessionStart private (read: BatchRead, sql: ServerConnection) extends Logging {
@@ -66,7 +66,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
       case Some(holder) =>
         if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
-          throw SourceError.slotInUse(settings.slot, holder.pid, holder.applicationName)
+          throw holder.error(settings.slot)
         pause()
         startReplication(connection, deadline)
       case None =>

@@ -19,7 +19,6 @@ import io.sparkpgoutput.source.connection.{
   ReplicationProtocol,
   ServerAddress
 }
-import io.sparkpgoutput.source.slot.SlotError
 
 /**
  * A replication session that reads one slot, for one batch after the other.
@@ -152,7 +151,7 @@ final class SlotSession(
   private def run(): Unit =
     try while (!closing) step()
     // The task must hear of an OutOfMemoryError too, or it would wait for ever.
-    catch { case error: Throwable => failure = SlotError.whileReading(error) }
+    catch { case error: Throwable => failure = ConnectionError.whileReading(error) }
     finally abort()
 
   private def step(): Unit = {

@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.TaskContext
 
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.output.SlotRows
 
 /**
@@ -42,7 +42,10 @@ object SlotSessions {
     val attempt = Option(TaskContext.get()).fold(0L)(_.taskAttemptId())
     while (busy.contains(settings.id)) {
       // A task that reads the batch twice at a time would wait for itself.
-      if (busy(settings.id) == attempt) throw SourceError.readTwice(s"slot ${settings.slot}")
+      if (busy(settings.id) == attempt) throw new SourceException(
+        "PGOUTPUT_SLOT_IN_USE.READ_TWICE",
+        "slot" -> s"slot ${settings.slot}"
+      )
       wait(WaitMillis)
       KilledTask.check()
     }

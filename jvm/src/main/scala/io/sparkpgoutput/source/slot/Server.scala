@@ -7,6 +7,7 @@ import scala.annotation.tailrec
 
 import org.apache.spark.internal.Logging
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
@@ -61,7 +62,11 @@ object Server extends Logging {
         )
       }
       .head
-    if (server.majorVersion < OldestVersion) throw SlotError.serverVersion(server, OldestVersion)
+    if (server.majorVersion < OldestVersion) throw new SourceException(
+      "PGOUTPUT_SERVER_VERSION.TOO_OLD",
+      "version" -> server.majorVersion,
+      "oldest" -> OldestVersion
+    )
     if (server.majorVersion > NewestVersion && hasWarned.compareAndSet(false, true))
       logWarning(
         s"The server has PostgreSQL ${server.majorVersion}. This version of spark-pgoutput was tried " +

@@ -2,19 +2,28 @@ package io.sparkpgoutput.source.slot
 
 import org.apache.spark.sql.types.StructType
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
+import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.{ReplicationConnection, ServerConnection}
 
 /**
  * The checks before a slot is read. Each looks for a gap that the server would not report, or for
- * an error that it would report in other words, and throws a [[io.sparkpgoutput.source.SourceException]].
+ * an error that it would report in other words, and throws a [[SourceException]].
  */
 object SlotChecks {
   private val Plugin = "pgoutput"
 
   /** Checks that there is a slot that a query without a checkpoint can read. */
   def readable(state: Option[SlotState], server: Server, slot: String): SlotState = {
-    val found = state.getOrElse(throw SlotError.notFound(slot, server))
+    val found = state.getOrElse(
+      throw new SourceException(
+        "PGOUTPUT_SLOT_NOT_FOUND.AT_FIRST_START",
+        "slot" -> slot,
+        "database" -> server.database,
+        "literal" -> slot.replace("'", "''")
+      )
+    )
     checkKind(found, server)
     found
   }
@@ -32,14 +41,28 @@ object SlotChecks {
       start: Long
   ): SlotState = {
     kept.checkServer(server)
-    val found = state.getOrElse(throw SlotError.gone(kept, start))
+    val found = state.getOrElse(
+      throw new SourceException(
+        "PGOUTPUT_SLOT_NOT_FOUND.OF_CHECKPOINT",
+        "slot" -> kept.slot,
+        "lsn" -> Lsn.format(start)
+      )
+    )
     checkKind(found, server)
-    found.confirmedFlush
-      .filter(Lsn.isBelow(start, _))
-      .foreach(confirmed => throw SlotError.moved(kept.slot, start, confirmed))
+    found.confirmedFlush.foreach(notMoved(kept.slot, start, _))
     walEnd(kept.slot, start, found.flushLsn)
     found
   }
+
+  /** Checks that a slot does not begin above what was read. */
+  def notMoved(slot: String, start: Long, confirmed: Long): Unit =
+    if (Lsn.isBelow(start, confirmed))
+      throw new SourceException(
+        "PGOUTPUT_SLOT_MOVED",
+        "slot" -> slot,
+        "confirmed" -> Lsn.format(confirmed),
+        "read" -> Lsn.format(start)
+      )
 
   /**
    * Checks that the WAL of the server does not end below what was read.
@@ -47,26 +70,70 @@ object SlotChecks {
    * @param flushLsn the end of the WAL, as in [[Server.flushLsn]]
    */
   def walEnd(slot: String, start: Long, flushLsn: Long): Unit =
-    if (Lsn.isBelow(flushLsn, start)) throw SlotError.serverBehind(slot, start, flushLsn)
+    if (Lsn.isBelow(flushLsn, start))
+      throw new SourceException(
+        "PGOUTPUT_SERVER_BEHIND",
+        "slot" -> slot,
+        "read" -> Lsn.format(start),
+        "end" -> Lsn.format(flushLsn)
+      )
 
   /** Checks that a slot can be dropped and created again. It may be invalidated. */
   def replaceable(state: SlotState, server: Server): Unit = {
     checkPlace(state, server)
-    if (state.temporary) throw SlotError.temporary(state)
+    checkLasts(state)
   }
 
+  private def checkLasts(state: SlotState): Unit =
+    if (state.temporary) throw new SourceException("PGOUTPUT_SLOT_TEMPORARY", "slot" -> state.name)
+
   private def checkPlace(state: SlotState, server: Server): Unit = {
-    if (!state.plugin.contains(Plugin)) throw SlotError.plugin(state)
-    if (!state.database.contains(server.database)) throw SlotError.database(state, server)
-    if (state.synced && server.inRecovery) throw SlotError.synchronized(state)
+    if (!state.plugin.contains(Plugin))
+      throw new SourceException(
+        "PGOUTPUT_SLOT_PLUGIN",
+        "slot" -> state.name,
+        "kind" -> state.plugin.fold("a physical slot")(plugin => s"of the output plugin $plugin")
+      )
+    if (!state.database.contains(server.database))
+      throw new SourceException(
+        "PGOUTPUT_SLOT_DATABASE.OF_SLOT",
+        "slot" -> state.name,
+        "database" -> state.database.getOrElse(""),
+        "named" -> server.database
+      )
+    if (state.synced && server.inRecovery)
+      throw new SourceException("PGOUTPUT_SLOT_SYNCHRONIZED", "slot" -> state.name)
   }
 
   private def checkKind(state: SlotState, server: Server): Unit = {
     checkPlace(state, server)
-    if (state.isInvalidated) throw SlotError.invalidated(state)
-    if (state.temporary) throw SlotError.temporary(state)
-    if (state.twoPhase) throw SlotError.twoPhase(state)
-    if (state.confirmedFlush.isEmpty) throw SlotError.notReady(state)
+    if (state.isInvalidated)
+      throw new SourceException(
+        "PGOUTPUT_SLOT_INVALIDATED",
+        "slot" -> state.name,
+        "reason" -> state.invalidationReason.fold("")(reason => s" ($reason)"),
+        "loss" -> state.confirmedFlush.fold("")(lsn =>
+          s". Its changes after the LSN ${Lsn.format(lsn)} are lost"
+        ),
+        "prevention" -> prevention(state)
+      )
+    checkLasts(state)
+    if (state.twoPhase) throw new SourceException("PGOUTPUT_SLOT_TWO_PHASE", "slot" -> state.name)
+    if (state.confirmedFlush.isEmpty)
+      throw new SourceException(
+        "PGOUTPUT_SLOT_NOT_READY",
+        "slot" -> state.name,
+        "holder" ->
+          state.holder.fold("")(holder => s" by the process ${holder.pid} of the server")
+      )
+  }
+
+  /** The setting that keeps the server from invalidating the slot again. */
+  private def prevention(state: SlotState) = state.invalidationReason match {
+    case Some("idle_timeout")           => "Set idle_replication_slot_timeout to a greater value."
+    case Some("wal_level_insufficient") => "Set wal_level to logical on the primary server."
+    case Some("rows_removed")           => "Set hot_standby_feedback to on at the standby."
+    case _                              => "Set max_slot_wal_keep_size to a greater value."
   }
 
   /**
@@ -98,7 +165,21 @@ object SlotChecks {
   ): Seq[Int] =
     history.switches.get(kept.last) match {
       case Some(switch) if !Lsn.isBelow(switch, start) => kept :+ timeline
-      case switch => throw SlotError.timeline(kept.last, timeline, switch, start)
+      case Some(switch) =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.BRANCHED_OFF",
+          "timeline" -> timeline,
+          "last" -> kept.last,
+          "switch" -> Lsn.format(switch),
+          "lsn" -> Lsn.format(start)
+        )
+      case None =>
+        throw new SourceException(
+          "PGOUTPUT_TIMELINE.OTHER_HISTORY",
+          "timeline" -> timeline,
+          "last" -> kept.last,
+          "lsn" -> Lsn.format(start)
+        )
     }
 
   /**
@@ -114,7 +195,18 @@ object SlotChecks {
       )
       .toMap
     val missing = names.filterNot(existing.contains)
-    if (missing.nonEmpty) throw SlotError.publicationsNotFound(missing)
+    if (missing.nonEmpty)
+      throw new SourceException(
+        "PGOUTPUT_PUBLICATION_NOT_FOUND.AT_START",
+        "missing" -> (missing match {
+          case Seq(one) => s"The publication '$one' does not exist"
+          case several =>
+            s"The publications ${several.map(name => s"'$name'").mkString(", ")} do not exist"
+        }),
+        "statements" -> missing
+          .map(name => s"CREATE PUBLICATION ${SqlIdentifier(name)} FOR TABLE …")
+          .mkString("; ")
+      )
     names.map(name => name -> existing(name)).toMap
   }
 }
@@ -151,7 +243,8 @@ final case class SourceIdentity(
    */
   def check(server: Server, slot: String, publications: Map[String, Long]): Option[String] = {
     checkServer(server)
-    if (slot != this.slot) throw SlotError.otherSlot(this, slot)
+    if (slot != this.slot)
+      throw new SourceException("PGOUTPUT_OTHER_SLOT", "kept" -> this.slot, "slot" -> slot)
     checkPublications(publications)
     Option.when(publications != this.publications)(
       s"The query read the publications ${names(this.publications)} of the slot '$slot' before, and " +
@@ -172,7 +265,13 @@ final case class SourceIdentity(
    */
   def checkPublications(now: Map[String, Long]): Unit = {
     val others = publications.collect { case (name, oid) if now.get(name).exists(_ != oid) => name }
-    others.minOption.foreach(name => throw SlotError.publicationMadeAgain(slot, name))
+    others.minOption.foreach(name =>
+      throw new SourceException(
+        "PGOUTPUT_PUBLICATION_MADE_AGAIN",
+        "publication" -> name,
+        "slot" -> slot
+      )
+    )
   }
 
   /**
@@ -185,7 +284,17 @@ final case class SourceIdentity(
 
   /** Checks that a server is the server of the checkpoint, or a copy of it. */
   private[slot] def checkServer(server: Server): Unit = {
-    if (server.systemIdentifier != systemIdentifier) throw SlotError.otherServer(this, server)
-    if (server.database != database) throw SlotError.otherDatabase(this, server)
+    if (server.systemIdentifier != systemIdentifier)
+      throw new SourceException(
+        "PGOUTPUT_OTHER_SERVER",
+        "kept" -> systemIdentifier,
+        "found" -> server.systemIdentifier
+      )
+    if (server.database != database)
+      throw new SourceException(
+        "PGOUTPUT_SLOT_DATABASE.OF_CHECKPOINT",
+        "database" -> database,
+        "named" -> server.database
+      )
   }
 }

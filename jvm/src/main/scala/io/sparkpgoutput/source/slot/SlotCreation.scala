@@ -4,7 +4,7 @@ import java.sql.SQLException
 
 import scala.util.Using
 
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
@@ -44,13 +44,17 @@ object SlotCreation {
   ): Unit = {
     val version = connection.majorVersion
     if (failover && version < FirstVersionWithFailover)
-      throw SlotError.noFailover(version, FirstVersionWithFailover)
+      throw new SourceException(
+        "PGOUTPUT_SERVER_VERSION.FAILOVER",
+        "oldest" -> FirstVersionWithFailover,
+        "version" -> version
+      )
     val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"
     try connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
     catch {
       case error: SQLException if error.getSQLState == DuplicateObject => ()
       case error: SQLException =>
-        throw ConnectionError.ofSetup(error, address).getOrElse(SlotError.notCreated(slot, error))
+        throw ConnectionError.ofCreation(error, address, slot)
     }
   }
 }
@@ -68,9 +72,7 @@ object SlotRemoval {
         case error: SQLException if error.getSQLState == UndefinedObject => ()
         case error: SQLException if error.getSQLState == ObjectInUse =>
           val holder = SlotState.read(connection, slot).flatMap(_.holder)
-          throw holder.fold[Throwable](error)(holder =>
-            SourceError.slotInUse(slot, holder.pid, holder.applicationName)
-          )
+          throw holder.fold[Throwable](error)(_.error(slot))
       }
     }
   }

@@ -3,6 +3,7 @@ package io.sparkpgoutput.source.slot
 import java.sql.ResultSet
 import java.time.Duration
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerConnection
 
@@ -146,4 +147,13 @@ final case class SlotHolder(
     applicationName: String,
     applyLsn: Option[Long],
     waitEvent: Option[String]
-)
+) {
+
+  /** The error of another reader of the slot. */
+  def error(slot: String): SourceException = new SourceException(
+    "PGOUTPUT_SLOT_IN_USE.BY_ANOTHER",
+    "slot" -> slot,
+    "pid" -> pid,
+    "application" -> applicationName
+  )
+}

@@ -21,7 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.changes.{TableName, TablePattern}
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.ReadMetrics
@@ -82,9 +82,10 @@ object SlotTable {
   private def checkNames(table: TableName, columns: Seq[String], fields: Seq[Int]): Unit = {
     val own = fields.map(ChangeSchema.schema(_).name)
     columns.find(name => own.exists(SQLConf.get.resolver(_, name))).foreach(name =>
-      throw SourceError.option(
-        s"The table $table has a column '$name', which is the name of a column that all changes have. " +
-          "Rename it in PostgreSQL, or use the options 'tables' and 'row' in place of 'table'."
+      throw new SourceException(
+        "PGOUTPUT_SOURCE_OPTION.COLUMN_NAME",
+        "table" -> table,
+        "column" -> name
       )
     )
   }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.source.stream.SlotStream
 
 /**
@@ -42,7 +42,9 @@ object PruneSlotStream extends Rule[LogicalPlan] {
 object OneReadOfSlot extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val slots = plan.collect(reads)
-    slots.diff(slots.distinct).headOption.foreach(slot => throw SourceError.readTwice(slot))
+    slots.diff(slots.distinct).headOption.foreach(slot =>
+      throw new SourceException("PGOUTPUT_SLOT_IN_USE.READ_TWICE", "slot" -> slot)
+    )
     plan
   }
 

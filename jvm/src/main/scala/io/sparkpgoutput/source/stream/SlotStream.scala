@@ -13,8 +13,8 @@ import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.{SparkSession, classic}
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.output.SlotOutput
 import io.sparkpgoutput.source.reader.{ReadReports, SlotPartition, SlotReaderFactory}
@@ -218,9 +218,12 @@ object SlotOffset {
 
   def of(json: String): SlotOffset = json match {
     case Json(lsn) =>
-      Lsn.parse(lsn).map(SlotOffset(_)).getOrElse(throw SourceError.unknownOffset(json))
-    case _ => throw SourceError.unknownOffset(json)
+      Lsn.parse(lsn).map(SlotOffset(_)).getOrElse(throw unknown(json))
+    case _ => throw unknown(json)
   }
+
+  private def unknown(json: String) =
+    new SourceException("PGOUTPUT_CHECKPOINT_VERSION.OFFSET", "offset" -> json)
 }
 
 /**
@@ -313,6 +316,7 @@ private[stream] object AsyncProgress {
       field.setAccessible(true)
       field.get(thread).getClass.getSimpleName
     }
-    if (query.toOption.exists(_.startsWith(ClassName))) throw SourceError.asyncProgress
+    if (query.toOption.exists(_.startsWith(ClassName)))
+      throw new SourceException("PGOUTPUT_SOURCE_OPTION.ASYNC_PROGRESS")
   }
 }

@@ -11,10 +11,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.sparkpgoutput.changes.sql.ChangesOptions
 import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
+import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.source.session.SessionSettings
-import io.sparkpgoutput.source.{PublicationNames, SourceError}
 
 /**
  * The options of `format("pgoutput")`.
@@ -164,12 +165,17 @@ object SourceOptions {
     val entries = options.asCaseSensitiveMap.asScala.toSeq.sortBy(_._1)
     entries.map(_._1).foreach { name =>
       refused.get(name.toLowerCase(Locale.ROOT).replace("_", "")).foreach { reason =>
-        throw SourceError.option(s"There is no option '$name': $reason")
+        throw new SourceException(
+          "PGOUTPUT_SOURCE_OPTION.NOT_AN_OPTION",
+          "option" -> name,
+          "reason" -> reason
+        )
       }
     }
     val parsed =
       list.parse(entries).flatMap(check).fold(
-        problem => throw SourceError.option(problem),
+        problem =>
+          throw new SourceException("PGOUTPUT_SOURCE_OPTION.INVALID", "problem" -> problem),
         identity
       )
     parsed.address.check()

@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.types.{DataType, StructType}
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -15,9 +16,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.sparkpgoutput.changes.rows.ChangeSchema
-import io.sparkpgoutput.errors.CheckpointVersionException
+import io.sparkpgoutput.errors.{PgOutputException, SourceException}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.SourceError
 import io.sparkpgoutput.source.connection.ServerClient
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotCreation, SlotState, SourceIdentity}
 
@@ -69,6 +69,11 @@ final class StreamStart(
     } else found
   }
 
+  /** The columns of the table as DDL without comments, for the option `schema`. */
+  private def ddl(schema: StructType) = columns(schema)
+    .map(field => s"${QuotingUtils.quoteIfNeeded(field.name)} ${field.dataType.sql}")
+    .mkString(", ")
+
   /** The columns of the table, without those that all changes have. */
   private def columns(schema: StructType) =
     StructType(schema.filterNot(field => ChangeSchema.schema.fieldNames.contains(field.name)))
@@ -84,13 +89,20 @@ final class StreamStart(
   def check(begin: Long, isPlanned: Boolean = false): Unit =
     if (checked.isEmpty || client.connections != connections || (isPlanned && server.inRecovery)) {
       AsyncProgress.refuse()
-      val kept = log.read().getOrElse(throw SourceError.noIdentity(log.folder))
+      val kept = log.read().getOrElse(throw new SourceException(
+        "PGOUTPUT_CHECKPOINT_VERSION.NO_SOURCE_FILES",
+        "folder" -> log.folder
+      ))
       checked = Some(client.replication { replication =>
         val server = Server.of(replication)
         val publications = client.query(SlotChecks.publications(_, options.publications))
         kept.check(server, options.slot, publications).foreach(text => logWarning(text))
         if (!kept.hasColumns(schema))
-          throw SourceError.schemaChanged(columns(kept.schema), columns(schema))
+          throw new SourceException(
+            "PGOUTPUT_SCHEMA_CHANGED",
+            "kept" -> ddl(kept.schema),
+            "found" -> ddl(schema)
+          )
         val timelines = SlotChecks.timeline(replication, server, kept.timelines, begin)
         client.query { sql =>
           SlotChecks.beforeReading(SlotState.read(sql, options.slot), server, kept, begin)
@@ -164,9 +176,11 @@ object SourceLog {
     val json = mapper.readTree(text)
     val version = json.path("version").asInt()
     if (version != Version)
-      throw new CheckpointVersionException(
-        s"The file $file has the version $version, and this version of spark-pgoutput reads " +
-          s"version $Version. Continue with the version that wrote the checkpoint, or with a later one."
+      throw new PgOutputException(
+        "PGOUTPUT_CHECKPOINT_VERSION.SOURCE_FILE",
+        "file" -> file,
+        "found" -> version,
+        "known" -> Version
       )
     def elements(name: String) = json.required(name).elements.asScala.toSeq
     SourceIdentity(

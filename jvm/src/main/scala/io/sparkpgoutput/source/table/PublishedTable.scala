@@ -3,9 +3,10 @@ package io.sparkpgoutput.source.table
 import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.errors.SourceException
+import io.sparkpgoutput.source.SqlIdentifier
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.slot.SlotChecks
-import io.sparkpgoutput.source.{SourceException, SqlIdentifier}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -141,34 +142,34 @@ private object PublishedName {
     }
   }
 
-  private def noTable(table: TableName, published: Seq[Published]) = error(
-    s"The database has no table ${quoted(table)}. ${listed(published)} A name in upper case needs " +
-      "quotes."
+  private def noTable(table: TableName, published: Seq[Published]) = new SourceException(
+    "PGOUTPUT_TABLE_NOT_PUBLISHED.NO_TABLE",
+    "table" -> quoted(table),
+    "published" -> listed(published)
   )
 
-  private def ofRoot(partition: TableName, root: TableName) = error(
-    s"The table ${quoted(partition)} is a partition, and the publication sends its changes as those of " +
-      s"${quoted(root)}. Name that table."
+  private def ofRoot(partition: TableName, root: TableName) = new SourceException(
+    "PGOUTPUT_TABLE_NOT_PUBLISHED.PARTITION",
+    "table" -> quoted(partition),
+    "root" -> quoted(root)
   )
 
-  private def ofPartitions(root: TableName, partitions: Seq[TableName]) = error(
-    s"The table ${quoted(root)} is partitioned, and the publication sends the changes of its " +
-      s"partitions under their own names: ${names(partitions)}. Name one of them, or set " +
-      "publish_via_partition_root for the publication."
+  private def ofPartitions(root: TableName, partitions: Seq[TableName]) = new SourceException(
+    "PGOUTPUT_TABLE_NOT_PUBLISHED.PARTITIONED",
+    "table" -> quoted(root),
+    "partitions" -> names(partitions)
   )
 
   private def notPublished(
       table: TableName,
       publications: Seq[String],
       published: Seq[Published]
-  ) = error(
-    s"No publication of the query sends the changes of the table ${quoted(table)}. " +
-      s"${listed(published)} To publish the table, run: ALTER PUBLICATION " +
-      s"${SqlIdentifier(publications.head)} ADD TABLE ${quoted(table)}."
+  ) = new SourceException(
+    "PGOUTPUT_TABLE_NOT_PUBLISHED.NOT_SENT",
+    "table" -> quoted(table),
+    "published" -> listed(published),
+    "publication" -> SqlIdentifier(publications.head)
   )
-
-  private def error(text: String) =
-    new SourceException("PGOUTPUT_TABLE_NOT_PUBLISHED", "42P01", text)
 
   private def listed(published: Seq[Published]) =
     if (published.isEmpty) "The publications of the query have no tables."

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.transactions.AssemblerState
 import io.sparkpgoutput.changes.{Positioned, StreamMessages}
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.Fields
 
 class SegmentSummarizerSuite extends AnyFunSuite {
@@ -114,7 +114,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
   test("malformed messages are errors with their position") {
     Seq("42 00", "43 01", "52 00 00 00 01").foreach { hex =>
       val messages = Seq(begin(7, 100), Fields.unhex(hex))
-      val error = intercept[MalformedMessageException] {
+      val error = raised("PGOUTPUT_MALFORMED_MESSAGE") {
         val fold = new SummaryAssembler(AssemblerState(), BatchRead.options)
         fold.add(summary(messages))
       }

@@ -6,12 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages._
 import io.sparkpgoutput.changes.{Captures, Positioned}
-import io.sparkpgoutput.errors.{
-  CommitWentBackException,
-  IncompleteTransactionException,
-  MalformedMessageException,
-  UnknownRelationException
-}
+import io.sparkpgoutput.errors.Errors.raised
 
 class WholeTransactionReaderSuite extends AnyFunSuite {
   private val format = BatchRead.format().copy(failFast = false)
@@ -74,11 +69,11 @@ class WholeTransactionReaderSuite extends AnyFunSuite {
       Seq(streamStart(7, first = true)),
       Seq(beginPrepare(7, "gid"))
     ).foreach { messages =>
-      val error = intercept[IncompleteTransactionException](read(messages))
+      val error = raised("PGOUTPUT_INCOMPLETE_TRANSACTION")(read(messages))
       assert(error.getMessage.contains(s"message ${messages.length - 1}: "))
     }
-    assertThrows[CommitWentBackException](read(Seq(start, commit(100), begin(8, 90))))
-    assertThrows[UnknownRelationException](read(Seq(start, change)))
-    assertThrows[MalformedMessageException](read(Seq(Array[Byte]('?'))))
+    raised("PGOUTPUT_COMMIT_WENT_BACK")(read(Seq(start, commit(100), begin(8, 90))))
+    raised("PGOUTPUT_UNKNOWN_RELATION")(read(Seq(start, change)))
+    raised("PGOUTPUT_MALFORMED_MESSAGE")(read(Seq(Array[Byte]('?'))))
   }
 }

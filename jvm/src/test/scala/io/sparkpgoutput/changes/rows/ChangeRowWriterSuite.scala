@@ -9,13 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.batch.BatchRead
 import io.sparkpgoutput.changes.{Positioned, StreamMessages, TablePattern}
-import io.sparkpgoutput.errors.{
-  InvalidValueException,
-  MalformedMessageException,
-  SchemaEvolutionException,
-  SchemaMismatchException,
-  UnknownRelationException
-}
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.TextEncoding
 
 class ChangeRowWriterSuite extends AnyFunSuite {
@@ -52,8 +46,8 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     case value               => String.valueOf(value)
   }.mkString(" ")
 
-  private def fails[E <: Throwable: reflect.ClassTag](texts: String*)(body: => Any): Unit = {
-    val error = intercept[E](body)
+  private def fails(condition: String, texts: String*)(body: => Any): Unit = {
+    val error = raised(condition)(body)
     texts.foreach(text => assert(error.getMessage.contains(text)))
   }
 
@@ -176,11 +170,11 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     val messages =
       Seq(relation(Seq(Column("BODY"), Column("Id", isKey = true, 23))), insert(Seq("a", "1")))
     assert(changes(columnsOf(typed), messages: _*) == Seq("1 null a insert {}"))
-    fails[SchemaEvolutionException]("position 2", "public.t", "'BODY'") {
+    fails("PGOUTPUT_SCHEMA_EVOLUTION", "position 2", "public.t", "'BODY'") {
       changes(columnsOf(typed, caseSensitive = true), messages: _*)
     }
     val twice = Seq(relation(Seq(Column("id"), Column("ID"))), insert(Seq("a", "b")))
-    fails[SchemaMismatchException]("public.t", "'ID'")(changes(columnsOf(typed), twice: _*))
+    fails("PGOUTPUT_SCHEMA_MISMATCH", "public.t", "'ID'")(changes(columnsOf(typed), twice: _*))
     assert(changes(TableFormat.AsMap, twice: _*) == Seq("{ID=b id=a} insert {}"))
   }
 
@@ -188,10 +182,10 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     val lacking = Seq(relation(columns :+ Column("more")), insert(Seq("1", "2", "a", "x")))
     val other =
       Seq(relation(columns.updated(1, Column("n", typeId = 600))), insert(Seq("1", "(1,2)", "a")))
-    fails[SchemaEvolutionException]("position 2", "public.t", "'more'") {
+    fails("PGOUTPUT_SCHEMA_EVOLUTION", "position 2", "public.t", "'more'") {
       changes(columnsOf(typed), lacking: _*)
     }
-    fails[SchemaEvolutionException]("position 2", "public.t", "'n'", "point", "BIGINT") {
+    fails("PGOUTPUT_SCHEMA_EVOLUTION", "position 2", "public.t", "'n'", "point", "BIGINT") {
       changes(columnsOf(typed), other: _*)
     }
     val ignoring = columnsOf(typed, ignoreOthers = true)
@@ -236,7 +230,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       update(Seq("1", "2"), old = Seq("1", "2", "3")),
       delete(key = Seq("1", "2", "3", "4"))
     ).foreach { message =>
-      fails[SchemaMismatchException]("position 2", "public.t", s"oid $Table") {
+      fails("PGOUTPUT_SCHEMA_MISMATCH", "position 2", "public.t", s"oid $Table") {
         changes(TableFormat.AsMap, relation(columns), message)
       }
     }
@@ -247,14 +241,14 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     Seq(insert(Seq("1"), oid = 9), truncate(Seq(Table, 9))).foreach { message =>
       val format = BatchRead.format(TableFormat.AsMap)
       Seq(format, format.copy(filter = ofOthers)).foreach { format =>
-        fails[UnknownRelationException]("position 2", "oid 9")(rows(format, relation(), message))
+        fails("PGOUTPUT_UNKNOWN_RELATION", "position 2", "oid 9")(rows(format, relation(), message))
       }
     }
   }
 
   test("malformed changes are errors") {
     val short = insert(Seq("1", "2", "3")).dropRight(1)
-    fails[MalformedMessageException]("position 2")(changes(
+    fails("PGOUTPUT_MALFORMED_MESSAGE", "position 2")(changes(
       TableFormat.AsMap,
       relation(columns),
       short
@@ -264,10 +258,10 @@ class ChangeRowWriterSuite extends AnyFunSuite {
   test("a value that does not fit is an error, or NULL") {
     val messages = Seq(relation(columns), insert(Seq("1", "two", "a")))
     val format = BatchRead.format(columnsOf(typed), Seq(CHANGE_TYPE))
-    fails[InvalidValueException]("position 2", "public.t", "'n'")(rows(format, messages: _*))
+    fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "'n'")(rows(format, messages: _*))
     assert(rows(format.copy(failFast = false), messages: _*).map(shown) == Seq("1 null a insert"))
     val variant = BatchRead.format(TableFormat.AsVariant, Seq(CHANGE_TYPE))
-    fails[InvalidValueException]("position 2", "public.t", "'n'")(rows(variant, messages: _*))
+    fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "'n'")(rows(variant, messages: _*))
     assert(
       rows(variant.copy(failFast = false), messages: _*).map(shown) ==
         Seq("""{"body":"a","id":1,"n":null} insert""")

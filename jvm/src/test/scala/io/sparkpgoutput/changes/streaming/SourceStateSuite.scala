@@ -12,7 +12,7 @@ import io.sparkpgoutput.changes.transactions.{
   StreamPhase,
   Transaction
 }
-import io.sparkpgoutput.errors.CheckpointVersionException
+import io.sparkpgoutput.errors.Errors.raised
 
 class SourceStateFormatSuite extends AnyFunSuite {
   import SourceStateFormat._
@@ -75,7 +75,7 @@ class SourceStateFormatSuite extends AnyFunSuite {
   test("a version that is not known is an error that says so") {
     val bytes = write(full)
     bytes(0) = 2
-    val error = intercept[CheckpointVersionException](read(bytes))
+    val error = raised("PGOUTPUT_CHECKPOINT_VERSION")(read(bytes))
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
     assert(error.getMessage.contains("state of version 2"))
   }

@@ -2,7 +2,7 @@ package io.sparkpgoutput.changes.streaming
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.errors.CommitWentBackException
+import io.sparkpgoutput.errors.Errors.raised
 
 class StoredCommitsSuite extends AnyFunSuite {
   private val Remembered = 100000
@@ -26,8 +26,8 @@ class StoredCommitsSuite extends AnyFunSuite {
     assert(!some.isRepeat(10, 2) && !some.isRepeat(15, 1) && !some.isRepeat(5, 1))
     assert(some.commits.repeats(10, None))
     assert(!some.commits.accepts(20, 2, position = 0))
-    assertThrows[CommitWentBackException](some.commits.accepts(20, 3, position = 0))
-    assertThrows[CommitWentBackException](some.commits.accepts(5, 1, position = 0))
+    raised("PGOUTPUT_COMMIT_WENT_BACK")(some.commits.accepts(20, 3, position = 0))
+    raised("PGOUTPUT_COMMIT_WENT_BACK")(some.commits.accepts(5, 1, position = 0))
   }
 
   test("only the newest commits are remembered") {

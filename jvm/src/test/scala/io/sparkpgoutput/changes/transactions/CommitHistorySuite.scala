@@ -4,7 +4,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.errors.CommitWentBackException
+import io.sparkpgoutput.errors.Errors.raised
 
 class CommitHistorySuite extends AnyFunSuite {
 
@@ -34,7 +34,7 @@ class CommitHistorySuite extends AnyFunSuite {
     commits.accepts(100, 7, 0)
     commits.accepts(110, 8, 1)
     Seq(99L -> 7L, 100L -> 8L, 105L -> 7L, 110L -> 7L).foreach { case (lsn, xid) =>
-      val error = intercept[CommitWentBackException](commits.accepts(lsn, xid, 5))
+      val error = raised("PGOUTPUT_COMMIT_WENT_BACK")(commits.accepts(lsn, xid, 5))
       assert(error.getMessage.contains("position 5: the commit"))
       assert(error.getMessage.contains(s"xid $xid has the LSN 0/${lsn.toHexString.toUpperCase}"))
     }

@@ -10,7 +10,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.decode.MessageDecoder
-import io.sparkpgoutput.errors.{MalformedMessageException, PgOutputException}
+import io.sparkpgoutput.errors.Errors.raised
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{Fields, StreamContext, TextEncoding}
 
 /** Runs the scenarios of `tests/support/transactions.py`, which describes their format. */
@@ -196,7 +197,7 @@ class TransactionAssemblerSuite extends AnyFunSuite {
   test("a malformed message is an error with its position and the decoder's text") {
     Seq("42 00", "43 01", "52 00 00 40", "53 00", "ff").foreach { hex =>
       val error =
-        intercept[MalformedMessageException](assembled(plain(7, 100) :+ Fields.unhex(hex)))
+        raised("PGOUTPUT_MALFORMED_MESSAGE")(assembled(plain(7, 100) :+ Fields.unhex(hex)))
       assert(error.getMessage.contains("position 2: "), hex)
       val decoder = new MessageDecoder(TextEncoding.Utf8)
       val text = decoder.errorOrNull(Fields.unhex(hex), StreamContext.OUTSIDE).toString

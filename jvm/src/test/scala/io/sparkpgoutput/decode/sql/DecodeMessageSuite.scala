@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.BinaryType
 
 import io.sparkpgoutput.decode.FieldSelection.{All, members}
 import io.sparkpgoutput.decode.{FieldSelection, Golden, MessageFilter, Selections}
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.options.DecodeOptions
 import io.sparkpgoutput.protocol.{Fields, MessageSchema}
 
@@ -59,7 +59,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
 
   test("a malformed message is an error or NULL, whatever is selected and kept") {
     val narrow = filtered(Some(Set("BEGIN")), None).copy(selection = typeAndText)
-    checkExceptionInExpression[MalformedMessageException](narrow, row(broken), "INSERT at byte 15")
+    checkExceptionInExpression[PgOutputException](narrow, row(broken), "INSERT at byte 15")
     checkEvaluation(narrow.copy(options = DecodeOptions(failFast = false)), null, row(broken))
   }
 

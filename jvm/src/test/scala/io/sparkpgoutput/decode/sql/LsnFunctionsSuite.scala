@@ -5,7 +5,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionEvalHelper, Literal}
 import org.apache.spark.sql.types.{LongType, StringType}
 
-import io.sparkpgoutput.errors.InvalidLsnException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.sql.{ConstantArgument, SqlFunction}
 
 class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
@@ -49,7 +49,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
 
   test("a text that is not an LSN is an error of pg_lsn_parse, and NULL for try_pg_lsn_parse") {
     invalid.foreach { text =>
-      checkExceptionInExpression[InvalidLsnException](
+      checkExceptionInExpression[PgOutputException](
         call(parse, text),
         s"[PGOUTPUT_INVALID_LSN] '$text' is not an LSN such as 16/B374D848; " +
           "try_pg_lsn_parse gives NULL instead. SQLSTATE: 22P02"

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjectio
 import org.apache.spark.sql.types.BinaryType
 
 import io.sparkpgoutput.decode.Golden
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{Fields, MessageSchema}
 
 class PgOutputDecodeSuite extends MessageFunctionTests {
@@ -49,7 +49,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
   }
 
   test("a wrong in_stream is not corrected") {
-    checkExceptionInExpression[MalformedMessageException](
+    checkExceptionInExpression[PgOutputException](
       whole,
       row(insertInStream, false),
       "INSERT at byte 5 (new, marker): found 0, expected N;"
@@ -60,9 +60,9 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     val text =
       "[PGOUTPUT_MALFORMED_MESSAGE] INSERT at byte 15 (new, column 2): need 1 byte, got 0; " +
         s"message of 15 bytes: ${broken.replace(" ", "")}. SQLSTATE: 08P01"
-    checkExceptionInExpression[MalformedMessageException](whole, row(broken), text)
+    checkExceptionInExpression[PgOutputException](whole, row(broken), text)
     val failFast = withOptions("mode" -> "FAILFAST")
-    checkExceptionInExpression[MalformedMessageException](failFast, row(broken), text)
+    checkExceptionInExpression[PgOutputException](failFast, row(broken), text)
   }
 
   test("try_pgoutput_decode gives NULL for a malformed message") {
@@ -83,7 +83,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
   }
 
   test("every field of a malformed message is an error") {
-    checkExceptionInExpression[MalformedMessageException](
+    checkExceptionInExpression[PgOutputException](
       field(MessageSchema.RELATION_ID),
       row(broken),
       "INSERT at byte 15"
@@ -93,7 +93,7 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
   test("the option encoding decides how text is read") {
     val origin = field(MessageSchema.ORIGIN, of = withOptions("encoding" -> "LATIN1"))
     checkEvaluation(origin, "nöde", row(latin1))
-    checkExceptionInExpression[MalformedMessageException](whole, row(latin1), "not valid UTF-8")
+    checkExceptionInExpression[PgOutputException](whole, row(latin1), "not valid UTF-8")
   }
 
   test("two decodes in one row do not disturb each other") {

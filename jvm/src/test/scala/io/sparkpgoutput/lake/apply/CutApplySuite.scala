@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.core.MarkName

@@ -9,7 +9,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.sql.{Row, SparkSession}
 
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyColumn}
 import io.sparkpgoutput.lake.target._

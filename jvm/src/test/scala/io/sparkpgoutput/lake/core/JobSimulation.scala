@@ -2,9 +2,8 @@ package io.sparkpgoutput.lake.core
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{Errors, PgOutputException}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Excluded, Failed, Live}
-import io.sparkpgoutput.source.slot.SlotError
 
 /** A history of the simulation did not end as it must. */
 final class SimulationFailure(text: String) extends RuntimeException(text)
@@ -210,7 +209,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
         if (mutation != Mutation.TimelineUnchecked)
           server.branches.filter { case (other, branch) => other > timeline && branch < lsn }
             .foreach { case (other, branch) =>
-              throw SlotError.timeline(timeline, other, Some(branch), lsn)
+              throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
             }
     )
   )

@@ -4,9 +4,8 @@ import java.time.Instant
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.errors.{Errors, PgOutputException}
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
-import io.sparkpgoutput.source.slot.SlotError
 
 class JobStartSuite extends AnyFunSuite {
   private val lsn = 500L
@@ -37,7 +36,7 @@ class JobStartSuite extends AnyFunSuite {
     marks,
     // The timeline 2 has branched off at 600.
     (timeline, lsn) =>
-      if (timeline == 9 && lsn > 600) throw SlotError.timeline(9, 1, Some(600), lsn)
+      if (timeline == 9 && lsn > 600) throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
   )
 
   private def mark(lsn: Long, generation: Int = 2, target: String = "orders", oid: Long = 16400) =

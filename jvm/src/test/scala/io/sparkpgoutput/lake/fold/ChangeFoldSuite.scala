@@ -11,9 +11,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
-import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableError}
+import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.route.{
   ChangeChunk,
   ChangeFields,
@@ -275,7 +275,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     val error = intercept[LakeException] {
       write(batch(server, 10)(Seq(server.insert(Seq("1", "a")))), Seq(copy))
     }
-    assert(error.getCondition == TableError.Changed)
+    assert(error.getCondition == "PGOUTPUT_TABLE_CHANGED")
     assert(error.getMessage.contains(
       "A change has the column 'between', which the catalog does not have. It can be the column 'v'"
     ))

@@ -14,7 +14,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.InLocale
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.core.JobState
 
 class JobFolderSuite extends AnyFunSuite {

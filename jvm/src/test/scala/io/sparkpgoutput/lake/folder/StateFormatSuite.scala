@@ -13,7 +13,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.types.registry.TypeRegistry

@@ -14,7 +14,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import io.sparkpgoutput.lake.core.{JobState, Shown, TableState, TableStatus}
 import io.sparkpgoutput.types.registry.TypeRegistry

@@ -5,7 +5,7 @@ import java.time.Duration
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 
 class ReplicateOptionsSuite extends AnyFunSuite {
 

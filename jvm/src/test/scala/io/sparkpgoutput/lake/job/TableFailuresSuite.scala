@@ -9,22 +9,16 @@ import org.apache.spark.sql.AnalysisException
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.TableError
-import io.sparkpgoutput.lake.copy.CopyError
+import io.sparkpgoutput.errors.Errors
 import io.sparkpgoutput.lake.core.TableFailure
-import io.sparkpgoutput.lake.target.{CommitConflict, TargetError}
-import io.sparkpgoutput.lake.{ApplyError, LakeError}
-import io.sparkpgoutput.source.SourceError
+import io.sparkpgoutput.lake.target.TargetError
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
-import io.sparkpgoutput.source.slot.SlotError
 
 class TableFailuresSuite extends AnyFunSuite {
-  private val orders = TableName("public", "orders")
   private val server = ServerAddress("jdbc:postgresql://db.example.org/shop", None, None)
-  private val conflict = new CommitConflict("orders", new RuntimeException("compacted"))
+  private val conflict = TargetError.conflict("orders", new RuntimeException("compacted"))
   private val otherMark =
-    Seq(TargetError.otherJob("orders", Some(1), Some(2)), TargetError.copiedAgain("orders"))
+    Errors.lake("PGOUTPUT_OTHER_JOB.OTHER_MARK", "PGOUTPUT_OTHER_JOB.COPIED_AGAIN")
 
   private def ofServer(state: String) =
     ConnectionError.of(new SQLException("The server says no.", state), server)
@@ -40,9 +34,9 @@ class TableFailuresSuite extends AnyFunSuite {
     }
 
   test("a table waits, and stays live, for what passes by itself") {
+    assertKind(TableFailure.Waits)(Errors.lake("PGOUTPUT_COPY_INTERRUPTED"): _*)
     assertKind(TableFailure.Waits)(
       conflict,
-      CopyError.interrupted(orders, "it gives way."),
       new SparkException("ExecutorLostFailure (executor 1 exited)"),
       new SparkException("Executor heartbeat timed out after 120000 ms"),
       new SparkException("Checkpoint block rdd_1_0 not found!"),
@@ -70,9 +64,10 @@ class TableFailuresSuite extends AnyFunSuite {
 
   test("missing rights and unknown errors stop a table, and the job tries again") {
     assertKind(TableFailure.Passing)(
+      Errors.lake("PGOUTPUT_SOURCE_NOT_READY.ONE", "PGOUTPUT_TARGET_NOT_WRITABLE"): _*
+    )
+    assertKind(TableFailure.Passing)(
       ofServer("42501"),
-      TableError.notReady(Seq("The role cannot read public.orders.")),
-      TargetError.notWritable("orders", new RuntimeException("403")),
       new AnalysisException("TABLE_OR_VIEW_NOT_FOUND", Map("relationName" -> "orders"), None),
       new FileNotFoundException("part-00000.parquet"),
       new SparkException("Something else", null),
@@ -82,22 +77,24 @@ class TableFailuresSuite extends AnyFunSuite {
 
   test("a table stops until its user corrects a value, a type, a name or a drift") {
     assertKind(TableFailure.Lasting)(
-      ApplyError.targetDiffers(orders, "the row is there already"),
-      ApplyError.invalidValue(orders, "day", "infinity"),
-      ApplyError.keyNotSent(orders),
-      CopyError.invalid("infinity", orders, "day"),
-      TargetError.columnType("The column p has no type."),
-      TargetError.name("Two tables have one name."),
-      LakeError.foreignTable("lake.orders", orders, "orders_2")
+      Errors.lake(
+        "PGOUTPUT_TARGET_DIFFERS",
+        "PGOUTPUT_INVALID_VALUE.IN_REPLICATED_CHANGE",
+        "PGOUTPUT_INVALID_VALUE.IN_COPY",
+        "PGOUTPUT_MALFORMED_MESSAGE.KEY_NOT_SENT",
+        "PGOUTPUT_TARGET_TYPE",
+        "PGOUTPUT_TARGET_NAME.TABLE",
+        "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE"
+      ): _*
     )
   }
 
   test("a copy corrects unknown changes, a lost mark, and the mark of another process") {
-    val changed = Seq(
-      TableError.changed(orders, "It was rewritten."),
-      ApplyError.unreadable(orders, "n", "text", "INT"),
-      LakeError.markLost("orders"),
-      TargetError.restored("orders", "a RESTORE")
+    val changed = Errors.lake(
+      "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
+      "PGOUTPUT_SCHEMA_EVOLUTION.REPLICATED_TYPE",
+      "PGOUTPUT_MARK_LOST.NO_MARK",
+      "PGOUTPUT_MARK_LOST.OLDER_ROWS"
     )
     assertKind(TableFailure.Changed)(changed ++ otherMark: _*)
     (changed.map(_ -> true) ++ otherMark.map(_ -> false)).foreach { case (error, expected) =>
@@ -109,18 +106,19 @@ class TableFailuresSuite extends AnyFunSuite {
 
   test("an error of the server or of the slot ends the job, whichever table meets it") {
     val ending = Seq(
-      SlotError.moved("orders", 1, 2),
-      SlotError.serverBehind("orders", 2, 1),
-      SlotError.publicationsNotFound(Seq("orders"))
-    )
+      "PGOUTPUT_SLOT_MOVED",
+      "PGOUTPUT_SERVER_BEHIND",
+      "PGOUTPUT_PUBLICATION_NOT_FOUND.AT_START"
+    ).map(Errors.source)
     (ending ++ ending.map(inTask)).foreach(error => assert(TableFailures.endsJob(error), error))
     // Somebody else's session on the slot ends, and an option says nothing about the slot.
-    val others = Seq(SourceError.slotInUse("orders", 1, "psql"), SourceError.option("No."))
+    val others =
+      Seq("PGOUTPUT_SLOT_IN_USE.BY_ANOTHER", "PGOUTPUT_SOURCE_OPTION.INVALID").map(Errors.source)
     others.foreach(error => assert(!TableFailures.endsJob(error), error))
   }
 
   test("the text is that of the most informative error, without Spark's stack frames") {
-    val differs = ApplyError.targetDiffers(orders, "the row is there already")
+    val differs = Errors.lake("PGOUTPUT_TARGET_DIFFERS").head
     assert(TableFailures.of(inTask(differs)).text == differs.getMessage)
     assert(TableFailures.isKnown(inTask(differs)))
     val unknown = new RuntimeException("It broke.\n  at Store.write")

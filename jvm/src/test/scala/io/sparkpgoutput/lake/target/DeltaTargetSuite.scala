@@ -16,7 +16,7 @@ import org.apache.spark.sql.types._
 import org.scalatest.BeforeAndAfterAll
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.DirectChange

@@ -9,7 +9,7 @@ import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
 
 import io.sparkpgoutput.SparkSessionTests
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.IcebergTables
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct._

@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.target
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 
 class TargetNamesSuite extends AnyFunSuite {
   private val orders = TableName("public", "orders")

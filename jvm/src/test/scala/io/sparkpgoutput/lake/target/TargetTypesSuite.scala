@@ -4,7 +4,7 @@ import org.apache.spark.sql.types._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.lake.LakeException
+import io.sparkpgoutput.errors.LakeException
 
 class TargetTypesSuite extends AnyFunSuite {
   private def types(format: String, ddl: String, key: String*) =

@@ -12,7 +12,7 @@ import org.scalacheck.Gen
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.decode.sql.{DecodeFunctions, DecodeMessage, MessageFunctionTests}
 import io.sparkpgoutput.decode.{Mutations, Selections}
-import io.sparkpgoutput.errors.{InvalidValueException, MalformedMessageException, PgOutputException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.{Message, MessageSchema, Messages}
 import io.sparkpgoutput.sql.FunctionCall
 import io.sparkpgoutput.types.registry.TypedTuples
@@ -226,7 +226,7 @@ class DecodeTupleCodeSuite extends MessageFunctionTests {
       checkEvaluation(strict, null, row(""))
       checkEvaluation(strict, null, row(null))
       checkEvaluation(read(false, Nil), null, row(broken))
-      checkExceptionInExpression[MalformedMessageException](
+      checkExceptionInExpression[PgOutputException](
         strict,
         row(broken),
         "INSERT at byte 15"
@@ -234,7 +234,7 @@ class DecodeTupleCodeSuite extends MessageFunctionTests {
       val binary = "49 00004010 4e 0002 62 00000004 0000002a 74 00000001 78"
       checkEvaluation(strict, InternalRow(42, UTF8String.fromString("x")), row(binary))
       val noInt = "49 00004010 4e 0002 74 00000001 78 6e"
-      checkExceptionInExpression[InvalidValueException](strict, row(noInt), "column 'a'")
+      checkExceptionInExpression[PgOutputException](strict, row(noInt), "column 'a'")
       checkEvaluation(read(true, Seq("mode" -> "PERMISSIVE")), InternalRow(null, null), row(noInt))
     }
 

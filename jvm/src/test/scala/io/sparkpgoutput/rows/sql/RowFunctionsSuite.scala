@@ -16,7 +16,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.sparkpgoutput.decode.sql.MessageFunctionTests
-import io.sparkpgoutput.errors.{InvalidValueException, SchemaMismatchException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Messages.Cell
 import io.sparkpgoutput.protocol.{MessageSchema, RelationSchema, TupleSchema}
 import io.sparkpgoutput.sql.{FunctionCall, SqlFunction}
@@ -210,13 +210,13 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     val binary = Seq[Cell](("b", null, "0000000000000001"))
     checkEvaluation(expression, out(1L), input(binary, 20L))
     checkEvaluation(expression, out(5L), input(text("5"), null))
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       expression,
       InternalRow(TypedTuples.row(binary), null),
       "column 'a', unknown as BIGINT: '\\x0000000000000001' is binary, and its type is not known; " +
         "give the type_ids; try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
     )
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       expression,
       input(binary, 16402L),
       "use BINARY, or the option type.16402"
@@ -234,7 +234,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     both.foreach { function =>
       val expression = function(tuple, schema, idsColumn, noOptions)
       def mismatch(input: InternalRow, text: String): Unit =
-        checkExceptionInExpression[SchemaMismatchException](
+        checkExceptionInExpression[PgOutputException](
           expression,
           input,
           s"[PGOUTPUT_SCHEMA_MISMATCH] $text. SQLSTATE: 42804"
@@ -262,7 +262,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
   test("a value that does not fit is an error that names it, or NULL where that is asked for") {
     val cells = input(text("x" * 1000, "y"))
     val strict = row(tuple, schema, ids(23, 25), noOptions)
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       strict,
       cells,
       s"[PGOUTPUT_INVALID_VALUE] column 'a', int4 as INT: '${"x" * 100}…' is not a valid int4; " +
@@ -272,7 +272,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
     val permissive = options("mode" -> "permissive")
     checkEvaluation(row(tuple, schema, unknown, permissive), out(null, "y"), cells)
     checkEvaluation(tryRow(tuple, schema, unknown, noOptions), out(null, "y"), cells)
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       strict,
       input(Seq(("b", null, "ff" * 200), ("n", null, null))),
       s"'\\x${"ff" * 49}…' has 200 bytes"
@@ -280,12 +280,12 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
   }
 
   test("characters are not cut in two") {
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       row(tuple, schema, unknown, noOptions),
       input(text("\ud83d\ude00" * 101, "y")),
       s"'${"\ud83d\ude00" * 100}…'"
     )
-    checkExceptionInExpression[InvalidValueException](
+    checkExceptionInExpression[PgOutputException](
       row(tuple, schema, unknown, noOptions),
       input(text("\ud83d\ude00" * 100, "y")),
       s"'${"\ud83d\ude00" * 100}' "

@@ -5,7 +5,7 @@ import java.nio.file.Files
 import org.postgresql.{Driver, PGProperty}
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.source.SourceException
+import io.sparkpgoutput.errors.SourceException
 
 class ServerAddressSuite extends AnyFunSuite {
   private def shown(url: String) = ServerAddress(url, Some("lake"), Some("secret")).toString

@@ -8,7 +8,7 @@ import io.sparkpgoutput.changes.Captures
 import io.sparkpgoutput.changes.StreamMessages._
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.ChangeSchema
-import io.sparkpgoutput.errors.MalformedMessageException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.MessageType
 
 class MessageRowsSuite extends AnyFunSuite {
@@ -71,7 +71,7 @@ class MessageRowsSuite extends AnyFunSuite {
 
   test("a message that is too short is an error") {
     Seq(begin(7, 100).take(12), insert("a").take(3), Array.emptyByteArray).foreach { message =>
-      assertThrows[MalformedMessageException](read(Seq(Seq(begin(6, 90), message))))
+      raised("PGOUTPUT_MALFORMED_MESSAGE")(read(Seq(Seq(begin(6, 90), message))))
     }
   }
 

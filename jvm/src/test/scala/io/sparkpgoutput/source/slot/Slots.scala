@@ -2,8 +2,8 @@ package io.sparkpgoutput.source.slot
 
 import org.apache.spark.sql.types.StructType
 
+import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.SourceException
 
 /** A server, a slot and a source that fit each other. */
 object Slots {

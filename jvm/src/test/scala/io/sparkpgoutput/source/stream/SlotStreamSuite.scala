@@ -4,7 +4,7 @@ import java.time.Duration
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.source.SourceException
+import io.sparkpgoutput.errors.SourceException
 
 class SlotOffsetSuite extends AnyFunSuite {
   test("the text of an offset is the same for ever") {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.errors.CheckpointVersionException
+import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.source.slot.SourceIdentity
 
 class SourceLogSuite extends AnyFunSuite {
@@ -55,7 +55,7 @@ class SourceLogSuite extends AnyFunSuite {
   test("a later version is an error that says how to go on") {
     val made = folder()
     Files.writeString(made.resolve("0.json"), SourceLog.toJson(kept).replace(":1,", ":2,"))
-    val error = intercept[CheckpointVersionException](log(made).read())
+    val error = raised("PGOUTPUT_CHECKPOINT_VERSION")(log(made).read())
     assert(error.getMessage.contains("has the version 2"))
   }
 }

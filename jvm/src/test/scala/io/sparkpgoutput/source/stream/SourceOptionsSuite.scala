@@ -9,7 +9,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.source.SourceException
+import io.sparkpgoutput.errors.SourceException
 
 class SourceOptionsSuite extends AnyFunSuite {
   private val Password = "s3cret"

@@ -1,0 +1,80 @@
+package io.sparkpgoutput.errors
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** The calls that make an error, and the texts of `error-conditions.json`, belong together. */
+class ErrorConditionsSuite extends AnyFunSuite {
+  private val Main = Paths.get("jvm/src/main/scala")
+
+  private def files(folder: Path, endings: String*): Seq[Path] = {
+    val found = Files.walk(folder)
+    try
+      found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith)).toSeq
+    finally found.close()
+  }
+
+  /** The arguments of each call: the name, and the names of the parameters. */
+  private val calls: Seq[(String, Set[String])] = files(Main, ".scala").flatMap { file =>
+    val text = Files.readString(file)
+    "new (?:PgOutput|Source|Lake)Exception\\(".r.findAllMatchIn(text).map { call =>
+      val arguments = untilClosed(text.substring(call.end))
+      val name = "^\\s*\"(PGOUTPUT_[\\w.]+)\"".r.findFirstMatchIn(arguments)
+      assert(name.nonEmpty, s"$file has an error without the name of its text: $arguments")
+      name.get.group(1) -> "\"(\\w+)\"\\s*->".r.findAllMatchIn(arguments).map(_.group(1)).toSet
+    }
+  }
+
+  /** The text before the bracket that closes a call. Brackets in a string do not count. */
+  private def untilClosed(text: String): String = {
+    var depth = 1
+    var isString = false
+    text.takeWhile { char =>
+      if (char == '"') isString = !isString
+      else if (!isString && char == '(') depth += 1
+      else if (!isString && char == ')') depth -= 1
+      depth > 0
+    }
+  }
+
+  test("each call has the parameters of its text, and no others") {
+    calls.foreach { case (name, parameters) =>
+      assert(Errors.templates.get(name).contains(parameters), name)
+    }
+  }
+
+  test("each text has a call") {
+    assert(calls.map(_._1).toSet == Errors.templates.keySet)
+  }
+
+  test("code names only conditions that exist") {
+    val conditions = Errors.templates.keySet.map(ErrorConditions.condition)
+    files(Main, ".scala").foreach { file =>
+      val named = "PGOUTPUT_[A-Z_]+".r.findAllIn(Files.readString(file)).toSet
+      assert(named.subsetOf(conditions), file)
+    }
+  }
+
+  test("each condition is expected by a test that raises it") {
+    val raising = files(Paths.get("jvm/src/test/scala"), ".scala") ++
+      files(Paths.get("tests"), ".py")
+    // These make errors, and do not raise them.
+    val own =
+      Set("ErrorConditionsSuite.scala", "PgOutputExceptionSuite.scala", "TableFailuresSuite.scala")
+    val expected = raising.filterNot(file => own(file.getFileName.toString)).flatMap { file =>
+      "PGOUTPUT_[A-Z_]+".r.findAllIn(Files.readString(file))
+    }.toSet
+    assert(Errors.templates.keySet.map(ErrorConditions.condition) -- expected == Set.empty)
+  }
+
+  test("each text is a text of its own, and has an SQLSTATE") {
+    Errors.templates.keys.foreach { name =>
+      val error = Errors.lake(name).head
+      assert(error.getSqlState.matches("[0-9A-Z]{5}"), name)
+      assert(!error.getMessage.contains("  ") && !error.getMessage.contains("\n"), error)
+    }
+  }
+}
