@@ -43,7 +43,7 @@ class PgOutputExceptionSuite extends AnyFunSuite {
     Seq(
       "column 'a\nb'" -> "column 'a\\nb'.",
       template -> s"$template.",
-      null -> "null.",
+      (null, "null."),
       Some(5) -> "Some(5)."
     ).foreach { case (value, text) => assert(malformed(value).sentences == text) }
   }

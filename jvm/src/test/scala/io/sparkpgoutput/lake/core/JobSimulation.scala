@@ -208,9 +208,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       (timeline, lsn) =>
         if (mutation != Mutation.TimelineUnchecked)
           server.branches.filter { case (other, branch) => other > timeline && branch < lsn }
-            .foreach { case (other, branch) =>
-              throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
-            }
+            .foreach(_ => throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF"))
     )
   )
 
