@@ -331,15 +331,13 @@ object ReplicateOptions {
         "How long old versions of a table stay, for time travel. Properties of the table, and tags " +
           "and branches of Iceberg, win over this option."
       )((options, time) => options.copy(retain = time)),
-      OptionSpec.parsed[ReplicateOptions, Int](
+      number(
         "retainVersions",
-        "100 to 1000000",
-        "2000",
+        2000,
         "The greatest number of versions of a table that stay, even if retain allows more. With a " +
-          "commit each second, 2000 versions are half an hour."
-      )(_.toIntOption.filter(number => number >= 100 && number <= 1000000))((options, versions) =>
-        options.copy(retainVersions = versions)
-      ),
+          "commit each second, 2000 versions are half an hour.",
+        100 to 1000000
+      )((options, versions) => options.copy(retainVersions = versions)),
       OptionSpec.choice[ReplicateOptions, Int](
         "icebergVersion",
         "2",
@@ -486,11 +484,14 @@ object ReplicateOptions {
     "false" -> false
   )(set)
 
-  private def number(name: String, default: Int, description: String)(
+  private def number(name: String, default: Int, description: String, values: Range = 1 to 100)(
       set: (ReplicateOptions, Int) => ReplicateOptions
-  ) = OptionSpec.parsed[ReplicateOptions, Int](name, "1 to 100", default.toString, description)(
-    _.toIntOption.filter(number => number >= 1 && number <= 100)
-  )(set)
+  ) = OptionSpec.parsed[ReplicateOptions, Int](
+    name,
+    s"${values.head} to ${values.last}",
+    default.toString,
+    description
+  )(_.toIntOption.filter(values.contains))(set)
 
   private def duration(name: String, default: String, description: String)(
       set: (ReplicateOptions, Duration) => ReplicateOptions

@@ -97,6 +97,15 @@ class ReplicateOptionsSuite extends AnyFunSuite {
       )
   }
 
+  test("numbers have ranges") {
+    for ((name, least, most) <- Seq(("parallelTables", 1, 100), ("retainVersions", 100, 1000000))) {
+      for (right <- Seq(least, most)) parsed(name -> right.toString): Unit
+      for (wrong <- Seq(least - 1, most + 1))
+        assert(refused(name -> wrong.toString).contains(s"$least to $most"))
+    }
+    assert(parsed("retainVersions" -> "100").retainVersions == 100)
+  }
+
   test("the memory of the queues is a size or a share of the heap") {
     val heap = Runtime.getRuntime.maxMemory
     assert(parsed("queueMemory" -> "64m").queueMemoryBytes == 64L << 20)
