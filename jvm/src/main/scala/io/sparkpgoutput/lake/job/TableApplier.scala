@@ -1,9 +1,6 @@
 package io.sparkpgoutput.lake.job
 
-import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
-
-import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
@@ -213,49 +210,4 @@ final private[job] class TableApplier(job: JobParts) {
 private object TableApplier {
   private val WaitForCatalog = java.time.Duration.ofSeconds(2).toNanos
   final private val PauseMillis = 10L
-}
-
-/**
- * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]].
- *
- * @param isVerifying whether older versions of tables are read
- */
-final private[job] class TableMaintenance(
-    job: JobParts,
-    threads: JobThreads,
-    isVerifying: () => Boolean
-) {
-  private val due = ConcurrentHashMap.newKeySet[String]
-
-  /** Looks at the files of a table that was committed, beside its next commits. */
-  def after(oid: Long): Unit =
-    job.state.tables.get(oid).map(_.target).filter(due.add).foreach { table =>
-      threads.maintain {
-        due.remove(table)
-        maintain(table)
-      }
-    }
-
-  /** The table is right without a rewrite, so an error of a rewrite is not an error of the table. */
-  private def maintain(table: String): Unit = {
-    val begin = System.nanoTime()
-    try {
-      job.target.checkpoint(table)
-      if (job.options.maintains && !isVerifying()) {
-        val since = Instant.ofEpochMilli(JobClock.millis).minus(job.options.retain)
-        job.target.expire(table, since, job.options.retainVersions)
-      }
-      if (job.options.maintains) job.target.compact(table): Unit
-    } catch {
-      case NonFatal(error) =>
-        if (!job.isEnding)
-          job.log.warn(s"The files of $table are not maintained. ${TableFailures.text(error)}")
-    }
-    if (!job.options.once) {
-      val millis = (System.nanoTime() - begin) / 1000000
-      val share = job.options.maintenanceShare
-      try Thread.sleep(millis * math.max(0, 100 - share) / share)
-      catch { case _: InterruptedException => () } // the job ends
-    }
-  }
 }
