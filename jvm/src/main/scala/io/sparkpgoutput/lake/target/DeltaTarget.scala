@@ -211,8 +211,8 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       // Before it runs: if Delta refuses it, the next commits do not ask for it again, and files are still rewritten.
       vacuums.put(table, (if (isDue) now else last).plus(VacuumEvery))
       if (isDue && !found.metadata.configuration.contains(FileRetention)) {
-        val newest = DeltaHistory.time(found.deltaLog, found.version - versions)
-        val kept = Duration.between((newest.toSeq :+ since).max, now)
+        val oldest = DeltaHistory.time(found.deltaLog, found.version - versions)
+        val kept = Duration.between(retained(since, oldest), now)
         ClonedSession.run(session) { own =>
           own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", false)
           // The log has few files, and each task costs more than it does.

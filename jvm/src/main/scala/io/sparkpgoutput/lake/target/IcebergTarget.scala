@@ -68,7 +68,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       metadata.properties.containsKey(Names.MIN_SNAPSHOTS_TO_KEEP)
     val isForbidden = "false".equalsIgnoreCase(metadata.properties.get(Names.GC_ENABLED))
     val excess = times.length - versions
-    val due = math.max(since.toEpochMilli, if (excess > 0) times(excess) else Long.MinValue)
+    val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
+    val due = retained(since, oldest).toEpochMilli
     // Not for each of them, because the files of all others are compared.
     val isDue = excess > versions / 20 || times.headOption.exists(_ < due - Hour)
     if (isDue && !hasOwn && !isForbidden)

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.target
 
+import java.time.Instant
+
 import scala.annotation.tailrec
 import scala.util.Try
 
@@ -36,6 +38,15 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       refresh(table)
       session.sql(s"SELECT * FROM ${sqlName(table)} VERSION AS OF $version")
     }
+
+  /**
+   * Returns the time before which versions go: the later one of the two.
+   *
+   * @param since from when versions stay
+   * @param oldest when the oldest of the most versions that stay was made, if there are so many
+   */
+  final protected def retained(since: Instant, oldest: Option[Instant]): Instant =
+    (oldest.toSeq :+ since).max
 
   /** Lets the next query see what others committed. */
   protected def refresh(table: String): Unit
