@@ -35,18 +35,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging {
   import KeyCache._
 
-  private val tables = ConcurrentHashMap.newKeySet[TableKeys]
+  private val tables = new ConcurrentHashMap[String, TableKeys]
   private lazy val root = folder.toPath
   private var usedMemory = 0L
   private var usedDisk = 0L
   private var files = 0L
 
-  /** Returns the keys of a table, of which there are none yet. */
-  def table(): TableKeys = {
-    val made = new TableKeys(this)
-    tables.add(made)
-    made
-  }
+  /** Returns the keys of a table by its name: those that are kept, for whoever opens the table next. */
+  def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
   /** Returns whether there is room for so many keys, if keys of other tables are removed. */
   private[direct] def takes(numbers: Long): Boolean =
@@ -67,7 +63,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     }
   }
 
-  private def idle = tables.asScala.filter(System.nanoTime() - _.used > IdleNanos)
+  private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
   /** The file has no name any more when the channel is closed, so it is gone when nobody has it in memory. */
   private def written(keys: Array[Long]): Option[KeptKeys] =

@@ -165,7 +165,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
         table,
         (_, known) =>
           if (known != null && (known.log eq opened.log)) known
-          else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table())
+          else new DeltaDirect(session, opened.log, opened.catalogTable, keys.table(table))
       )
       val mark = SetTransaction(name.toString, lsn, Some(System.currentTimeMillis))
       try {

@@ -142,7 +142,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   private def direct(table: String, marking: => MarkingOperations, name: MarkName, lsn: Long)(
       change: DirectTable => DirectChange
   ): Unit = {
-    val known = directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table()))
+    val known = directs.computeIfAbsent(table, _ => new IcebergDirect(keys.table(table)))
     attempt(IcebergDirect.isConflict) {
       known.commit(marking, load(table).name, name.toString -> lsn.toString)(change)
     }

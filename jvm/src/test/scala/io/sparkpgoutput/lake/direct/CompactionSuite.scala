@@ -10,46 +10,38 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Which files are rewritten, and where their rows are afterwards. */
 class CompactionSuite extends AnyFunSuite {
 
-  /** @param values the rows */
-  private class File(
-      override val path: String,
-      val values: IndexedSeq[Int],
-      val gone: Set[Long] = Set.empty,
-      override val bytes: Long = 1000
-  ) extends DirectFile {
-    override def rows: Long = values.length.toLong
-    override def isDeleted(position: Long): Boolean = gone(position)
-    override def deletedRows: Long = gone.size.toLong
-    override def deletedPositions: Array[Long] = gone.toArray.sorted
-    override def bounds(column: Int): Option[(Any, Any)] = None
-    def without(some: Set[Long]): File = new File(path, values, gone ++ some, bytes)
-    def live: Seq[Int] = values.indices.filterNot(at => gone(at.toLong)).map(values)
-  }
+  private val table = new MemoryTable(StructType.fromDDL("v INT"), KeyCache.none.table("t"))
 
-  private object Table extends DirectTable {
-    override val schema: StructType = StructType.fromDDL("v INT")
-    override def column(at: Int): String = schema(at).name
-    override def files: Seq[DirectFile] = Nil
-    override val keys: TableKeys = KeyCache.none.table()
-    override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
-      file.asInstanceOf[File].values.iterator.map(InternalRow(_))
-  }
+  private def file(
+      path: String,
+      values: Seq[Int],
+      deleted: Set[Long] = Set.empty,
+      bytes: Long = 1000
+  ) =
+    new MemoryFile(path, values.map(InternalRow(_)).toIndexedSeq, deleted, bytes)
+
+  private val row = InternalRow(0)
+
+  private def rows(path: String, count: Int, bytes: Long, deleted: Int = 0) =
+    new MemoryFile(path, Vector.fill(count)(row), (0L until deleted.toLong).toSet, bytes)
+
+  private def live(file: MemoryFile) = file.live.map(_._1.getInt(0))
 
   test("rows that are deleted while files are rewritten are deleted in the new file") {
     (1 to 200).foreach { seed =>
       val random = new Random(seed)
-      def some(file: File) = (0L until file.rows).filter(_ => random.nextInt(3) == 0).toSet
+      def some(file: MemoryFile) = (0L until file.rows).filter(_ => random.nextInt(3) == 0).toSet
       val files = (1 to 1 + random.nextInt(4)).map { number =>
-        val file = new File(s"f$number", IndexedSeq.fill(random.nextInt(9))(random.nextInt()))
-        file.without(some(file))
+        val made = file(s"f$number", Seq.fill(random.nextInt(9))(random.nextInt()))
+        made.without(some(made))
       }
-      val rewrite = new Rewrite(Table, files)
+      val rewrite = new Rewrite(table, files)
       val rewritten = rewrite.read().map(_.getInt(0)).toIndexedSeq
-      assert(rewritten == files.flatMap(_.live) && rewritten.length == rewrite.rows)
+      assert(rewritten == files.flatMap(live(_)) && rewritten.length == rewrite.rows)
       val now = files.map(file => file.without(some(file))).map(file => file.path -> file).toMap
       val carried = rewrite.carried(now.get(_)).get
-      val left = new File("new", rewritten, carried.toSet)
-      assert(left.live == files.flatMap(file => now(file.path).live), s"seed $seed")
+      val left = file("new", rewritten, carried.toSet)
+      assert(live(left) == files.flatMap(file => live(now(file.path))), s"seed $seed")
       assert(rewrite.carried(path => now.get(path).filter(_.path != "f1")).isEmpty)
     }
   }
@@ -58,29 +50,28 @@ class CompactionSuite extends AnyFunSuite {
     "a table with a small file for each commit keeps few files, and rewrites each row a few times"
   ) {
     val random = new Random(7)
-    var files = Seq(new File("large", (1 to 1000000), bytes = 100L << 20))
+    var files = Seq(rows("large", 1000000, 100L << 20))
     var written = 0L
     (1 to 3000).foreach { number =>
-      val rows = 1 + random.nextInt(1000)
-      files = files :+ new File(s"c$number", 1 to rows, bytes = 10L * rows)
-      val due = Compaction.choose(files).map(_.asInstanceOf[File])
+      val count = 1 + random.nextInt(1000)
+      files = files :+ rows(s"c$number", count, 10L * count)
+      val due = Compaction.choose(files).map(_.asInstanceOf[MemoryFile])
       if (due.nonEmpty) {
-        val rows = due.map(_.live.length).sum
-        written += rows
-        files = files.diff(due) :+ new File(s"r$number", 1 to rows, bytes = 10L * rows)
+        val count = due.map(_.rows).sum
+        written += count
+        files = files.diff(due) :+ rows(s"r$number", count.toInt, 10L * count)
       }
       assert(files.length <= 45)
     }
-    assert(written < 5 * files.map(_.live.length).sum)
+    assert(written < 5 * files.map(_.rows).sum)
   }
 
   test("a file of which more than a fifth is deleted is rewritten, and a large one alone") {
-    def file(name: String, deleted: Long, bytes: Long) =
-      new File(name, 1 to 100, (0L until deleted).toSet, bytes)
-    val files = Seq(file("a", 20, 1000), file("b", 21, 600L << 20), file("c", 21, 5000))
+    def made(name: String, deleted: Int, bytes: Long) = rows(name, 100, bytes, deleted)
+    val files = Seq(made("a", 20, 1000), made("b", 21, 600L << 20), made("c", 21, 5000))
     assert(Compaction.choose(files).map(_.path) == Seq("c"))
     assert(Compaction.choose(files.take(2)).map(_.path) == Seq("b"))
     assert(Compaction.choose(files.take(1)).isEmpty)
-    assert(Compaction.choose((1 to 10).map(number => file(s"l$number", 0, 400L << 20))).isEmpty)
+    assert(Compaction.choose((1 to 10).map(number => made(s"l$number", 0, 400L << 20))).isEmpty)
   }
 }

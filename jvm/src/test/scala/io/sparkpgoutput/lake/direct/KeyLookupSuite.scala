@@ -34,29 +34,6 @@ class KeyLookupSuite extends AnyFunSuite {
     BinaryType -> (() => Array.fill(random.nextInt(3))(random.nextInt(3).toByte))
   )
 
-  private class File(number: Int, val values: IndexedSeq[InternalRow], gone: Set[Int])
-      extends DirectFile {
-    override val path: String = s"f$number"
-    override def rows: Long = values.length.toLong
-    override def bytes: Long = rows
-    override def isDeleted(position: Long): Boolean = gone(position.toInt)
-    override def deletedRows: Long = gone.size.toLong
-    override def deletedPositions: Array[Long] = gone.toArray.map(_.toLong).sorted
-    override def bounds(column: Int): Option[(Any, Any)] = None
-  }
-
-  private class Table(override val schema: StructType, override val keys: TableKeys)
-      extends DirectTable {
-    var files: Seq[File] = Nil
-    var reads = 0
-    var prefix = ""
-    override def column(at: Int): String = prefix + schema(at).name
-    override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = synchronized {
-      reads += 1
-      file.asInstanceOf[File].values.iterator
-    }
-  }
-
   private def shown(value: Any): Any = value match {
     case bytes: Array[Byte]             => bytes.toSeq
     case number: Double if number == 0  => 0.0
@@ -87,16 +64,14 @@ class KeyLookupSuite extends AnyFunSuite {
         def seen(row: InternalRow) = columns.indices.map(at =>
           if (row.isNullAt(at)) null else shown(row.get(at, columns(at)._1))
         )
-        val table = new Table(schema, make().table())
+        val table = new MemoryTable(schema, make().table("t"))
         val at = columns.indices
         (1 to 5).foreach { round =>
           // Each key has one row that is not deleted, deleted rows repeat keys, and some rows have no key.
           val live = Iterator.fill(60)(key()).toSeq.distinctBy(_.map(shown)).take(40)
           val placed = table.files.filter(_ => random.nextInt(3) > 0)
           val there = placed.flatMap(file =>
-            file.values.indices.filterNot(at => file.isDeleted(at.toLong)).map(at =>
-              seen(file.values(at))
-            )
+            file.live.map { case (row, _) => seen(row) }
           ).toSet
           val rows = random.shuffle(
             live.filterNot(key => there(key.map(shown))).map(key =>
@@ -109,14 +84,13 @@ class KeyLookupSuite extends AnyFunSuite {
             false
           ))
           else rows
-          table.files = placed :+ new File(
-            round,
+          table.files = placed :+ new MemoryFile(
+            s"f$round",
             withNull.map(_._1),
-            withNull.indices.filter(withNull(_)._2).toSet
+            withNull.indices.filter(withNull(_)._2).map(_.toLong).toSet
           )
           val expected = table.files.flatMap(file =>
-            file.values.indices.filterNot(at => file.isDeleted(at.toLong))
-              .map(at => seen(file.values(at)) -> ((file.path, at.toLong)))
+            file.live.map { case (row, at) => seen(row) -> ((file.path, at)) }
           ).toMap
           val keys =
             (live ++ Seq.fill(10)(key())).distinctBy(_.map(shown)).map(InternalRow.fromSeq(_))
@@ -144,9 +118,24 @@ class KeyLookupSuite extends AnyFunSuite {
     }
   }
 
+  test("the keys of a table are there for whoever opens it next") {
+    val keys = cache(1000, 0)
+    def found(name: String) = {
+      val table = new MemoryTable(StructType.fromDDL("id INT"), keys.table(name))
+      table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
+      new KeyLookup(
+        IndexedSeq(KeyColumn.of(IntegerType).get),
+        IndexedSeq(InternalRow(1)),
+        IndexedSeq(0)
+      ).find(table, IndexedSeq(0))
+      table.reads
+    }
+    assert(Seq("one", "one", "another").map(found) == Seq(1, 0, 1))
+  }
+
   test("the cache forgets keys if a column of the key changes") {
-    val table = new Table(StructType.fromDDL("id INT"), cache(1000, 0).table())
-    table.files = Seq(new File(1, IndexedSeq(InternalRow(1)), Set.empty))
+    val table = new MemoryTable(StructType.fromDDL("id INT"), cache(1000, 0).table("t"))
+    table.files = Seq(new MemoryFile("f1", IndexedSeq(InternalRow(1))))
     def find() = new KeyLookup(
       IndexedSeq(KeyColumn.of(IntegerType).get),
       IndexedSeq(InternalRow(1)),
