@@ -2,6 +2,7 @@ package io.sparkpgoutput
 
 import org.apache.spark.sql.SparkSession
 
+import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Tests in a session of Spark, one for all of them: to start it takes longer than the tests. */
@@ -25,4 +26,13 @@ abstract class SparkSessionTests extends AnyFunSuite {
     // Delta's own store for a scheme that it does not know needs another kind of file system.
     .config("spark.delta.logStore.faulty.impl", "io.delta.storage.LocalLogStore")
     .getOrCreate()
+}
+
+/** Tests with tables of Delta, which reads the state of a table in the analyzer. Spark's own tests forbid that. */
+abstract class DeltaTests extends SparkSessionTests with BeforeAndAfterAll {
+  private val Testing = "spark.testing"
+  private val testing = Option(System.getProperty(Testing))
+
+  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
+  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
 }

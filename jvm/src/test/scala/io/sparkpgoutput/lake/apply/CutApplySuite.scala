@@ -90,7 +90,7 @@ class CutApplySuite extends SparkSessionTests {
     name,
     ReplicaIdentity.Default,
     columns.take(1),
-    (columns.head -> ServerHistory.Int4) +: columns.tail.map(_ -> ServerHistory.Text),
+    (columns.head -> TypeOids.Int4) +: columns.tail.map(_ -> TypeOids.Text),
     (columns.head -> IntegerType) +: columns.tail.map(_ -> StringType)
   )
 
@@ -145,7 +145,7 @@ class CutApplySuite extends SparkSessionTests {
         "dropped",
         ReplicaIdentity.Default,
         Seq("id"),
-        Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text, "doc" -> ServerHistory.Text),
+        Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "doc" -> TypeOids.Text),
         Seq("id" -> IntegerType, "v" -> StringType)
       )
       create(dropped)
@@ -165,7 +165,7 @@ class CutApplySuite extends SparkSessionTests {
           s"full$oid",
           ReplicaIdentity.Full,
           key,
-          Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+          Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text),
           Seq("id" -> IntegerType, "v" -> StringType)
         )
         create(full)
@@ -209,7 +209,7 @@ class CutApplySuite extends SparkSessionTests {
       "nested",
       ReplicaIdentity.Full,
       Nil,
-      Seq("f" -> ServerHistory.Float8Array, "c" -> ServerHistory.Composite),
+      Seq("f" -> TypeOids.Float8Array, "c" -> TypeOids.Composite),
       Seq("f" -> ArrayType(DoubleType), "c" -> hstoreAndTime)
     )
     create(nested)
@@ -345,7 +345,7 @@ class CutApplySuite extends SparkSessionTests {
       "counted",
       ReplicaIdentity.Full,
       Nil,
-      Seq("x" -> ServerHistory.Int4),
+      Seq("x" -> TypeOids.Int4),
       Seq("x" -> IntegerType)
     )
     Seq(keyed, counted).foreach(create)

@@ -5,9 +5,7 @@ import java.nio.file.Files
 import org.apache.spark.sql.delta.DeltaLog
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.scalatest.BeforeAndAfterAll
-
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
 import io.sparkpgoutput.lake.target.{Target, Targets}
 
@@ -16,18 +14,11 @@ import io.sparkpgoutput.lake.target.{Target, Targets}
  * `-Dspark-pgoutput.histories=` how many there are. `-Dspark-pgoutput.contents=` names a file that then has what
  * each of the tables has, which stay, for other readers.
  */
-class DirectHistoriesSuite extends SparkSessionTests with BeforeAndAfterAll {
+class DirectHistoriesSuite extends DeltaTests {
   import DirectHistoriesSuite._
 
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
   private val count = Integer.getInteger("spark-pgoutput.histories", 6).intValue
-
-  private val Testing = "spark.testing"
-  private val testing = Option(System.getProperty(Testing))
-
-  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
-  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
-  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
 
   private val contents = new java.util.ArrayList[Any]
   private val file = Option(System.getProperty("spark-pgoutput.contents"))

@@ -242,7 +242,7 @@ final class DirectHistory(
 
   private def insert(): Unit = {
     val row = oracle.columns.map { case (name, dataType) =>
-      val typeId = ServerValues.types.find(_._2 == dataType).fold(ServerHistory.Numeric)(_._1)
+      val typeId = ServerValues.types.find(_._2 == dataType).fold(TypeOids.Numeric)(_._1)
       val value = if (name.startsWith("mine")) "7" else ServerValues.of(typeId, random).head
       name -> value
     }.toMap

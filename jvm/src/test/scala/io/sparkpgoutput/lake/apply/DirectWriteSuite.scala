@@ -13,23 +13,14 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.IntegerType
 
-import org.scalatest.BeforeAndAfterAll
-
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
-class DirectWriteSuite extends SparkSessionTests with BeforeAndAfterAll {
-  private val Testing = "spark.testing"
-  private val testing = Option(System.getProperty(Testing))
-
-  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
-  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
-  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
-
+class DirectWriteSuite extends DeltaTests {
   private def content(target: Target, table: ServerTable): Seq[String] = ServerTable.sorted(
     target.read(spark, table.name)
       .select(table.names.map(name => col(TablePlace.quoted(name))): _*)

@@ -9,9 +9,7 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.{IntegerType, StringType}
 
 import org.apache.commons.io.FileUtils
-import org.scalatest.BeforeAndAfterAll
-
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.core.MarkName
@@ -23,14 +21,7 @@ import io.sparkpgoutput.lake.target._
  * the step is lost. `-Dspark-pgoutput.steps=1` takes each step of all of these. By default, only some steps of commits
  * are taken, because each takes seconds.
  */
-class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
-  private val Testing = "spark.testing"
-  private val testing = Option(System.getProperty(Testing))
-
-  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
-  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
-  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
-
+class InterruptedWritesSuite extends DeltaTests {
   private val stride = Integer.getInteger("spark-pgoutput.steps", 31).intValue
   private val takesAll = System.getProperty("spark-pgoutput.steps") != null
   private val name = MarkName("job", 1, 0)
@@ -63,7 +54,7 @@ class InterruptedWritesSuite extends SparkSessionTests with BeforeAndAfterAll {
       s"t$version",
       ReplicaIdentity.Default,
       Seq("id"),
-      Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+      Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text),
       Seq("id" -> IntegerType, "v" -> StringType)
     )
     var target: Target = open(format)

@@ -16,6 +16,7 @@ import io.sparkpgoutput.lake.catalog.ReplicaIdentity
  */
 final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   import ServerHistory._
+  import TypeOids._
 
   val wide = new ServerTable(
     11,
@@ -233,7 +234,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
         table.add(s"added $columnNumber", added, dataType)
       case (1, _, _)                              => table.rename(name, s"renamed $columnNumber")
       case (2, _, _) if !table.key.contains(name) => table.forget(name)
-      case (_, ServerValues.Int2, _)              => table.widen(name, Int4, IntegerType)
+      case (_, Int2, _)                           => table.widen(name, Int4, IntegerType)
       case (_, Int4, _)                           => table.widen(name, Int8, LongType)
       case (_, _, Narrow)                         => table.widen(name, Numeric, DecimalType(20, 4))
       case _                                      => ()
@@ -302,14 +303,4 @@ object ServerHistory {
       names.zip(typed.map(_._2))
     )
   }
-
-  final val Int8 = 20L
-  final val Int4 = 23L
-  final val Text = 25L
-  final val Float8 = 701L
-  final val Float8Array = 1022L
-  final val Numeric = 1700L
-
-  /** The oid of a type that a user made. */
-  final val Composite = 16400L
 }

@@ -7,18 +7,30 @@ import scala.util.Random
 
 import org.apache.spark.sql.types._
 
-/** Texts that a server prints for values of a type, the ones at the edges of it and of the formats' bounds. */
-object ServerValues {
-  import ServerHistory._
-
+/** The oids of PostgreSQL's types. */
+object TypeOids {
   final val Bool = 16L
   final val Bytea = 17L
+  final val Int8 = 20L
   final val Int2 = 21L
+  final val Int4 = 23L
+  final val Text = 25L
   final val Float4 = 700L
+  final val Float8 = 701L
+  final val Float8Array = 1022L
   final val Date = 1082L
   final val Timestamp = 1114L
   final val TimestampTz = 1184L
+  final val Numeric = 1700L
   final val Uuid = 2950L
+
+  /** That of a type that a user made. */
+  final val Composite = 16400L
+}
+
+/** Texts that a server prints for values of a type, the ones at the edges of it and of the formats' bounds. */
+object ServerValues {
+  import TypeOids._
 
   /** The types of columns, with the types that the target gives them. */
   val types: IndexedSeq[(Long, DataType)] = Vector(

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.route.{
   ChangeChunk,
@@ -179,7 +179,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       "altered",
       ReplicaIdentity.Default,
       Seq("id"),
-      Seq("id", "v", "gone").zip(Seq(ServerHistory.Int4, ServerHistory.Text, ServerHistory.Text)),
+      Seq("id", "v", "gone").zip(Seq(TypeOids.Int4, TypeOids.Text, TypeOids.Text)),
       Seq("id" -> IntegerType, "v" -> StringType, "gone" -> StringType)
     )
     val copy = new Copy(server)
@@ -199,7 +199,7 @@ class ChangeFoldSuite extends AnyFunSuite {
       Seq(copy)
     )
     assert(ServerTable.sorted(copy.rows) == Seq("1|b|g1", "3|a|g2", "4|c|null"))
-    server.columns = Seq("id" -> ServerHistory.Int4, "renamed" -> ServerHistory.Text)
+    server.columns = Seq("id" -> TypeOids.Int4, "renamed" -> TypeOids.Text)
     write(
       batch(server, 30)(Seq(server.update(Seq("4", "c"), Seq("4", "d")))),
       Seq(copy),
@@ -217,7 +217,7 @@ class ChangeFoldSuite extends AnyFunSuite {
         "replaced",
         identity,
         Seq("id"),
-        Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+        Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text),
         Seq("id" -> IntegerType, "v" -> StringType)
       )
       def row(id: Int, v: String) = Seq(id.toString, v)
@@ -265,12 +265,12 @@ class ChangeFoldSuite extends AnyFunSuite {
       "renamed",
       ReplicaIdentity.Default,
       Seq("id"),
-      Seq("id" -> ServerHistory.Int4, "v" -> ServerHistory.Text),
+      Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text),
       Seq("id" -> IntegerType, "v" -> StringType)
     )
     val copy = new Copy(server)
     val columns = server.columns
-    server.columns = Seq("id" -> ServerHistory.Int4, "between" -> ServerHistory.Text)
+    server.columns = Seq("id" -> TypeOids.Int4, "between" -> TypeOids.Text)
     val described = server.relation
     val error = intercept[LakeException] {
       write(batch(server, 10)(Seq(server.insert(Seq("1", "a")))), Seq(copy))

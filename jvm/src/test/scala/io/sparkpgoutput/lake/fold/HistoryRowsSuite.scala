@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
-import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable}
+import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
 import io.sparkpgoutput.types.ConversionOptions
@@ -104,13 +104,13 @@ class HistoryRowsSuite extends AnyFunSuite {
       "renamed",
       ReplicaIdentity.Default,
       Seq("key"),
-      Seq("key" -> ServerHistory.Int4, "text" -> ServerHistory.Text),
+      Seq("key" -> TypeOids.Int4, "text" -> TypeOids.Text),
       Seq("key" -> IntegerType, "text" -> StringType)
     )
     val before = StreamMessages.relation(
       Seq(
-        StreamMessages.Column("id", isKey = true, ServerHistory.Int4),
-        StreamMessages.Column("body", isKey = false, ServerHistory.Text)
+        StreamMessages.Column("id", isKey = true, TypeOids.Int4),
+        StreamMessages.Column("body", isKey = false, TypeOids.Text)
       ),
       table.oid,
       table.name

@@ -13,23 +13,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.types._
 
-import org.scalatest.BeforeAndAfterAll
-
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.DirectChange
 
 /** Tables of Delta. */
-class DeltaTargetSuite extends SparkSessionTests with BeforeAndAfterAll {
-  private val Testing = "spark.testing"
-  private val testing = Option(System.getProperty(Testing))
-
-  /** Spark's own tests set it. Delta reads a table's state in the analyzer, which Spark then forbids. */
-  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
-  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
-
+class DeltaTargetSuite extends DeltaTests {
   private val schema = new StructType().add("id", IntegerType)
   private val name = MarkName("job", 1, 0)
 
