@@ -5,7 +5,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.types.NumericType
+import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, NumericType, StructType}
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{ChangeMessageDecoder, RelationDecoder}
@@ -165,9 +165,18 @@ object RoutedTable {
         mark,
         table.schema.fieldNames.toSet,
         table.source.key.toSet,
-        table.schema.filter(_.dataType.isInstanceOf[NumericType]).map(_.name).toSet,
+        table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
         names
       )
+
+  /** Returns whether the text of a value has numbers and nothing that can look like one. */
+  private def isOfNumbers(dataType: DataType): Boolean = dataType match {
+    case ArrayType(element, _) => isOfNumbers(element)
+    case StructType(fields)    =>
+      // A range has booleans, too.
+      fields.forall(field => field.dataType == BooleanType || isOfNumbers(field.dataType))
+    case other => other.isInstanceOf[NumericType]
+  }
 }
 
 /**

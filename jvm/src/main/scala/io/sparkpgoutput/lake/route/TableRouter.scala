@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.route
 
 import java.util.Arrays
 
+import scala.annotation.switch
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, XXH64}
@@ -321,17 +322,33 @@ final class KeyBytes {
   def add(source: Array[Byte], from: Int, to: Int): Unit = {
     length(to - from)
     reserve(to - from)
+    append(source, from, to)
+  }
+
+  private def append(source: Array[Byte], from: Int, to: Int): Unit = {
     System.arraycopy(source, from, bytes, size, to - from)
     size += to - from
   }
 
   /**
-   * Adds the text of a number, so that equal numbers have equal bytes: numeric has `1.0` and `1.00`,
-   * float has `0` and `-0`.
+   * Adds the text of a number, or of an array, a range or a composite value of numbers, so that equal numbers
+   * have equal bytes: numeric has `1.0` and `1.00`, float has `0` and `-0`.
    */
-  def addNumber(source: Array[Byte], from: Int, to: Int): Unit =
-    if (to - from == 2 && source(from) == '-' && source(from + 1) == '0') add(source, from + 1, to)
-    else add(source, from, KeyBytes.endOfNumber(source, from, to))
+  def addNumber(source: Array[Byte], from: Int, to: Int): Unit = {
+    val begin = size
+    length(0) // which is known at the end
+    reserve(to - from)
+    var at = from
+    while (at < to) {
+      var end = at
+      while (end < to && !KeyBytes.isPunctuation(source(end))) end += 1
+      val isZero = end - at == 2 && source(at) == '-' && source(at + 1) == '0'
+      append(source, if (isZero) at + 1 else at, KeyBytes.endOfNumber(source, at, end))
+      if (end < to) append(source, end, end + 1)
+      at = end + 1
+    }
+    Platform.putInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + begin, size - begin - 4)
+  }
 
   def isSame(other: KeyBytes): Boolean =
     Arrays.equals(bytes, 0, size, other.bytes, 0, other.size)
@@ -352,6 +369,12 @@ final class KeyBytes {
 }
 
 private object KeyBytes {
+
+  /** Returns whether a byte separates nested numbers. */
+  private def isPunctuation(byte: Byte): Boolean = (byte.toChar: @switch) match {
+    case '{' | '}' | '[' | ']' | '(' | ')' | ',' | ':' | '=' => true
+    case _                                                   => false
+  }
 
   /** The end of a number without the zeros that end its fraction. An exponent has no such zeros. */
   private def endOfNumber(source: Array[Byte], from: Int, to: Int): Int = {

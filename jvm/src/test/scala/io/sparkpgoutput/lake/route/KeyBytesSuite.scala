@@ -33,6 +33,24 @@ class KeyBytesSuite extends AnyFunSuite {
       .foreach { case (one, other) => assert(!number(one).isSame(number(other)), (one, other)) }
   }
 
+  test("nested numbers are the same key if all of them are equal") {
+    Seq(
+      "{1.0,-0,NULL}" -> "{1,0,NULL}",
+      "[0:1]={10,2.50}" -> "[0:1]={10,2.5}",
+      "(1.00,t,)" -> "(1.0,t,)",
+      "[1.0,2.00)" -> "[1,2)",
+      "empty" -> "empty"
+    ).foreach { case (one, other) => assert(number(one).isSame(number(other)), (one, other)) }
+    Seq(
+      "{1,0}" -> "{10}",
+      "{10}" -> "{1}",
+      "{-1}" -> "{1}",
+      "{1.5,2}" -> "{1,5.2}",
+      "[1,2)" -> "[1,2]",
+      "{{1},{2}}" -> "{{1,2}}"
+    ).foreach { case (one, other) => assert(!number(one).isSame(number(other)), (one, other)) }
+  }
+
   test("columns do not run into each other, and NULL is not an empty text") {
     def key(columns: String*) = {
       val found = new KeyBytes
