@@ -96,7 +96,9 @@ object JobStart {
       if (kept.confirmed == 0 && kept.tables.values.forall(_.generation == 0)) take(state, found)
       else {
         checkSlot(found, kept)
-        val tables = kept.tables.map { case (oid, table) => oid -> withMark(found, table) }
+        val tables = kept.tables.filterNot(known => isForgotten(found, known._2)).map {
+          case (oid, table) => oid -> withMark(found, table)
+        }
         checkServer(found, kept, tables.values)
         val same = tables.map { case (oid, table) => oid -> reread(fresh, kept, table) }
         JobStart(state.copy(tables = same), needsSlot = false)
@@ -158,6 +160,10 @@ object JobStart {
     // A standby that has started again can still replay what it had replayed before.
     if (!found.isInRecovery) SlotChecks.walEnd(kept.slot, has, found.flush)
   }
+
+  /** A table that the server does not have any more is forgotten when the target does not have its rows, either. */
+  private def isForgotten(found: FoundJob, table: TableState) =
+    table.status == Dropped && !found.marks.exists(_.oid == table.oid)
 
   /**
    * Accepts the mark that the table of the target has. Its rows are the rows that the table of the server had

@@ -147,7 +147,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(status(table(failed(needsCopy = true)), mark(900)).status == failed(needsCopy = true))
     assert(status(table(failed(needsCopy = false)), mark(460)).mark.contains(460L))
     assert(status(table(failed(needsCopy = false)), mark(460)).status == failed(needsCopy = false))
-    assert(status(table(Dropped)) == table(Dropped))
+    assert(status(table(Dropped), mark(450)) == table(Dropped))
     assert(status(table(Excluded)) == table(Excluded))
   }
 
@@ -176,5 +176,13 @@ class JobStartSuite extends AnyFunSuite {
     assert(!reason(timestamp, fresh.copy(infinity = "null")).contains("infinity"))
     assert(!reason(text, fresh).contains("infinity"))
     assert(reason(money, fresh.copy(infinity = "null", moneyScale = 0)).contains("moneyScale"))
+  }
+
+  test("a dropped table is forgotten when it is gone from the target, too") {
+    def left(status: TableStatus, marks: FoundMark*) =
+      start(found(Some(keeps(table(status))), marks = marks)).state.tables.keySet
+    assert(left(Dropped, mark(450)) == Set(16400L))
+    assert(left(Dropped).isEmpty && left(Dropped, mark(450, oid = 16401)).isEmpty)
+    assert(left(Excluded) == Set(16400L) && left(Live) == Set(16400L))
   }
 }
