@@ -9,7 +9,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
-import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -56,15 +56,26 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   /** The snapshots that are made and not committed yet, by the oids of their tables. */
   private val open = new ConcurrentHashMap[Long, TableCopy]
 
+  /** Since when the server has been behind, by the oids of the tables that wait for it. */
+  private val behind = new ConcurrentHashMap[Long, Long]
+
   /** Makes a snapshot of a table. */
   def makeSnapshot(oid: Long): Unit = reporting(oid) { table =>
-    // The last snapshot was too old: the server is behind.
-    if (forget(oid)) Thread.sleep(MillisToCatchUp) else job.log.tell(s"Copying ${table.name}.")
+    if (forget(oid)) catchUp(table) else job.log.tell(s"Copying ${table.name}.")
     val copy = start(table)
     open.put(oid, copy)
     val newest = own.newestGeneration(job.state, table).getOrElse(0)
     if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
       forget(oid): Unit // its lock would stay until the next copy
+  }
+
+  /** Lets the server catch up, because the last snapshot was too old. A job with `once` does not wait for ever. */
+  private def catchUp(table: TableState): Unit = {
+    val since = behind.computeIfAbsent(table.oid, _ => JobClock.millis)
+    if (job.options.once && JobClock.millis - since > job.options.retryFor.toMillis)
+      throw new Waiting(Behind)
+    job.log.failed(table.name, TableFailure(TableFailure.Waits, Behind))
+    Thread.sleep(MillisToCatchUp)
   }
 
   /** Opens a copy. If the table was altered since the catalog was read, it reads the catalog again. */
@@ -81,6 +92,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     val copy = Option(open.get(oid)).getOrElse(
       throw new IllegalStateException(s"The snapshot of ${table.name} is gone.")
     )
+    behind.remove(oid)
     val lsn = table.status match {
       case TableStatus.Copying(_, Some(lsn)) => lsn
       case other =>
@@ -144,6 +156,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       catch {
         case error: Throwable =>
           forget(oid)
+          behind.remove(oid)
           job.unlessEnding(table, error) {
             if (TableFailures.isOtherMark(error)) job.checkEpoch()
             job.failed(table, TableFailures.of(error), error)
@@ -163,4 +176,6 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
 private object TableCopier {
   final private val MillisToCatchUp = 1000L
+  final private val Behind =
+    "The server of the copy lacks transactions that the job has read: it is a standby that is behind."
 }
