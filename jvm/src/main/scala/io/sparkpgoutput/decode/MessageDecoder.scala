@@ -62,7 +62,7 @@ final class MessageDecoder(
    *
    * @param context one of [[StreamContext]]
    * @return the row; null if the filter drops the message
-   * @throws MalformedMessageException if pgoutput cannot have written the message
+   * @throws PgOutputException if pgoutput cannot have written the message
    */
   def decode(message: Array[Byte], context: Int): UnsafeRow =
     if (message.length == 0) null

@@ -131,8 +131,9 @@ final class RowConverter(rowSchema: RowSchema, typeIds: Seq[Long]) {
   /**
    * Reads a tuple. The next row overwrites this one.
    *
-   * @throws SchemaMismatchException if the tuple has another number of columns than the schema
-   * @throws InvalidValueException if a value does not fit its type and the mode is FAILFAST
+   * @throws PgOutputException
+   *   if the tuple has another number of columns than the schema, or if a value does not fit its type and the
+   *   mode is FAILFAST
    */
   def row(cells: TupleCells): UnsafeRow = {
     if (cells.columns != schema.length) {
