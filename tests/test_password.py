@@ -183,4 +183,4 @@ def test_only_commands_that_connect_ask_for_a_password(
     for command in COMMANDS[1:]:
         with pytest.raises(SystemExit):
             cli.main(command)
-        assert given[command[0]] == {"PGPASSWORD": "typed"}
+        assert given[command[0]]["PGPASSWORD"] == "typed"
