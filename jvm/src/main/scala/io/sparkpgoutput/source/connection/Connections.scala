@@ -6,10 +6,10 @@ import java.util.Properties
 import java.util.logging.{Level, Logger}
 import javax.net.SocketFactory
 
-import io.sparkpgoutput.errors.SourceException
-
 import jdk.net.ExtendedSocketOptions.{TCP_KEEPCOUNT, TCP_KEEPIDLE, TCP_KEEPINTERVAL}
 import org.postgresql.{Driver, PGProperty}
+
+import io.sparkpgoutput.errors.SourceException
 
 /** Opens connections to a server with the pgjdbc that is in this JAR. */
 object Connections {

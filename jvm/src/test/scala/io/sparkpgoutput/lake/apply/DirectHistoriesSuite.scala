@@ -5,6 +5,7 @@ import java.nio.file.Files
 import org.apache.spark.sql.delta.DeltaLog
 
 import com.fasterxml.jackson.databind.ObjectMapper
+
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
 import io.sparkpgoutput.lake.target.{Target, Targets}

@@ -9,6 +9,7 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.types.{IntegerType, StringType}
 
 import org.apache.commons.io.FileUtils
+
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
