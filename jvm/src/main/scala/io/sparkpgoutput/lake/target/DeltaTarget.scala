@@ -37,14 +37,16 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     extends TableCommands(session, LakeFormat.Delta, place) {
   import DeltaTarget._
 
-  private val choosesTasks = session.conf.getOption(SnapshotTasks).isEmpty
+  // `getOption` also returns the default of a setting, as soon as Delta has declared it.
+  private def isUnset(setting: String) = !session.conf.getAll.contains(setting)
+
+  private val choosesTasks = isUnset(SnapshotTasks)
   if (choosesTasks) session.conf.set(SnapshotTasks, 1L)
   // The rows of a MERGE are the same whenever they are computed, so Delta need not store them first.
-  if (session.conf.getOption(MergeSource).isEmpty) session.conf.set(MergeSource, "none")
+  if (isUnset(MergeSource)) session.conf.set(MergeSource, "none")
 
   // If a zone is not UTC, Delta computes the state of a small table after each commit, to check its checksum.
-  if (session.conf.getOption(ChecksOutsideUtc).isEmpty)
-    session.conf.set(ChecksOutsideUtc, false)
+  if (isUnset(ChecksOutsideUtc)) session.conf.set(ChecksOutsideUtc, false)
 
   /** The version of each table up to which no RESTORE comes after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
