@@ -1,5 +1,8 @@
 package io.sparkpgoutput
 
+import scala.concurrent.Await
+import scala.concurrent.duration.Duration
+
 import org.apache.spark.sql.SparkSession
 
 import org.scalatest.BeforeAndAfterAll
@@ -35,4 +38,11 @@ abstract class DeltaTests extends SparkSessionTests with BeforeAndAfterAll {
 
   override def beforeAll(): Unit = System.clearProperty(Testing): Unit
   override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
+
+  /** Runs a job, and returns its number. The numbers between two calls are those of other jobs. */
+  protected def nextJob(): Int = {
+    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
+    Await.result(job, Duration.Inf)
+    job.jobIds.head
+  }
 }

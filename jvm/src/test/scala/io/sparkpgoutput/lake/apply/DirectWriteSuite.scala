@@ -27,13 +27,6 @@ class DirectWriteSuite extends DeltaTests {
       .collect().toSeq.map(_.toSeq)
   )
 
-  /** The number of a new job. Each job has the next one. */
-  private def nextJob(): Int = {
-    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
-    Await.result(job, Duration.Inf)
-    job.jobIds.head
-  }
-
   private def isTruncated(cut: CutOfServer) = {
     var found = false
     cut.foreach((_, message) => found ||= message(0) == 'T')

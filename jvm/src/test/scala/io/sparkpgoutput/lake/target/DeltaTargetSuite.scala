@@ -4,7 +4,6 @@ import java.nio.file.attribute.FileTime
 import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
-import scala.concurrent.Await
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -70,12 +69,6 @@ class DeltaTargetSuite extends DeltaTests {
     val left = expire(Duration.ofHours(2))
     assert(left(unknown) && (left - unknown).size == 1)
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
-  }
-
-  private def nextJob(): Int = {
-    val job = spark.sparkContext.parallelize(Seq(1), 1).countAsync()
-    Await.result(job, concurrent.duration.Duration.Inf)
-    job.jobIds.head
   }
 
   private def commit(target: Target, id: Int): Unit = {
