@@ -218,7 +218,7 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 
 # Only another PySpark. All other packages come from .venv.
 .spark-%/installed: | $(VENV)/tools
-	$(BIN)/pip install --quiet --upgrade --target .spark-$* pyspark==$*
+	$(BIN)/pip install --quiet --no-compile --upgrade --target .spark-$* pyspark==$*
 	@touch $@
 
 sparks: $(VENV)/installed $(OTHER_SPARKS:%=.spark-%/installed)

@@ -31,13 +31,33 @@ abstract class SparkSessionTests extends AnyFunSuite {
     .getOrCreate()
 }
 
+/**
+ * Tests of tables, which ask many small queries. To generate and compile code for each one takes longer than to
+ * interpret it.
+ */
+abstract class TableTests extends SparkSessionTests with BeforeAndAfterAll {
+  private val interpreted =
+    Seq("spark.sql.codegen.wholeStage" -> "false", "spark.sql.codegen.factoryMode" -> "NO_CODEGEN")
+
+  override def beforeAll(): Unit =
+    interpreted.foreach { case (setting, value) => spark.conf.set(setting, value) }
+  override def afterAll(): Unit =
+    interpreted.foreach { case (setting, _) => spark.conf.unset(setting) }
+}
+
 /** Tests with tables of Delta, which reads the state of a table in the analyzer. Spark's own tests forbid that. */
-abstract class DeltaTests extends SparkSessionTests with BeforeAndAfterAll {
+abstract class DeltaTests extends TableTests {
   private val Testing = "spark.testing"
   private val testing = Option(System.getProperty(Testing))
 
-  override def beforeAll(): Unit = System.clearProperty(Testing): Unit
-  override def afterAll(): Unit = testing.foreach(System.setProperty(Testing, _))
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    System.clearProperty(Testing): Unit
+  }
+  override def afterAll(): Unit = {
+    testing.foreach(System.setProperty(Testing, _))
+    super.afterAll()
+  }
 
   /** Runs a job, and returns its number. The numbers between two calls are those of other jobs. */
   protected def nextJob(): Int = {

@@ -18,7 +18,7 @@ import io.sparkpgoutput.lake.catalog.MirroredTable
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{KeyColumn, NotDirect}
 import io.sparkpgoutput.lake.fold.{ChangeFold, FoldFormat, FoldedColumns}
-import io.sparkpgoutput.lake.queue.CutMessages
+import io.sparkpgoutput.lake.queue.{CutLimit, CutMessages}
 import io.sparkpgoutput.lake.route.{
   ChangeChunk,
   ChangeFields,
@@ -53,6 +53,24 @@ final class CutApply(
 ) {
   import CutApply._
 
+  /** The most of a cut that is written directly, which the driver has in memory. */
+  private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
+
+  /** Whether small cuts of a table are written directly. */
+  private def isDirect(table: MirroredTable) = !table.isHistory && table.source.key.nonEmpty &&
+    target.look(table.target).notDirect.isEmpty
+
+  /**
+   * Returns the limit of the next cut of a table. A long queue is written directly in several cuts, because a MERGE
+   * of one large cut takes more CPU than all of them.
+   *
+   * @param queue the bytes and the changes of its queue
+   * @param most the limit that the user has set
+   */
+  def limit(table: MirroredTable, queue: CutLimit, most: CutLimit): CutLimit =
+    if (direct.allows(queue.bytes, queue.changes) || !isDirect(table)) most
+    else CutLimit(math.min(most.bytes, direct.bytes), direct.changes)
+
   /**
    * Commits a cut. If it fails, the error belongs to the table, and nothing of the cut is in the table.
    *
@@ -77,9 +95,7 @@ final class CutApply(
   ): CutResult =
     try {
       val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
-      def isDirect = cut.changes <= math.min(DirectLimit, smallCut * 10) &&
-        cut.bytes <= SmallBytes && !table.isHistory && table.source.key.nonEmpty &&
-        target.look(table.target).notDirect.isEmpty
+      def isWrittenDirectly = direct.allows(cut.bytes, cut.changes) && isDirect(table)
       var prepared = Option.empty[PreparedTable]
       def once(statistics: TableStatistics) = {
         if (prepared.isEmpty) prepared = Some(prepare(statistics))
@@ -88,7 +104,7 @@ final class CutApply(
       def large(reason: Option[String]) =
         new LargeCut(session, mark, expected, cut, reason)
           .run(PreparedTable(table, formerNames), once)
-      if (cut.isInMemory && (isSmall || isDirect))
+      if (isSmall || isWrittenDirectly)
         try new SmallCut(session, mark, expected, cut, isSmall)
             .run(PreparedTable(table, formerNames), once)
         catch { case found: NotDirect => large(Some(found.reason)) }
@@ -194,7 +210,7 @@ final class CutApply(
       canMerge: Boolean
   ) extends OneCut(session, mark, expected, cut) {
     private val chunks = mutable.ArrayBuffer.empty[Array[Byte]]
-    protected val packer = new ChangePacker(SmallBytes, chunks += _)
+    protected val packer = new ChangePacker(SmallBytes.toInt, chunks += _)
     protected def isSmall: Boolean = true
 
     protected def write(batch: TableBatch, look: TargetLook): WrittenCut = {
@@ -256,10 +272,10 @@ object CutApply {
 
   /** The most changes of a small cut, and its most bytes. */
   final val SmallCut = 10000L
-  final private val SmallBytes = 16 << 20
+  final private val SmallBytes = 16L << 20
 
-  /** The most changes of a cut that is written directly. The driver has all of it in memory. */
-  final private val DirectLimit = 100000L
+  /** The most changes of a cut that is written directly. */
+  final private val DirectChanges = 100000L
 
   /**
    * A small cut has few rows to shuffle, so adaptive execution would only make jobs of its stages. With a

@@ -109,14 +109,14 @@ private object CopyRange {
    * Splits tables into ranges of about the same size: at least one for each core, unless they get too
    * small. The tables can grow during the copy, so the last range of each has no end.
    */
-  def of(connection: ServerConnection, files: Seq[Leaf], cores: Int): Seq[CopyRange] = {
-    val sizes = files.map(file => file -> size(connection, file))
-    val total = sizes.map(_._2.bytes).sum
+  def of(files: Seq[LeafSize], cores: Int): Seq[CopyRange] = {
+    val total = files.map(_.bytes).sum
     val wanted = math.max(LeastBytes, math.min(MostBytes, total / math.max(cores, 1)))
-    sizes.flatMap { case (file, size) => split(file, size, wanted) }
+    files.flatMap(split(_, wanted))
   }
 
-  private def split(file: Leaf, size: Size, wanted: Long): Seq[CopyRange] = {
+  private def split(size: LeafSize, wanted: Long): Seq[CopyRange] = {
+    import size.file
     val whole = CopyRange(file.oid, file.name, file.fileNode, None, None, size.bytes)
     if (!size.hasPages) Seq(whole)
     else {
@@ -127,20 +127,29 @@ private object CopyRange {
       }
     }
   }
+}
 
-  /** @param bytes the size with TOASTed values */
-  final private case class Size(pages: Long, bytes: Long, hasPages: Boolean)
+/**
+ * The size of a table or a partition at the server.
+ *
+ * @param bytes the size with TOASTed values
+ * @param hasPages whether its rows can be read by the numbers of their pages
+ */
+final private case class LeafSize(file: Leaf, pages: Long, bytes: Long, hasPages: Boolean)
 
-  private def size(connection: ServerConnection, file: Leaf): Size = connection
+private object LeafSize {
+  def of(connection: ServerConnection, file: Leaf): LeafSize = connection
     .query(
       """SELECT pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
         |  pg_table_size(c.oid) AS bytes, am.amname = 'heap'
         |    AND has_column_privilege(c.oid, 'ctid', 'SELECT') AS has_pages
         |FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid = ?::oid""".stripMargin,
       file.oid
-    )(row => Size(row.getLong("pages"), row.getLong("bytes"), row.getBoolean("has_pages")))
+    )(row =>
+      LeafSize(file, row.getLong("pages"), row.getLong("bytes"), row.getBoolean("has_pages"))
+    )
     .headOption
-    .getOrElse(Size(0, 0, hasPages = false))
+    .getOrElse(LeafSize(file, 0, 0, hasPages = false))
 }
 
 /**

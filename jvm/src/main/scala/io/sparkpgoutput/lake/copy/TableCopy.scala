@@ -2,6 +2,9 @@ package io.sparkpgoutput.lake.copy
 
 import java.util.Collections
 
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.functions.{
   array,
   col,
@@ -10,10 +13,12 @@ import org.apache.spark.sql.functions.{
   timestamp_micros
 }
 import org.apache.spark.sql.pgoutput.RowsOfRdd
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
 
 import io.sparkpgoutput.changes.rows.ChangeType
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.target.TablePlace
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -56,17 +61,40 @@ final class TableCopy private (
 
   private def nothing = CopyProgress(table.source.name.toString, 0, 0, 0)
 
+  private lazy val sizes =
+    ConnectionError.explaining(address)(table.source.files.map(LeafSize.of(snapshot.connection, _)))
+
+  /** Whether the driver has room for all rows. */
+  def isSmall: Boolean = sizes.map(_.bytes).sum <= TableCopy.SmallBytes
+
   /** Returns the rows, which can be read until this is closed. They have the table's schema. */
-  def rows(session: SparkSession): DataFrame = ConnectionError.explaining(address) {
-    val context = session.sparkContext
-    val ranges = CopyRange.of(snapshot.connection, table.source.files, context.defaultParallelism)
+  def rows(session: SparkSession): DataFrame =
+    RowsOfRdd.toDataFrame(session, read(session.sparkContext), table.schema)
+
+  /**
+   * Reads the rows of a small table. To plan a query takes longer than to read them.
+   *
+   * @param columns the columns of the target, whose types can be wider
+   */
+  def localRows(session: SparkSession, columns: StructType): IndexedSeq[InternalRow] = {
+    val rows = read(session.sparkContext)
+    val fitting =
+      if (DataTypeUtils.sameType(columns, table.schema)) rows
+      else {
+        val cast = columns.map(to => col(TablePlace.quoted(to.name)).cast(to.dataType).as(to.name))
+        RowsOfRdd.of(RowsOfRdd.toDataFrame(session, rows, table.schema).select(cast: _*))
+      }
+    fitting.map(_.copy()).collect().toIndexedSeq
+  }
+
+  private def read(context: SparkContext): CopyRDD = {
+    val ranges = CopyRange.of(sizes, context.defaultParallelism)
     val counts = CopyCounts.of(context, table.source.name)
     val before = watch
     watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
     before.foreach(_.close())
     val settings = CopySettings(address.forTasks, applicationName, snapshot.id, table, options)
-    val rdd = new CopyRDD(context, settings, ranges, counts)
-    RowsOfRdd.toDataFrame(session, rdd, table.schema)
+    new CopyRDD(context, settings, ranges, counts)
   }
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */
@@ -77,6 +105,9 @@ final class TableCopy private (
 }
 
 object TableCopy {
+
+  /** TOASTed values are compressed at the server, some of them to a hundredth. */
+  final private val SmallBytes = 1L << 20
 
   /**
    * Makes the snapshot. It waits for the end of all transactions that have written something, and logs

@@ -114,10 +114,18 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   /**
    * A cut is committed, or the target has a newer mark of the same generation than the job knew: another
    * process of the job, which was slow to end, has committed a cut that is right.
+   *
+   * @param hasMore whether the cut was a part of what was to be committed. The next one follows at once.
    */
-  def applied(oid: Long, mark: Long, lastChange: Option[Instant], now: Long): Unit =
+  def applied(
+      oid: Long,
+      mark: Long,
+      lastChange: Option[Instant],
+      now: Long,
+      hasMore: Boolean = false
+  ): Unit =
     end(oid) { work =>
-      work.succeeded(now)
+      work.succeeded(if (hasMore) now - settings.intervalMillis else now)
       work.followed = work.triedWith
       if (!current.tables(oid).mark.contains(mark)) work.copiedFor = None
       change(oid)(table =>

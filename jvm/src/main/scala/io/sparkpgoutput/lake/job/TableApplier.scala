@@ -9,7 +9,7 @@ import io.sparkpgoutput.lake.apply.CutApply
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
-import io.sparkpgoutput.lake.queue.{Cut, TableQueue}
+import io.sparkpgoutput.lake.queue.{Cut, CutLimit, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
 import io.sparkpgoutput.protocol.Lsn
 
@@ -31,12 +31,14 @@ final private[job] class TableApplier(job: JobParts) {
 
   /** Takes a cut of a table's queue and commits it. */
   def apply(oid: Long, upTo: Long, queue: TableQueue): Unit = reporting(oid) { table =>
-    queue.cut(upTo, job.options.maxBytesPerCommit) match {
+    val most = CutLimit(job.options.maxBytesPerCommit)
+    val limit = cuts.limit(table.table, CutLimit(queue.bytes, queue.changes), most)
+    queue.cut(upTo, limit) match {
       case None =>
         // The catalog can say that the table was altered, even if no row of it has changed.
         if (defined(table, Array.empty).nonEmpty)
           core(_.applied(oid, table.mark.getOrElse(0L), None, now))
-      case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut))
+      case Some(cut) => defined(table, cut.xids).foreach(commit(_, queue, cut, upTo))
     }
   }
 
@@ -111,7 +113,7 @@ final private[job] class TableApplier(job: JobParts) {
     }
   }
 
-  private def commit(table: TableState, queue: TableQueue, cut: Cut): Unit = {
+  private def commit(table: TableState, queue: TableQueue, cut: Cut, upTo: Long): Unit = {
     val expected = table.mark.getOrElse(throw markLost(table))
     val started = System.nanoTime()
     job.session.sparkContext.setJobDescription(s"changes of ${table.name}")
@@ -137,7 +139,8 @@ final private[job] class TableApplier(job: JobParts) {
     val changed = Option.when(done.committed)(microsToInstant(cut.lastCommit))
     // Nothing is committed if the table had all changes already.
     val mark = if (done.committed) cut.end else expected
-    core(_.applied(table.oid, mark, changed, now))
+    val hasMore = queue.position.exists(Lsn.isBelow(_, upTo))
+    core(_.applied(table.oid, mark, changed, now, hasMore))
     if (done.committed) {
       job.committed(table.oid, done.changes)
       job.log.committed(table.name, done.changes, cut.lastCommit, started)

@@ -5,11 +5,13 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
+import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -107,11 +109,13 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         HistoryOrder.check(job.session, own, table.table, lsn)
         val session = ClonedSession.of(job.session)
         session.sparkContext.setJobDescription(copy.description)
-        val rows =
-          if (table.table.isHistory) TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst))
-          else if (isNew) TargetWrite.Append(copy.rows(session))
-          else TargetWrite.Replace(copy.rows(session))
-        target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
+        def write(rows: TargetWrite): Unit =
+          target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
+        if (table.table.isHistory)
+          write(TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst)))
+        else if (!isNew) write(TargetWrite.Replace(copy.rows(session)))
+        else if (!copy.isSmall || !writesDirectly(copy, session, write))
+          write(TargetWrite.Append(copy.rows(session)))
         if (!isNew && !table.table.isHistory) arrange(table)
         catalog.forget(oid)
         val read = copy.copied
@@ -126,6 +130,19 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
       }
     finally forget(oid)
   }
+
+  /** Writes a small copy into a new table without a query of Spark. Returns whether the table allows that. */
+  private def writesDirectly(
+      copy: TableCopy,
+      session: SparkSession,
+      write: TargetWrite => Unit
+  ): Boolean =
+    try {
+      write(TargetWrite.Direct(found =>
+        DirectChange(Map.empty, copy.localRows(session, found.schema))
+      ))
+      true
+    } catch { case _: NotDirect => false }
 
   /** If a copy did not end, it has left a table without rows. A user can have written into this table. */
   private def checkEmpty(table: TableState): Unit =

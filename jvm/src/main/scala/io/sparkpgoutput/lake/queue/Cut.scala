@@ -19,9 +19,6 @@ trait CutMessages {
   /** The size of the messages. */
   def bytes: Long
 
-  /** Returns whether no message is on disk. */
-  def isInMemory: Boolean
-
   /**
    * Gives the messages in order: the definition in force (Type messages and a Relation message), then for
    * each transaction Begin, Origin if there is one, changes, and definitions between them. It can be
@@ -30,6 +27,11 @@ trait CutMessages {
    * @param take takes the position of a message in its transaction, and the message
    */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit
+}
+
+/** The most that a cut of several transactions has. */
+final case class CutLimit(bytes: Long, changes: Long = Long.MaxValue) {
+  def allows(bytes: Long, changes: Long): Boolean = bytes <= this.bytes && changes <= this.changes
 }
 
 /**
@@ -60,7 +62,7 @@ final class Cut private[queue] (
   def lastCommit: Long = last.time
 
   /** Returns whether all of it is in memory at the moment. */
-  def isInMemory: Boolean = queue.isInMemory(blocks)
+  private[queue] def isInMemory: Boolean = queue.isInMemory(blocks)
 
   /** The distinct xids of its transactions, in ascending order. The first call reads the whole cut. */
   lazy val xids: Array[Long] = {
@@ -171,7 +173,7 @@ final private[queue] class CutSearch(
     searched: Option[BlocksBefore],
     searchedTo: Int,
     upTo: Long,
-    maxBytes: Long
+    limit: CutLimit
 ) {
 
   /** Returns the cut. It may read a file, so it is called without the lock of the queue. */
@@ -197,7 +199,7 @@ final private[queue] class CutSearch(
     try
       Cut.search(entries, from) { place =>
         val isFirst = known.isEmpty && place.commits == from.commits + 1
-        !Lsn.isBelow(upTo, place.end) && (isFirst || before.bytes + place.offset <= maxBytes)
+        !Lsn.isBelow(upTo, place.end) && (isFirst || before.withPlace(place)(limit.allows))
       }
     finally entries.close()
   }
@@ -211,7 +213,7 @@ private[queue] object CutSearch {
       blocks: collection.IndexedSeq[QueueBlock],
       front: Place,
       upTo: Long,
-      maxBytes: Long
+      limit: CutLimit
   ): CutSearch = {
     var before = BlocksBefore(0, -front.offset.toLong, -front.changes, -front.commits.toLong)
     var known = Option.empty[(BlocksBefore, Place)]
@@ -223,18 +225,21 @@ private[queue] object CutSearch {
       val commits = block.commits - (if (before.index == 0) front.commits else 0)
       if (commits > 0) {
         val isBelow = !Lsn.isBelow(upTo, block.last.end)
-        goesOn = isBelow && before.bytes + block.last.offset <= maxBytes
+        goesOn = isBelow && before.withPlace(block.last)(limit.allows)
         if (goesOn || isBelow && commits == 1 && known.isEmpty)
           known = Some(before -> block.last)
         else if (commits > 1 && !Lsn.isBelow(upTo, block.firstEnd)) {
           searched = Some(before)
           searchedTo = block.last.offset
         }
-      } else goesOn = known.isEmpty || before.bytes + block.used <= maxBytes
+      } else {
+        val after = before.and(block)
+        goesOn = known.isEmpty || limit.allows(after.bytes, after.changes)
+      }
       if (goesOn) before = before.and(block)
     }
     val needed = blocks.iterator.take(before.index + 1).toIndexedSeq
-    new CutSearch(queue, needed, front, known, searched, searchedTo, upTo, maxBytes)
+    new CutSearch(queue, needed, front, known, searched, searchedTo, upTo, limit)
   }
 }
 
@@ -247,6 +252,10 @@ final private[queue] case class BlocksBefore(
 ) {
   def and(block: QueueBlock): BlocksBefore =
     BlocksBefore(index + 1, bytes + block.used, changes + block.changes, commits + block.commits)
+
+  /** Gives the bytes and the changes up to a place of the next block. */
+  def withPlace[A](place: Place)(take: (Long, Long) => A): A =
+    take(bytes + place.offset, changes + place.changes)
 }
 
 /**

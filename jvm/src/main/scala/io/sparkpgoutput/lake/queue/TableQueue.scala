@@ -220,14 +220,14 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   // The applier's side.
 
   /**
-   * Returns the transactions from the oldest one on whose commits end at an LSN or below: as many as have no
-   * more than so many bytes, but at least one. None if there is none. The queue keeps them.
+   * Returns the transactions from the oldest one on whose commits end at an LSN or below: as many as a limit
+   * allows, but at least one. None if there is none. The queue keeps them.
    *
    * @throws java.io.IOException a file of the queue is lost: so are the changes in it
    */
-  def cut(upTo: Long, maxBytes: Long): Option[Cut] = {
+  def cut(upTo: Long, limit: CutLimit): Option[Cut] = {
     val search = synchronized {
-      if (committed == 0) None else Some(CutSearch.of(this, blocks, front, upTo, maxBytes))
+      if (committed == 0) None else Some(CutSearch.of(this, blocks, front, upTo, limit))
     }
     search.flatMap(search => unlessDropped(search.result()))
   }

@@ -4,7 +4,7 @@ import scala.util.{Failure, Random, Success, Try}
 
 import org.apache.spark.sql.types._
 
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
@@ -14,7 +14,7 @@ import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.target.TablePlace
 
 /** Cuts of messages that are applied to tables in memory, each by the driver and by executors. */
-class CutApplySuite extends SparkSessionTests {
+class CutApplySuite extends TableTests {
   private lazy val target = new MemoryTarget(spark, isLarge = true)
 
   private def create(table: ServerTable): Unit = {

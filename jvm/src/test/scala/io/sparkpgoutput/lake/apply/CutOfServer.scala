@@ -16,8 +16,7 @@ final case class CutOfServer(
     oid: Long,
     messages: Messages,
     end: Long,
-    inForce: Option[Array[Byte]] = None,
-    isInMemory: Boolean = true
+    inForce: Option[Array[Byte]] = None
 ) extends CutMessages {
   import CutOfServer._
 

@@ -17,6 +17,7 @@ import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.queue.CutLimit
 import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
@@ -143,6 +144,21 @@ class DirectWriteSuite extends DeltaTests {
     // A TRUNCATE and what follows it is no direct commit.
     commit(21, 30, StreamMessages.truncate(Seq(table.oid)), table.insert(rows.head))
     assert(found == Seq(Row(1, "a", null)))
+  }
+
+  test("a long queue is written in several cuts if its table is written directly") {
+    val target = IcebergTables.in(spark, "long")
+    val history = new ServerHistory(new Random(1))
+    val most = CutLimit(1L << 30)
+    val long = CutLimit(bytes = 1 << 20, changes = 1000000)
+    def limit(table: ServerTable, queue: CutLimit) =
+      new CutApply(target, repairs = false).limit(table.target, queue, most)
+    val (keyed, keyless) = history.tables.partition(_.key.nonEmpty)
+    target.create(keyed.head.name, keyed.head.target.schema, keyed.head.key, Map.empty)
+    assert(limit(keyed.head, long).changes < 1000000)
+    assert(limit(keyed.head, CutLimit(bytes = 1 << 29, changes = 10)).bytes < most.bytes)
+    assert(limit(keyed.head, CutLimit(bytes = 1 << 20, changes = 10)) == most)
+    assert(limit(keyless.head, long) == most)
   }
 
   test("a column of a user keeps its NULL") {

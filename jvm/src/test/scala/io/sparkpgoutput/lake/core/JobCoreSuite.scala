@@ -28,8 +28,11 @@ class JobCoreSuite extends AnyFunSuite {
   }
 
   /** A job with tables that are live and that the catalog has, and the queue of the first one. */
-  private def job(tables: JobState = start): (JobCore, OneTransaction) = {
-    val core = new JobCore(JobSettings(), tables, begin = 100)
+  private def job(
+      tables: JobState = start,
+      settings: JobSettings = JobSettings()
+  ): (JobCore, OneTransaction) = {
+    val core = new JobCore(settings, tables, begin = 100)
     val queues = tables.tables.keys.toSeq.sorted.map(_ -> new OneTransaction)
     queues.foreach { case (oid, queue) => core.queueBegun(oid, queue) }
     look(core, "as it is")
@@ -72,6 +75,19 @@ class JobCoreSuite extends AnyFunSuite {
     assert(core.isDone(180) && core.isDone(250))
     assert(!core.isDone(260) && !core.isDone(400))
     assert(!core.has(oid, 180), "a verification needs a table that does not change")
+  }
+
+  test("the cuts of a long queue follow one another at once, and later ones after the interval") {
+    val (core, queue) = job(settings = JobSettings(intervalMillis = 1000))
+    compared(core)
+    queue.position = Some(150)
+    core.read(200)
+    assert(core.take(1000).contains(ApplyCut(oid, 200)))
+    core.applied(oid, 160, None, 1100, hasMore = true)
+    assert(core.take(1101).contains(ApplyCut(oid, 200)))
+    core.applied(oid, 170, None, 1200)
+    assert(!core.take(2199).contains(ApplyCut(oid, 200)))
+    assert(core.take(2200).contains(ApplyCut(oid, 200)))
   }
 
   test("a job is not done before each definition is compared with the catalog") {

@@ -43,9 +43,11 @@ final class QueueModel {
   }
 
   /** How many transactions a cut takes. */
-  def cut(upTo: Long, maxBytes: Long): Int = {
+  def cut(upTo: Long, limit: CutLimit): Int = {
     val ended = whole.takeWhile(_.sent.end <= upTo)
-    val fit = ended.scanLeft(0L)(_ + _.bytes).tail.takeWhile(_ <= maxBytes).size
+    def fitting(most: Long)(size: Queued => Long) =
+      ended.scanLeft(0L)(_ + size(_)).tail.takeWhile(_ <= most).size
+    val fit = math.min(fitting(limit.bytes)(_.bytes), fitting(limit.changes)(_.changes.toLong))
     math.min(ended.size, math.max(1, fit))
   }
 

@@ -72,8 +72,13 @@ class TableQueuePropertySuite extends AnyFunSuite {
         case 1 => random.nextInt(2000).toLong
         case _ => math.max(0, model.all.map(_.bytes).sum - random.nextInt(3000))
       }
-      val cut = queue.cut(upTo, maxBytes)
-      val count = model.cut(if (upTo < 0) Long.MaxValue else upTo, maxBytes)
+      val changes = random.nextInt(3) match {
+        case 0 => math.max(0L, model.all.map(_.changes.toLong).sum - random.nextInt(50).toLong)
+        case _ => Long.MaxValue
+      }
+      val limit = CutLimit(maxBytes, changes)
+      val cut = queue.cut(upTo, limit)
+      val count = model.cut(if (upTo < 0) Long.MaxValue else upTo, limit)
       assert(cut.map(_.transactions).getOrElse(0L) == count.toLong)
       taken = cut.map(_ -> count)
     }
@@ -117,7 +122,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
         queue.abandon()
         model.abandon()
         Iterator
-          .continually(queue.cut(-1L, 100000))
+          .continually(queue.cut(-1L, CutLimit(100000)))
           .takeWhile(_.isDefined)
           .foreach { cut =>
             taken = cut.map(cut => (cut, cut.transactions.toInt))
@@ -130,12 +135,12 @@ class TableQueuePropertySuite extends AnyFunSuite {
 
   test("a queue returns its changes, whatever happens to sessions, commits and memory") {
     var spilled = 0L
-    (1 to 40).foreach { seed =>
+    (1 to 20).foreach { seed =>
       withClue(s"seed $seed: ") {
         val random = new Random(seed.toLong)
         val folder = Files.createTempDirectory("queue")
         // Without any memory each message is a block of its own in a file, which takes its time.
-        val memory = if (seed % 20 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
+        val memory = if (seed % 10 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
         val largest = Seq(1000, 100000, 3000000)(random.nextInt(3))
         val space = new QueueSpace(memory.toLong, Long.MaxValue, folder.toFile)
         val tables =

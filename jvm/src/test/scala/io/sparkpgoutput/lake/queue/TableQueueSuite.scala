@@ -51,7 +51,7 @@ class TableQueueSuite extends AnyFunSuite {
     tags.result()
   }
 
-  private def all(queue: TableQueue): Cut = queue.cut(Highest, Long.MaxValue).get
+  private def all(queue: TableQueue): Cut = queue.cut(Highest, CutLimit(Long.MaxValue)).get
 
   test("a session that is new sends the definition again, which is queued only if it differs") {
     withSpace(1000000) { (space, _) =>
@@ -65,7 +65,7 @@ class TableQueueSuite extends AnyFunSuite {
         add(10L * (n + 1), definition)
       }
       assert(tags(all(queue)) == "BOYRIC" + "BOIC" + "BORIC" + "BOYRIC")
-      queue.remove(queue.cut(11, Long.MaxValue).get)
+      queue.remove(queue.cut(11, CutLimit(Long.MaxValue)).get)
       assert(tags(all(queue)) == "BOYRIC" + "BORIC" + "BOYRIC")
       queue.remove(all(queue))
       add(100, 1)
@@ -89,9 +89,9 @@ class TableQueueSuite extends AnyFunSuite {
       val queue = new TableQueue(1, Long.MaxValue, space)
       put(queue, Long.MaxValue, 10)
       put(queue, Long.MinValue + 10, 10)
-      assert(queue.cut(Long.MinValue, Long.MaxValue).map(_.end).contains(Long.MinValue))
-      assert(queue.cut(Highest, Long.MaxValue).map(_.end).contains(Long.MinValue + 11))
-      assert(queue.cut(1, Long.MaxValue).isEmpty)
+      assert(queue.cut(Long.MinValue, CutLimit(Long.MaxValue)).map(_.end).contains(Long.MinValue))
+      assert(queue.cut(Highest, CutLimit(Long.MaxValue)).map(_.end).contains(Long.MinValue + 11))
+      assert(queue.cut(1, CutLimit(Long.MaxValue)).isEmpty)
     }
   }
 
@@ -115,10 +115,10 @@ class TableQueueSuite extends AnyFunSuite {
         queue.add(message, ordinal.toLong, definition)
         if (ordinal % 1000 == 0) assert(space.memoryUsed <= 4000000)
       }
-      assert(queue.cut(Highest, Long.MaxValue).isEmpty)
+      assert(queue.cut(Highest, CutLimit(Long.MaxValue)).isEmpty)
       queue.commit(8)
       assert(folder.toFile.list().length <= 4)
-      val cut = queue.cut(Highest, 1).get
+      val cut = queue.cut(Highest, CutLimit(1)).get
       assert(cut.changes == rows && !cut.isInMemory)
       assert(cut.xids.toSeq == Seq(7L))
       var next = 0L
@@ -142,7 +142,7 @@ class TableQueueSuite extends AnyFunSuite {
       assert(space.memoryUsed <= 2000000)
       var taken = 0L
       while (taken < count) {
-        val cut = queue.cut((taken + 1000) * 10 + 1, Long.MaxValue).get
+        val cut = queue.cut((taken + 1000) * 10 + 1, CutLimit(Long.MaxValue)).get
         assert(cut.transactions == 1000)
         queue.remove(cut)
         taken += 1000
@@ -160,7 +160,7 @@ class TableQueueSuite extends AnyFunSuite {
       (1 to 5).foreach(n => put(large, n * 10L, 1000000))
       put(small, 20, 100)
       assert(all(small).isInMemory && !all(large).isInMemory)
-      assert(large.cut(Highest, 1).get.isInMemory, "what is taken next stays in memory")
+      assert(large.cut(Highest, CutLimit(1)).get.isInMemory, "what is taken next stays in memory")
     }
   }
 
@@ -222,7 +222,7 @@ class TableQueueSuite extends AnyFunSuite {
       queue.remove(cut)
       queue.drop()
       assert(queue.position.isEmpty && queue.bytes == 0 && space.memoryUsed == 0)
-      assert(queue.cut(Highest, 1).isEmpty)
+      assert(queue.cut(Highest, CutLimit(1)).isEmpty)
     }
   }
 
@@ -231,7 +231,7 @@ class TableQueueSuite extends AnyFunSuite {
       val queue = new TableQueue(1, 0, space)
       put(queue, 10, 10)
       put(queue, 20, 10)
-      val cut = queue.cut(11, Long.MaxValue).get
+      val cut = queue.cut(11, CutLimit(Long.MaxValue)).get
       queue.remove(cut)
       assertThrows[IllegalStateException](queue.remove(cut))
       assert(all(queue).transactions == 1)
@@ -281,7 +281,7 @@ class TableQueueSuite extends AnyFunSuite {
           val random = new Random(queue.oid)
           var transaction = 0
           while (!isDone.get || queue.position.isDefined)
-            queue.cut(read.get, random.nextInt(500000).toLong).foreach { cut =>
+            queue.cut(read.get, CutLimit(random.nextInt(500000).toLong)).foreach { cut =>
               assert(queue.position.contains(stream(transaction).lsn))
               val until = transaction + cut.transactions.toInt
               val expected = (transaction until until).iterator.flatMap(stream(_).changes)

@@ -8,14 +8,14 @@ import org.apache.iceberg.Table
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.spark.actions.SparkActions
 
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.TableTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.IcebergTables
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct._
 
 /** Direct commits to tables of Iceberg that others write, too. */
-class IcebergDirectSuite extends SparkSessionTests {
+class IcebergDirectSuite extends TableTests {
   private lazy val target = IcebergTables.in(spark, "direct")
   private val name = MarkName("job", 1, 0)
   private val columns = new StructType().add("id", IntegerType).add("v", StringType)
