@@ -139,7 +139,9 @@ private object DeltaFiles {
     snapshot.metadata.id,
     snapshot.version,
     snapshot.metadata.schema,
-    snapshot.allFiles.collect().map(add => add.path -> of(add, snapshot)).toMap
+    // To read the files is a job of Spark, which a new table does not need.
+    if (DeltaDirect.filesIn(snapshot) == 0) Map.empty
+    else snapshot.allFiles.collect().map(add => add.path -> of(add, snapshot)).toMap
   )
 
   private def of(add: AddFile, snapshot: Snapshot): DeltaFile = {

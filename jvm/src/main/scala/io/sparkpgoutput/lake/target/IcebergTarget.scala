@@ -120,6 +120,9 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   protected def layout(schema: StructType, key: Seq[String]): Option[String] = None
 
+  /** Iceberg has a clause for the order of rows in ALTER TABLE only. */
+  protected def isParsed(create: String): Boolean = false
+
   protected def write(
       session: SparkSession,
       table: String,

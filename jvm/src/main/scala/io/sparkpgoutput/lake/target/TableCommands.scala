@@ -64,6 +64,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** The clause of ALTER TABLE that arranges an empty table by its key. */
   protected def layout(schema: StructType, key: Seq[String]): Option[String]
 
+  /** Whether the format understands a CREATE TABLE with this clause. */
+  protected def isParsed(create: String): Boolean
+
   final def create(
       table: String,
       schema: StructType,
@@ -73,11 +76,13 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     val columns = TargetTypes.of(format, table, schema, key)
     place.make()
     place.removeUnfinished(table)
-    session.sql(
-      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format " +
-        s"TBLPROPERTIES (${TableProperties.sql(defaults(columns, properties) ++ properties)})"
-    )
-    arrange(table, columns, key)
+    val made =
+      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format"
+    val rest =
+      s"TBLPROPERTIES (${TableProperties.sql(defaults(columns, properties) ++ properties)})"
+    val arranged = layout(columns, key).map(layout => s"$made $layout $rest").filter(isParsed)
+    session.sql(arranged.getOrElse(s"$made $rest"))
+    if (arranged.isEmpty) arrange(table, columns, key)
   }
 
   final def setProperties(table: String, properties: Map[String, String]): Unit =
