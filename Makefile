@@ -5,7 +5,7 @@
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg
 # make test-histories HISTORIES=5000  write the small cuts of random histories into tables
-# make test-infra   run jobs on an object store, catalogs and a cluster that the tests start
+# make test-infra   run jobs on an object store, catalogs, a cluster and Kafka that the tests start
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
@@ -64,6 +64,11 @@ CATALOG_TREE := $(subst $(empty) $(empty),+,org.apache.iceberg:iceberg-core:$(CA
   org.apache.iceberg:iceberg-aws:$(CATALOG_VERSION) org.eclipse.jetty:jetty-servlet:11.0.26 \
   org.xerial:sqlite-jdbc:3.50.3.0 $(AWS):s3:$(AWS_VERSION))
 
+# Kafka's broker, and what Spark needs for Kafka in addition to its own JARs.
+KAFKA := org.apache.kafka:kafka_2.13:4.1.1
+KAFKA_JARS := org.apache.kafka:kafka-clients:3.9.1 org.apache.commons:commons-pool2:2.12.1 \
+  $(foreach jar,sql-kafka token-provider-kafka,org.apache.spark:spark-$(jar)-0-10_2.13:4.1.1)
+
 # The PostgreSQL servers of the tests, in addition to the server of the demo. `make test` runs on the first.
 POSTGRES := 14.23.0 15.19.0 16.15.0 17.11.0
 POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v8,amd64)
@@ -118,7 +123,7 @@ test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
 	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite'
 
-# Jobs on services that the tests start.
+# Jobs and streams on services that the tests start.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES))
 	$(BIN)/pytest --infra -m infra
 
@@ -209,11 +214,12 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 
 # The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.
 .infra/installed: Makefile | $(VENV)/tools
-	rm -rf .infra && mkdir -p .infra/spark .infra/catalog
+	rm -rf .infra && mkdir -p .infra/spark .infra/catalog .infra/kafka
 	$(BIN)/pip install --quiet --group infra
-	for jar in $(S3_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
+	for jar in $(S3_JARS) $(KAFKA_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
 	for jar in $(SDK_JARS) $(CATALOG_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/catalog || exit 1; done
 	cp $$($(BIN)/jgo info jars $(CATALOG_TREE) | grep '^/') .infra/catalog
+	cp $$($(BIN)/jgo info jars $(KAFKA) | grep '^/') .infra/kafka
 	cp .infra/catalog/*-$(AWS_VERSION).jar .infra/catalog/reactive-streams-*.jar .infra/catalog/eventstream-*.jar .infra/spark
 	@touch $@
 

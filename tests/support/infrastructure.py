@@ -95,7 +95,7 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with (
-        _service([*command], folder, port),
+        service([*command], folder, port),
         Proxy(port, serialized=lambda request: request.is_conditional) as proxy,
     ):
         yield ObjectStore(proxy)
@@ -148,14 +148,14 @@ def rest_catalog(
     command = ["java", "-Xmx256m", "-cp", os.pathsep.join([f"{CATALOG_JARS}/*", *hadoop])]
     server = "org.apache.iceberg.rest.RESTCatalogServer"
     with (
-        _service([*command, server], folder, port, {**variables, **ACCOUNT}),
+        service([*command, server], folder, port, {**variables, **ACCOUNT}),
         Proxy(port) as proxy,
     ):
         yield RestCatalog(proxy)
 
 
 @contextmanager
-def _service(
+def service(
     command: list[str], folder: Path, port: int, variables: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     folder.mkdir(exist_ok=True)
