@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -99,3 +103,43 @@ def test_properties_that_users_give_win(job: LakeJob, server: Server, spark: Spa
     for table in tables:
         found = properties(spark, job, table)
         assert {name: found.get(name) for name in (*given, *kept)} == {**given, **kept}, table
+
+
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_column_that_cannot_change_is_copied_again(
+    mode: str, server: Server, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Delta neither widens nor renames columns without two properties that a job sets."""
+    server.execute(
+        "CREATE TABLE priced (id int PRIMARY KEY, n numeric(6,2), v text);"
+        "INSERT INTO priced VALUES (1, 1.50, 'a'), (2, 2.50, 'b');"
+        "CREATE PUBLICATION q FOR TABLE priced"
+    )
+    off = {"delta.enableTypeWidening": "false"}
+    if mode == "mirror":  # A history renames the columns whose type changes.
+        off["delta.columnMapping.mode"] = "none"
+    job = LakeJob(tmp_path, server, "delta", publication="q", mode=mode)
+    new = Decimal("1234567890.12")
+    with job.session(spark) as replicate:
+        assert replicate(once=True, properties=off).exit_code == 0
+        server.execute(
+            "ALTER TABLE priced ALTER n TYPE numeric(12,2);"
+            f"UPDATE priced SET n = {new} WHERE id = 1"
+        )
+        assert replicate(once=True).exit_code == 0
+        server.execute("ALTER TABLE priced RENAME v TO w; INSERT INTO priced VALUES (3, 3.50, 'c')")
+        assert replicate(once=True).exit_code == 0
+    found = spark.table(job.sql_name("priced"))
+    assert dict(found.dtypes)["n"] == "decimal(12,2)"
+    if mode == "mirror":
+        assert_equal(spark, job, {"priced": "priced"})
+    else:
+        # The values from before the second copy stay.
+        rows = found.where("_change_type <> 'truncate'").select("id", "n", "n_before_2").collect()
+        assert Counter(map(tuple, rows)) == {
+            (1, None, Decimal("1.50")): 1,
+            (2, None, Decimal("2.50")): 1,
+            (1, new, None): 1,
+            (2, Decimal("2.50"), None): 1,
+            (3, Decimal("3.50"), None): 1,
+        }

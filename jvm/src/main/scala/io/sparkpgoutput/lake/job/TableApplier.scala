@@ -151,6 +151,9 @@ final private[job] class TableApplier(job: JobParts) {
   def alter(oid: Long): Unit = reporting(oid) { table =>
     table.next.foreach { next =>
       val columns = TableEvolution.columns(table.table, next.table)
+      columns.flatMap(target.alterProblem(table.target, _)).headOption.foreach { reason =>
+        throw changed(table, reason)
+      }
       if (columns.nonEmpty)
         job.log.tell(s"The columns of ${table.target} change: ${columns.mkString(", ")}.")
       target.alter(table.target, columns)

@@ -156,7 +156,10 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   private def keepColumns(table: TableState): Unit = {
     val has = target.read(job.session, table.target).schema.toNullable
     val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
-    target.alter(table.target, TableEvolution.keep(has, wanted.toNullable, table.generation))
+    val changes = TableEvolution.keep(has, wanted.toNullable, table.generation)(
+      target.alterProblem(table.target, _).isEmpty
+    )
+    target.alter(table.target, changes)
   }
 
   /** A replacement of the columns removes the clustering. The rows are right without it, too. */

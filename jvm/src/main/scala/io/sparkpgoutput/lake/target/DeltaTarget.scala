@@ -92,9 +92,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
 
   protected def defaults(schema: StructType, chosen: Map[String, String]): Map[String, String] =
     Map(
-      "delta.columnMapping.mode" -> "name",
+      ColumnMapping -> "name",
       "delta.enableDeletionVectors" -> "true",
-      "delta.enableTypeWidening" -> "true",
+      TypeWidening -> "true",
       // A checkpoint takes about a second. A reader reads up to so many small files instead.
       "delta.checkpointInterval" -> "100"
     ) ++
@@ -103,6 +103,23 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       Option.when(
         !chosen.contains(FileRetention)
       )("delta.logRetentionDuration" -> "interval 7 days")
+
+  /** Users can give the tables other properties than [[defaults]]. */
+  override def alterProblem(table: String, change: ColumnChange): Option[String] = {
+    val found = properties(table)
+    def off(property: String, value: String) =
+      Option.when(found.getOrElse(property, value).equalsIgnoreCase(value))(
+        s"because the property $property of the table is $value."
+      )
+    change match {
+      case ColumnChange.Add(_, _) => None
+      case ColumnChange.Rename(name, _) =>
+        off(ColumnMapping, "none").map(why => s"Delta cannot rename the column '$name', $why")
+      case ColumnChange.Widen(name, dataType) =>
+        off(TypeWidening, "false")
+          .map(why => s"Delta cannot give the column '$name' the type ${dataType.sql}, $why")
+    }
+  }
 
   /** Delta adds this feature by itself only when a table is made. */
   protected def allowTypes(table: String, schema: StructType): Unit =
@@ -332,6 +349,10 @@ final private case class OpenedTable(
 object DeltaTarget {
 
   private val VacuumEvery = Duration.ofHours(1)
+
+  final private val ColumnMapping = "delta.columnMapping.mode"
+
+  final private val TypeWidening = "delta.enableTypeWidening"
 
   final private val FileRetention = "delta.deletedFileRetentionDuration"
 

@@ -23,22 +23,26 @@ object TableEvolution {
 
   /**
    * Makes a history ready for the columns of a new copy. A column whose new type takes all values that it
-   * has gets this type. Another column whose type changes stays under another name, with its values.
+   * has gets this type, if that is possible. Another column whose type changes stays under another name, with
+   * its values.
    *
    * @param has the columns of the target
    * @param wanted the columns of the copy
    * @param generation the number of the copy, with which the new names of old columns end
+   * @param isPossible whether the target can make a change
    */
-  def keep(has: StructType, wanted: StructType, generation: Int): Seq[ColumnChange] =
+  def keep(has: StructType, wanted: StructType, generation: Int)(
+      isPossible: ColumnChange => Boolean
+  ): Seq[ColumnChange] =
     wanted.flatMap { field =>
       val added = ColumnChange.Add(field.name, field.dataType)
       has.find(_.name.equalsIgnoreCase(field.name)) match {
         case None                                            => Seq(added)
         case Some(known) if known.dataType == field.dataType => Nil
-        case Some(known) if isWider(known.dataType, field.dataType) =>
-          Seq(ColumnChange.Widen(known.name, field.dataType))
         case Some(known) =>
-          Seq(ColumnChange.Rename(known.name, s"${known.name}_before_$generation"), added)
+          val widen = ColumnChange.Widen(known.name, field.dataType)
+          if (isWider(known.dataType, field.dataType) && isPossible(widen)) Seq(widen)
+          else Seq(ColumnChange.Rename(known.name, s"${known.name}_before_$generation"), added)
       }
     }
 

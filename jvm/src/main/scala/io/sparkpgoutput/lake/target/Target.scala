@@ -118,6 +118,9 @@ trait Target {
   /** Arranges a table by its key, for what is written from then on. */
   def arrange(table: String, schema: StructType, key: Seq[String]): Unit
 
+  /** Returns why a column of a table cannot change, or None if it can. A new copy can change it. */
+  def alterProblem(table: String, change: ColumnChange): Option[String] = None
+
   /** Adds, renames or widens columns, in one commit each. What is there already is left out. */
   def alter(table: String, changes: Seq[ColumnChange]): Unit
 

@@ -5,7 +5,7 @@ import java.nio.file.{Files, Path}
 import java.time.{Duration, Instant}
 
 import scala.jdk.CollectionConverters._
-import scala.util.Random
+import scala.util.{Random, Try}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -148,5 +148,30 @@ class DeltaTargetSuite extends DeltaTests {
       assert(error.getMessage.contains("version 3"))
     }
     assert(target.version(table.target) == version)
+  }
+
+  test("a target says which changes of columns the properties of a table do not allow") {
+    val target = Targets.of(spark, Files.createTempDirectory("columns").toString, Some("delta"))
+    def problems(table: String, properties: (String, String)*) = {
+      target.create(table, schema, Nil, properties.toMap)
+      Seq(
+        ColumnChange.Add("more", StringType),
+        ColumnChange.Widen("id", LongType),
+        ColumnChange.Rename("id", "key")
+      ).flatMap { change =>
+        val problem = target.alterProblem(table, change)
+        assert(problem.nonEmpty == Try(target.alter(table, Seq(change))).isFailure, change)
+        problem
+      }
+    }
+    assert(problems("all") == Nil)
+    val off = Seq("delta.enableTypeWidening" -> "false", "delta.columnMapping.mode" -> "none")
+    assert(
+      problems("some", off: _*) == Seq(
+        "Delta cannot give the column 'id' the type BIGINT, because the property delta.enableTypeWidening of " +
+          "the table is false.",
+        "Delta cannot rename the column 'id', because the property delta.columnMapping.mode of the table is none."
+      )
+    )
   }
 }

@@ -97,10 +97,10 @@ class TableEvolutionSuite extends AnyFunSuite {
       ColumnChange.Add("price", LongType),
       ColumnChange.Add("new", DateType)
     )
-    assert(TableEvolution.keep(has, wanted, 2) == expected)
+    assert(TableEvolution.keep(has, wanted, 2)(_ => true) == expected)
     // A job that ended after the first change goes on.
     val renamed = new StructType().add("ID", IntegerType).add("price_before_2", StringType)
-    assert(TableEvolution.keep(renamed, wanted, 2) == expected.tail)
+    assert(TableEvolution.keep(renamed, wanted, 2)(_ => true) == expected.tail)
   }
 
   test("a history widens a column whose new type takes all values that it has") {
@@ -114,10 +114,12 @@ class TableEvolutionSuite extends AnyFunSuite {
         DecimalType(8, 2) -> DecimalType(9, 2)
       )
     ) {
-      val widened = TableEvolution.keep(single(narrow), single(wide), 2)
+      val widened = TableEvolution.keep(single(narrow), single(wide), 2)(_ => true)
       assert(widened == Seq(ColumnChange.Widen("n", wide)))
-      val narrowed = TableEvolution.keep(single(wide), single(narrow), 2)
+      val narrowed = TableEvolution.keep(single(wide), single(narrow), 2)(_ => true)
       assert(narrowed == Seq(ColumnChange.Rename("n", "n_before_2"), ColumnChange.Add("n", narrow)))
+      val refused = TableEvolution.keep(single(narrow), single(wide), 2)(_ => false)
+      assert(refused == Seq(ColumnChange.Rename("n", "n_before_2"), ColumnChange.Add("n", wide)))
     }
   }
 

@@ -33,6 +33,8 @@ class TargetBehind(target: Target) extends Target {
     target.setProperties(table, properties)
   override def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
     target.arrange(table, schema, key)
+  override def alterProblem(table: String, change: ColumnChange): Option[String] =
+    target.alterProblem(table, change)
   override def alter(table: String, changes: Seq[ColumnChange]): Unit =
     target.alter(table, changes)
   override def mark(table: String, name: MarkName): Option[Long] = target.mark(table, name)
