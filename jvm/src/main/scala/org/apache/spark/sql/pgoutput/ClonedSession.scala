@@ -19,7 +19,8 @@ object ClonedSession {
    *     also inside quotes. Names of PostgreSQL can contain it.
    *   - TIMESTAMP in SQL text can mean TIMESTAMP_NTZ, which has no zone.
    *   - Rows can have java.time.Instant in place of java.sql.Timestamp.
-   *   - Timestamps in Parquet files can be cut to milliseconds.
+   *   - Timestamps in Parquet files can be cut to milliseconds. By default, they are INT96, which other readers
+   *     take as nanoseconds: after the year 2262, delta-rs then returns other values.
    *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
   def of(session: SparkSession): SparkSession = {
@@ -27,9 +28,7 @@ object ClonedSession {
     clone.conf.set(SQLConf.VARIABLE_SUBSTITUTE_ENABLED.key, false)
     clone.conf.set(SQLConf.TIMESTAMP_TYPE.key, "TIMESTAMP_LTZ")
     clone.conf.set(SQLConf.DATETIME_JAVA8API_ENABLED.key, false)
-    val timestamps = SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key
-    if (clone.conf.get(timestamps).equalsIgnoreCase("TIMESTAMP_MILLIS"))
-      clone.conf.set(timestamps, "TIMESTAMP_MICROS")
+    clone.conf.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, "TIMESTAMP_MICROS")
     Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone
   }

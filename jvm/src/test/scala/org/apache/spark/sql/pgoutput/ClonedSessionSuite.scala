@@ -8,7 +8,7 @@ import io.sparkpgoutput.SparkSessionTests
 class ClonedSessionSuite extends SparkSessionTests {
   private val changed = Map(
     SQLConf.TIMESTAMP_TYPE.key -> "TIMESTAMP_NTZ",
-    SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key -> "timestamp_millis",
+    SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key -> "INT96",
     SQLConf.DATETIME_JAVA8API_ENABLED.key -> "true",
     "spark.wap.id" -> "audit"
   )
