@@ -123,8 +123,8 @@ test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
 	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite'
 
-# Jobs and streams on services that the tests start.
-test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES))
+# Jobs and streams on services that the tests start. Spark 4.3 checks a pipeline.
+test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))
 	$(BIN)/pytest --infra -m infra
 
 SECONDS ?= 3600
@@ -215,7 +215,7 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 # The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.
 .infra/installed: Makefile | $(VENV)/tools
 	rm -rf .infra && mkdir -p .infra/spark .infra/catalog .infra/kafka
-	$(BIN)/pip install --quiet --group infra
+	$(BIN)/pip install --quiet --group infra --group readers
 	for jar in $(S3_JARS) $(KAFKA_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
 	for jar in $(SDK_JARS) $(CATALOG_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/catalog || exit 1; done
 	cp $$($(BIN)/jgo info jars $(CATALOG_TREE) | grep '^/') .infra/catalog
