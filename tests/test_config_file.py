@@ -81,6 +81,66 @@ def test_tables_have_entries_of_their_own(file: Path) -> None:
     }
 
 
+HIDDEN = {
+    "public.users": {"excludeColumns": ["ssn", 'a,"b'], "hash": ["email"]},
+    "sales.lines": {"hash": ["note"]},
+}
+
+
+def test_columns_are_hidden_by_tables_or_by_columns(file: Path, tmp_path: Path) -> None:
+    found = read(
+        file,
+        "columns:\n"
+        "  users: {excludeColumns: [ssn, 'a,\"b'], hash: [email]}\n"
+        "tables: {sales.lines: {hash: note}}\n",
+    )
+    assert found.options == {"columns": HIDDEN}
+    assert replication.java_options(found.options) == {
+        "excludeColumns.public.users": '"ssn","a,""b"',
+        "hashColumns.public.users": '"email"',
+        "hashColumns.sales.lines": '"note"',
+    }
+    # What the command line hides is added.
+    file.write_text(f"{JOB}columns: {{public.users: {{hash: [email]}}}}\nhashSaltFile: /salt")
+    found_by_command = parsed(file, "--hash-column", "users.phone", "--exclude-column", "users.ssn")
+    assert found_by_command["columns"] == {
+        "public.users": {"hash": ["email", "phone"], "excludeColumns": ["ssn"]}
+    }
+    assert found_by_command["option"] == {"hashSaltFile": "/salt"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("columns: {a: {exclude: [b]}}", "The nearest one is 'excludeColumns'"),
+        ("columns: {a: [b]}", "Here must be a mapping"),
+        ("columns: {a: {hash: [no]}}", "YAML reads no as a boolean"),
+        ("columns: {a: {hash: [b]}, public.a: {hash: [c]}}", "'hash of public.a' is given twice"),
+        ("columns: {a: {hash: [b]}}\ntables: {a: {hash: [c]}}", "'hash of public.a' is given"),
+        ("hashSalt: $HOST", "There is no option 'hashSalt' here."),
+    ],
+)
+def test_wrong_hidden_columns_are_an_error(file: Path, text: str, words: str) -> None:
+    assert words in refused(file, text)
+
+
+def test_wrong_hidden_columns_of_python_and_the_command_are_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for wrong in ({"a": ["b"]}, {"a": {"exclude": ["b"]}}):
+        with pytest.raises(TypeError, match="must be a mapping with the keys excludeColumns and"):
+            replication.java_options({"columns": wrong})
+    with pytest.raises(TypeError, match="'hash' of 'a' must be a list of names"):
+        replication.java_options({"columns": {"a": {"hash": [1]}}})
+    for arguments, words in [
+        (["--hash-column", "email"], "must have the form TABLE.COLUMN"),
+        (["--option", "columns=a"], "has its own arguments: --exclude-column and --hash-column"),
+    ]:
+        with pytest.raises(SystemExit):
+            cli.parse(["replicate", *ARGUMENTS, *arguments])
+        assert words in capsys.readouterr().err
+
+
 def test_a_name_has_several_spellings(file: Path) -> None:
     for name in ("pgTypes", "pg_types", "pg-types", "PGTYPES"):
         assert read(file, f"{name}: {{numeric: STRING}}").options == {
@@ -387,6 +447,10 @@ def random_arguments(chosen: random.Random) -> Iterator[str]:
             keys = ["orders", "public.Order lines", "s.t", "off", "12", "a$b"]
             for key in chosen.sample(keys, chosen.randrange(3)):
                 yield f"--{argument}={key}={random_text(chosen)}"
+        elif name == "columns":
+            for key in chosen.sample(["orders", "public.Order lines", "s.t", "a$b"], 2):
+                what = chosen.choice(["exclude", "hash"])
+                yield f"--{what}-column={key}.{random_text(chosen)}"
         elif name == "format":
             yield f"--format={chosen.choice(['delta', 'iceberg'])}"
         elif name == "once":

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
-from spark_pgoutput.job_options import declared, entry_key, option_key
+from spark_pgoutput.job_options import HIDDEN, declared, entry_key, option_key
 from spark_pgoutput.password import has_password
 
 # What a file has in addition to the options of the job.
 _OTHERS = ("passwordFile", "propertiesFile", "tables", "spark")
 
-_OF_TABLE = ("name", "mode", "types")
+_OF_TABLE = ("name", "mode", "types", *HIDDEN)
 
 _TYPES = {"bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a time"}
 _NUMBER = re.compile(r"0|[1-9]\d*")
@@ -96,7 +96,9 @@ def text(config: ConfigFile) -> str:
 
 def _written(value: object, kind: type) -> object:
     if isinstance(value, Mapping):
-        return {key: _escaped(str(entry)) for key, entry in value.items()}
+        return {key: _written(entry, str) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(str(each)) for each in value]
     text = str(value)
     if kind is bool and text.lower() in ("true", "false"):
         return text.lower() == "true"
@@ -133,6 +135,10 @@ class _Reader:
                     files[name] = Path(self._text(name, node))
                 case "tables":
                     self._take_tables(node)
+                case "columns":
+                    for table, _, entries in self._entries(name, node):
+                        for key, names in self._known(entries, tuple(HIDDEN)):
+                            self._hide(table, key, names)
                 case "spark":
                     for setting, _, value in self._entries("spark", node):
                         self._check_setting(setting, value)
@@ -186,8 +192,22 @@ class _Reader:
                 if name == "types":
                     for column, _, one in self._entries(f"types of {table}", value):
                         self._take_entry(name, f"{qualified}.{column}", one)
+                elif name in HIDDEN:
+                    self._hide(qualified, name, value)
                 else:
                     self._take_entry("names" if name == "name" else name, qualified, value)
+
+    def _hide(self, table: str, key: str, node: Node) -> None:
+        """Take the names of columns that are excluded or hashed."""
+        columns = self._options.setdefault("columns", {})
+        assert isinstance(columns, dict)
+        qualified = entry_key("columns", table)
+        hidden = columns.setdefault(qualified, {})
+        what = f"{key} of {table}"
+        if key in hidden:
+            raise self._wrong(node, f"'{what}' is given twice. Leave one out.")
+        nodes = node.value if isinstance(node, SequenceNode) else [node]
+        hidden[key] = [self._text(what, each) for each in nodes]
 
     def _take_entry(self, name: str, key: str, node: Node) -> None:
         entries = self._options.setdefault(name, {})

@@ -6,7 +6,8 @@ import functools
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from spark_pgoutput.jar import jar_path
 
@@ -18,6 +19,11 @@ PREFIXES = {
     "properties": "property.",
 }
 """The arguments that are mappings, with the prefix that Scala's options have for their entries."""
+
+HIDDEN = {"excludeColumns": "excludeColumns.", "hash": "hashColumns."}
+"""What the argument `columns` has for a table, with the prefix of Scala's options."""
+
+_Entry = TypeVar("_Entry")
 
 _NUMBER = re.compile(r"\d+ to \d+")
 _LIST = "with commas between them"
@@ -33,7 +39,7 @@ def declared() -> dict[str, type]:
     with zipfile.ZipFile(jar_path()) as jar:
         options = json.loads(jar.read("io/sparkpgoutput/replicate-options.json"))
     found = {each["name"]: _type(each["values"]) for each in options if "<" not in each["name"]}
-    return {**found, **dict.fromkeys(PREFIXES, dict)}
+    return {**found, **dict.fromkeys((*PREFIXES, "columns"), dict)}
 
 
 def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str, object]:
@@ -43,16 +49,44 @@ def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str
         if value is None:
             continue
         same = next((each for each in found if option_key(each) == option_key(name)), name)
-        if name in PREFIXES and (name == "mode" or isinstance(value, Mapping)):
+        is_mapping = name in PREFIXES or name == "columns"
+        if is_mapping and (name == "mode" or isinstance(value, Mapping)):
             value = merged_entries(name, _entries(found.get(same)), _entries(value))
         found[same] = value
     return found
 
 
-def merged_entries(name: str, weak: Mapping[str, str], strong: Mapping[str, str]) -> dict[str, str]:
+def merged_entries(
+    name: str, weak: Mapping[str, _Entry], strong: Mapping[str, _Entry]
+) -> dict[str, _Entry]:
     """Return the entries of a mapping, with one for each table, column or property."""
     again = {entry_key(name, key) for key in strong}
     return {**{k: v for k, v in weak.items() if entry_key(name, k) not in again}, **strong}
+
+
+def column_options(columns: Mapping[str, object]) -> dict[str, str]:
+    """Return Scala's options for the argument `columns`.
+
+    Raises
+    ------
+    TypeError
+        If it is no mapping of tables to mappings with names of columns.
+    """
+    found = {}
+    for table, hidden in columns.items():
+        if not isinstance(hidden, Mapping) or not hidden.keys() <= HIDDEN.keys():
+            raise TypeError(
+                f"The entry '{table}' of the option 'columns' must be a mapping with the keys "
+                f"{' and '.join(HIDDEN)}."
+            )
+        for key, names in hidden.items():
+            listed = [names] if isinstance(names, str) else names
+            if not isinstance(listed, Sequence) or not all(isinstance(n, str) for n in listed):
+                raise TypeError(f"'{key}' of '{table}' must be a list of names of columns.")
+            if listed:
+                quoted = ('"{}"'.format(name.replace('"', '""')) for name in listed)
+                found[f"{HIDDEN[key]}{table}"] = ",".join(quoted)
+    return found
 
 
 def option_key(name: str) -> str:
@@ -62,7 +96,7 @@ def option_key(name: str) -> str:
 
 def entry_key(name: str, key: str) -> str:
     """Return what the spellings of a key in a mapping have in common: `orders`, `public.orders`."""
-    is_of_public = name in ("names", "mode") and "." not in key and key != "*"
+    is_of_public = name in ("names", "mode", "columns") and "." not in key and key != "*"
     return f"public.{key}" if is_of_public else key
 
 
@@ -74,7 +108,7 @@ def _type(values: str) -> type:
     return list if values.endswith(_LIST) else str
 
 
-def _entries(value: object) -> dict[str, str]:
+def _entries(value: object) -> dict[str, object]:
     """Return the entries of a mapping. The option `mode` alone is the entry of all other tables."""
     if value is None:
         return {}

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import merged_entries, option_key
+from spark_pgoutput.job_options import entry_key, merged_entries, option_key
 
 _SUBMITTED = "replicate_job.py"  # beside this file
 
@@ -89,6 +89,21 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "numeric=DECIMAL(38,18); can be repeated",
     )
     job.add_argument(
+        "--exclude-column",
+        action=_Columns,
+        dest="columns",
+        metavar="TABLE.COLUMN",
+        help="a column that the target does not get, as in public.users.ssn; can be repeated",
+    )
+    job.add_argument(
+        "--hash-column",
+        action=_Columns,
+        dest="columns",
+        metavar="TABLE.COLUMN",
+        help="a column of which the target gets hashes, with the salt of --option "
+        "hashSaltFile=FILE or hashSaltVariable=NAME; can be repeated",
+    )
+    job.add_argument(
         "--mode",
         action=_Modes,
         metavar="[TABLE=]MODE",
@@ -152,6 +167,26 @@ class _Modes(_Pairs):
         return text if "=" in text else f"*={text}"
 
 
+class _Columns(argparse.Action):
+    """Collects columns that are excluded or hashed, and adds them to those of the file."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        table, _, column = str(values).rpartition(".")
+        if not table or not column:
+            parser.error(f"argument {option_string}: '{values}' must have the form {self.metavar}")
+        key = "hash" if "--hash-column" in self.option_strings else "excludeColumns"
+        tables = {name: dict(hidden) for name, hidden in (namespace.columns or {}).items()}
+        hidden = tables.setdefault(entry_key("columns", table), {})
+        hidden[key] = [*hidden.get(key, ()), column]
+        namespace.columns = tables
+
+
 class _Options(_Pairs):
     """Collects options. One that has an argument of its own would silently replace the argument."""
 
@@ -162,6 +197,8 @@ class _Options(_Pairs):
                 "--password-file or at the prompt"
             )
         argument = {option.lower(): own for option, own in _ARGUMENTS.items()}.get(name.lower())
+        if argument == "columns":
+            return "'columns' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
 
     def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
@@ -176,7 +213,7 @@ _ARGUMENTS = {
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
     **{"names": "name", "types": "type", "pg_types": "pg_type"},
-    **{"mode": "mode", "properties": "property", "statusFile": "status_file"},
+    **{"columns": "columns", "mode": "mode", "properties": "property", "statusFile": "status_file"},
 }
 _OPTIONS = {argument: option for option, argument in _ARGUMENTS.items()}
 

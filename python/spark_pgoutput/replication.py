@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_pgoutput import config_file
 from spark_pgoutput.arguments import option_texts, text
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import PREFIXES, merged
+from spark_pgoutput.job_options import PREFIXES, column_options, merged
 from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import classic_jvm
 
@@ -73,8 +73,9 @@ def replicate(
     **options
         The other options, such as ``format="delta"``, ``onTableError="stop"`` or
         ``excludeTables=["staging.*"]``; the mappings ``names`` (tables to names in the target),
-        ``types`` (columns to Spark types), ``pg_types`` (PostgreSQL's types to Spark types) and
-        ``properties`` (of the tables).
+        ``types`` (columns to Spark types), ``pg_types`` (PostgreSQL's types to Spark types),
+        ``properties`` (of the tables) and ``columns`` (the columns that the job leaves out or
+        hashes), such as ``{"public.users": {"excludeColumns": ["ssn"], "hash": ["email"]}}``.
 
     Returns
     -------
@@ -142,7 +143,10 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, value in options.items():
-        if isinstance(value, Mapping):
+        entries: dict[str, Any]
+        if name == "columns" and isinstance(value, Mapping):
+            entries = column_options(value)
+        elif isinstance(value, Mapping):
             prefix = PREFIXES.get(name)
             if prefix is None:
                 raise TypeError(f"The option '{name}' takes no mapping.")

@@ -119,11 +119,13 @@ class FoldersSuite extends AnyFunSuite {
     "lake.queue" -> Set(
       "errors",
       "protocol",
+      "changes",
       "changes.transactions",
       "changes.rows",
       "source.connection",
       "source.slot",
       "source.session",
+      "lake.catalog",
       "lake.core"
     ),
     "lake.route" -> Set(

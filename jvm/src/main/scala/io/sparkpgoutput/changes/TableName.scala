@@ -31,6 +31,17 @@ final case class TablePattern(namespace: String, name: Option[String]) {
 }
 
 object TablePattern {
+
+  /** Returns whether a user means a table: `schema.table`, or `table` for a table of public. */
+  def isOf(key: String, table: TableName): Boolean =
+    key == table.toString ||
+      key == table.name && table.namespace == PublicNamespace ||
+      parse(key).exists {
+        case Seq(TablePattern(namespace, Some(name))) => TableName(namespace, name) == table
+        case _                                        => false
+      }
+
+  final private val PublicNamespace = "public"
   private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""
   private val Pattern = s"""\\s*($Part)\\s*(?:\\.\\s*($Part|\\*)\\s*)?""".r
   private val Separator = ","
@@ -48,7 +59,7 @@ object TablePattern {
       case Some(one) =>
         val first = unquoted(one.group(1))
         val pattern = one.group(2) match {
-          case null => TablePattern("public", Some(first))
+          case null => TablePattern(PublicNamespace, Some(first))
           case "*"  => TablePattern(first, None)
           case name => TablePattern(first, Some(unquoted(name)))
         }

@@ -164,13 +164,15 @@ object MirroredTables {
    * @param targets the name of each table in the target, by its oid
    * @param types types as DDL, by columns
    * @param pgTypes types as DDL, by PostgreSQL's types. `types` wins.
+   * @param shown hides columns of a table
    */
   def each(
       connection: ServerConnection,
       sources: Seq[SourceTable],
       targets: Map[Long, String],
       types: Map[String, String],
-      pgTypes: Map[String, String]
+      pgTypes: Map[String, String],
+      shown: SourceTable => SourceTable = identity
   ): Seq[Either[LakeException, MirroredTable]] = {
     val columnTypes = sources.flatMap(_.columns).map(_.typeId).distinct
     val catalog = CatalogTypes.read(connection, columnTypes, TypeRegistry())
@@ -178,10 +180,13 @@ object MirroredTables {
       oid -> (s"pgTypes.$name" -> pgTypes(name))
     }.toMap
     def wanted(source: SourceTable, column: TableColumn) =
-      names(source, column).find(types.contains).map(name => s"types.$name" -> types(name))
-        .orElse(byOid.get(column.typeId).filter(_ => column.modifier < 0))
-    sources.map { source =>
+      if (column.isHashed) None
+      else
+        names(source, column).find(types.contains).map(name => s"types.$name" -> types(name))
+          .orElse(byOid.get(column.typeId).filter(_ => column.modifier < 0))
+    sources.map { sent =>
       try {
+        val source = shown(sent)
         val fields = source.columns.map(column =>
           field(source, column, catalog, wanted(source, column))
         )
@@ -205,7 +210,8 @@ object MirroredTables {
   ): StructField = {
     val modifier = catalog.modifier(column.typeId, column.modifier)
     val pgType = catalog.byOid(column.typeId)
-    val dataType = chosen.fold(pgType.sparkType(modifier)) { case (option, ddl) =>
+    def natural = if (column.isHashed) StringType else pgType.sparkType(modifier)
+    val dataType = chosen.fold(natural) { case (option, ddl) =>
       val wanted = parse(option, ddl)
       if (pgType.to(wanted, ConversionOptions()).isEmpty)
         throw notReadable(source, column, pgType, modifier, wanted, option)
@@ -213,7 +219,9 @@ object MirroredTables {
         throw inexactKey(source, column, pgType, modifier, wanted, option)
       wanted
     }
-    StructField(column.name, dataType).withComment(catalog.describe(column.typeId, modifier))
+    val described = catalog.describe(column.typeId, modifier)
+    StructField(column.name, dataType)
+      .withComment(if (column.isHashed) s"hash of $described" else described)
   }
 
   /**

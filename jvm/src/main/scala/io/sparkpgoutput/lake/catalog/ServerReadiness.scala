@@ -32,7 +32,8 @@ object ServerReadiness {
     val ofFiles = schemas(connection, role, tables) ++
       columns(connection, role, tables, publications) ++
       policies(connection, role, tables) ++
-      notLogged(connection, tables)
+      notLogged(connection, tables) ++
+      hashedKeys(connection, tables)
     val keys = TableKeys.read(connection, tables.map(_.oid))
     val generated = generatedColumns(connection, tables)
     val version = connection.majorVersion
@@ -198,6 +199,84 @@ object ServerReadiness {
       )
     }
   }
+
+  /**
+   * The hashed columns of keys whose equal values can have different texts, for example 1.0 and 1.00. Their hashes
+   * would be two rows.
+   */
+  private def hashedKeys(
+      connection: ServerConnection,
+      tables: Seq[SourceTable]
+  ): Seq[(Long, String)] = {
+    val keys = tables.map(table =>
+      table -> table.columns.filter(column => column.isHashed && table.key.contains(column.name))
+    ).filter(_._2.nonEmpty)
+    if (keys.isEmpty) Nil
+    else {
+      val inexact = inexactColumns(connection, keys.map(_._1))
+      for {
+        (table, columns) <- keys
+        column <- columns
+        why <- inexact.get((table.oid, column.number))
+      } yield table.oid ->
+        (s"The column ${column.name} of the key of ${shown(table.name)} cannot be hashed, because equal values " +
+          s"of $why can have different texts: take it out of the option hashColumns.${table.name}")
+    }
+  }
+
+  /** The columns for which equality is not that of their texts, each with its type or its collation. */
+  private def inexactColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
+    connection
+      .query(
+        """WITH RECURSIVE base (type, relation, number, "collation") AS (
+          |  SELECT atttypid, attrelid, attnum, attcollation FROM pg_attribute
+          |  WHERE attrelid = ANY (?::oid[]) AND attnum > 0 AND NOT attisdropped
+          |  UNION ALL SELECT t.typbasetype, relation, number, "collation"
+          |  FROM base JOIN pg_type t ON t.oid = type AND t.typtype = 'd'
+          |)
+          |SELECT relation::bigint, number, format_type(t.oid, NULL) AS type,
+          |  t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace
+          |    AND t.typname = ANY (?) AS is_exact,
+          |  c.collname, coalesce(c.collisdeterministic, true) AS is_deterministic
+          |FROM base JOIN pg_type t ON t.oid = type AND t.typtype <> 'd'
+          |LEFT JOIN pg_collation c ON c.oid = "collation"""".stripMargin,
+        PublishedTables.array(tables.map(_.oid)),
+        ExactTypes.toArray
+      ) { row =>
+        val why =
+          if (!row.getBoolean("is_exact")) Some(s"the type ${row.getString("type")}")
+          else if (!row.getBoolean("is_deterministic"))
+            Some(s"the collation ${row.getString("collname")}")
+          else None
+        why.map((row.getLong("relation"), row.getInt("number")) -> _)
+      }
+      .flatten
+      .toMap
+
+  /** The types whose values are equal if, and only if, their texts are. */
+  private val ExactTypes = Seq(
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "oid",
+    "text",
+    "varchar",
+    "name",
+    "uuid",
+    "bytea",
+    "date",
+    "time",
+    "timetz",
+    "timestamp",
+    "timestamptz",
+    "inet",
+    "cidr",
+    "macaddr",
+    "macaddr8",
+    "bit",
+    "varbit"
+  )
 
   private def noColumn(table: SourceTable): Seq[String] = Option.when(table.columns.isEmpty) {
     val name = shown(table.name)

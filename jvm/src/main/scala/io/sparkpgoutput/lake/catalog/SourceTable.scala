@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.catalog
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.source.connection.ServerConnection
+import io.sparkpgoutput.types.registry.BuiltInTypes
 
 /**
  * A table as the publications send it, by the server's catalog.
@@ -28,6 +29,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
  * @param attributes
  *   `relnatts`: the greatest number that a column has had, also one that is dropped. 0 if it is not
  *   known.
+ * @param excluded the columns that are sent, and that the options exclude
  */
 final case class SourceTable(
     oid: Long,
@@ -44,8 +46,28 @@ final case class SourceTable(
     horizon: Long,
     memberships: Seq[Long] = Nil,
     publications: Map[Long, Long] = Map.empty,
-    attributes: Int = 0
+    attributes: Int = 0,
+    excluded: Seq[TableColumn] = Nil
 ) {
+
+  /** The columns that the options exclude or hash. */
+  def hidden: Seq[TableColumn] = excluded ++ columns.filter(_.isHashed)
+
+  /** Excludes and hashes columns. */
+  def hiding(
+      isExcluded: TableColumn => Boolean,
+      hash: TableColumn => Option[String]
+  ): SourceTable = {
+    val (left, sent) = columns.partition(isExcluded)
+    copy(columns = sent.map(column => column.copy(hash = hash(column))), excluded = left)
+  }
+
+  /** Excludes and hashes the columns that another look at the table had excluded and hashed. */
+  def hidingAs(kept: SourceTable): SourceTable = {
+    val left = kept.excluded.map(_.number).toSet
+    val hashes = kept.columns.flatMap(column => column.hash.map(column.number -> _)).toMap
+    hiding(column => left(column.number), column => hashes.get(column.number))
+  }
 
   /** The tables that hold the rows: the partitions, or the table itself. */
   def files: Seq[Leaf] =
@@ -71,6 +93,7 @@ object SourceTable {
  * @param hasMissing
  *   `atthasmissing`: rows from before ADD COLUMN … DEFAULT have a value that no message has. For a
  *   partitioned table, it is the value of its partitions.
+ * @param hash the fingerprint of the salt if the options hash the column
  */
 final case class TableColumn(
     number: Int,
@@ -78,8 +101,20 @@ final case class TableColumn(
     typeId: Long,
     modifier: Int,
     version: Long,
-    hasMissing: Boolean
-)
+    hasMissing: Boolean,
+    hash: Option[String] = None
+) {
+  def isHashed: Boolean = hash.nonEmpty
+
+  /** The type of the values that the job reads: a hash is a text. */
+  def readType: Long = if (isHashed) TableColumn.Text else typeId
+}
+
+object TableColumn {
+
+  /** The oid of `text`. */
+  val Text: Long = BuiltInTypes.all.find(_.pgType.name == "text").get.oid
+}
 
 /**
  * A partition that holds rows.

@@ -161,6 +161,9 @@ object TableComparison {
     private val added = now.columns.filterNot(column => before.contains(column.number))
     private val dropped = kept.columns.filterNot(column => after.contains(column.number))
 
+    private val excludedBefore = kept.excluded.map(_.number).toSet
+    private val excludedNow = now.excluded.map(_.number).toSet
+
     private val rewritten = {
       val files = kept.files.map(leaf => leaf.oid -> leaf.fileNode).toMap
       now.files.filter(leaf => files.get(leaf.oid).exists(_ != leaf.fileNode))
@@ -187,6 +190,9 @@ object TableComparison {
     }
 
     def reason: Option[String] = Iterator[() => Option[String]](
+      () => dropped.find(column => excludedNow(column.number)).map(excluded),
+      () => added.find(column => excludedBefore(column.number)).map(takenIn),
+      () => both.collectFirst(Function.unlift((otherHash _).tupled)),
       () => dropped.find(column => now.unsent.contains(column.number)).map(unsent),
       () => added.find(column => kept.unsent.contains(column.number)).map(sent),
       () => added.find(column => isTaken(column.name)).map(nameAgain),
@@ -197,6 +203,19 @@ object TableComparison {
       () => both.collectFirst(Function.unlift((otherType _).tupled))
     ).flatMap(_()).nextOption()
 
+    private def excluded(column: TableColumn) =
+      s"The options exclude the column '${column.name}' now."
+
+    private def takenIn(column: TableColumn) =
+      s"The options do not exclude the column '${column.name}' any more."
+
+    private def otherHash(from: TableColumn, to: TableColumn) = (from.hash, to.hash) match {
+      case (None, Some(_)) => Some(s"The options hash the column '${to.name}' now.")
+      case (Some(_), None) => Some(s"The options do not hash the column '${to.name}' any more.")
+      case (before, after) =>
+        Option.when(before != after)(s"The column '${to.name}' is hashed with another salt now.")
+    }
+
     private def unsent(column: TableColumn) =
       s"The publication does not send the column '${column.name}' any more."
 
@@ -205,7 +224,7 @@ object TableComparison {
 
     /** Returns whether other columns were added since, and dropped again. */
     private def hasGap = kept.attributes > 0 && {
-      val numbers = now.columns.map(_.number) ++ now.unsent
+      val numbers = now.columns.map(_.number) ++ now.unsent ++ excludedNow
       numbers.count(_ > kept.attributes) < now.attributes - kept.attributes
     }
 

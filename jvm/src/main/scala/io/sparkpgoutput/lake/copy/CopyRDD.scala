@@ -16,22 +16,25 @@ import org.apache.spark.util.LongAccumulator
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{Leaf, MirroredTable, QuotedName}
+import io.sparkpgoutput.lake.catalog.{HashSalt, Leaf, MirroredTable, QuotedName}
 import io.sparkpgoutput.source.connection.{ServerAddress, ServerConnection}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
- * What the tasks of a copy need. The password is here, and nowhere else in what Spark sends to executors.
+ * What the tasks of a copy need. The password and the salt are here, and nowhere else in what Spark sends to
+ * executors.
  *
  * @param snapshot the name of the snapshot that all tasks read
  * @param options how values are read
+ * @param salt the salt of the hashed columns
  */
 final private case class CopySettings(
     address: ServerAddress,
     applicationName: String,
     snapshot: String,
     table: MirroredTable,
-    options: ConversionOptions
+    options: ConversionOptions,
+    salt: Option[HashSalt]
 )
 
 /** The rows of a table in a snapshot. Each range is a partition. */

@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.Platform
 import org.postgresql.copy.CopyOut
 
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, QuotedName}
+import io.sparkpgoutput.lake.catalog.{HashSalt, MirroredTable, QuotedName, ValueHash}
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.CellReader
 import io.sparkpgoutput.source.connection.{ConnectionError, Connections, ServerConnection}
@@ -28,7 +28,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
   import CopyReader._
   import settings.{address, table}
 
-  private val rows = new CopyRows(table, settings.options)
+  private val rows = new CopyRows(table, settings.options, settings.salt)
   private val connection: ServerConnection = ConnectionError.explaining(address) {
     CopySession.allRows(Connections.open(address, settings.applicationName))
   }
@@ -108,8 +108,16 @@ private object CopyReader {
     if (Option(TaskContext.get()).forall(_.attemptNumber() == 0)) 10 else 1
 }
 
-/** Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe. */
-final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
+/**
+ * Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe.
+ *
+ * @param salt the salt of the hashed columns; None if there are none
+ */
+final private class CopyRows(
+    table: MirroredTable,
+    options: ConversionOptions,
+    salt: Option[HashSalt]
+) {
   private val schema = table.schema
   private val line = new CopyLine(schema.length)
   private val writer = new UnsafeRowWriter(schema.length, CopyRows.FirstSize)
@@ -117,12 +125,15 @@ final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
     val writers = ValueWriter.all(writer, schema)
     Array.tabulate(schema.length) { index =>
       val field = schema(index)
-      val pgType = table.types.byOid(table.source.columns(index).typeId)
+      val pgType = table.types.byOid(table.source.columns(index).readType)
       val isKey = table.source.key.contains(field.name)
       val conversion = pgType.to(field.dataType, if (isKey) options.ofKey else options)
       new CellReader(field, pgType, conversion.get, writers(index))
     }
   }
+
+  private val isHashed = table.source.columns.map(_.isHashed).toArray
+  private val hashed: HashedCell = salt.map(new HashedCell(_)).orNull
 
   /** Reads a row of COPY. The next row overwrites it. */
   def row(text: Array[Byte]): UnsafeRow = {
@@ -132,9 +143,10 @@ final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
     var column = 0
     while (column < readers.length) {
       val kind = line.goTo(column)
-      val invalid = readers(column).read(kind, line)
+      val cell = if (isHashed(column) && kind == 't') hashed.of(line) else line
+      val invalid = readers(column).read(kind, cell)
       if (invalid != null) {
-        val what = readers(column).describe(kind, line, invalid)
+        val what = readers(column).describe(kind, cell, invalid)
         throw new PgOutputException(
           "PGOUTPUT_INVALID_VALUE.IN_COPY",
           "table" -> table.source.name,
@@ -151,6 +163,20 @@ final private class CopyRows(table: MirroredTable, options: ConversionOptions) {
 
 private object CopyRows {
   final private val FirstSize = 256
+}
+
+/** A cell with the hash of another one. */
+final private class HashedCell(salt: HashSalt) extends TupleCells {
+  private val hash = new ValueHash(salt)
+
+  def of(cell: TupleCells): HashedCell = {
+    bytes = hash.of(cell.bytes, cell.from, cell.to)
+    to = bytes.length
+    this
+  }
+
+  override def columns: Int = 1
+  override def goTo(column: Int): Int = 't'
 }
 
 /**

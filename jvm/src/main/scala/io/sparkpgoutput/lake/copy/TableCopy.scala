@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
 
 import io.sparkpgoutput.changes.rows.ChangeType
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.catalog.{ColumnHiding, MirroredTable, ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target.TablePlace
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 import io.sparkpgoutput.types.ConversionOptions
@@ -37,7 +37,7 @@ final class TableCopy private (
     mirrored: MirroredTable,
     snapshot: TableSnapshot
 ) extends AutoCloseable {
-  import source.{address, applicationName, options}
+  import source.{address, applicationName, hiding, options}
 
   @volatile private var watch = Option.empty[CopyWatch]
 
@@ -93,7 +93,8 @@ final class TableCopy private (
     val before = watch
     watch = Some(new CopyWatch(context, table.source.name, counts, ranges.map(_.bytes).sum))
     before.foreach(_.close())
-    val settings = CopySettings(address.forTasks, applicationName, snapshot.id, table, options)
+    val settings =
+      CopySettings(address.forTasks, applicationName, snapshot.id, table, options, hiding.salt)
     new CopyRDD(context, settings, ranges, counts)
   }
 
@@ -165,12 +166,14 @@ object HistoryCopy {
  * @param applicationName what `pg_stat_activity` shows
  * @param publications they say which rows and columns of a table are copied
  * @param options how values are read
+ * @param hiding the columns that are left out or hashed
  */
 final case class CopySource(
     address: ServerAddress,
     applicationName: String,
     publications: Seq[String],
-    options: ConversionOptions
+    options: ConversionOptions,
+    hiding: ColumnHiding = ColumnHiding()
 ) {
   def this(address: ServerAddress, applicationName: String, publications: Seq[String]) =
     this(address, applicationName, publications, ConversionOptions())

@@ -8,7 +8,7 @@ import scala.util.Try
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{PublishedTables, QuotedName, SourceTable}
+import io.sparkpgoutput.lake.catalog.{ColumnHiding, PublishedTables, QuotedName, SourceTable}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
@@ -125,7 +125,8 @@ private object TableSnapshot {
         val version = watcher.majorVersion
         sameTable(
           kept,
-          PublishedTables.read(watcher, from.publications, version, Some(kept.oid))
+          PublishedTables.read(watcher, from.publications, version, Some(kept.oid)),
+          from.hiding
         )
       }
       if (definition(connection, from, kept) == definition(watcher, from, kept)) {
@@ -149,10 +150,15 @@ private object TableSnapshot {
     .query("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")(_.getLong(1)).head
 
   /** Finds the table, and checks that it is the one that was to be copied. */
-  private def sameTable(kept: SourceTable, tables: Seq[SourceTable]): SourceTable = {
-    val now = tables.find(_.oid == kept.oid).getOrElse(
+  private def sameTable(
+      kept: SourceTable,
+      tables: Seq[SourceTable],
+      hiding: ColumnHiding
+  ): SourceTable = {
+    val found = tables.find(_.oid == kept.oid).getOrElse(
       throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> kept.name)
     )
+    val now = hiding(found, Some(kept))
     if (shape(now) != shape(kept))
       throw new LakeException(
         "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
@@ -165,7 +171,10 @@ private object TableSnapshot {
   /** Returns the properties of the table that decide how it is copied. */
   private def shape(table: SourceTable) = (
     table.name,
-    table.columns.map(column => (column.number, column.name, column.typeId, column.modifier)),
+    table.columns.map(column =>
+      (column.number, column.name, column.typeId, column.modifier, column.hash)
+    ),
+    table.excluded.map(column => (column.number, column.name)),
     (table.key, table.identity, table.publish, table.rowFilter),
     table.files.map(file => (file.oid, file.name))
   )

@@ -109,7 +109,7 @@ object JobStart {
   private def reread(fresh: JobState, kept: JobState, table: TableState): TableState = {
     def has(types: String*) = table.table.source.columns.exists(column =>
       // A user-defined type can contain any other type.
-      BuiltInTypes.byOid.get(column.typeId).forall(found => types.exists(found.name.contains))
+      BuiltInTypes.byOid.get(column.readType).forall(found => types.exists(found.name.contains))
     )
     val changed =
       if (fresh.infinity != kept.infinity && has("date", "timestamp", "tsrange", "tstzrange"))

@@ -79,6 +79,11 @@ object FoldFormat {
       "the publication, and the server did not send a TOASTed value of the row. With REPLICA IDENTITY " +
       "FULL, it does."
 
+  /** The reader hides all columns of a table that does not fit the options. */
+  private val Hidden =
+    "A change came when a column that the options exclude or hash had another name, " +
+      "or had been altered, so the job did not read the change."
+
   /**
    * Finds the columns of the target for the columns of each definition.
    *
@@ -106,6 +111,7 @@ object FoldFormat {
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
       val ordinals = target.map(schema.fieldNames.indexOf(_))
       if (definition.changes > 0) {
+        if (relation.columns.isEmpty) throw changed(table, Hidden)
         checkIdentity(table, relation, target, definition)
         checkNames(table, names.keySet, relation, target)
         definition.partialInsert.foreach { lsn =>

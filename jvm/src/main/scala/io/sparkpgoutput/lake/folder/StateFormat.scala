@@ -38,12 +38,18 @@ import JsonFile.{Fields, fields}
  */
 private[folder] object StateFormat {
 
-  /** The format version that is written, and the greatest that is read. */
-  final val Version = 1
+  /** The greatest format version that is read. */
+  final val Version = 2
+
+  /** An older version of this library would not hide columns, so it must not read a state that has some. */
+  private def version(state: JobState): Int = {
+    val tables = state.tables.values.flatMap(table => table.table +: table.next.map(_.table).toSeq)
+    if (tables.exists(_.source.hidden.nonEmpty)) Version else 1
+  }
 
   /** @param writer identifies the process, because two processes can write the same state */
   def write(state: JobState, writer: String): Array[Byte] = JsonFile.write(
-    "version" -> Version,
+    "version" -> version(state),
     "writer" -> writer,
     "job" -> state.id,
     "systemIdentifier" -> state.systemIdentifier,
@@ -169,50 +175,66 @@ private[folder] object StateFormat {
     of.textMap("formerNames")
   )
 
+  private def column(column: TableColumn) = fields(
+    Seq(
+      "number" -> column.number,
+      "name" -> column.name,
+      "type" -> column.typeId,
+      "modifier" -> column.modifier,
+      "version" -> column.version,
+      "hasMissing" -> column.hasMissing
+    ) ++ column.hash.map("hash" -> _): _*
+  )
+
+  private def column(of: Fields): TableColumn = TableColumn(
+    number = of.int("number"),
+    name = of.text("name"),
+    typeId = of.long("type"),
+    modifier = of.int("modifier"),
+    version = of.long("version"),
+    hasMissing = of.boolean("hasMissing"),
+    hash = of.optional("hash")(_.text)
+  )
+
   private def definition(table: MirroredTable) = {
     val source = table.source
     fields(
       nameFields(source.name) ++ Seq(
-        "columns" -> source.columns.map(column =>
-          fields(
-            "number" -> column.number,
-            "name" -> column.name,
-            "type" -> column.typeId,
-            "modifier" -> column.modifier,
-            "version" -> column.version,
-            "hasMissing" -> column.hasMissing
-          )
-        ).asJava,
-        "unsent" -> source.unsent.asJava,
-        "key" -> source.key.asJava,
-        "identity" -> source.identity.code.toString,
-        "publish" -> source.publish.asJava
-      ) ++ source.rowFilter.map("rowFilter" -> _) ++ Seq(
-        "fileNode" -> source.fileNode,
-        "isPartitioned" -> source.isPartitioned,
-        "leaves" -> source.leaves.map(leaf =>
-          fields(
-            Seq("oid" -> leaf.oid) ++ nameFields(leaf.name) ++ Seq(
-              "fileNode" -> leaf.fileNode,
-              "identity" -> leaf.identity.code.toString,
-              "attached" -> leaf.attached,
-              "links" -> leaf.links,
-              "isLogged" -> leaf.isLogged
-            ): _*
-          )
-        ).asJava,
-        "horizon" -> source.horizon,
-        "memberships" -> source.memberships.asJava,
-        "publicationVersions" -> source.publications
-          .map { case (oid, version) => oid.toString -> version }.asJava,
-        "attributes" -> source.attributes,
-        "sparkSchema" -> JsonFile.tree(table.schema.json),
-        "types" -> table.types.declarations
-          .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
-        "mode" -> table.mode.name
-      ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
-        "historyPrefix" -> prefix
-      }: _*
+        "columns" -> source.columns.map(column(_)).asJava
+      ) ++
+        Option.when(source.excluded.nonEmpty)(
+          "excluded" -> source.excluded.map(column(_)).asJava
+        ) ++ Seq(
+          "unsent" -> source.unsent.asJava,
+          "key" -> source.key.asJava,
+          "identity" -> source.identity.code.toString,
+          "publish" -> source.publish.asJava
+        ) ++ source.rowFilter.map("rowFilter" -> _) ++ Seq(
+          "fileNode" -> source.fileNode,
+          "isPartitioned" -> source.isPartitioned,
+          "leaves" -> source.leaves.map(leaf =>
+            fields(
+              Seq("oid" -> leaf.oid) ++ nameFields(leaf.name) ++ Seq(
+                "fileNode" -> leaf.fileNode,
+                "identity" -> leaf.identity.code.toString,
+                "attached" -> leaf.attached,
+                "links" -> leaf.links,
+                "isLogged" -> leaf.isLogged
+              ): _*
+            )
+          ).asJava,
+          "horizon" -> source.horizon,
+          "memberships" -> source.memberships.asJava,
+          "publicationVersions" -> source.publications
+            .map { case (oid, version) => oid.toString -> version }.asJava,
+          "attributes" -> source.attributes,
+          "sparkSchema" -> JsonFile.tree(table.schema.json),
+          "types" -> table.types.declarations
+            .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
+          "mode" -> table.mode.name
+        ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
+          "historyPrefix" -> prefix
+        }: _*
     )
   }
 
@@ -220,16 +242,7 @@ private[folder] object StateFormat {
     val source = SourceTable(
       oid = oid,
       name = name(of),
-      columns = of.seq("columns").map(column =>
-        TableColumn(
-          number = column.int("number"),
-          name = column.text("name"),
-          typeId = column.long("type"),
-          modifier = column.int("modifier"),
-          version = column.long("version"),
-          hasMissing = column.boolean("hasMissing")
-        )
-      ),
+      columns = of.seq("columns").map(column(_)),
       unsent = of.longs("unsent").map(_.toInt),
       key = of.texts("key"),
       identity = identity(of),
@@ -251,7 +264,8 @@ private[folder] object StateFormat {
       horizon = of.long("horizon"),
       memberships = of.longs("memberships"),
       publications = of.longMap("publicationVersions"),
-      attributes = of.int("attributes")
+      attributes = of.int("attributes"),
+      excluded = of.optional("excluded")(_.seq).getOrElse(Nil).map(column(_))
     )
     val schema = DataType.fromJson(of.json("sparkSchema")).asInstanceOf[StructType]
     val mode = of.word("mode") {

@@ -120,7 +120,7 @@ object Adoption {
 
   private def same(table: TableState, published: Map[Long, SourceTable]): TableState = {
     val kept = table.table.source
-    val now = published.get(table.oid).filter(_.name == kept.name).getOrElse(
+    val now = published.get(table.oid).filter(_.name == kept.name).map(_.hidingAs(kept)).getOrElse(
       throw refused(
         s"The table ${kept.name} is not published under its oid ${table.oid}."
       )

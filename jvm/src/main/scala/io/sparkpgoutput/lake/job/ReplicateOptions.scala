@@ -13,7 +13,7 @@ import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{ColumnHiding, HashSalt, HiddenColumns, TableMode}
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
@@ -33,6 +33,7 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param names the names in the target by the names at the server. They win over the template
  * @param types the Spark types of columns, by `column` or `schema.table.column`
  * @param pgTypes the Spark types of columns without an entry in `types`, by the names of PostgreSQL's types
+ * @param hiding the columns that are excluded or hashed, and the salt of the hashes
  * @param infinity what an infinite date, timestamp or interval gives
  * @param moneyScale the digits of a money after the point
  * @param mode the name of the mode of all tables that `modes` does not name
@@ -76,6 +77,7 @@ final case class ReplicateOptions(
     names: Map[String, String] = Map.empty,
     types: Map[String, String] = Map.empty,
     pgTypes: Map[String, String] = Map.empty,
+    hiding: ColumnHiding = ColumnHiding(),
     infinity: InfinityMode = InfinityMode.Error,
     moneyScale: Int = 2,
     mode: String = TableMode.Mirror.name,
@@ -131,7 +133,8 @@ final case class ReplicateOptions(
   def address: ServerAddress = ServerAddress(url, user, password)
 
   /** The server and the publications from which the tables are copied. */
-  def source: CopySource = CopySource(address, applicationName, publications, conversion)
+  def source: CopySource =
+    CopySource(address, applicationName, publications, conversion, hiding)
 
   /** How values are read. */
   def conversion: ConversionOptions =
@@ -240,6 +243,32 @@ object ReplicateOptions {
         "The type of all columns that have exactly this type of PostgreSQL, without a modifier such as " +
           "(10,2), and no entry in types. Name arrays and domains themselves, such as numeric[]."
       )((options, name, ddl) => options.copy(pgTypes = options.pgTypes + (name -> ddl))),
+      columns(
+        "excludeColumns.<table>",
+        "all columns are in the target",
+        "The job leaves out these columns of the table. None of their values leaves the reader of the slot."
+      )((options, table, names) =>
+        options.copy(hiding = options.hiding.hide(table, HiddenColumns(excluded = names)))
+      ),
+      columns(
+        "hashColumns.<table>",
+        "no column is hashed",
+        "The target has hashes of these columns of the table, as STRING: HMAC-SHA-256 of PostgreSQL's text " +
+          "in UTF-8, as hexadecimal digits."
+      )((options, table, names) =>
+        options.copy(hiding = options.hiding.hide(table, HiddenColumns(hashed = names)))
+      ),
+      salt(
+        "hashSaltFile",
+        "a file of the driver's host",
+        "The first line of this file is the salt of the hashes: the secret key of HMAC. With another " +
+          "salt, the job copies the tables that have hashed columns."
+      )(HashSalt.ofFile),
+      salt(
+        "hashSaltVariable",
+        "the name of a variable of the environment",
+        "This variable of the driver's environment has the salt of the hashes."
+      )(HashSalt.ofVariable),
       OptionSpec.choice[ReplicateOptions, InfinityMode](
         "infinity",
         "error",
@@ -469,7 +498,9 @@ object ReplicateOptions {
       publications.isEmpty -> missing("publication"),
       target.isEmpty -> missing("target"),
       checkpoint.isEmpty -> missing("checkpoint"),
-      tableName.exists(!_.contains("{table}")) -> "The option 'tableName' must contain {table}."
+      tableName.exists(!_.contains("{table}")) -> "The option 'tableName' must contain {table}.",
+      (hiding.salt.isEmpty && hiding.tables.exists(_._2.hashed.nonEmpty)) ->
+        "The option 'hashColumns.<table>' needs a salt. Set 'hashSaltFile' or 'hashSaltVariable'."
     ).collectFirst { case (true, problem) => problem }.toLeft(options)
   }
 
@@ -531,6 +562,33 @@ object ReplicateOptions {
       set: (ReplicateOptions, String, String) => ReplicateOptions
   ) = OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
     suffix(entry).map(set(options, _, entry.value))
+  )
+
+  private def columns(name: String, default: String, description: String)(
+      set: (ReplicateOptions, String, Seq[String]) => ReplicateOptions
+  ) = OptionSpec[ReplicateOptions](name, PublicationNames.Values, default, description)(
+    (options, entry) =>
+      for {
+        table <- suffix(entry)
+        names <- PublicationNames.parse(entry.value)
+          .toRight(entry.invalid(PublicationNames.Values))
+        both = options.hiding.tables.get(table).flatMap(_.names.find(names.contains))
+        found <- both.toLeft(set(options, table, names)).left.map(column =>
+          s"The options exclude and hash the column '$column' of '$table'. Leave it out of one of them."
+        )
+      } yield found
+  )
+
+  private def salt(name: String, values: String, description: String)(
+      read: String => Either[String, HashSalt]
+  ) = OptionSpec[ReplicateOptions](name, values, "required for hashColumns", description)(
+    (options, entry) =>
+      if (options.hiding.salt.nonEmpty)
+        Left("The options have a 'hashSaltFile' and a 'hashSaltVariable'. Leave one out.")
+      else
+        read(entry.value)
+          .map(salt => options.copy(hiding = options.hiding.copy(salt = Some(salt))))
+          .left.map(why => s"The option '$name' is '${entry.value}', and has no salt: $why.")
   )
 
   private def suffix(entry: OptionEntry): Either[String, String] =

@@ -10,10 +10,11 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pgoutput.{ClonedSession, LocalFolder}
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{LakeException, SourceException}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.{JobCommand, JobCore, JobSettings, JobState}
-import io.sparkpgoutput.lake.queue.{QueueSpace, SlotReader, TableQueue}
+import io.sparkpgoutput.lake.queue.{HiddenCells, QueueSpace, SlotReader, TableQueue}
 import io.sparkpgoutput.lake.verify.VerifiedTable
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.ServerConnection
@@ -451,6 +452,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   final private class ReaderEvents(start: Opened, sessions: SessionSettings)
       extends SlotReader.Events {
     @volatile private var unknownAt = 0L
+    private val guard =
+      new ColumnGuard(options.hiding, ready.catalog, client, parts.state.tables.get(_))
 
     override def confirmed: Long =
       if (parts.epoch == 0) start.state.confirmed else parts.state.confirmed
@@ -504,6 +507,13 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         lookAt = math.min(lookAt, unknownAt)
       }
     }
+
+    override def hidden(
+        oid: Long,
+        name: TableName,
+        columns: Seq[String],
+        xid: Option[Long]
+    ): Option[HiddenCells] = guard.cells(oid, name, columns, xid)
 
     override def mayTryAgain(error: Throwable): Boolean =
       parts.epoch > 0 && !error.isInstanceOf[StartAgain] && TableFailures.isPassing(error)

@@ -4,6 +4,7 @@ import java.io.IOException
 
 import scala.collection.concurrent.TrieMap
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
@@ -37,6 +38,11 @@ final class ServerCatalog(
   /** Each table at the last time when all were read, with its fingerprint. */
   private val latest = TrieMap.empty[Long, (String, Either[LakeException, MirroredTable])]
 
+  /** The name of each table at the last look at it. */
+  private val names = TrieMap.empty[Long, TableName]
+
+  def nameOf(oid: Long): Option[TableName] = names.get(oid)
+
   /**
    * Reads all published tables. For a table that the options exclude, it only reports that the table exists.
    *
@@ -51,7 +57,10 @@ final class ServerCatalog(
       val found = mirrored(connection, sources, state)
       note(prints, sources, found)
       // A table whose changes are applied does not need what a copy needs.
-      val copied = sources.filter(source => state.tables.get(source.oid).forall(_.needsCopy))
+      val copied = sources.zip(found).collect {
+        case (source, (_, table)) if state.tables.get(source.oid).forall(_.needsCopy) =>
+          table.fold(_ => source, _.source)
+      }
       val readiness = ServerReadiness.of(connection, copied, options.publications)
       sources.zip(found).map { case (source, (natural, table)) =>
         val problem = table.left.toOption.map(_.getMessage)
@@ -106,6 +115,7 @@ final class ServerCatalog(
       sources: Seq[SourceTable],
       found: Seq[(Option[String], Either[LakeException, MirroredTable])]
   ): Unit = sources.zip(found).foreach { case (source, (_, table)) =>
+    names.put(source.oid, source.name)
     prints.byOid.get(source.oid).foreach(print => latest.put(source.oid, print -> table))
   }
 
@@ -143,7 +153,7 @@ final class ServerCatalog(
         )
       val found = mirrored(connection, Seq(source), state).head._2
         .fold(error => throw error, identity)
-      val missing = ServerReadiness.of(connection, Seq(source), options.publications)
+      val missing = ServerReadiness.of(connection, Seq(found.source), options.publications)
         .tables.getOrElse(source.oid, Nil)
       if (missing.nonEmpty) throw TableError.notReady(missing)
       found.copy(target = table.target)
@@ -165,12 +175,14 @@ final class ServerCatalog(
     val followed = sources.filterNot(isExcluded)
     val missing = client.query(ServerReadiness.of(_, followed, options.publications)).job
     if (missing.nonEmpty) throw TableError.notReady(missing)
-    val modes =
-      options.modes.keys.filter(name =>
-        !sources.exists(source => TargetNames.isOf(name, source.name))
-      )
-    val unused = modes.map(name =>
-      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> s"mode.$name")
+    def isUnused(name: String) = !sources.exists(source => TargetNames.isOf(name, source.name))
+    val hidden = options.hiding.tables.collect {
+      case (name, hidden) if isUnused(name) =>
+        (if (hidden.excluded.nonEmpty) "excludeColumns." else "hashColumns.") + name
+    }
+    val modes = options.modes.keys.filter(isUnused).map("mode." + _)
+    val unused = (modes ++ hidden).map(option =>
+      new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> option)
     ) ++
       MirroredTables.unusedTypes(sources, options.types) ++
       client.query(MirroredTables.unknownPgTypes(_, options.pgTypes))
@@ -241,7 +253,8 @@ final class ServerCatalog(
       sources,
       natural.view.mapValues(_.getOrElse("")).toMap,
       options.types,
-      options.pgTypes
+      options.pgTypes,
+      source => options.hiding(source, state.tables.get(source.oid).map(_.table.source))
     )
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)

@@ -12,6 +12,7 @@ import org.apache.spark.internal.Logging
 
 import org.postgresql.copy.CopyDual
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.RelationDecoder
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{PgOutputException, SourceException}
@@ -50,7 +51,7 @@ final class SlotReader(
   private val queues = mutable.LongMap.empty[TableQueue]
 
   /** What the session has said of tables and types. */
-  private val relations = mutable.LongMap.empty[TableMessages]
+  private val relations = mutable.LongMap.empty[SentRelation]
   private val types = mutable.LongMap.empty[Array[Byte]]
 
   /** What the thread is asked to do between two messages. */
@@ -109,6 +110,8 @@ final class SlotReader(
       val from = if (isOpen) lsn + 1 else readLsn
       val queue = makeQueue(from)
       queues.put(oid, queue).foreach(_.drop())
+      // The options hide columns of the table as it is now, and not as it was before.
+      relations.get(oid).foreach(sent => relation(sent.message))
       touched -= oid
       made(queue)
     }
@@ -415,10 +418,17 @@ final class SlotReader(
   }
 
   private def relation(message: Array[Byte]): Unit = {
-    val schema = SchemaMessage.outsideStream(message)
-    val columns = decoder.relation(schema).columns
+    val sent = decoder.relation(SchemaMessage.outsideStream(message))
+    val xid = Option(begin).map(BeginMessage.xid)
+    val hidden = events.hidden(sent.oid, sent.name, sent.columns.map(_.name), xid)
+    val shown = hidden.fold(message)(_.relation(message))
+    val columns =
+      hidden.fold(sent)(_ => decoder.relation(SchemaMessage.outsideStream(shown))).columns
     val used = columns.map(_.typeId).distinct.flatMap(types.get(_)).toIndexedSeq
-    relations.update(schema.oid, new TableMessages(message, used))
+    relations.update(
+      sent.oid,
+      new SentRelation(message, new TableMessages(shown, used), hidden.orNull)
+    )
   }
 
   private def change(oid: Long, message: Array[Byte]): Unit = queues.getOrNull(oid) match {
@@ -429,7 +439,7 @@ final class SlotReader(
           touched.update(oid, queue)
           queue.begin(begin, origin)
         }
-        val definition = relations.getOrElse(
+        val sent = relations.getOrElse(
           oid,
           throw new PgOutputException(
             "PGOUTPUT_MALFORMED_MESSAGE.NO_RELATION",
@@ -437,7 +447,8 @@ final class SlotReader(
             "oid" -> oid
           )
         )
-        queue.add(message, ordinal, definition)
+        val shown = if (sent.hidden == null) message else sent.hidden.change(message)
+        queue.add(shown, ordinal, sent.definition)
       }
   }
 
@@ -483,6 +494,19 @@ final class SlotReader(
 
 object SlotReader {
 
+  /**
+   * What the session has said of a table.
+   *
+   * @param message the Relation message
+   * @param definition what the queue of the table gets of it
+   * @param hidden what hides columns of the table; null if all are shown
+   */
+  final private class SentRelation(
+      val message: Array[Byte],
+      val definition: TableMessages,
+      val hidden: HiddenCells
+  )
+
   /** What the reader asks the job, and reports to it. */
   trait Events {
 
@@ -514,6 +538,18 @@ object SlotReader {
 
     /** A change has a table without a queue. */
     def unknown(oid: Long): Unit
+
+    /**
+     * Returns what hides the columns of a table that a Relation message describes; None if all are shown.
+     *
+     * @param xid the transaction, if there is one
+     */
+    def hidden(
+        oid: Long,
+        name: TableName,
+        columns: Seq[String],
+        xid: Option[Long]
+    ): Option[HiddenCells]
 
     /** Whether an error can pass, so that another session may be tried. */
     def mayTryAgain(error: Throwable): Boolean

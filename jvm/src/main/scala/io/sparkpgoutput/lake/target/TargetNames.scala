@@ -112,13 +112,7 @@ object TargetNames {
     )
 
   /** Returns whether a user means a table: `schema.table`, or `table` for a table of public. */
-  def isOf(key: String, table: TableName): Boolean =
-    key == table.toString ||
-      key == table.name && table.namespace == PublicNamespace ||
-      TablePattern.parse(key).exists {
-        case Seq(TablePattern(namespace, Some(name))) => TableName(namespace, name) == table
-        case _                                        => false
-      }
+  def isOf(key: String, table: TableName): Boolean = TablePattern.isOf(key, table)
 
   /** The option that gives a table a name that every catalog takes, and that no other table has. */
   private def entry(

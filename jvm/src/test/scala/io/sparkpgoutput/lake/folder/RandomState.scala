@@ -51,7 +51,8 @@ object RandomState {
     modifier <- Arbitrary.arbitrary[Int]
     version <- oid
     hasMissing <- flag
-  } yield TableColumn(number, name, typeId, modifier, version, hasMissing)
+    hash <- Gen.option(name)
+  } yield TableColumn(number, name, typeId, modifier, version, hasMissing, hash)
 
   private val leaf = for {
     oid <- oid
@@ -78,6 +79,7 @@ object RandomState {
     memberships <- few(this.oid)
     publications <- few(Gen.zip(this.oid, this.oid))
     attributes <- count
+    excluded <- few(column)
   } yield SourceTable(
     oid,
     table,
@@ -93,7 +95,8 @@ object RandomState {
     horizon,
     memberships,
     publications.toMap,
-    attributes
+    attributes,
+    excluded
   )
 
   private val schema = few(for {

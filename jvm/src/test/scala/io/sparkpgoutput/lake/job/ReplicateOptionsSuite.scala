@@ -6,6 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.HiddenColumns
 
 class ReplicateOptionsSuite extends AnyFunSuite {
 
@@ -74,6 +75,28 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(
       refused("excludeTables" -> "a,,b").contains("is not valid for the option 'excludeTables'")
     )
+  }
+
+  test("hashed columns have a salt, and a column is excluded or hashed") {
+    val variable = sys.env.find(_._2.nonEmpty).get._1
+    val options = parsed(
+      "excludeColumns.users" -> "ssn, \"a,b\"",
+      "hashColumns.public.users" -> "email",
+      "hashSaltVariable" -> variable
+    )
+    val users = options.hiding.of(TableName("public", "users")).get
+    assert(users == HiddenColumns(Seq("ssn", "a,b"), Seq("email")))
+    assert(options.hiding.of(TableName("sales", "users")).isEmpty)
+    assert(options.source.hiding == options.hiding)
+    assert(refused("hashColumns.users" -> "email").contains("needs a salt"))
+    assert(refused(
+      "excludeColumns.users" -> "ssn",
+      "hashColumns.users" -> "ssn",
+      "hashSaltVariable" -> variable
+    ).contains("exclude and hash the column 'ssn'"))
+    assert(refused("excludeColumns.users" -> "a,").contains("not valid"))
+    assert(refused("hashSaltFile" -> "/no/such/file").contains("has no salt: "))
+    assert(refused("hashSaltVariable" -> "NO_SUCH_VARIABLE_1").contains("is not set"))
   }
 
   test("times and sizes have units") {

@@ -1,0 +1,176 @@
+package io.sparkpgoutput.lake.catalog
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.{US_ASCII, UTF_8}
+import java.nio.file.{Files, Path}
+import java.util.HexFormat
+import javax.crypto.Mac
+import javax.crypto.spec.SecretKeySpec
+
+import scala.util.Using
+
+import io.sparkpgoutput.changes.{TableName, TablePattern}
+import io.sparkpgoutput.errors.LakeException
+
+/**
+ * The columns of a table whose values the options keep from the target.
+ *
+ * @param excluded the names of the columns that the target does not have
+ * @param hashed the names of the columns of which the target has hashes
+ */
+final case class HiddenColumns(excluded: Seq[String] = Nil, hashed: Seq[String] = Nil) {
+
+  /** The names of all of these columns. */
+  def names: Seq[String] = (excluded ++ hashed).distinct
+
+  def ++(more: HiddenColumns): HiddenColumns =
+    HiddenColumns((excluded ++ more.excluded).distinct, (hashed ++ more.hashed).distinct)
+}
+
+/**
+ * The columns that the options hide. The reader of the slot and the tasks of a copy apply this before anything
+ * else sees a value. A [[SourceTable]] whose columns are hidden looks as if the publications did not
+ * send the excluded ones, and as if the hashed ones were texts.
+ *
+ * The options name columns, and the server can rename them. So a hidden column that has another name now
+ * is an error of the table: see also [[io.sparkpgoutput.lake.job.ColumnGuard]].
+ *
+ * @param tables the hidden columns by the names of tables, as a user writes them
+ * @param salt the salt of the hashes. Each table with hashed columns needs one.
+ */
+final case class ColumnHiding(
+    tables: Map[String, HiddenColumns] = Map.empty,
+    salt: Option[HashSalt] = None
+) {
+
+  /** Hides more columns of a table. */
+  def hide(table: String, more: HiddenColumns): ColumnHiding =
+    copy(tables = tables + (table -> (tables.getOrElse(table, HiddenColumns()) ++ more)))
+
+  /** The hidden columns of a table; None if all are shown. */
+  def of(table: TableName): Option[HiddenColumns] =
+    tables.collect { case (key, hidden) if TablePattern.isOf(key, table) => hidden }
+      .reduceOption(_ ++ _)
+
+  /**
+   * Hides the columns of a table.
+   *
+   * @param source the table by the server's catalog
+   * @param kept the table as the job has copied it, if it has
+   * @throws LakeException if the options do not fit the table any more
+   */
+  def apply(source: SourceTable, kept: Option[SourceTable]): SourceTable = of(source.name) match {
+    case None =>
+      kept.filter(_.hidden.nonEmpty).map(_.name).filter(of(_).nonEmpty).foreach { former =>
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.HIDDEN_TABLE_RENAMED",
+          "table" -> source.name,
+          "former" -> former
+        )
+      }
+      source
+    case Some(hidden) =>
+      check(source, hidden, kept)
+      source.hiding(
+        column => hidden.excluded.contains(column.name),
+        column => salt.filter(_ => hidden.hashed.contains(column.name)).map(_.fingerprint)
+      )
+  }
+
+  private def check(source: SourceTable, hidden: HiddenColumns, kept: Option[SourceTable]): Unit = {
+    val now = source.columns.map(column => column.number -> column.name).toMap
+    for {
+      column <- kept.toSeq.flatMap(_.hidden) if hidden.names.contains(column.name)
+      name <- now.get(column.number) if !hidden.names.contains(name)
+    } throw new LakeException(
+      "PGOUTPUT_REPLICATE_OPTION.HIDDEN_COLUMN_RENAMED",
+      "column" -> column.name,
+      "table" -> source.name,
+      "name" -> name
+    )
+    def option(column: String) = if (hidden.excluded.contains(column)) "exclude" else "hash"
+    hidden.names.filterNot(now.values.toSet).foreach { column =>
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.NO_HIDDEN_COLUMN",
+        "option" -> s"${option(column)}Columns.${source.name}",
+        "column" -> column,
+        "known" -> source.columns.map(_.name).mkString(", ")
+      )
+    }
+    hidden.excluded.find(source.key.contains).foreach { column =>
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.EXCLUDED_KEY",
+        "column" -> column,
+        "table" -> source.name
+      )
+    }
+  }
+}
+
+/** The secret key of hashes. Nothing shows it: its text is its fingerprint. */
+final class HashSalt private (key: Array[Byte]) extends Serializable {
+
+  /** The same for the same salt, and says nothing about it. */
+  val fingerprint: String = {
+    val text = HashSalt.Fingerprinted.getBytes(US_ASCII)
+    new String(new ValueHash(this).of(text, 0, text.length), US_ASCII).take(16)
+  }
+
+  private[catalog] def mac: Mac = {
+    val mac = Mac.getInstance(HashSalt.Algorithm)
+    mac.init(new SecretKeySpec(key, HashSalt.Algorithm))
+    mac
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: HashSalt => fingerprint == that.fingerprint
+    case _              => false
+  }
+
+  override def hashCode: Int = fingerprint.hashCode
+
+  override def toString: String = s"a salt with the fingerprint $fingerprint"
+}
+
+object HashSalt {
+  final private val Algorithm = "HmacSHA256"
+  final private val Fingerprinted = "spark-pgoutput"
+
+  /** Returns the salt that a text is; None if the text is empty. */
+  def of(text: String): Option[HashSalt] =
+    Option.when(text.nonEmpty)(new HashSalt(text.getBytes(UTF_8)))
+
+  /** Reads the first line of a file. `Left` says why this is not possible. */
+  def ofFile(file: String): Either[String, HashSalt] =
+    try Using.resource(Files.newBufferedReader(Path.of(file)))(reader => Option(reader.readLine()))
+        .flatMap(of).toRight("its first line is empty")
+    catch { case problem: IOException => Left(problem.toString) }
+
+  /** Reads a variable of the environment. */
+  def ofVariable(name: String): Either[String, HashSalt] =
+    sys.env.get(name).flatMap(of).toRight("the variable is not set or is empty")
+}
+
+/** Hashes values: HMAC-SHA-256 of the text of a value in UTF-8, as hexadecimal digits. Not thread-safe. */
+final class ValueHash(salt: HashSalt) {
+  private val mac = salt.mac
+  private val hash = new Array[Byte](mac.getMacLength)
+  private val digits = new Array[Byte](2 * hash.length)
+
+  /** Returns the hash of the bytes from `from` up to `to`. The next call overwrites it. */
+  def of(text: Array[Byte], from: Int, to: Int): Array[Byte] = {
+    mac.update(text, from, to - from)
+    mac.doFinal(hash, 0): Unit
+    var at = 0
+    while (at < hash.length) {
+      digits(2 * at) = ValueHash.hex.toHighHexDigit(hash(at).toInt).toByte
+      digits(2 * at + 1) = ValueHash.hex.toLowHexDigit(hash(at).toInt).toByte
+      at += 1
+    }
+    digits
+  }
+}
+
+private object ValueHash {
+  private val hex = HexFormat.of()
+}

@@ -1,0 +1,103 @@
+package io.sparkpgoutput.lake.job
+
+import java.util.concurrent.TimeUnit
+
+import io.sparkpgoutput.changes.TableName
+import io.sparkpgoutput.lake.catalog.{CatalogSnapshot, ColumnHiding, SourceTable}
+import io.sparkpgoutput.lake.core.{TableState, TableStatus}
+import io.sparkpgoutput.lake.queue.HiddenCells
+import io.sparkpgoutput.source.connection.ServerClient
+
+/**
+ * Says how the reader hides the columns of a table. This head argues why '''no hidden value''' gets into a queue,
+ * also if the server renames tables and columns.
+ *
+ * The options name tables and columns, and so does a Relation message. It does not have the numbers of columns,
+ * which stay when a column is renamed. So a message under a name that the option does not have can have
+ * the values of a column that the option means, for example after `ALTER TABLE users RENAME ssn TO social`.
+ * The reader asks for each Relation message:
+ *
+ *   1. Is the table one that the options mean? Its name counts in the message, in the catalog and in the
+ *      definition that the job has copied, because the table can be renamed between any two of them.
+ *   1. Does the message have each column that the options name? If not, one has another name.
+ *   1. Has nobody altered a hidden column since the copy? The catalog says so by the `xmin` of its row of
+ *      `pg_attribute`. If it is the same, the column had its name all the time, and a name belongs to one column
+ *      only. So the columns with these names are the hidden ones. The catalog must be as new as the
+ *      message: it must see the transaction.
+ *
+ * If the answer to 2 or 3 is no, the reader hides all columns. [[io.sparkpgoutput.lake.fold.FoldFormat]] refuses
+ * such changes, and the table is copied. The copy fails until the options fit the table: see
+ * [[ColumnHiding]].
+ *
+ * A table that is being copied has no definition to compare with until its snapshot is there. From then on, the
+ * copy locks the table, so nobody can alter it. Changes from before the snapshot are left out.
+ */
+final private[job] class ColumnGuard(
+    hiding: ColumnHiding,
+    catalog: ServerCatalog,
+    client: ServerClient,
+    state: Long => Option[TableState]
+) {
+
+  /**
+   * Returns what hides the columns of a table; None if all are shown.
+   *
+   * @param name the name in the Relation message
+   * @param columns the names of the columns in the Relation message
+   * @param xid the transaction of the message, if it is known
+   */
+  def cells(
+      oid: Long,
+      name: TableName,
+      columns: Seq[String],
+      xid: Option[Long]
+  ): Option[HiddenCells] = if (hiding.tables.isEmpty) None
+  else {
+    val kept = state(oid)
+    val names = (name +: (catalog.nameOf(oid) ++ kept.map(_.name)).toSeq).distinct
+    names.flatMap(hiding.of).reduceOption(_ ++ _).map { hidden =>
+      val areThere = hidden.names.forall(columns.contains)
+      if (areThere && kept.filter(isCopied).map(_.table.source).forall(areSame(_, xid)))
+        HiddenCells.of(columns, hidden, hiding.salt)
+      else HiddenCells.all(columns)
+    }
+  }
+
+  private def isCopied(table: TableState) = table.status match {
+    case TableStatus.Copying(_, None) => false
+    case _                            => !(table.isFailed && table.needsCopy)
+  }
+
+  /** Returns whether the hidden columns are as they were when the table was copied. */
+  private def areSame(kept: SourceTable, xid: Option[Long]): Boolean = {
+    val wanted = kept.hidden.map(column => (column.number, column.name, column.version)).toSet
+    val deadline = System.nanoTime() + ColumnGuard.WaitForCatalog
+    def found(): Option[Boolean] = client.query { connection =>
+      val rows = connection.query(
+        """SELECT attnum, attname, a.xmin::text AS version, pg_current_snapshot()::text AS snapshot,
+          |  pg_is_in_recovery() AS in_recovery
+          |FROM (SELECT) AS one LEFT JOIN pg_attribute a
+          |  ON attrelid = ?::oid AND attnum > 0 AND NOT attisdropped""".stripMargin,
+        kept.oid
+      ) { row =>
+        catalog.checkRecovery(row.getBoolean("in_recovery"))
+        val column = Option(row.getString("attname"))
+          .map((row.getInt("attnum"), _, row.getString("version").toLong))
+        val snapshot = CatalogSnapshot.of(row.getString("snapshot"))
+        column -> (row.getBoolean("in_recovery") || xid.forall(snapshot.sees))
+      }
+      Option.when(rows.head._2)(wanted.subsetOf(rows.flatMap(_._1).toSet))
+    }
+    var answer = if (wanted.isEmpty) Some(true) else found()
+    while (answer.isEmpty && System.nanoTime() < deadline) {
+      Thread.sleep(ColumnGuard.PauseMillis)
+      answer = found()
+    }
+    answer.getOrElse(false)
+  }
+}
+
+private object ColumnGuard {
+  private val WaitForCatalog = TimeUnit.SECONDS.toNanos(2)
+  final private val PauseMillis = 10L
+}

@@ -1,0 +1,165 @@
+package io.sparkpgoutput.lake.queue
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.util.Arrays
+
+import io.sparkpgoutput.errors.PgOutputException
+import io.sparkpgoutput.lake.catalog.{HashSalt, HiddenColumns, TableColumn, ValueHash}
+import io.sparkpgoutput.protocol.MessageType.Tag
+import io.sparkpgoutput.protocol.{BigEndian, EncodedTuple}
+
+/**
+ * Rewrites the messages of a table, so that they lack its excluded columns and have hashes in its hashed ones.
+ * All that comes after the reader sees only such messages. Not thread-safe.
+ *
+ * {{{
+ *   Relation   R  oid  namespace  name  identity   n × (flags  name  type  modifier)
+ *   Insert     I  oid  N  n × cell
+ *   Update     U  oid  K or O, if there is an old row  n × cell  N  n × cell
+ *   Delete     D  oid  K or O  n × cell
+ *   cell       n or u, or t  length  text
+ * }}}
+ *
+ * The length n is two bytes long. An excluded column is in no part of a message. A hashed one has the
+ * type `text`, and a text becomes its hash. NULL stays NULL, and a value that was not sent stays so.
+ *
+ * @param kinds what happens to each column
+ */
+final class HiddenCells private (kinds: Array[Byte], hash: ValueHash) {
+  import HiddenCells._
+
+  private val shown = kinds.count(_ != Excluded)
+  private var output = new Array[Byte](256)
+  private var size = 0
+
+  /** Rewrites a Relation message. */
+  def relation(message: Array[Byte]): Array[Byte] = {
+    val head = afterText(message, afterText(message, OidEnd)) + 1
+    checkColumns(message, head)
+    val found = new ByteArrayOutputStream(message.length)
+    found.write(message, 0, head)
+    found.write(ByteBuffer.allocate(CountSize).putShort(shown.toShort).array)
+    var at = head + CountSize
+    kinds.foreach { kind =>
+      val name = afterText(message, at + 1)
+      if (kind != Excluded) found.write(message, at, name - at)
+      if (kind == Shown) found.write(message, name, TypeSize)
+      else if (kind == Hashed) found.write(TypeOfHash)
+      at = name + TypeSize
+    }
+    found.toByteArray
+  }
+
+  /** Rewrites the message of a change. A Truncate message stays as it is. */
+  def change(message: Array[Byte]): Array[Byte] =
+    if (message(0) == Tag.Truncate) message
+    else {
+      size = 0
+      append(message, 0, OidEnd)
+      var at = OidEnd
+      while (at < message.length) at = tuple(message, at)
+      Arrays.copyOf(output, size)
+    }
+
+  /** Rewrites a tuple and the letter before it. Returns where it ends. */
+  private def tuple(message: Array[Byte], from: Int): Int = {
+    checkColumns(message, from + 1)
+    append(message, from, from + 1)
+    appendInt16(shown)
+    var at = from + 1 + CountSize
+    var column = 0
+    while (column < kinds.length) {
+      val end = EncodedTuple.cellEnd(message, at, message.length)
+      if (end < 0) throw new IndexOutOfBoundsException
+      val kind = kinds(column)
+      if (kind == Shown || kind == Hashed && end == at + 1) append(message, at, end)
+      else if (kind == Hashed) appendHash(message, at, end)
+      at = end
+      column += 1
+    }
+    at
+  }
+
+  private def appendHash(message: Array[Byte], at: Int, end: Int): Unit = {
+    if (message(at) != 't') throw new IllegalStateException("A hashed column has no text.")
+    val digits = hash.of(message, at + EncodedTuple.CellHead, end)
+    append(message, at, at + 1)
+    appendInt16(digits.length >>> 16)
+    appendInt16(digits.length)
+    append(digits, 0, digits.length)
+  }
+
+  private def appendInt16(value: Int): Unit = {
+    reserve(2)
+    output(size) = (value >>> 8).toByte
+    output(size + 1) = value.toByte
+    size += 2
+  }
+
+  private def append(bytes: Array[Byte], from: Int, to: Int): Unit = {
+    reserve(to - from)
+    System.arraycopy(bytes, from, output, size, to - from)
+    size += to - from
+  }
+
+  private def reserve(more: Int): Unit =
+    if (size + more > output.length)
+      output = Arrays.copyOf(output, math.max(2 * output.length, size + more))
+
+  private def checkColumns(message: Array[Byte], at: Int): Unit = {
+    val found = BigEndian.int16(message, at) & 0xffff
+    if (found != kinds.length) throw new PgOutputException(
+      "PGOUTPUT_MALFORMED_MESSAGE.OTHER_COLUMNS",
+      "oid" -> BigEndian.uint32(message, 1),
+      "found" -> found,
+      "wanted" -> kinds.length
+    )
+  }
+}
+
+object HiddenCells {
+  final private val Shown: Byte = 0
+  final private val Excluded: Byte = 1
+  final private val Hashed: Byte = 2
+
+  /** The bytes up to the oid of the table: the tag and the oid. */
+  final private val OidEnd = 5
+
+  /** The number of columns. */
+  final private val CountSize = 2
+
+  /** The oid of the type and the modifier. */
+  final private val TypeSize = 8
+
+  private val TypeOfHash =
+    ByteBuffer.allocate(TypeSize).putInt(TableColumn.Text.toInt).putInt(-1).array
+
+  /**
+   * Hides columns of a table.
+   *
+   * @param columns the names of the columns that the Relation message has
+   * @param salt there if columns are hashed
+   */
+  def of(columns: Seq[String], hidden: HiddenColumns, salt: Option[HashSalt]): HiddenCells = {
+    val kinds = columns.map { column =>
+      if (hidden.excluded.contains(column)) Excluded
+      else if (hidden.hashed.contains(column)) Hashed
+      else Shown
+    }
+    new HiddenCells(kinds.toArray, salt.map(new ValueHash(_)).orNull)
+  }
+
+  /**
+   * Hides all columns of a table, because it is not known which one is which. The messages then have no column,
+   * and if such a change is to be applied, the table is copied.
+   */
+  def all(columns: Seq[String]): HiddenCells = of(columns, HiddenColumns(columns), None)
+
+  /** Returns where a text ends whose end is a zero byte. */
+  private def afterText(message: Array[Byte], from: Int): Int = {
+    var at = from
+    while (message(at) != 0) at += 1
+    at + 1
+  }
+}
