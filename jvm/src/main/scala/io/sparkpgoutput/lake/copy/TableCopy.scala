@@ -5,6 +5,7 @@ import java.util.Collections
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.functions.{
   array,
   col,
@@ -18,7 +19,6 @@ import org.apache.spark.sql.{Column, DataFrame, Row, SparkSession}
 
 import io.sparkpgoutput.changes.rows.ChangeType
 import io.sparkpgoutput.lake.catalog.{ColumnHiding, MirroredTable, ReplicaIdentity, TableMode}
-import io.sparkpgoutput.lake.target.TablePlace
 import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 import io.sparkpgoutput.types.ConversionOptions
 
@@ -81,7 +81,7 @@ final class TableCopy private (
     val fitting =
       if (DataTypeUtils.sameType(columns, table.schema)) rows
       else {
-        val cast = columns.map(to => col(TablePlace.quoted(to.name)).cast(to.dataType).as(to.name))
+        val cast = columns.map(to => col(quoteIdentifier(to.name)).cast(to.dataType).as(to.name))
         RowsOfRdd.of(RowsOfRdd.toDataFrame(session, rows, table.schema).select(cast: _*))
       }
     fitting.map(_.copy()).collect().toIndexedSeq
