@@ -172,7 +172,7 @@ object MirroredTables {
       targets: Map[Long, String],
       types: Map[String, String],
       pgTypes: Map[String, String],
-      shown: SourceTable => SourceTable = identity
+      shown: SourceTable => SourceTable
   ): Seq[Either[LakeException, MirroredTable]] = {
     val columnTypes = sources.flatMap(_.columns).map(_.typeId).distinct
     val catalog = CatalogTypes.read(connection, columnTypes, TypeRegistry())
@@ -196,6 +196,16 @@ object MirroredTables {
       } catch { case error: LakeException => Left(error) }
     }
   }
+
+  /** Returns the tables with all of their columns. */
+  def each(
+      connection: ServerConnection,
+      sources: Seq[SourceTable],
+      targets: Map[Long, String],
+      types: Map[String, String],
+      pgTypes: Map[String, String]
+  ): Seq[Either[LakeException, MirroredTable]] =
+    each(connection, sources, targets, types, pgTypes, identity)
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =
