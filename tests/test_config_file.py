@@ -442,7 +442,7 @@ def random_arguments(chosen: random.Random) -> Iterator[str]:
     own = {"url": "jdbc:postgresql://h/", "format": None, "once": None, "password": None}
     for name, kind in declared().items():
         if name in PREFIXES:
-            argument = "mode" if name == "mode" else name.replace("_", "-").removesuffix("s")
+            argument = name.replace("_", "-").removesuffix("s")
             argument = {"propertie": "property"}.get(argument, argument)
             keys = ["orders", "public.Order lines", "s.t", "off", "12", "a$b"]
             for key in chosen.sample(keys, chosen.randrange(3)):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
-from spark_pgoutput.job_options import HIDDEN, declared, entry_key, option_key
+from spark_pgoutput.job_options import HIDDEN, OF_TABLES, declared, entry_key, option_key
 from spark_pgoutput.password import has_password
 
 # What a file has in addition to the options of the job.
 _OTHERS = ("passwordFile", "propertiesFile", "tables", "spark")
 
-_OF_TABLE = ("name", "mode", "types", *HIDDEN)
+_OF_TABLE = ("name", *OF_TABLES, "types", *HIDDEN)
 
 _TYPES = {"bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a time"}
 _NUMBER = re.compile(r"0|[1-9]\d*")
@@ -179,7 +179,7 @@ class _Reader:
         return root
 
     def _take_mapping(self, name: str, node: Node) -> None:
-        if name == "mode" and isinstance(node, ScalarNode):
+        if name in OF_TABLES and isinstance(node, ScalarNode):
             self._take_entry(name, "*", node)
             return
         for key, _, value in self._entries(_shown(name), node):

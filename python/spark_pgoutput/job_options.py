@@ -16,9 +16,13 @@ PREFIXES = {
     "types": "types.",
     "pg_types": "pgTypes.",
     "mode": "mode.",
+    "on_delete": "onDelete.",
     "properties": "property.",
 }
 """The arguments that are mappings, with the prefix that Scala's options have for their entries."""
+
+OF_TABLES = ("mode", "on_delete")
+"""The arguments that also are options of their own, for all tables that have no entry."""
 
 HIDDEN = {"excludeColumns": "excludeColumns.", "hash": "hashColumns."}
 """What the argument `columns` has for a table, with the prefix of Scala's options."""
@@ -38,7 +42,12 @@ def declared() -> dict[str, type]:
     """
     with zipfile.ZipFile(jar_path()) as jar:
         options = json.loads(jar.read("io/sparkpgoutput/replicate-options.json"))
-    found = {each["name"]: _type(each["values"]) for each in options if "<" not in each["name"]}
+    mappings = {option_key(name) for name in PREFIXES}
+    found = {
+        each["name"]: _type(each["values"])
+        for each in options
+        if "<" not in each["name"] and option_key(each["name"]) not in mappings
+    }
     return {**found, **dict.fromkeys((*PREFIXES, "columns"), dict)}
 
 
@@ -50,8 +59,8 @@ def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str
             continue
         same = next((each for each in found if option_key(each) == option_key(name)), name)
         is_mapping = name in PREFIXES or name == "columns"
-        if is_mapping and (name == "mode" or isinstance(value, Mapping)):
-            value = merged_entries(name, _entries(found.get(same)), _entries(value))
+        if is_mapping and (name in OF_TABLES or isinstance(value, Mapping)):
+            value = merged_entries(name, entries_of(found.get(same)), entries_of(value))
         found[same] = value
     return found
 
@@ -96,7 +105,7 @@ def option_key(name: str) -> str:
 
 def entry_key(name: str, key: str) -> str:
     """Return what the spellings of a key in a mapping have in common: `orders`, `public.orders`."""
-    is_of_public = name in ("names", "mode", "columns") and "." not in key and key != "*"
+    is_of_public = name in ("names", "columns", *OF_TABLES) and "." not in key and key != "*"
     return f"public.{key}" if is_of_public else key
 
 
@@ -108,8 +117,8 @@ def _type(values: str) -> type:
     return list if values.endswith(_LIST) else str
 
 
-def _entries(value: object) -> dict[str, object]:
-    """Return the entries of a mapping. The option `mode` alone is the entry of all other tables."""
+def entries_of(value: object) -> dict[str, object]:
+    """Return the entries of a mapping. A value alone is the entry of all other tables."""
     if value is None:
         return {}
     return dict(value) if isinstance(value, Mapping) else {"*": str(value)}

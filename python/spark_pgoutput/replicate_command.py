@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import entry_key, merged_entries, option_key
+from spark_pgoutput.job_options import OF_TABLES, entry_key, merged_entries, option_key
 
 _SUBMITTED = "replicate_job.py"  # beside this file
 
@@ -105,11 +105,19 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
     )
     job.add_argument(
         "--mode",
-        action=_Modes,
+        action=_OfTables,
         metavar="[TABLE=]MODE",
         help="mirror (the default): the target has the rows of a table; history: the target has "
         "all changes of a table. MODE alone is for all tables, and TABLE=MODE is for one table, as "
         "in public.orders=history; can be repeated",
+    )
+    job.add_argument(
+        "--on-delete",
+        action=_OfTables,
+        metavar="[TABLE=]VALUE",
+        help="delete (the default): a row that the server deletes is deleted in the target; mark: "
+        "it stays, and _deleted_at says when it was deleted. VALUE alone is for all tables; can be "
+        "repeated",
     )
     job.add_argument(
         "--property",
@@ -160,8 +168,8 @@ class _Pairs(argparse.Action):
         return None
 
 
-class _Modes(_Pairs):
-    """Collects the modes of tables. A mode without a table is the mode of all other tables."""
+class _OfTables(_Pairs):
+    """Collects the values of tables. A value without a table is that of all other tables."""
 
     def _pair(self, text: str) -> str:
         return text if "=" in text else f"*={text}"
@@ -196,7 +204,8 @@ class _Options(_Pairs):
                 f"{password.SEEN_BY_ALL}: give the password in PGPASSWORD, a pgpass file, "
                 "--password-file or at the prompt"
             )
-        argument = {option.lower(): own for option, own in _ARGUMENTS.items()}.get(name.lower())
+        own = {option_key(option): argument for option, argument in _ARGUMENTS.items()}
+        argument = own.get(option_key(name))
         if argument == "columns":
             return "'columns' has its own arguments: --exclude-column and --hash-column"
         return argument and f"'{name}' has its own argument: --{argument.replace('_', '-')}"
@@ -213,7 +222,8 @@ _ARGUMENTS = {
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
     **{"names": "name", "types": "type", "pg_types": "pg_type"},
-    **{"columns": "columns", "mode": "mode", "properties": "property", "statusFile": "status_file"},
+    **{name: name for name in OF_TABLES},
+    **{"columns": "columns", "properties": "property", "statusFile": "status_file"},
 }
 _OPTIONS = {argument: option for option, argument in _ARGUMENTS.items()}
 
@@ -221,7 +231,8 @@ _OPTIONS = {argument: option for option, argument in _ARGUMENTS.items()}
 def job_options(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the arguments of `spark_pgoutput.replicate`."""
     options = {option: getattr(arguments, name) for option, name in _ARGUMENTS.items()}
-    return {**options, "mode": arguments.mode or {}, **(arguments.option or {})}
+    of_tables = {name: options[name] or {} for name in OF_TABLES}
+    return {**options, **of_tables, **(arguments.option or {})}
 
 
 def argument_values(config: ConfigFile) -> dict[str, object]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_pgoutput import config_file
 from spark_pgoutput.arguments import option_texts, text
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import PREFIXES, column_options, merged
+from spark_pgoutput.job_options import OF_TABLES, PREFIXES, column_options, entries_of, merged
 from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import classic_jvm
 
@@ -33,6 +33,7 @@ def replicate(
     password: str | None = None,
     once: bool | None = None,
     mode: str | Mapping[str, str] | None = None,
+    on_delete: str | Mapping[str, str] | None = None,
     **options: object,
 ) -> Replication:
     """Keep the tables of publications equal in Delta or Iceberg.
@@ -70,6 +71,10 @@ def replicate(
         With ``"mirror"``, the default, the target has the rows of the tables. With
         ``"history"``, it has all of their changes. A mapping gives the modes of single tables, such
         as ``{"orders": "history"}``; its key ``"*"`` stands for all others.
+    on_delete : str or mapping of str to str, optional
+        With ``"delete"``, the default, a row that the server deletes is deleted in the target.
+        With ``"mark"``, it stays, and its column ``_deleted_at`` says when it was deleted. A
+        mapping gives the values of single tables, as for `mode`.
     **options
         The other options, such as ``format="delta"``, ``onTableError="stop"`` or
         ``excludeTables=["staging.*"]``; the mappings ``names`` (tables to names in the target),
@@ -103,6 +108,7 @@ def replicate(
         "checkpoint": checkpoint,
         "once": once,
         "mode": mode,
+        "on_delete": on_delete,
         **options,
     }
     if config is not None:
@@ -142,17 +148,17 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
     As with libpq, the password comes from PGPASSWORD if neither an option nor the URL has it.
     """
     found: dict[str, str] = {}
+    entries: dict[str, Any]
     for name, value in options.items():
-        entries: dict[str, Any]
         if name == "columns" and isinstance(value, Mapping):
             entries = column_options(value)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, Mapping) or (name in OF_TABLES and value is not None):
             prefix = PREFIXES.get(name)
             if prefix is None:
                 raise TypeError(f"The option '{name}' takes no mapping.")
             entries = {
-                name if (name, key) == ("mode", "*") else f"{prefix}{key}": entry
-                for key, entry in value.items()
+                prefix[:-1] if name in OF_TABLES and key == "*" else f"{prefix}{key}": entry
+                for key, entry in entries_of(value).items()
             }
         elif isinstance(value, (list, tuple)):
             entries = {name: ",".join(text(name, "a list of texts", each) for each in value)}

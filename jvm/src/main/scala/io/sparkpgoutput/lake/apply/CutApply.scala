@@ -181,7 +181,8 @@ final class CutApply(
         options,
         !repairs,
         droppedColumns(others, prepared),
-        splitsReplaced = !table.isHistory && others.nonEmpty
+        // A row that comes back keeps the values of users, as one that is marked does.
+        splitsReplaced = !table.isHistory && !table.marks && others.nonEmpty
       )
       val batch = new TableBatch(own, target, table, statistics, format, repairs)
       try {
@@ -377,9 +378,13 @@ final class TableBatch(
   }
 
   /**
-   * The rows of the target before the cut. None after a TRUNCATE, because then they do not count.
+   * The rows of the target before the cut. None after a TRUNCATE, because then they do not count, unless they are marked.
    */
-  def base: Option[DataFrame] = Option.when(statistics.truncated.isEmpty)(current)
+  def base: Option[DataFrame] = Option.when(format.marks || statistics.truncated.isEmpty)(current)
+
+  /** The rows of the target before the cut that live. */
+  def living: Option[DataFrame] =
+    if (format.marks) base.map(_.where(col(columnName(format.deletedLsn)).isNull)) else base
 
   /**
    * Keeps rows on disk until [[close]], and cuts them off from their plan, so that they are computed once.
@@ -396,10 +401,10 @@ final class TableBatch(
     checkpoints.clear()
   }
 
-  def columnName(ordinal: Int): String = table.schema(ordinal).name
+  def columnName(ordinal: Int): String = format.schema(ordinal).name
 
   /** The columns of the target as rows of the fold have them, under the target's names. */
-  def named: Seq[String] = table.schema.indices.map { ordinal =>
+  def named: Seq[String] = format.schema.indices.map { ordinal =>
     s"${FoldedColumns.column(ordinal)} AS ${TablePlace.quoted(columnName(ordinal))}"
   }
 }

@@ -77,6 +77,10 @@ final class DirectWrite(
   /** What is written. */
   private val changes = rows.filter(op(_) != RowOp.Left)
 
+  /** Whether a row is marked as deleted after the cut. */
+  private def goes(row: InternalRow) =
+    batch.format.marks && !row.isNullAt(batch.format.deletedLsn)
+
   /** A row that replaces another one looks for no row: the delete of the other one finds the old row. */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
@@ -95,7 +99,7 @@ final class DirectWrite(
   final private class Plan(table: DirectTable) {
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
-    if (others.nonEmpty && !batch.format.splitsReplaced)
+    if (others.nonEmpty && !batch.format.splitsReplaced && !batch.format.marks)
       throw TargetError.conflict(
         batch.table.target,
         new IllegalStateException("Somebody has added a column to it.")
@@ -110,12 +114,32 @@ final class DirectWrite(
     private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
     private val places =
       lookup.find(table, key.map(columns.indexOf(_)).toIndexedSeq)
-    private val old = mutable.Map.empty[RowPlace, InternalRow]
     private lazy val readColumns = (unsent.map(columns.indexOf(_)) ++ others).distinct.sorted
+
+    /** The values of the target that the new images have. */
+    private lazy val old: Map[RowPlace, InternalRow] = rowsAt(
+      keyed.indices.filter { index =>
+        val row = keyed(index)
+        places(index) != null && (roots(index) || op(row) != RowOp.Delete &&
+          (others.nonEmpty || unsent.exists(isLacking(row, _))))
+      }.map(places),
+      readColumns
+    )
+
+    /** The places of rows that are marked as deleted. In most files, no row is. */
+    private lazy val marked: Set[RowPlace] =
+      if (!batch.format.marks) Set.empty
+      else {
+        val deleted = columns.indexOf(batch.format.deletedLsn)
+        val found = places.filter(place => place != null && !place.file.hasOnlyNulls(deleted))
+        rowsAt(found, Seq(deleted)).collect { case (place, row) if !row.isNullAt(0) => place }.toSet
+      }
+
+    /** Whether the target has a row that lives. */
+    private def lives(index: Int) = places(index) != null && !marked(places(index))
 
     def change: DirectChange = {
       check()
-      readOld()
       val deleted = keyed.indices.filter(index => places(index) != null)
         .groupMap(places(_).file.path)(places(_).position).map { case (path, found) =>
           path -> found.sorted.toArray
@@ -123,7 +147,9 @@ final class DirectWrite(
       var index = -1
       val added = changes.flatMap { row =>
         val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
-        if (op(row) == RowOp.Delete) None else Some(image(row, place))
+        // With `repair`, a row that goes need not be there.
+        if (op(row) == RowOp.Delete || goes(row) && op(row) == RowOp.Update && place == null) None
+        else Some(image(row, place))
       }
       DirectChange(deleted, added)
     }
@@ -131,15 +157,15 @@ final class DirectWrite(
     /** Compares what the changes expect with what the target has. */
     private def check(): Unit = {
       val differing = keyed.indices.filter { index =>
-        (op(keyed(index)) == RowOp.Insert) == (places(index) != null)
+        (op(keyed(index)) == RowOp.Insert) == lives(index)
       }
       repairs = differing.length.toLong
       differing.foreach { index =>
         val row = keyed(index)
-        if (!batch.repairs)
-          throw drift(row, if (op(row) == RowOp.Insert) Drift.There else Drift.Missing)
-        if (op(row) == RowOp.Update && unsent.exists(isLacking(row, _)))
-          throw drift(row, Drift.Missing)
+        val missing = if (places(index) == null) Drift.Missing else Drift.Marked
+        if (!batch.repairs) throw drift(row, if (op(row) == RowOp.Insert) Drift.There else missing)
+        if (op(row) == RowOp.Update && !goes(row) && unsent.exists(isLacking(row, _)))
+          throw drift(row, missing)
       }
     }
 
@@ -147,18 +173,13 @@ final class DirectWrite(
     private def isLacking(row: InternalRow, ordinal: Int) =
       isUnsent(row, ordinal) && position(row, bornAt).isEmpty
 
-    /** Reads the values of the target that the new images have. */
-    private def readOld(): Unit = {
-      val needed = keyed.indices.filter { index =>
-        val row = keyed(index)
-        places(index) != null && (roots(index) || op(row) != RowOp.Delete &&
-          (others.nonEmpty || unsent.exists(isLacking(row, _))))
-      }
-      val byFile = needed.map(places).groupBy(_.file)
-      val types = readColumns.map(table.schema(_).dataType)
-      byFile.foreach { case (file, wanted) =>
-        val positions = wanted.map(_.position).sorted.iterator
-        val found = table.read(file, readColumns)
+    /** Reads some columns of rows of the target. */
+    private def rowsAt(wanted: Seq[RowPlace], columns: Seq[Int]): Map[RowPlace, InternalRow] = {
+      val read = mutable.Map.empty[RowPlace, InternalRow]
+      val types = columns.map(table.schema(_).dataType)
+      wanted.groupBy(_.file).foreach { case (file, places) =>
+        val positions = places.map(_.position).sorted.iterator
+        val found = table.read(file, columns)
         var next = if (positions.hasNext) positions.next() else -1L
         var position = 0L
         while (found.hasNext) {
@@ -167,12 +188,13 @@ final class DirectWrite(
             val values = types.indices.map(at =>
               InternalRow.copyValue(DirectTable.value(row, at, types(at)))
             )
-            old(RowPlace(file, position)) = InternalRow.fromSeq(values)
+            read(RowPlace(file, position)) = InternalRow.fromSeq(values)
             next = if (positions.hasNext) positions.next() else -1L
           }
           position += 1
         }
       }
+      read.toMap
     }
 
     /** The numbers of the keys under which the target has values that rows with other keys need. */
@@ -203,9 +225,8 @@ final class DirectWrite(
         case Some(from) => before(from, ordinal, at)
         case None =>
           val number = lookup.number(row, key.toIndexedSeq)
-          val place = if (number < 0) null else places(number)
-          if (place == null) throw drift(row, Drift.Missing)
-          oldValue(place, at)
+          if (number < 0 || !lives(number)) throw drift(row, Drift.Missing)
+          oldValue(places(number), at)
       }
     }
 

@@ -11,20 +11,24 @@ import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
-/** The write of a table with a key: a MERGE, or all rows after a TRUNCATE. */
+/** The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If deleted rows are marked, always a MERGE. */
 final class KeyedWrite(batch: TableBatch) {
   import FoldedColumns._
-  import batch.format.{key, unsent}
+  import batch.format.{key, toasted, unsent}
 
   def plan(folded: DataFrame): PlannedWrite = {
-    val hasMoves = batch.statistics.moved > 0 && unsent.nonEmpty
+    val hasMoves = batch.statistics.moved > 0 && toasted.nonEmpty
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
       // An update of a column that the table does not have any more can still have moved a row.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
     if (batch.statistics.truncated.isEmpty) {
       val narrowed = BatchKeys.condition(batch, folded)
+      val clauses = if (batch.format.marks) marking else mirroring
       PlannedWrite(TargetWrite.Merge(rows, condition, clauses, narrowed), repaired(rows))
+    } else if (batch.format.marks) {
+      val all = s"$marking\n$truncating"
+      PlannedWrite(TargetWrite.Merge(rows, condition, all), repaired(rows))
     } else {
       PlannedWrite(
         TargetWrite.Overwrite(checked(rows).selectExpr(batch.named: _*)),
@@ -56,37 +60,77 @@ final class KeyedWrite(batch: TableBatch) {
    * The expression that fails is the value of a column and not a condition, because Delta evaluates
    * the conditions of all clauses for all rows.
    */
-  private def clauses: String = {
-    def isOp(op: String) = s"s.$Op = '$op'"
-    def checked(isRight: String, value: String, problem: String) =
-      s"CASE WHEN $isRight THEN $value ELSE ${raise(problem, "s.")} END"
-    val wholes = unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")
+  private def mirroring: String = {
     val mayUpdate = if (batch.repairs) "true" else isOp(RowOp.Update)
-    val mayInsert =
-      if (batch.repairs) ("true" +: wholes).mkString(" AND ")
-      else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
-
-    val values = batch.table.schema.indices.map(ordinal => s"s.${column(ordinal)}")
-    val others = batch.table.schema.indices.diff(key).map { ordinal =>
-      if (!unsent.contains(ordinal)) ordinal -> values(ordinal)
-      else {
-        val flag = s"s.${FoldedColumns.unsent(ordinal)}"
-        ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE ${values(ordinal)} END"
-      }
-    }
-    // If all columns are the key's, an update does nothing, but a row that is there is checked.
-    val set = if (others.isEmpty) Seq(key.head -> values(key.head)) else others
-    val updates = set.updated(0, set.head._1 -> checked(mayUpdate, set.head._2, Drift.There))
-    val inserts = values.updated(0, checked(mayInsert, values.head, Drift.Missing))
     val isInserted = if (batch.repairs) s"AND s.$Op <> '${RowOp.Delete}' " else ""
     Seq(
       s"WHEN MATCHED AND ${isOp(RowOp.Delete)} THEN DELETE",
-      "WHEN MATCHED THEN UPDATE SET " +
-        updates.map { case (ordinal, value) => s"t.${name(ordinal)} = $value" }.mkString(", "),
-      s"WHEN NOT MATCHED ${isInserted}THEN INSERT " +
-        s"(${batch.table.schema.indices.map(name).mkString(", ")}) " +
-        s"VALUES (${inserts.mkString(", ")})"
+      updates(value => s"CASE WHEN $mayUpdate THEN $value ELSE ${raise(Drift.There, "s.")} END"),
+      inserts(isInserted)
     ).mkString("\n")
+  }
+
+  /**
+   * The clauses if deleted rows are marked. A row that is marked counts as one that is not there: an insert revives
+   * it, with values of its own only. A row that goes is updated. With `repair`, it need not be there.
+   */
+  private def marking: String = {
+    val (isMarked, goes) =
+      (s"t.$deleted IS NOT NULL", s"s.${column(batch.format.deletedLsn)} IS NOT NULL")
+    val isDone = if (batch.repairs) s"AND NOT (${isOp(RowOp.Update)} AND $goes) " else ""
+    val lacks = s"${isOp(RowOp.Update)} AND $isMarked" +
+      (if (batch.repairs) s" AND NOT ($goes) AND NOT ($isWhole)" else "")
+    val isThere = if (batch.repairs) "false" else s"${isOp(RowOp.Insert)} AND NOT ($isMarked)"
+    Seq(
+      updates(value =>
+        s"CASE WHEN $isThere THEN ${raise(Drift.There, "s.")} " +
+          s"WHEN $lacks THEN ${raise(Drift.Marked, "s.")} ELSE $value END"
+      ),
+      inserts(isDone)
+    ).mkString("\n")
+  }
+
+  /** The rows that no other change of the cut concerns go with its first TRUNCATE. */
+  private def truncating: String = {
+    val first = batch.statistics.truncations.head
+    s"WHEN NOT MATCHED BY SOURCE AND t.$deleted IS NULL THEN UPDATE SET t.$deleted = ${first.at.lsn}L, " +
+      s"t.${name(batch.format.deletedAt)} = timestamp_micros(${first.time}L)"
+  }
+
+  private def deleted = name(batch.format.deletedLsn)
+
+  private def isOp(op: String) = s"s.$Op = '$op'"
+
+  /** Whether the cut has all values of a row. */
+  private def isWhole =
+    ("true" +: unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")).mkString(" AND ")
+
+  /** @param checked makes a value of one that fails if the row of the target is not as expected */
+  private def updates(checked: String => String): String = {
+    val others = batch.format.schema.indices.diff(key).map { ordinal =>
+      val value = s"s.${column(ordinal)}"
+      if (!unsent.contains(ordinal)) ordinal -> value
+      else {
+        val flag = s"s.${FoldedColumns.unsent(ordinal)}"
+        ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE $value END"
+      }
+    }
+    // If all columns are the key's, an update does nothing, but a row that is there is checked.
+    val set = if (others.isEmpty) Seq(key.head -> s"s.${column(key.head)}") else others
+    val values = set.updated(0, set.head._1 -> checked(set.head._2))
+    "WHEN MATCHED THEN UPDATE SET " +
+      values.map { case (ordinal, value) => s"t.${name(ordinal)} = $value" }.mkString(", ")
+  }
+
+  /** @param which a further condition, or nothing */
+  private def inserts(which: String): String = {
+    val mayInsert =
+      if (batch.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
+    val ordinals = batch.format.schema.indices
+    val values = ordinals.map(ordinal => s"s.${column(ordinal)}")
+    val first = s"CASE WHEN $mayInsert THEN ${values.head} ELSE ${raise(Drift.Missing, "s.")} END"
+    s"WHEN NOT MATCHED ${which}THEN INSERT (${ordinals.map(name).mkString(", ")}) " +
+      s"VALUES (${(first +: values.tail).mkString(", ")})"
   }
 
   /**
@@ -104,7 +148,7 @@ final class KeyedWrite(batch: TableBatch) {
   private def repaired(rows: DataFrame): Long =
     if (!batch.repairs) 0
     else {
-      val there = batch.base.get.select(
+      val there = batch.living.get.select(
         key.map(ordinal => col(name(ordinal)).as(s"t$ordinal")) :+ lit(true).as("is_there"): _*
       )
       val sameKey = key.map(ordinal => col(column(ordinal)) === col(s"t$ordinal")).reduce(_ && _)
@@ -162,7 +206,7 @@ object BatchKeys {
  */
 final class MovedRows(batch: TableBatch) {
   import FoldedColumns._
-  import batch.format.{key, unsent}
+  import batch.format.{key, toasted, unsent}
 
   private def root(ordinal: Int) = s"k$ordinal"
   private def cameHere = col(Born.head).isNotNull
@@ -174,9 +218,9 @@ final class MovedRows(batch: TableBatch) {
     val left = inTarget(followed(kept.where(col(Op) === RowOp.Left).select(leftColumns: _*)))
     val known = renamed(left)
     val joined = kept.where(col(Op) =!= RowOp.Left).join(known, cameFrom, "left")
-    joined.select(batch.table.schema.indices.map { ordinal =>
+    joined.select(batch.format.schema.indices.map { ordinal =>
       val value = col(column(ordinal))
-      (if (unsent.contains(ordinal))
+      (if (toasted.contains(ordinal))
          when(cameHere && isUnsent(ordinal), col(before(column(ordinal)))).otherwise(value)
        else value).as(column(ordinal))
     } ++ Seq(col(Op)) ++ unsent.map { ordinal =>
@@ -185,11 +229,11 @@ final class MovedRows(batch: TableBatch) {
   }
 
   /**
-   * The rows as they were when their key changed: the position of this UPDATE, the columns that can be unsent,
+   * The rows as they were when their key changed: the position of this UPDATE, the columns that it can lack,
    * the key, and the position of the UPDATE before that gave them this key.
    */
   private def leftColumns: Seq[Column] = (Left ++ Born).map(col) ++
-    unsent.flatMap(ordinal => Seq(col(column(ordinal)), isUnsent(ordinal))) ++
+    toasted.flatMap(ordinal => Seq(col(column(ordinal)), isUnsent(ordinal))) ++
     key.map(ordinal => col(column(ordinal)).as(root(ordinal)))
 
   private def before(name: String) = s"before_$name"
@@ -206,7 +250,7 @@ final class MovedRows(batch: TableBatch) {
     var rows = cut(start)
     while (!rows.where(cameHere).isEmpty) {
       val joined = rows.join(renamed(rows), cameFrom, "left")
-      val values = unsent.flatMap { ordinal =>
+      val values = toasted.flatMap { ordinal =>
         val value = column(ordinal)
         val flag = FoldedColumns.unsent(ordinal)
         Seq(
@@ -231,12 +275,12 @@ final class MovedRows(batch: TableBatch) {
     val missing = expr(
       Drift.raise(Drift.Missing, key.map(ordinal => root(ordinal) -> batch.columnName(ordinal)))
     )
-    val needed = unsent.map(isUnsent).reduce(_ || _)
-    val (joined, isThere) = batch.base match {
+    val needed = toasted.map(isUnsent).reduce(_ || _)
+    val (joined, isThere) = batch.living match {
       case None => (rows, lit(false))
       case Some(base) =>
         val there = base.select(
-          (key ++ unsent).map { ordinal =>
+          (key ++ toasted).map { ordinal =>
             col(TablePlace.quoted(batch.columnName(ordinal))).as(before(column(ordinal)))
           } :+ lit(true).as("is_there"): _*
         )
@@ -245,13 +289,13 @@ final class MovedRows(batch: TableBatch) {
         // compressed files, so Spark would take a table of gigabytes for one that fits into the driver.
         (rows.join(there.hint("merge"), sameKey.foldLeft(needed)(_ && _), "left"), col("is_there"))
     }
-    val values = unsent.map { ordinal =>
+    val values = toasted.map { ordinal =>
       val value = column(ordinal)
-      val found = if (batch.base.isEmpty) lit(null) else col(before(value))
+      val found = if (batch.living.isEmpty) lit(null) else col(before(value))
       when(!isUnsent(ordinal), col(value))
         .when(isThere, found)
         .otherwise(missing)
-        .cast(batch.table.schema(ordinal).dataType)
+        .cast(batch.format.schema(ordinal).dataType)
         .as(value)
     }
     joined.select(Left.map(col) ++ values: _*)
@@ -273,6 +317,9 @@ object Drift {
 
   /** A change updates or deletes a row that is not in the target. */
   final val Missing = "was updated or deleted at the server, and is not in the target"
+
+  /** A change updates or deletes a row that is marked as deleted. */
+  final val Marked = "was updated or deleted at the server, and is marked as deleted in the target"
 
   /** The changes delete more copies of a row than the target has. */
   final val Fewer = "has fewer copies than the server deletes"

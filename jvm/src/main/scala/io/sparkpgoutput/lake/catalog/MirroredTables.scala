@@ -29,7 +29,13 @@ final case class MirroredTable(
     mode: TableMode = TableMode.Mirror,
     chosen: Set[String] = Set.empty
 ) {
-  def isHistory: Boolean = mode != TableMode.Mirror
+  def isHistory: Boolean = mode.name == TableMode.History.name
+
+  /** Whether the target keeps deleted rows. */
+  def marks: Boolean = mode == TableMode.Marking
+
+  /** The column that is NULL in the rows that live. If it is None, all rows live. */
+  def deletedLsn: Option[String] = Option.when(marks)(TableMode.Marking.DeletedLsn)
 
   /** All columns that the job gives to the table of the target. */
   def targetSchema: StructType = StructType(schema ++ mode.columns)
@@ -57,6 +63,22 @@ object TableMode {
   /** The rows that the server's table has. */
   case object Mirror extends TableMode("mirror") {
     override def columns: StructType = new StructType
+  }
+
+  /**
+   * The rows that the server's table has, and those that it has had, which are marked as deleted. Both columns are
+   * NULL in a row that lives. The rows must have a key.
+   */
+  case object Marking extends TableMode(Mirror.name) {
+
+    /** The time of the commit that deleted the row. */
+    val DeletedAt = "_deleted_at"
+
+    /** The LSN of this commit. */
+    val DeletedLsn = "_deleted_lsn"
+
+    override val columns: StructType =
+      new StructType().add(DeletedAt, TimestampType).add(DeletedLsn, LongType)
   }
 
   /**
@@ -101,6 +123,13 @@ object TableMode {
     case History.name => Some(History(prefix))
     case _            => None
   }
+}
+
+/** The values of the option `onDelete`: what happens in the target to a row that the server deletes. */
+object OnDeletes {
+  val Delete = "delete"
+  val Mark = "mark"
+  val names: Seq[String] = Seq(Delete, Mark)
 }
 
 /** Finds the columns that tables have in the target. */

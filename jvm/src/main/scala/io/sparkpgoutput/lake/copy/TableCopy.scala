@@ -81,7 +81,12 @@ final class TableCopy private (
     val fitting =
       if (DataTypeUtils.sameType(columns, table.schema)) rows
       else {
-        val cast = columns.map(to => col(quoteIdentifier(to.name)).cast(to.dataType).as(to.name))
+        val added =
+          table.mode.columns.fieldNames.toSet // which say that a row lives if they are NULL
+        val cast = columns.map { to =>
+          val value = if (added(to.name)) lit(null) else col(quoteIdentifier(to.name))
+          value.cast(to.dataType).as(to.name)
+        }
         RowsOfRdd.of(RowsOfRdd.toDataFrame(session, rows, table.schema).select(cast: _*))
       }
     fitting.map(_.copy()).collect().toIndexedSeq

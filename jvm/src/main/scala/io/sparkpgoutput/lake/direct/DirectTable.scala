@@ -83,6 +83,13 @@ abstract class DirectFile {
    * @param column the place of the column in the schema of the table
    */
   def bounds(column: Int): Option[(Any, Any)]
+
+  /**
+   * Returns whether the file says that a column has no value.
+   *
+   * @param column the place of the column in the schema of the table
+   */
+  def hasOnlyNulls(column: Int): Boolean
 }
 
 /**

@@ -6,7 +6,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect}
+import io.sparkpgoutput.lake.route.{
+  ChangeChunk,
+  ChangeView,
+  MessagePosition,
+  RowEffect,
+  TransactionStart,
+  Truncation
+}
 
 /**
  * '''The fold''' makes one row of all changes of a key in a cut, so that one commit can write the net effect of
@@ -38,6 +45,13 @@ import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, Ro
  * ([[RowOp.Left]]), with the position of the UPDATE, and the row under the new key has the same position
  * ([[FoldedColumns.Born]]). [[io.sparkpgoutput.lake.apply.MovedRows]] joins the two. It follows several changes
  * of the key in one cut back to the first key, under which the target has the value.
+ *
+ * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a key whose row goes keeps its row, with the last values, and
+ * with the LSN and the time of the commit. So the outcome is a row that lives or is marked, and the operation says what the
+ * target has before: I if no row lives there (a row that is marked can be there), U if one does, R if a TRUNCATE of the
+ * cut has ended what was there. Which rows are marked, and with what, does not depend on where cuts end: only what lived when a
+ * transaction began can go with it. So a row that comes and goes in one transaction leaves nothing, and one that comes in one
+ * transaction and goes in another one leaves a marked row. A TRUNCATE is a deletion of each row.
  */
 object ChangeFold {
 
@@ -58,7 +72,9 @@ object ChangeFold {
    * @param all the changes of a table. The changes of each key are together and in order
    */
   def of(format: FoldFormat, all: Iterator[ChangeView]): Iterator[InternalRow] = {
-    val changes = format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
+    val changes =
+      if (format.marks) all
+      else format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
     val writer = new FoldedRowWriter(format, schema(format))
     if (format.isHistory) new HistoryRows(format, writer, all)
     else if (format.key.isEmpty && !format.isFull) new InsertFold(format, writer, changes)
@@ -67,7 +83,7 @@ object ChangeFold {
         if (format.key.isEmpty) new RowCountFold(format, writer)
         else if (format.isFull) new FullFold(format, writer)
         else new KeyedFold(format, writer)
-      new ChangeFold(changes, fold)
+      new ChangeFold(changes, fold, if (format.marks) format.truncations else Vector.empty)
     }
   }
 }
@@ -78,6 +94,9 @@ trait KeyFold {
   /** Takes the next change of the key. Returns a row, or null. */
   def take(change: ChangeView): UnsafeRow
 
+  /** All rows of the table are deleted after the last change of the key that was taken, or before the first one. */
+  def truncate(truncation: Truncation): Unit
+
   /** Ends the key. Returns its next row. It is called until it returns null. */
   def finish(): UnsafeRow
 }
@@ -86,14 +105,22 @@ trait KeyFold {
  * The rows of a fold over sorted changes.
  *
  * @param changes the changes of a table. The changes of each key are together and in order
+ * @param truncations each TRUNCATE that the fold has to know
  */
-final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Iterator[InternalRow] {
+final class ChangeFold(
+    changes: Iterator[ChangeView],
+    fold: KeyFold,
+    truncations: IndexedSeq[Truncation]
+) extends Iterator[InternalRow] {
 
   /** The key whose changes are being taken, in these bytes. */
   private var bytes: Array[Byte] = _
   private var from = 0
   private var to = 0
   private var hash = 0L
+
+  /** How often the table was truncated before the last change of the key. */
+  private var truncated = 0
 
   private var waiting: ChangeView = _
   private var found: UnsafeRow = _
@@ -113,8 +140,12 @@ final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Ite
   private def advance(): Unit = {
     if (waiting == null && changes.hasNext) waiting = changes.next()
     if (bytes != null && (waiting == null || !isSameKey)) {
+      truncateUntil(_ => true)
       found = fold.finish()
-      if (found == null) bytes = null
+      if (found == null) {
+        bytes = null
+        truncated = 0
+      }
     } else {
       if (bytes == null) {
         bytes = waiting.bytes
@@ -122,10 +153,17 @@ final class ChangeFold(changes: Iterator[ChangeView], fold: KeyFold) extends Ite
         to = waiting.keyTo
         hash = waiting.hash
       }
+      truncateUntil(waiting.isAfter)
       found = fold.take(waiting)
       waiting = null
     }
   }
+
+  private def truncateUntil(isDue: MessagePosition => Boolean): Unit =
+    while (truncated < truncations.length && isDue(truncations(truncated).at)) {
+      fold.truncate(truncations(truncated))
+      truncated += 1
+    }
 
   private def isSameKey = waiting.hash == hash && waiting.hasKey(bytes, from, to)
 }
@@ -157,13 +195,22 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var gone: Image = _
   private var isReplaced = false
 
+  /** Whether a TRUNCATE has ended what was there, and whether the row lived when the current commit began. */
+  private var isEmptied = false
+  private var lived = false
+  private var commit = 0L
+
+  /** The last row that is to be marked, if none comes after it. */
+  private var marked: MarkedRow = _
+
   override def take(change: ChangeView): UnsafeRow = {
     val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
     if (isFirst) {
       isFirst = false
-      wasThere = !begins
+      wasThere = !begins && !isEmptied
       exists = wasThere
     }
+    follow(change.lsn)
     if (format.isStrict && begins == exists) throw format.differs(Twice)
     change.kind match {
       case RowEffect.Insert => begin(change, null)
@@ -177,6 +224,27 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     }
   }
 
+  private def follow(lsn: Long): Unit = if (lsn != commit) {
+    commit = lsn
+    lived = exists
+  }
+
+  override def truncate(truncation: Truncation): Unit = {
+    isEmptied = true
+    if (!isFirst) {
+      follow(truncation.at.lsn)
+      vanish(last, truncation.time)
+    }
+  }
+
+  private def vanish(image: Image, time: => Long): Unit = {
+    if (format.marks && lived) marked = new MarkedRow(images.toSeq :+ image, born, commit, time)
+    lived = false
+    exists = false
+    born = null
+    images.clear()
+  }
+
   private def begin(change: ChangeView, at: MessagePosition): UnsafeRow = {
     exists = true
     born = at
@@ -185,10 +253,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   }
 
   private def end(change: ChangeView): UnsafeRow = {
-    exists = false
-    born = null
-    images.clear()
     last = Image.old(change)
+    vanish(last, new TransactionStart(change.transaction).timestamp)
     if (format.splitsReplaced && wasThere && gone == null) gone = last
     null
   }
@@ -204,7 +270,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         writer.start()
         images.foreach(writer.add)
         writer.add(Image.old(change))
-        write(RowOp.Left, MessagePosition(change.lsn, change.ordinal))
+        write(RowOp.Left, isWhole, born, MessagePosition(change.lsn, change.ordinal))
       }
     end(change)
     shown
@@ -235,10 +301,10 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         if (exists) {
           writer.start()
           images.foreach(writer.add)
-          write(
-            if (isReplaced) RowOp.Replace else if (wasThere) RowOp.Update else RowOp.Insert,
-            null
-          )
+          write(op, isWhole, born, null)
+        } else if (marked != null) {
+          val isWhole = marked.add(writer)
+          write(op, isWhole, marked.born, null)
         } else if (wasThere) deleted(last)
         else null
       isFirst = true
@@ -247,18 +313,32 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       born = null
       gone = null
       isReplaced = false
+      isEmptied = false
+      commit = 0
+      marked = null
       images.clear()
       row
     }
 
+  private def op: String =
+    if (isReplaced || isEmptied && !wasThere) RowOp.Replace
+    else if (wasThere) RowOp.Update
+    else RowOp.Insert
+
+  private def isWhole: Boolean = images.nonEmpty && images.last.isWhole
+
   private def deleted(row: Image): UnsafeRow = {
     writer.start()
     writer.add(row)
-    write(RowOp.Delete, null)
+    write(RowOp.Delete, isWhole = true, born = null, left = null)
   }
 
-  private def write(op: String, left: MessagePosition): UnsafeRow = {
-    val isWhole = op == RowOp.Delete || images.nonEmpty && images.last.isWhole
+  private def write(
+      op: String,
+      isWhole: Boolean,
+      born: MessagePosition,
+      left: MessagePosition
+  ): UnsafeRow = {
     val isUnsent = writer.fill(areUnsent = !isWhole)
     writer.op(op)
     writer.position(FoldedColumns.Born, if (isUnsent) born else null)
@@ -271,6 +351,29 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 }
 
 /**
+ * A row that has gone, and stays in the target.
+ *
+ * @param images what has its values, the newest first, and at the end what has its key
+ * @param born the update that moved it to its key and did not send all values; null if none did
+ * @param lsn the commit that deleted it
+ */
+final private class MarkedRow(
+    images: Seq[Image],
+    val born: MessagePosition,
+    lsn: Long,
+    time: Long
+) {
+
+  /** Writes the row. Returns whether a column without a value is NULL. */
+  def add(writer: FoldedRowWriter): Boolean = {
+    writer.start()
+    images.foreach(writer.add)
+    writer.delete(lsn, time)
+    images.exists(_.isWhole)
+  }
+}
+
+/**
  * The net effect of the changes of a key, if the server sends the whole old row too.
  *
  * A deferrable key can have several rows inside of a transaction, for example while two rows swap
@@ -279,39 +382,67 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
   private val reader = new ImageReader(format)
 
-  /** The rows with this key that came in this cut and are still there. */
-  private val rows = mutable.ArrayBuffer.empty[Image]
+  /**
+   * A row that has come in this cut.
+   *
+   * @param isUpdated whether it is the row of the target with other values
+   * @param lsn the commit with which it has come
+   * @param lived whether it is a row with other values that lived when this commit began
+   */
+  final private class Come(val image: Image, val isUpdated: Boolean, lsn: Long, lived: Boolean) {
 
-  /** For each of these rows, whether it is the row of the target with other values. */
-  private val areUpdated = mutable.ArrayBuffer.empty[Boolean]
+    /** Whether it lived when a commit began. */
+    def livedAt(commit: Long): Boolean = lived || lsn != commit
+  }
+
+  /** The rows with this key that came in this cut and are still there. */
+  private val rows = mutable.ArrayBuffer.empty[Come]
 
   /** The row of the target, after it was deleted or has moved. */
   private var gone: Image = _
   private var isReplaced = false
 
+  /** Whether a TRUNCATE has ended what was there. */
+  private var isEmptied = false
+
+  /** The last row that is to be marked, if none comes after it. */
+  private var marked: MarkedRow = _
+
   override def take(change: ChangeView): UnsafeRow = {
-    var isUpdated = false
-    if (change.kind != RowEffect.Insert && change.kind != RowEffect.MovedIn) {
-      if (!change.hasOld) throw format.keyNotSent
-      isUpdated = goes(Image.old(change)) && change.kind == RowEffect.Update
-    }
-    if (change.kind != RowEffect.Delete && change.kind != RowEffect.MovedOut) {
-      rows += Image.sent(change)
-      areUpdated += isUpdated
-    }
+    val isUpdate = change.kind == RowEffect.Update
+    val before =
+      if (change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn) null
+      else if (!change.hasOld) throw format.keyNotSent
+      else goes(Image.old(change))
+    if (before == null || isUpdate) rows += new Come(
+      Image.sent(change),
+      isUpdate && before.isUpdated,
+      change.lsn,
+      isUpdate && before.livedAt(change.lsn)
+    )
+    else if (format.marks && before.livedAt(change.lsn))
+      mark(Image.old(change), change.lsn, new TransactionStart(change.transaction).timestamp)
     null
   }
 
-  /** Removes a row. Returns whether it is the one that the target has, with these or other values. */
-  private def goes(old: Image): Boolean = {
+  private def mark(image: Image, lsn: Long, time: Long): Unit =
+    marked = new MarkedRow(Seq(image), null, lsn, time)
+
+  override def truncate(truncation: Truncation): Unit = {
+    isEmptied = true
+    val lsn = truncation.at.lsn
+    rows.filter(_.livedAt(lsn)).foreach(row => mark(row.image, lsn, truncation.time))
+    rows.clear()
+  }
+
+  /** Removes a row, and returns it. */
+  private def goes(old: Image): Come = {
     val found = if (rows.isEmpty) -1 else indexOf(old)
-    if (found >= 0) {
-      rows.remove(found)
-      areUpdated.remove(found)
-    } else {
-      if (gone != null && format.isStrict) throw format.differs(Twice)
-      gone = old
-      true
+    if (found >= 0) rows.remove(found)
+    else {
+      if ((gone != null || isEmptied) && format.isStrict) throw format.differs(Twice)
+      if (!isEmptied) gone = old
+      new Come(old, isUpdated = true, lsn = 0, lived = !isEmptied)
     }
   }
 
@@ -322,38 +453,46 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   private def indexOf(old: Image): Int = {
     val values = reader.values(old)
     val equal = rows.indexWhere { row =>
-      row.definition == old.definition && reader.values(row).isSame(values)
+      row.image.definition == old.definition && reader.values(row.image).isSame(values)
     }
-    if (equal >= 0) equal else rows.indexWhere(_.definition != old.definition)
+    if (equal >= 0) equal else rows.indexWhere(_.image.definition != old.definition)
   }
 
   override def finish(): UnsafeRow = {
     if (rows.length > 1 && format.isStrict) throw format.differs(Twice)
     if (
-      format.splitsReplaced && gone != null && areUpdated.lastOption.contains(false) && !isReplaced
+      format.splitsReplaced && gone != null && rows.lastOption.exists(!_.isUpdated) && !isReplaced
     ) {
       isReplaced = true
       write(gone, RowOp.Delete)
     } else {
       val row =
-        if (rows.nonEmpty) write(
-          rows.last,
-          if (isReplaced) RowOp.Replace else if (gone == null) RowOp.Insert else RowOp.Update
-        )
+        if (rows.nonEmpty) write(rows.last.image, op)
+        else if (marked != null) write(op, marked.add(writer))
         else if (gone != null) write(gone, RowOp.Delete)
         else null
       rows.clear()
-      areUpdated.clear()
       gone = null
       isReplaced = false
+      isEmptied = false
+      marked = null
       row
     }
   }
 
+  private def op: String =
+    if (isReplaced || isEmptied && gone == null) RowOp.Replace
+    else if (gone == null) RowOp.Insert
+    else RowOp.Update
+
   private def write(image: Image, op: String): UnsafeRow = {
     writer.start()
     writer.add(image)
-    writer.fill(areUnsent = op == RowOp.Update && !image.isWhole)
+    write(op, image.isWhole)
+  }
+
+  private def write(op: String, isWhole: Boolean): UnsafeRow = {
+    writer.fill(areUnsent = op == RowOp.Update && !isWhole)
     writer.op(op)
     writer.position(FoldedColumns.Born, null)
     writer.position(FoldedColumns.Left, null)
@@ -381,6 +520,9 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
     last = if (came) Image.sent(change) else Image.old(change)
     null
   }
+
+  /** Rows without a key are not marked. */
+  override def truncate(truncation: Truncation): Unit = ()
 
   override def finish(): UnsafeRow = {
     val image = last

@@ -7,7 +7,7 @@ import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
-import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics}
+import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -15,14 +15,18 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 /**
  * The properties of a table that a fold needs.
  *
- * @param schema the columns of the target that come from the server, also those that it has dropped
+ * @param schema
+ *   the columns of the target that come from the server, also those that it has dropped. If deleted rows are
+ *   marked, the columns of [[TableMode.Marking]] come last.
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the cut
- * @param unsent the ordinals of the columns whose values an update did not send
- * @param truncated the last TRUNCATE of the cut. The changes before it do not count.
+ * @param unsent the ordinals of the columns of which a row can lack the value, which the target then has
+ * @param toasted those among them whose values an update did not send
+ * @param truncations each TRUNCATE of the cut
  * @param isStrict true makes changes that contradict each other an error
  * @param isHistory true if the target has the changes themselves
+ * @param marks true if the target keeps deleted rows, and marks them
  * @param splitsReplaced
  *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
  *   [[RowOp.Replace]]. The target then has columns that the server does not have. An update keeps their
@@ -35,12 +39,21 @@ final case class FoldFormat(
     isFull: Boolean,
     definitions: IndexedSeq[FoldDefinition],
     unsent: Seq[Int],
-    truncated: Option[MessagePosition],
+    toasted: Seq[Int],
+    truncations: IndexedSeq[Truncation],
     options: ConversionOptions,
     isStrict: Boolean,
     isHistory: Boolean,
+    marks: Boolean,
     splitsReplaced: Boolean = false
 ) {
+
+  /** The last TRUNCATE. If deleted rows are not marked, the changes before it do not count. */
+  def truncated: Option[MessagePosition] = truncations.lastOption.map(_.at)
+
+  /** The ordinals of the time and the LSN of a deletion. */
+  def deletedAt: Int = schema.length - 2
+  def deletedLsn: Int = schema.length - 1
 
   /** How the values of a column are read. */
   def optionsOf(ordinal: Int): ConversionOptions =
@@ -102,14 +115,14 @@ object FoldFormat {
       dropped: Seq[StructField] = Nil,
       splitsReplaced: Boolean = false
   ): FoldFormat = {
-    val schema = StructType(table.schema ++ dropped)
+    val sent = StructType(table.schema ++ dropped)
     val decoder = new RelationDecoder(TextEncoding.Utf8)
     val definitions = statistics.definitions.map { definition =>
       val relation = decoder.relation(SchemaMessage.outsideStream(definition.relation))
       val domains =
         definition.types.flatMap(message => decoder.baseType(SchemaMessage.outsideStream(message)))
       val target = relation.columns.map(column => names.getOrElse(column.name, column.name))
-      val ordinals = target.map(schema.fieldNames.indexOf(_))
+      val ordinals = target.map(sent.fieldNames.indexOf(_))
       if (definition.changes > 0) {
         if (relation.columns.isEmpty) throw changed(table, Hidden)
         checkIdentity(table, relation, target, definition)
@@ -123,19 +136,26 @@ object FoldFormat {
       FoldDefinition(relation, types, ordinals)
     }
     definitions.zip(statistics.definitions).foreach { case (bound, definition) =>
-      if (definition.changes > 0) checkTypes(bound, schema, options)
+      if (definition.changes > 0) checkTypes(bound, sent, options)
     }
+    val key = table.source.key.map(sent.fieldIndex)
+    val toasted =
+      if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions))
+    // A row that goes has only its key, and keeps its values in the target.
+    val goes = table.marks && statistics.deletes + statistics.keyChanges > 0
     FoldFormat(
       statistics.name,
-      schema,
-      table.source.key.map(schema.fieldIndex),
+      if (table.marks) StructType(sent ++ table.mode.columns) else sent,
+      key,
       table.source.identity == ReplicaIdentity.Full,
       definitions,
-      if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions)),
-      statistics.truncated,
+      if (goes) table.schema.indices.diff(key) else toasted,
+      toasted,
+      statistics.truncations,
       options,
       isStrict,
       table.isHistory,
+      table.marks,
       splitsReplaced
     )
   }
@@ -307,7 +327,10 @@ object RowOp {
   /** The row was there before, and is not there now. */
   final val Delete = "D"
 
-  /** Another row with the key was there before. The fold also has a row [[Delete]] for it. */
+  /**
+   * Another row with the key was there before. The fold also has a row [[Delete]] for it. If deleted rows are marked:
+   * a TRUNCATE has ended what was there.
+   */
   final val Replace = "R"
 
   /** Not written: the row as it was when an UPDATE changed its key. `MovedRows` reads it. */

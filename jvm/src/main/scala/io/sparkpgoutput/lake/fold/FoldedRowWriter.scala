@@ -88,6 +88,13 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     found
   }
 
+  /** Marks the row as one that a commit has deleted. It comes before [[fill]]. */
+  def delete(lsn: Long, time: Long): Unit =
+    Seq(format.deletedAt -> time, format.deletedLsn -> lsn).foreach { case (ordinal, value) =>
+      out(ordinal).write(value)
+      isWritten(ordinal) = true
+    }
+
   /** Adds the columns of a definition that the target has, and that have no value. */
   def addMissing(definition: Int, missing: MissingColumns): Unit = {
     val ordinals = format.definitions(definition).ordinals

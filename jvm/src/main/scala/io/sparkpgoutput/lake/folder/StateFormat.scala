@@ -47,6 +47,9 @@ private[folder] object StateFormat {
     if (tables.exists(_.source.hidden.nonEmpty)) Version else 1
   }
 
+  /** The mode of a mirror that keeps deleted rows. */
+  final private val Marking = "marking"
+
   /** @param writer identifies the process, because two processes can write the same state */
   def write(state: JobState, writer: String): Array[Byte] = JsonFile.write(
     "version" -> version(state),
@@ -231,7 +234,8 @@ private[folder] object StateFormat {
           "sparkSchema" -> JsonFile.tree(table.schema.json),
           "types" -> table.types.declarations
             .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
-          "mode" -> table.mode.name
+          // A version that does not know this word would delete rows.
+          "mode" -> (if (table.marks) Marking else table.mode.name)
         ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
           "historyPrefix" -> prefix
         }: _*
@@ -270,6 +274,7 @@ private[folder] object StateFormat {
     val schema = DataType.fromJson(of.json("sparkSchema")).asInstanceOf[StructType]
     val mode = of.word("mode") {
       case TableMode.Mirror.name  => Some(TableMode.Mirror)
+      case Marking                => Some(TableMode.Marking)
       case TableMode.History.name => Some(TableMode.History(of.text("historyPrefix")))
       case _                      => None
     }

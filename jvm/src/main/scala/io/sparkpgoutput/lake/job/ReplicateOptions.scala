@@ -13,7 +13,7 @@ import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{ColumnHiding, HashSalt, HiddenColumns, TableMode}
+import io.sparkpgoutput.lake.catalog.{ColumnHiding, HashSalt, HiddenColumns, OnDeletes, TableMode}
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
@@ -39,6 +39,8 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param mode the name of the mode of all tables that `modes` does not name
  * @param modes the names of modes by the names of tables at the source
  * @param historyPrefix the text with which the names of the added columns of new histories begin
+ * @param onDelete what happens to deleted rows of all tables that `onDeletes` does not name
+ * @param onDeletes what happens to them by the names of tables at the source
  * @param tableProperties properties of each table that the job makes
  * @param copies the number of tables that are copied at the same time
  * @param applies the number of tables that are committed at the same time
@@ -83,6 +85,8 @@ final case class ReplicateOptions(
     mode: String = TableMode.Mirror.name,
     modes: Map[String, String] = Map.empty,
     historyPrefix: String = TableMode.History.DefaultPrefix,
+    onDelete: String = OnDeletes.Delete,
+    onDeletes: Map[String, String] = Map.empty,
     tableProperties: Map[String, String] = Map.empty,
     failover: Boolean = false,
     copies: Int = 2,
@@ -121,11 +125,23 @@ final case class ReplicateOptions(
     else tableProperties
 
   /** The mode that a new table gets. */
-  def modeOf(table: TableName): TableMode = TableMode.of(
-    modes.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
-      .getOrElse(mode),
-    historyPrefix
-  ).get
+  def modeOf(table: TableName): TableMode =
+    TableMode.of(ofTable(modes, table).getOrElse(mode), historyPrefix).get match {
+      case TableMode.Mirror => mirrorOf(table)
+      case history          => history
+    }
+
+  /** The mode of a table that is mirrored. */
+  def mirrorOf(table: TableName): TableMode =
+    if (ofTable(onDeletes, table).getOrElse(onDelete) == OnDeletes.Mark) TableMode.Marking
+    else TableMode.Mirror
+
+  /** Returns whether an option names a table and asks to keep its deleted rows. */
+  def asksToMark(table: TableName): Boolean =
+    ofTable(onDeletes, table).contains(OnDeletes.Mark)
+
+  private def ofTable(values: Map[String, String], table: TableName) =
+    values.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
 
   /** Returns whether the job leaves out a table. */
   def excludes(table: TableName): Boolean = excluded.exists(_.matches(table))
@@ -286,17 +302,8 @@ object ReplicateOptions {
       )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
         options.copy(mode = mode)
       ),
-      OptionSpec[ReplicateOptions](
-        "mode.<table>",
-        TableMode.names.mkString(", "),
-        "the option mode applies",
-        "The mode of this table."
-      )((options, entry) =>
-        suffix(entry).flatMap { table =>
-          TableMode.names.find(_.equalsIgnoreCase(entry.value))
-            .map(mode => options.copy(modes = options.modes + (table -> mode)))
-            .toRight(entry.invalid(TableMode.names.mkString(", ")))
-        }
+      ofTable("mode", TableMode.names, "The mode of this table.")((options, table, mode) =>
+        options.copy(modes = options.modes + (table -> mode))
       ),
       OptionSpec.parsed[ReplicateOptions, String](
         "historyPrefix",
@@ -305,6 +312,19 @@ object ReplicateOptions {
         "The names of the columns that a history adds to those of the table begin with this text."
       )(prefix => Some(prefix).filter(_.matches("[A-Za-z0-9_]+")))((options, prefix) =>
         options.copy(historyPrefix = prefix)
+      ),
+      OptionSpec.choice[ReplicateOptions, String](
+        "onDelete",
+        OnDeletes.Delete,
+        "With delete, a row that the server deletes is deleted in the target. With mark, it stays, and " +
+          "_deleted_at and _deleted_lsn say when it was deleted. It has no effect on histories and on " +
+          "tables without a key."
+      )(OnDeletes.names.map(name => name -> name): _*)((options, onDelete) =>
+        options.copy(onDelete = onDelete)
+      ),
+      ofTable("onDelete", OnDeletes.names, "What happens to deleted rows of this table.")(
+        (options, table, onDelete) =>
+          options.copy(onDeletes = options.onDeletes + (table -> onDelete))
       ),
       OptionSpec[ReplicateOptions](
         "property.<name>",
@@ -589,6 +609,21 @@ object ReplicateOptions {
         read(entry.value)
           .map(salt => options.copy(hiding = options.hiding.copy(salt = Some(salt))))
           .left.map(why => s"The option '$name' is '${entry.value}', and has no salt: $why.")
+  )
+
+  /** An option of single tables, which has the values of another one for all tables. */
+  private def ofTable(option: String, values: Seq[String], description: String)(
+      set: (ReplicateOptions, String, String) => ReplicateOptions
+  ) = OptionSpec[ReplicateOptions](
+    s"$option.<table>",
+    values.mkString(", "),
+    s"the option $option applies",
+    description
+  )((options, entry) =>
+    suffix(entry).flatMap { table =>
+      values.find(_.equalsIgnoreCase(entry.value)).map(set(options, table, _))
+        .toRight(entry.invalid(values.mkString(", ")))
+    }
   )
 
   private def suffix(entry: OptionEntry): Either[String, String] =

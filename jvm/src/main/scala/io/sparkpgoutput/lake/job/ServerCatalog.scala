@@ -72,7 +72,7 @@ final class ServerCatalog(
           natural,
           problem,
           prints.byOid.getOrElse(source.oid, ""),
-          options.modeOf(source.name),
+          modeOf(source, None),
           options.names.keys.exists(TargetNames.isOf(_, source.name))
         )
       } ++ excluded.map(source => CatalogEntry(MirroredTable.none(source), None, None, ""))
@@ -181,7 +181,8 @@ final class ServerCatalog(
         (if (hidden.excluded.nonEmpty) "excludeColumns." else "hashColumns.") + name
     }
     val modes = options.modes.keys.filter(isUnused).map("mode." + _)
-    val unused = (modes ++ hidden).map(option =>
+    val marks = options.onDeletes.keys.filter(isUnused).map("onDelete." + _)
+    val unused = (modes ++ marks ++ hidden).map(option =>
       new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> option)
     ) ++
       MirroredTables.unusedTypes(sources, options.types) ++
@@ -258,8 +259,7 @@ final class ServerCatalog(
     )
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)
-      val mode = kept.filter(_.generation > 0).map(_.table.mode)
-        .getOrElse(options.modeOf(source.name))
+      val mode = modeOf(source, kept.filter(_.generation > 0).map(_.table.mode))
       val named = for {
         _ <- natural(source.oid)
         _ <- collision(source, sources, natural, state).toLeft(())
@@ -300,12 +300,27 @@ final class ServerCatalog(
     target.nameProblem(_)
   )(source.name)
 
+  /** A history stays one, and so does a mirror. Deleted rows are marked by their key. */
+  private def modeOf(source: SourceTable, kept: Option[TableMode]): TableMode = {
+    val wanted = kept match {
+      case Some(history: TableMode.History) => history
+      case Some(_)                          => options.mirrorOf(source.name)
+      case None                             => options.modeOf(source.name)
+    }
+    if (wanted == TableMode.Marking && source.key.isEmpty) TableMode.Mirror else wanted
+  }
+
   /** The table with the types that the target has. Rows without a key are found by all columns. */
   private def inTarget(found: MirroredTable, mode: TableMode): MirroredTable = {
     val table = found.copy(mode = mode)
     val columns = table.schema.fieldNames.toSeq
-    val others = mode.columns.fieldNames.toSeq
-    TargetNames.checkColumns(table.source.name, columns, others, target.columnProblem)
+    if (options.asksToMark(table.source.name) && !table.marks)
+      throw new LakeException(
+        "PGOUTPUT_REPLICATE_OPTION.MARK",
+        "table" -> table.source.name,
+        "what" -> (if (table.isHistory) "is a history, which has all deletes" else "has no key")
+      )
+    TargetNames.checkColumns(table.source.name, columns, mode, target.columnProblem)
     val isFoundByAll = table.source.key.isEmpty && table.source.identity == ReplicaIdentity.Full
     val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey
     val name = table.source.name.toString

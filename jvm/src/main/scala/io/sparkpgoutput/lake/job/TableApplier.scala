@@ -85,13 +85,15 @@ final private[job] class TableApplier(job: JobParts) {
         catalog.reason(table.table.source, changes).foreach { reason =>
           throw changed(table, reason)
         }
-        taken(table, changes).foreach { name =>
+        taken(table, now, changes).foreach { name =>
           throw changed(
             table,
             s"The target has a column '$name' already, whose values are not those of the new one."
           )
         }
-        TableEvolution.otherType(table.table, now).foreach { reason =>
+        TableEvolution.otherType(table.table, now).orElse(
+          TableEvolution.otherMode(table.table, now)
+        ).foreach { reason =>
           throw changed(table, reason)
         }
         TableEvolution.next(table, now, changes)
@@ -101,11 +103,15 @@ final private[job] class TableApplier(job: JobParts) {
    * The name of a new or renamed column that another one of the target has: one that the source had before
    * a copy, or one that a user has added.
    */
-  private def taken(table: TableState, changes: Seq[TableChange]): Option[String] = {
+  private def taken(
+      table: TableState,
+      now: MirroredTable,
+      changes: Seq[TableChange]
+  ): Option[String] = {
     val names = changes.collect {
       case TableChange.Added(column)  => column.name
       case TableChange.Renamed(_, to) => to.name
-    }
+    } ++ now.mode.columns.diff(table.table.mode.columns).map(_.name)
     if (names.isEmpty) None
     else {
       val columns = target.columns(table.target)
@@ -157,7 +163,8 @@ final private[job] class TableApplier(job: JobParts) {
       if (columns.nonEmpty)
         job.log.tell(s"The columns of ${table.target} change: ${columns.mkString(", ")}.")
       target.alter(table.target, columns)
-      own.noteDefinition(table.copy(number = table.number + 1))
+      val mode = next.table.mode
+      own.noteDefinition(table.copy(table.table.copy(mode = mode), number = table.number + 1))
       Option(changing.remove(oid)).fold(catalog.forget(oid))(catalog.follows(oid, _))
     }
     core(_.defined(oid, now))

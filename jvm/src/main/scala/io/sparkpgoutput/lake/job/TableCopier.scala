@@ -102,6 +102,9 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     }
     val started = System.nanoTime()
     try job.log.watching(copy) {
+        // Before the table has the properties of this copy.
+        val isOfTable = table.table.marks && own.isOf(job.state, table)
+        val areMarked = isOfTable && own.marks(job.state, table)
         val isNew = own.prepare(job.state, table, job.options.newProperties(job.target.format))
         val isFirst = own.newest(table.target).isEmpty
         if (isFirst && !isNew) checkEmpty(table)
@@ -109,13 +112,19 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         HistoryOrder.check(job.session, own, table.table, lsn)
         val session = ClonedSession.of(job.session)
         session.sparkContext.setJobDescription(copy.description)
+        def all =
+          if (!table.table.marks) copy.rows(session)
+          else {
+            val before = Option.when(isOfTable)(target.read(session, table.target))
+            MarkedCopy.rows(copy, copy.rows(session), before, areMarked)
+          }
         def write(rows: TargetWrite): Unit =
           target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
         if (table.table.isHistory)
           write(TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst)))
-        else if (!isNew) write(TargetWrite.Replace(copy.rows(session)))
+        else if (!isNew) write(TargetWrite.Replace(all))
         else if (!copy.isSmall || !writesDirectly(copy, session, write))
-          write(TargetWrite.Append(copy.rows(session)))
+          write(TargetWrite.Append(all))
         if (!isNew && !table.table.isHistory) arrange(table)
         catalog.forget(oid)
         val read = copy.copied

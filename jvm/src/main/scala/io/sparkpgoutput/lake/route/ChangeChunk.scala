@@ -24,7 +24,7 @@ object ChangeFields extends StructSchema {
   val TRANSACTION: Int = field(
     "transaction",
     BinaryType,
-    "The beginning of the transaction, as TransactionStart has it; NULL if the table is not kept"
+    "The beginning of the transaction, as TransactionStart has it; NULL if the target needs no time of it"
   )
   val WHOLE: Int = field(
     "whole",
@@ -212,7 +212,7 @@ final class ChangeView {
   /** Returns whether an Update or Delete message has the old row or its key. */
   def hasOld: Boolean = bytes(messageFrom + ChangeTuples.Head) != 'N'
 
-  /** The beginning of the transaction of a table that is kept, copied. */
+  /** The beginning of the transaction, copied; null if the table does not have it. */
   def transaction: Array[Byte] = row.getBinary(ChangeFields.TRANSACTION)
 
   def isAfter(position: MessagePosition): Boolean =

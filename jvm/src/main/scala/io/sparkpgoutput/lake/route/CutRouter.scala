@@ -97,7 +97,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
 
   private def write(ordinal: Long): Unit = while (router.hasNext) {
     router.write(row)
-    row.update(ChangeFields.TRANSACTION, if (table.isKept) transaction else null)
+    row.update(ChangeFields.TRANSACTION, if (table.hasTransactions) transaction else null)
     row.update(ChangeFields.LSN, lsn)
     row.update(ChangeFields.ORDINAL, ordinal)
     put(row)
@@ -136,6 +136,7 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
  * @param isKept
  *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
  *   only the oid and the mark count.
+ * @param marks true gives the changes with the beginnings of their transactions, for the time of a deletion
  */
 final case class RoutedTable(
     oid: Long,
@@ -144,8 +145,12 @@ final case class RoutedTable(
     key: Set[String],
     numbers: Set[String],
     names: Map[String, String],
-    isKept: Boolean = false
+    isKept: Boolean = false,
+    marks: Boolean = false
 ) {
+
+  /** Whether a change comes with the beginning of its transaction. */
+  def hasTransactions: Boolean = isKept || marks
 
   /** The column of the target for a column at the server. */
   def nameOf(column: String): String = names.getOrElse(column, column)
@@ -166,7 +171,8 @@ object RoutedTable {
         table.schema.fieldNames.toSet,
         table.source.key.toSet,
         table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
-        names
+        names,
+        marks = table.marks
       )
 
   /** Returns whether the text of a value has numbers and nothing that can look like one. */
@@ -184,7 +190,8 @@ object RoutedTable {
  *
  * @param name the name by the last Relation message
  * @param definitions how the messages describe the table, one definition after the other
- * @param truncated the last TRUNCATE
+ * @param truncations each TRUNCATE, in order
+ * @param keyChanges the updates that changed the key
  * @param moved the updates that changed the key and did not send all values
  * @param lastCommit
  *   the time of the last commit with a change of the table, in microseconds since 1970
@@ -196,13 +203,24 @@ final case class TableStatistics(
     inserts: Long,
     updates: Long,
     deletes: Long,
-    truncates: Long,
-    truncated: Option[MessagePosition],
+    truncations: IndexedSeq[Truncation],
+    keyChanges: Long,
     moved: Long,
     lastCommit: Long
 ) {
+  def truncates: Long = truncations.length.toLong
   def changes: Long = inserts + updates + deletes + truncates
+
+  /** The last TRUNCATE. */
+  def truncated: Option[MessagePosition] = truncations.lastOption.map(_.at)
 }
+
+/**
+ * A TRUNCATE of a table.
+ *
+ * @param time the time of its commit, in microseconds since 1970
+ */
+final case class Truncation(at: MessagePosition, time: Long)
 
 /**
  * A table as one Relation message describes it.

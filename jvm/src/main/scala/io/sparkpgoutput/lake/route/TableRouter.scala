@@ -29,9 +29,10 @@ final private class TableRouter(table: RoutedTable) {
   private var inserts = 0L
   private var updates = 0L
   private var deletes = 0L
+  private val truncations = Vector.newBuilder[Truncation]
   private var truncates = 0L
+  private var keyChanges = 0L
   private var moved = 0L
-  private var truncated: Option[MessagePosition] = None
   private var lastCommit = 0L
 
   private val image = new RowImage
@@ -60,7 +61,7 @@ final private class TableRouter(table: RoutedTable) {
 
   def truncate(at: MessagePosition, time: Long): Unit = {
     truncates += 1
-    truncated = Some(at)
+    truncations += Truncation(at, time)
     lastCommit = time
     if (isKept) {
       message = TableRouter.truncate(table.oid)
@@ -145,6 +146,7 @@ final private class TableRouter(table: RoutedTable) {
     } else {
       first = RowEffect.MovedOut
       second = RowEffect.MovedIn
+      keyChanges += 1
       if (!isWhole && !current.isFull) moved += 1
     }
   }
@@ -237,8 +239,8 @@ final private class TableRouter(table: RoutedTable) {
         inserts,
         updates,
         deletes,
-        truncates,
-        truncated,
+        truncations.result(),
+        keyChanges,
         moved,
         lastCommit
       )

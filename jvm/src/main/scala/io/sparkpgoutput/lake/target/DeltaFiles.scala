@@ -66,6 +66,15 @@ final private class DeltaFile(
 
   private def statistics = JsonUtils.mapper.readTree(add.stats)
   private val found = mutable.LongMap.empty[Option[(Any, Any)]]
+  private val empty = mutable.LongMap.empty[Boolean]
+
+  override def hasOnlyNulls(column: Int): Boolean = empty.synchronized {
+    val name = DeltaColumnMapping.getPhysicalName(schema(column))
+    empty.getOrElseUpdate(
+      column.toLong,
+      statistics.path("nullCount").path(name).asLong(-1) == rows
+    )
+  }
 
   override def bounds(column: Int): Option[(Any, Any)] = found.synchronized {
     found.getOrElseUpdate(

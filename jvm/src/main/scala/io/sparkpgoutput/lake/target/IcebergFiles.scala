@@ -126,6 +126,7 @@ final private class IcebergFile private (
     val file: DataFile,
     least: Map[Int, ByteBuffer],
     most: Map[Int, ByteBuffer],
+    nulls: Set[Int],
     val deletes: List[DeleteFile],
     load: () => RoaringBitmap
 ) {
@@ -136,13 +137,15 @@ final private class IcebergFile private (
   lazy val deleted: RoaringBitmap = load()
 
   def withDeleted(deleted: RoaringBitmap, deletes: List[DeleteFile]): IcebergFile =
-    new IcebergFile(file, least, most, deletes, () => deleted)
+    new IcebergFile(file, least, most, nulls, deletes, () => deleted)
 
   /** Iceberg cuts texts, and makes the greater one greater than all texts that begin with it. */
   def bounds(field: Types.NestedField): Option[(Any, Any)] = for {
     least <- least.get(field.fieldId)
     most <- most.get(field.fieldId)
   } yield (value(field, least), value(field, most))
+
+  def hasOnlyNulls(field: Types.NestedField): Boolean = nulls(field.fieldId)
 
   /** The number of a type that was narrower when the file was written has fewer bytes. */
   private def value(field: Types.NestedField, bytes: ByteBuffer): Any =
@@ -168,10 +171,14 @@ private object IcebergFile {
     def kept(bounds: java.util.Map[Integer, ByteBuffer]) =
       if (bounds == null) Map.empty[Int, ByteBuffer]
       else bounded.flatMap(id => Option(bounds.get(id)).map(id -> _)).toMap
+    val nulls = Option(file.nullValueCounts).fold(Map.empty[Int, Long])(_.asScala.map {
+      case (id, count) => id.toInt -> count.toLong
+    }.toMap)
     new IcebergFile(
       file.copyWithoutStats(),
       kept(file.lowerBounds),
       kept(file.upperBounds),
+      bounded.filter(nulls.get(_).contains(file.recordCount)).toSet,
       deletes,
       load
     )
@@ -211,6 +218,7 @@ final private class IcebergVersion(
     override def deletedRows: Long = file.deleted.getLongCardinality
     override def deletedPositions: Array[Long] = file.deleted.toArray.map(_.toLong)
     override def bounds(column: Int): Option[(Any, Any)] = file.bounds(fields(column))
+    override def hasOnlyNulls(column: Int): Boolean = file.hasOnlyNulls(fields(column))
   }
 
   private val names = Option(table.properties.get(Names.DEFAULT_NAME_MAPPING))

@@ -9,7 +9,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, OnDeletes, TableMode}
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState}
 
 /**
@@ -31,10 +31,21 @@ final class OwnTables(session: SparkSession, val target: Target) {
     TableOid -> table.oid.toString,
     Generation -> table.generation.toString,
     Definition -> table.number.toString
-  ) ++ (table.table.mode match {
-    case TableMode.Mirror          => Map.empty
+  ) ++ ofMode(table.table.mode)
+
+  private def ofMode(mode: TableMode): Map[String, String] = mode match {
     case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
-  })
+    case mirror =>
+      Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
+  }
+
+  /** Returns whether the rows of a table are those of a source table, and the deleted ones are marked. */
+  def marks(job: JobState, table: TableState): Boolean = isOf(job, table) &&
+    properties0(table.target).get(OnDelete).contains(OnDeletes.Mark)
+
+  /** Returns whether the rows of a table are those of a source table, by its newest mark. */
+  def isOf(job: JobState, table: TableState): Boolean = target.exists(table.target) &&
+    target.newest(table.target, job.id).exists(_.oid == table.oid)
 
   /**
    * Makes the table of the target for a copy, or makes one that the job has made ready for another copy.
@@ -71,9 +82,11 @@ final class OwnTables(session: SparkSession, val target: Target) {
   private def free(name: String) =
     Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
 
-  /** Notes the number of a definition, after the columns were changed to it. */
-  def noteDefinition(table: TableState): Unit =
-    target.setProperties(table.target, Map(Definition -> table.number.toString))
+  /** Notes the number and the mode of a definition, after the columns were changed to it. */
+  def noteDefinition(table: TableState): Unit = target.setProperties(
+    table.target,
+    Map(Definition -> table.number.toString) ++ ofMode(table.table.mode)
+  )
 
   /** Notes the server of a job, which is another one after an upgrade. */
   def noteServer(table: String, job: JobState): Unit =
@@ -213,6 +226,7 @@ object OwnTables {
   private val StartOver = s"${Prefix}start-over"
   private val Mode = s"${Prefix}mode"
   private val HistoryPrefix = s"${Prefix}history-prefix"
+  private val OnDelete = s"${Prefix}on-delete"
 
   private def modeOf(properties: Map[String, String]): TableMode = properties.get(Mode).flatMap(
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))

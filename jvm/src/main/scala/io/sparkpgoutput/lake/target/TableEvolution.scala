@@ -47,7 +47,7 @@ object TableEvolution {
     }
 
   /** Returns whether both formats can give a column the type without rewriting its values. */
-  private def isWider(from: DataType, to: DataType) = (from, to) match {
+  def isWider(from: DataType, to: DataType) = (from, to) match {
     case (ShortType, IntegerType | LongType) | (IntegerType, LongType) | (FloatType, DoubleType) =>
       true
     case (from: DecimalType, to: DecimalType) =>
@@ -76,7 +76,8 @@ object TableEvolution {
         case _ => field
       }
     }
-    val table = kept.table.copy(now.source, schema = StructType(columns), types = now.types)
+    val table = kept.table
+      .copy(now.source, schema = StructType(columns), types = now.types, mode = now.mode)
     // The target keeps a dropped column with its values, so no other column can have its name.
     val dropped = changes.collect { case TableChange.Dropped(column) => column.name -> column.name }
     val former = kept.formerNames.map { case (name, current) =>
@@ -98,6 +99,11 @@ object TableEvolution {
     }
   }
 
+  /** Returns why a table must be copied: the target has rows that the options do not keep any more. */
+  def otherMode(kept: MirroredTable, now: MirroredTable): Option[String] = Option.when(
+    kept.marks && !now.marks
+  )("The option onDelete is not mark any more, and the target has rows that are marked as deleted.")
+
   /** What changes in the columns of the target from one definition of a table to the next one. */
   def columns(kept: MirroredTable, next: MirroredTable): Seq[ColumnChange] = {
     val known = fields(kept)
@@ -111,7 +117,8 @@ object TableEvolution {
       case (None, field) => ColumnChange.Add(field.name, field.dataType)
       case (Some(has), field) if has.dataType != field.dataType =>
         ColumnChange.Widen(field.name, field.dataType)
-    }
+    } ++ next.mode.columns.diff(kept.mode.columns)
+      .map(field => ColumnChange.Add(field.name, field.dataType))
   }
 
   private def fields(table: MirroredTable) =

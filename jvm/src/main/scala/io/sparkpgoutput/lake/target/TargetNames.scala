@@ -6,6 +6,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.TableMode
 
 /** The names that tables have in the target. Names that differ only in case are the same. */
 object TargetNames {
@@ -67,7 +68,7 @@ object TargetNames {
   def checkColumns(
       table: TableName,
       columns: Seq[String],
-      others: Seq[String] = Nil,
+      mode: TableMode = TableMode.Mirror,
       problem: String => Option[String] = _ => None
   ): Unit = {
     for (column <- columns; problem <- problem(column))
@@ -85,12 +86,20 @@ object TargetNames {
         "table" -> table
       )
     }
+    val others = mode.columns.fieldNames
     columns.find(column => others.exists(_.equalsIgnoreCase(column))).foreach { column =>
-      throw new LakeException(
-        "PGOUTPUT_TARGET_NAME.HISTORY_COLUMN",
-        "table" -> table,
-        "column" -> column
-      )
+      throw mode match {
+        case TableMode.History(_) => new LakeException(
+            "PGOUTPUT_TARGET_NAME.HISTORY_COLUMN",
+            "table" -> table,
+            "column" -> column
+          )
+        case _ => new LakeException(
+            "PGOUTPUT_TARGET_NAME.MARK_COLUMN",
+            "table" -> table,
+            "column" -> column
+          )
+      }
     }
   }
 

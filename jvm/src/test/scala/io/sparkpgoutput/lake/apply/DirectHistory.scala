@@ -38,6 +38,7 @@ final class DirectHistory(
   (1 to 20).foreach(_ => random.nextInt()) // Similar seeds begin alike.
 
   val table: ServerTable = ServerHistory.table(Oid, s"h$seed", random)
+  table.marks = seed / Formats % 2 == 1 // so each format has tables of both kinds
   val oracle = new TargetOracle(table)
   private val history = new ServerHistory(random, Seq(table))
   private val merged = s"${table.name}m"
@@ -67,7 +68,7 @@ final class DirectHistory(
     try {
       note(s"key ${table.key.mkString(", ")} of ${table.dataTypes.map { case (name, dataType) =>
           s"$name ${dataType.sql}"
-        }.mkString(", ")}, ${table.identity}")
+        }.mkString(", ")}, ${table.identity}${if (table.marks) ", deleted rows are marked" else ""}")
       create(table.name)
       if (comparesMerge) create(merged)
       (1 to 2 + random.nextInt(5)).foreach(_ => if (!isEnded) step())
@@ -91,7 +92,7 @@ final class DirectHistory(
 
   private def create(name: String): Unit = {
     if (target.exists(name)) target.drop(name)
-    target.create(name, table.target.schema, table.key, properties)
+    target.create(name, table.target.targetSchema, table.key, properties)
     target.commit(spark, name, mark, None, lsn)(
       TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
     )
@@ -108,7 +109,7 @@ final class DirectHistory(
     val other = Option.when(chance(6))(() => byUser(isBeside = true))
     commit(CutOfServer(Oid, batch, history.end, definition), other)
     table.changes.clear()
-    table.isTruncated = false
+    table.truncations.clear()
     if (chance(30)) maintain()
     if (chance(40)) compare()
   }
@@ -243,7 +244,10 @@ final class DirectHistory(
   private def insert(): Unit = {
     val row = oracle.columns.map { case (name, dataType) =>
       val typeId = ServerValues.types.find(_._2 == dataType).fold(TypeOids.Numeric)(_._1)
-      val value = if (name.startsWith("mine")) "7" else ServerValues.of(typeId, random).head
+      val value =
+        if (name.startsWith("mine")) "7"
+        else if (name.startsWith("_deleted")) null
+        else ServerValues.of(typeId, random).head
       name -> value
     }.toMap
     if (oracle.isFree(row)) {
@@ -288,5 +292,8 @@ final class DirectHistory(
 
 object DirectHistory {
   final private val Oid = 100L
+
+  /** The number of formats of the seeds that follow each other. */
+  final private val Formats = 3
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
 }

@@ -252,6 +252,7 @@ final class ServerHistory(random: Random, only: Seq[ServerTable] = Nil) {
   private def transaction(): Unit = {
     lsn += 10
     ordinal = 0
+    tables.foreach(_.commit = lsn)
     put(StreamMessages.begin(lsn, lsn))
     if (lsn % 70 == 0) put(StreamMessages.origin("far"))
     if (chance(10)) send(other, other.insert(Seq("1")))

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
 import io.sparkpgoutput.lake.target.ColumnChange
 import io.sparkpgoutput.types.registry.TypeRegistry
 
@@ -35,8 +35,14 @@ final class ServerTable(
   /** The changes of rows. */
   val changes: mutable.ArrayBuffer[RowChange] = mutable.ArrayBuffer.empty
 
-  /** Whether a TRUNCATE is among the changes. */
-  var isTruncated: Boolean = false
+  /** The commit of the changes that come. */
+  var commit = 0L
+
+  /** The commits of the changes that truncated the table. */
+  val truncations: mutable.ArrayBuffer[Long] = mutable.ArrayBuffer.empty
+
+  /** Whether the target keeps deleted rows. */
+  var marks: Boolean = false
 
   /** The changes of columns. */
   val altered: mutable.ArrayBuffer[ColumnChange] = mutable.ArrayBuffer.empty
@@ -73,7 +79,8 @@ final class ServerTable(
     ),
     name,
     StructType(dataTypes.map { case (column, dataType) => StructField(column, dataType) }),
-    TypeRegistry()
+    TypeRegistry(),
+    if (marks) TableMode.Marking else TableMode.Mirror
   )
 
   def relation: Array[Byte] = StreamMessages.relation(
@@ -87,7 +94,7 @@ final class ServerTable(
     rows += row
     lastNumber += 1
     numbers += lastNumber
-    changes += RowChange(lastNumber, None, Some(named(row)))
+    changes += RowChange(commit, lastNumber, None, Some(named(row)))
     StreamMessages.insert(row, oid = oid)
   }
 
@@ -98,7 +105,7 @@ final class ServerTable(
     rows.remove(index)
     // Some tests put rows there themselves.
     if (index < numbers.length)
-      changes += RowChange(numbers.remove(index), Some(named(row)), None)
+      changes += RowChange(commit, numbers.remove(index), Some(named(row)), None)
     if (isFull) StreamMessages.delete(old = row, oid = oid)
     else StreamMessages.delete(key = keyTuple(row), oid = oid)
   }
@@ -112,7 +119,13 @@ final class ServerTable(
     if (index < numbers.length) {
       val unsent =
         if (isFull) Nil else names.zip(sent).collect { case (name, Unchanged) => name }
-      changes += RowChange(numbers(index), Some(named(before)), Some(named(after)), unsent.toSet)
+      changes += RowChange(
+        commit,
+        numbers(index),
+        Some(named(before)),
+        Some(named(after)),
+        unsent.toSet
+      )
     }
     if (isFull) StreamMessages.update(sent, old = before, oid = oid)
     else {
@@ -129,7 +142,10 @@ final class ServerTable(
     names.zip(row).map { case (column, text) => if (key.contains(column)) text else null }
 
   def truncate(): Unit = {
-    isTruncated = true
+    truncations += commit
+    numbers.zip(rows).foreach { case (number, row) =>
+      changes += RowChange(commit, number, Some(named(row)), None, byTruncate = true)
+    }
     rows.clear()
     numbers.clear()
   }
@@ -188,16 +204,20 @@ final class ServerTable(
 /**
  * What a transaction did to a row.
  *
+ * @param commit the LSN of the transaction
  * @param number the number of the row
  * @param before its values by the names of the columns; None for an INSERT
  * @param after its values; None for a DELETE or a TRUNCATE
  * @param unsent the columns whose values the server did not send
+ * @param byTruncate whether the server sent only that all rows went
  */
 final case class RowChange(
+    commit: Long,
     number: Long,
     before: Option[Map[String, String]],
     after: Option[Map[String, String]],
-    unsent: Set[String] = Set.empty
+    unsent: Set[String] = Set.empty,
+    byTruncate: Boolean = false
 )
 
 object ServerTable {

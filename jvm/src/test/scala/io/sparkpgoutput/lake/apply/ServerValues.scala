@@ -187,6 +187,7 @@ object ServerValues {
 
   /** Returns a value for SQL. */
   def literal(dataType: DataType, text: String): String = (dataType, value(dataType, text)) match {
+    case (_, null) => "NULL"
     case (StringType, _) =>
       text.getBytes(UTF_8).map(byte => f"$byte%02x").mkString("CAST(X'", "", "' AS STRING)")
     case (BinaryType, _)                => s"X'${text.drop(2)}'"

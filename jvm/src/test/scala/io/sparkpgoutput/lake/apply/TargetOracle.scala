@@ -1,10 +1,15 @@
 package io.sparkpgoutput.lake.apply
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.time.LocalDateTime
+import java.time.ZoneOffset.UTC
+import java.time.temporal.ChronoUnit.MICROS
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.types.{DataType, StructType}
 
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.target.ColumnChange
 
 /**
@@ -16,7 +21,8 @@ final class TargetOracle(table: ServerTable) {
   import TargetOracle._
 
   /** The columns of the target, including columns of users. */
-  var columns: IndexedSeq[(String, DataType)] = table.dataTypes.toIndexedSeq
+  var columns: IndexedSeq[(String, DataType)] = table.dataTypes.toIndexedSeq ++
+    table.target.mode.columns.map(field => field.name -> field.dataType)
 
   private var rows = Map.empty[Key, Values]
 
@@ -55,7 +61,10 @@ final class TargetOracle(table: ServerTable) {
   }
 
   def row(key: Key): Values = rows(key)
-  def isFree(row: Values): Boolean = !rows.contains(keyOf(row))
+
+  /** Whether others can write a row. If deleted rows are marked, a row of theirs never stands for one of the server. */
+  def isFree(row: Values): Boolean = !rows.contains(keyOf(row)) &&
+    !(table.marks && table.rows.exists(other => keyOf(table.names.zip(other).toMap) == keyOf(row)))
 
   /** Others set a column of a row. */
   def set(key: Key, column: String, text: String): Unit =
@@ -68,7 +77,8 @@ final class TargetOracle(table: ServerTable) {
     def whole(row: Values, kept: Option[Values]): Values = columns.map { case (name, _) =>
       name -> (if (ours(name)) row.getOrElse(name, null) else kept.fold[String](null)(_(name)))
     }.toMap
-    if (table.isTruncated) {
+    if (table.marks) marking(whole)
+    else if (table.truncations.nonEmpty) {
       val all = table.rows.toSeq.map(row => whole(table.names.zip(row).toMap, None))
       Outcome(Set.empty, Set.empty, Set.empty, () => rows = all.map(row => keyOf(row) -> row).toMap)
     } else {
@@ -95,11 +105,65 @@ final class TargetOracle(table: ServerTable) {
     }
   }
 
+  /**
+   * The effect of a cut if deleted rows are marked: one transaction after the other. What was visible at a key when a
+   * transaction began, and is not when it ends, is marked with the values with which it left the key.
+   *
+   * @param whole a row of the target by the values of the server, and by the row that the target has
+   */
+  private def marking(whole: (Values, Option[Values]) => Values): Outcome = {
+    def lives(row: Values) = row(DeletedLsn) == null
+    def marked(row: Values, commit: Long) = row +
+      (DeletedLsn -> commit.toString) +
+      (DeletedAt -> LocalDateTime.ofEpochSecond(0, 0, UTC)
+        .plus(StreamMessages.timestamp(commit), MICROS).toString.replace('T', ' '))
+    val alive = rows.filter { case (_, row) => lives(row) }.keySet
+    val ours = table.dataTypes.map(_._1).toSet
+    val changes = table.changes.toSeq
+    val sent = changes.filterNot(_.byTruncate).groupBy(_.number).values.toSeq
+      .map(new History(_, ours))
+    val was = sent.flatMap(_.origin).toSet
+    var (next, arrived) = (rows, Set.empty[Key])
+    (changes.map(_.commit) ++ table.truncations).distinct.sorted.foreach { commit =>
+      val ofRows = changes.filter(_.commit == commit).groupBy(_.number).values
+      if (table.truncations.contains(commit)) next = next.map { case (key, row) =>
+        key -> (if (lives(row)) marked(row, commit) else row)
+      }
+      def keyed(row: Values) = keyOf(renamed(row)) -> renamed(row)
+      val left = ofRows.flatMap { all =>
+        val begin = all.head.before.map(keyed(_)._1)
+        all.find(change => begin.nonEmpty && change.after.map(keyed(_)._1) != begin)
+          .map(change => keyed(change.before.get))
+      }
+      left.filter(found => next.contains(found._1)).foreach { case (key, row) =>
+        next += key -> marked(whole(row, next.get(key)), commit)
+      }
+      ofRows.flatMap(_.last.after).map(keyed).foreach { case (key, row) =>
+        arrived += key
+        next += key -> (whole(row, next.get(key)) + (DeletedLsn -> null) + (DeletedAt -> null))
+      }
+    }
+    // A repair does not make a row that went.
+    next --= was.filter(key => !rows.contains(key) && next.get(key).exists(!lives(_)))
+    val touched = if (table.truncations.nonEmpty) was else was ++ arrived
+    val histories = changes.groupBy(_.number).values.map(new History(_, ours)).toSeq
+    val lacking = histories.filter(!_.origin.forall(alive))
+    def lack(which: History => Boolean) =
+      lacking.filter(which).flatMap(_.end.map(keyOf(_))).toSet
+    Outcome(
+      touched.filter(key => was.contains(key) != alive(key)),
+      lack(_.isUnsent),
+      lack(_.isPartly) ++ lacking.flatMap(_.origin),
+      () => rows = next
+    )
+  }
+
   private def named(name: String) = table.formerNames.getOrElse(name, name)
+
+  private def renamed(row: Values): Values = row.map { case (name, text) => named(name) -> text }
 
   /** The result of a cut for a row of the server. */
   final private class History(changes: Seq[RowChange], ours: Set[String]) {
-    private def renamed(row: Values): Values = row.map { case (name, text) => named(name) -> text }
     private val keys = changes.flatMap(change => change.before.toSeq ++ change.after)
       .map(row => keyOf(renamed(row)))
 
@@ -148,6 +212,9 @@ final class TargetOracle(table: ServerTable) {
 object TargetOracle {
   type Key = Seq[Any]
   type Values = Map[String, String]
+
+  private val DeletedAt = TableMode.Marking.DeletedAt
+  private val DeletedLsn = TableMode.Marking.DeletedLsn
 
   /**
    * The effect of a cut.

@@ -19,6 +19,7 @@ final class MemoryFile(
   override def deletedRows: Long = gone.size.toLong
   override def deletedPositions: Array[Long] = gone.toArray.sorted
   override def bounds(column: Int): Option[(Any, Any)] = None
+  override def hasOnlyNulls(column: Int): Boolean = false
 
   /** The rows that are not deleted, with their positions. */
   def live: IndexedSeq[(InternalRow, Long)] =

@@ -5,7 +5,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
-import org.apache.spark.sql.types.{IntegerType, StringType}
+import org.apache.spark.sql.types.{IntegerType, StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -29,14 +29,20 @@ class ChangeFoldSuite extends AnyFunSuite {
   /** A table of the target. */
   final private class Copy(val server: ServerTable) {
     var rows = Vector.empty[IndexedSeq[Any]]
-    private val schema = server.target.schema
+    private val schema = server.target.targetSchema
     private val key = server.key.map(schema.fieldIndex)
 
-    def content: Seq[String] =
-      ServerTable.sorted(rows.map(row => server.names.map(name => row(schema.fieldIndex(name)))))
+    /** The definition in force after the last cut. */
+    var definition = Option.empty[Array[Byte]]
+
+    def content: Seq[String] = ServerTable.sorted(
+      rows.filter(lives).map(row => server.names.map(name => row(schema.fieldIndex(name))))
+    )
+
+    private def lives(row: IndexedSeq[Any]) = !server.marks || row.last == null
 
     def write(format: FoldFormat, folded: Seq[InternalRow]): Unit = {
-      val before = if (format.truncated.isDefined) Vector.empty else rows
+      val before = if (format.truncated.isDefined && !format.marks) Vector.empty else rows
       if (format.key.nonEmpty) merge(before, format, folded)
       else if (format.isFull) count(before, folded)
       else rows = before ++ folded.map(values)
@@ -94,10 +100,17 @@ class ChangeFoldSuite extends AnyFunSuite {
       val keys = changes.map(row => keyOf(values(row)))
       assert(keys.distinct == keys)
       changes.foreach { row =>
-        val isThere = base.contains(keyOf(values(row)))
-        assert(isThere == (op(row) != RowOp.Insert), s"${server.name} ${op(row)} ${values(row)}")
+        val isThere = base.get(keyOf(values(row))).exists(lives)
+        if (op(row) != RowOp.Replace)
+          assert(isThere == (op(row) != RowOp.Insert), s"${server.name} ${op(row)} ${values(row)}")
       }
-      val kept = before.filterNot(row => keys.contains(keyOf(row)))
+      val kept = before.filterNot(row => keys.contains(keyOf(row))).map { row =>
+        val first = format.truncations.headOption.filter(_ => lives(row))
+        first.fold(row) { found =>
+          val time = CatalystTypeConverters.convertToScala(found.time, TimestampType)
+          row.dropRight(2) ++ Seq(time, found.at.lsn)
+        }
+      }
       rows = kept ++ changes.filter(op(_) != RowOp.Delete).map { row =>
         schema.indices.map(value(row, _))
       }
@@ -110,11 +123,12 @@ class ChangeFoldSuite extends AnyFunSuite {
   /** Routes the changes of a table, and sorts them as executors do. */
   private def sortedChanges(
       batch: Seq[(Long, Long, Array[Byte])],
-      table: RoutedTable
+      table: RoutedTable,
+      inForce: Option[Array[Byte]] = None
   ): (Option[TableStatistics], Seq[UnsafeRow]) = {
     val rows = Vector.newBuilder[UnsafeRow]
     val router = new CutRouter(table, row => rows += columns(row).copy())
-    CutOfServer(table.oid, batch, end = 0).foreach(router.take)
+    CutOfServer(table.oid, batch, end = 0, inForce).foreach(router.take)
     val sorted = rows.result().sortBy { row =>
       (
         row.getLong(ChangeFields.HASH),
@@ -131,7 +145,10 @@ class ChangeFoldSuite extends AnyFunSuite {
       copies: Seq[Copy],
       names: Map[String, String] = Map.empty
   ): Map[Long, TableStatistics] = copies.flatMap { copy =>
-    val (found, rows) = sortedChanges(batch, RoutedTable.of(copy.server.target, 0, names))
+    val table = copy.server.target
+    val (found, rows) = sortedChanges(batch, RoutedTable.of(table, 0, names), copy.definition)
+    CutOfServer(table.source.oid, batch, end = 0).definition
+      .foreach(definition => copy.definition = Some(definition))
     found.map { statistics =>
       val format =
         FoldFormat.of(copy.server.target, names, statistics, ConversionOptions(), isStrict = true)
@@ -169,6 +186,27 @@ class ChangeFoldSuite extends AnyFunSuite {
   test("after each batch of a random history, the target has the rows of the server") {
     val seen = (1 to 200).map(run)
     Seq("moved", "truncated").foreach(what => assert(seen.map(_(what)).sum > 25, what))
+  }
+
+  test("which rows are marked as deleted, and with what, does not depend on where cuts end") {
+    val marked = (1 to 200).map { seed =>
+      val history = new ServerHistory(new Random(seed))
+      val tables = history.tables.filter(_.key.nonEmpty)
+      tables.foreach(_.marks = true)
+      val (whole, split) = (tables.map(new Copy(_)), tables.map(new Copy(_)))
+      (1 to 4).foreach { _ =>
+        val batch = history.batch(6)
+        write(batch, whole)
+        batch.groupBy(_._1).toSeq.sortBy(_._1).foreach { case (_, commit) => write(commit, split) }
+        whole.zip(split).foreach { case (one, other) =>
+          val clue = s"seed $seed, table ${one.server.name}"
+          assert(ServerTable.sorted(one.rows) == ServerTable.sorted(other.rows), clue)
+          assert(one.content == one.server.content, clue)
+        }
+      }
+      whole.map(_.rows.count(_.last != null)).sum
+    }
+    assert(marked.sum > 500)
   }
 
   test(

@@ -117,7 +117,10 @@ object RandomState {
     target <- name
     schema <- schema
     types <- few(Gen.zip(this.oid, Gen.oneOf("enum", "array:range:int4", "composite")))
-    mode <- Gen.oneOf(Gen.const(TableMode.Mirror), name.map(TableMode.History(_)))
+    mode <- Gen.oneOf(
+      Gen.oneOf(TableMode.Mirror, TableMode.Marking),
+      name.map(TableMode.History(_))
+    )
   } yield MirroredTable(source, target, schema, TypeRegistry(types.toMap), mode)
 
   private val renames = few(Gen.zip(name, name)).map(_.toMap)

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.HiddenColumns
+import io.sparkpgoutput.lake.catalog.{HiddenColumns, TableMode}
 
 class ReplicateOptionsSuite extends AnyFunSuite {
 
@@ -97,6 +97,25 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(refused("excludeColumns.users" -> "a,").contains("not valid"))
     assert(refused("hashSaltFile" -> "/no/such/file").contains("has no salt: "))
     assert(refused("hashSaltVariable" -> "NO_SUCH_VARIABLE_1").contains("is not set"))
+  }
+
+  test(
+    "deleted rows of a mirror are marked if the option of its table says so, or else that of all"
+  ) {
+    val options = parsed(
+      "onDelete" -> "mark",
+      "onDelete.orders" -> "delete",
+      "mode.log" -> "history",
+      "onDelete.sales.lines" -> "Mark"
+    )
+    def mode(namespace: String, name: String) = options.modeOf(TableName(namespace, name))
+    assert(mode("public", "customers") == TableMode.Marking)
+    assert(mode("public", "orders") == TableMode.Mirror)
+    assert(mode("public", "log") == TableMode.History("_"))
+    assert(options.asksToMark(TableName("sales", "lines")))
+    assert(!options.asksToMark(TableName("public", "customers")))
+    assert(parsed().modeOf(TableName("public", "orders")) == TableMode.Mirror)
+    assert(refused("onDelete.orders" -> "keep").contains("delete, mark"))
   }
 
   test("times and sizes have units") {

@@ -11,7 +11,8 @@ import io.sparkpgoutput.lake.catalog.{
   SourceTable,
   TableChange,
   TableColumn,
-  TableComparison
+  TableComparison,
+  TableMode
 }
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -162,5 +163,19 @@ class TableEvolutionSuite extends AnyFunSuite {
         Seq(ColumnChange.Rename("price", "cost"), ColumnChange.Widen("id", LongType))
     )
     assert(TableEvolution.columns(next.table, next.table) == Nil)
+  }
+
+  test("the columns of a deletion are added, and rows that are not kept any more need a copy") {
+    val marking = state.table.copy(mode = TableMode.Marking)
+    val next = TableEvolution.next(state, marking, Nil)
+    assert(next.table == marking)
+    assert(TableEvolution.columns(state.table, next.table) == Seq(
+      ColumnChange.Add("_deleted_at", TimestampType),
+      ColumnChange.Add("_deleted_lsn", LongType)
+    ))
+    assert(TableEvolution.columns(marking, marking).isEmpty)
+    assert(TableEvolution.otherMode(state.table, marking).isEmpty)
+    assert(TableEvolution.otherMode(marking, marking).isEmpty)
+    assert(TableEvolution.otherMode(marking, state.table).exists(_.contains("onDelete")))
   }
 }

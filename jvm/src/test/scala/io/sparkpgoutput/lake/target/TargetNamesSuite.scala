@@ -4,6 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.TableMode
 
 class TargetNamesSuite extends AnyFunSuite {
   private val orders = TableName("public", "orders")
@@ -74,6 +75,15 @@ class TargetNamesSuite extends AnyFunSuite {
   test("columns that differ only in case are an error") {
     assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
     TargetNames.checkColumns(orders, Seq("id", "v"))
+  }
+
+  test("a column that the job adds to the target is an error, and names the option") {
+    def taken(mode: TableMode, column: String) =
+      error(TargetNames.checkColumns(orders, Seq("id", column), mode))
+    assert(taken(TableMode.Marking, "_DELETED_AT").contains("onDelete.public.orders=delete"))
+    assert(taken(TableMode.Marking, "_deleted_lsn").contains("has a column '_deleted_lsn'"))
+    assert(taken(TableMode.History("_"), "_xid").contains("historyPrefix"))
+    TargetNames.checkColumns(orders, Seq("id", "_deleted_at"))
   }
 
   test("a column that the target cannot have is an error") {

@@ -1,0 +1,181 @@
+package io.sparkpgoutput.lake.apply
+
+import java.nio.file.Files
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{col, unix_micros}
+import org.apache.spark.sql.types.{IntegerType, StringType}
+
+import io.sparkpgoutput.DeltaTests
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.target._
+
+/**
+ * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table in memory.
+ * [[DirectHistoriesSuite]] compares both in each format.
+ */
+class MarkedRowsSuite extends DeltaTests {
+  private val name = MarkName("job", 1, 0)
+
+  private lazy val targets: Seq[Target] = Seq(
+    Targets.of(spark, Files.createTempDirectory("marked").toString, Some("delta")),
+    IcebergTables.in(spark, "marked"),
+    new MemoryTarget(spark)
+  )
+
+  /** A table of a target, into which cuts are written. */
+  final private class Written(target: Target, identity: ReplicaIdentity) {
+    val server = new ServerTable(
+      1,
+      s"marked_${identity.code}",
+      identity,
+      Seq("id"),
+      Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "big" -> TypeOids.Text),
+      Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
+    )
+    server.marks = true
+    private var mark = 1L
+    if (target.exists(server.name)) target.drop(server.name)
+    private val columns = server.target.targetSchema.add("mine", IntegerType)
+    target.create(server.name, columns, server.key, Map.empty)
+    target.commit(spark, server.name, name, None, mark)(
+      TargetWrite.Append(target.read(spark, server.name).limit(0))
+    )
+
+    /** Writes a cut with some transactions, each at its LSN. */
+    def cut(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(false, transactions)
+    def repair(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(true, transactions)
+
+    private def write(
+        repairs: Boolean,
+        transactions: Seq[(Long, Seq[Array[Byte]])]
+    ): CutResult = {
+      val messages = transactions.flatMap { case (lsn, sent) =>
+        ((StreamMessages.begin(lsn, lsn) +: server.relation +: sent) :+ StreamMessages.commit(lsn))
+          .zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
+      }
+      val end = transactions.last._1 + 1
+      val found = new CutApply(target, repairs)
+        .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))()
+      mark = end
+      found
+    }
+
+    /** The rows with the LSN of their deletion, which belongs to the time. */
+    def rows: Seq[Row] = target.read(spark, server.name)
+      .select(
+        Seq(
+          "id",
+          "v",
+          "big",
+          "_deleted_lsn",
+          "mine"
+        ).map(col) :+ unix_micros(col("_deleted_at")): _*
+      )
+      .orderBy("id").collect().toSeq.map { row =>
+        val time = if (row.isNullAt(3)) null else StreamMessages.timestamp(row.getLong(3))
+        assert(row.get(5) == time, row)
+        Row.fromSeq(row.toSeq.dropRight(1))
+      }
+
+    def sql(statement: String): Unit =
+      spark.sql(statement.replace("{}", target.sqlName(server.name))): Unit
+  }
+
+  private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
+    target <- targets
+    identity <- identities
+  } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
+
+  private def row(id: Int, v: String, big: String) = Seq(id.toString, v, big)
+
+  test("a deleted row stays with its last values, and an insert of its key revives it") {
+    each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
+      import table.server._
+      table.cut(10L -> (1 to 3).map(id => insert(row(id, "a", s"T$id"))))
+      table.sql("UPDATE {} SET mine = 7 WHERE id = 1")
+      table.cut(
+        20L -> Seq(update(row(1, "a", "T1"), row(1, "b", "T1")), delete(row(1, "b", "T1"))),
+        30L -> Seq(insert(row(4, "a", "T4")), delete(row(4, "a", "T4"))),
+        40L -> Seq(insert(row(5, "a", "T5"))),
+        50L -> Seq(delete(row(5, "a", "T5")), insert(row(5, "b", "x")), delete(row(5, "b", "x"))),
+        60L -> Seq(update(row(2, "a", "T2"), row(6, "a", "T2"))),
+        70L -> Seq(delete(row(6, "a", "T2")))
+      )
+      val moved = Seq(Row(2, "a", "T2", 60L, null), Row(3, "a", "T3", null, null))
+      assert(table.rows == Row(1, "b", "T1", 20L, 7) +: moved ++: Seq(
+        Row(5, "a", "T5", 50L, null),
+        Row(6, "a", "T2", 70L, null)
+      ))
+      table.cut(
+        80L -> Seq(insert(row(1, "c", null)), insert(row(5, "c", "d"))),
+        90L -> Seq(delete(row(5, "c", "d")))
+      )
+      assert(table.rows == Row(1, "c", null, null, 7) +: moved ++: Seq(
+        Row(5, "c", "d", 90L, null),
+        Row(6, "a", "T2", 70L, null)
+      ))
+    }
+  }
+
+  test("a TRUNCATE marks all rows, also those of its own cut") {
+    each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
+      import table.server._
+      def empty() = {
+        truncate()
+        StreamMessages.truncate(Seq(oid))
+      }
+      table.cut(10L -> (1 to 4).map(id => insert(row(id, "a", s"T$id"))))
+      table.cut(20L -> Seq(delete(row(1, "a", "T1"))))
+      table.cut(
+        30L -> Seq(insert(row(5, "a", "b")), update(row(2, "a", "T2"), row(2, "b", "T2"))),
+        40L -> Seq(insert(row(6, "a", "b")), empty(), insert(row(3, "c", "d"))),
+        50L -> Seq(empty(), insert(row(4, "e", "f")))
+      )
+      assert(table.rows == Seq(
+        Row(1, "a", "T1", 20L, null),
+        Row(2, "b", "T2", 40L, null),
+        Row(3, "c", "d", 50L, null),
+        Row(4, "e", "f", null, null),
+        Row(5, "a", "b", 40L, null)
+      ))
+      table.cut(60L -> Seq(empty()))
+      assert(table.rows.map(_.get(3)) == Seq(20L, 40L, 50L, 60L, 40L))
+    }
+  }
+
+  test("a change of a marked row is drift, and takes no value of it") {
+    each(ReplicaIdentity.Default) { table =>
+      import table.server._
+      def drift(problem: String)(transaction: (Long, Seq[Array[Byte]])): Unit = {
+        val error = intercept[LakeException](table.cut(transaction))
+        assert(error.getCondition == "PGOUTPUT_TARGET_DIFFERS")
+        assert(error.getMessage.contains(problem), error.getMessage)
+      }
+      val marked = "{\"id\":1} was updated or deleted at the server, and is marked as deleted"
+      table.cut(10L -> Seq(insert(row(1, "a", "T1")), insert(row(2, "a", "T2"))))
+      table.cut(20L -> Seq(delete(row(1, "a", "T1"))))
+      rows += row(1, "a", "T1")
+      drift(marked)(30L -> Seq(StreamMessages.delete(key = Seq("1", null, null), oid = oid)))
+      drift(marked)(30L -> Seq(update(row(1, "a", "T1"), row(1, "b", "T1"))))
+      drift("{\"id\":2} was inserted")(30L -> Seq(insert(row(2, "b", "c"))))
+      val partial = StreamMessages.update(Seq("1", "b", StreamMessages.Unchanged), oid = oid)
+      val error = intercept[LakeException](table.repair(30L -> Seq(partial)))
+      assert(error.getMessage.contains(marked))
+      assert(table.rows == Seq(Row(1, "a", "T1", 20L, null), Row(2, "a", "T2", null, null)))
+      // A repair needs all values, or none.
+      val repaired = table.repair(
+        30L -> Seq(
+          StreamMessages.update(Seq("1", "b", "c"), oid = oid),
+          StreamMessages.insert(Seq("2", "d", "e"), oid = oid),
+          StreamMessages.delete(key = Seq("3", null, null), oid = oid)
+        )
+      )
+      assert(repaired.repaired == 3)
+      assert(table.rows == Seq(Row(1, "b", "c", null, null), Row(2, "d", "e", null, null)))
+    }
+  }
+}

@@ -1,0 +1,117 @@
+"""Rows that a server deletes and a lake keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_pgoutput
+from support import lake
+from support.lake_job import LakeJob
+from support.servers import Server, server_fixture
+
+pytestmark = [lake.needs_lake, pytest.mark.lake]
+
+server = server_fixture(
+    "CREATE TABLE orders (id int PRIMARY KEY, v text, price int);"
+    "CREATE TABLE events (v text); ALTER TABLE events REPLICA IDENTITY FULL;"
+    "CREATE TABLE taken (id int PRIMARY KEY, _deleted_at timestamptz);"
+    "CREATE PUBLICATION p FOR TABLE orders, events, taken"
+)
+
+MARKING = {"*": "mark", "taken": "delete"}
+Marks = dict[int, tuple[str | None, int | None]]
+"""The values of `v` and `_deleted_lsn` by the key."""
+
+
+class Orders:
+    """The table of the target, and what happens to that of the server."""
+
+    def __init__(self, spark: SparkSession, job: LakeJob) -> None:
+        self.spark = spark
+        self.job = job
+
+    def commit(self, statement: str) -> int:
+        """Run a transaction, and return an LSN that is at most that of its commit."""
+        before = self.job.server.value("SELECT pg_current_wal_insert_lsn() - '0/0'")
+        self.job.server.execute(statement)
+        return int(before)
+
+    def rows(self) -> Marks:
+        found = self.spark.sql(
+            "SELECT id, v, _deleted_lsn, _deleted_at IS NULL AS lives, "
+            "_deleted_at BETWEEN current_timestamp() - INTERVAL 1 HOUR AND current_timestamp() "
+            f"AS is_recent FROM {self.job.sql_name('orders')}"
+        ).collect()
+        for row in found:
+            assert row.lives == (row._deleted_lsn is None)
+            assert row.lives or row.is_recent
+        assert len({row.id for row in found}) == len(found)
+        return {row.id: (row.v, row._deleted_lsn) for row in found}
+
+    def verify(self) -> dict[str, str]:
+        found = spark_pgoutput.verify(
+            self.spark,
+            **{**self.job.options, "once": True, "on_delete": MARKING, "tell": print},  # type: ignore[arg-type]
+        )
+        return {row.target: row.result for row in found.collect()}
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_deleted_rows_stay_until_the_option_is_delete_again(
+    target: str, server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    server.execute(
+        "TRUNCATE orders, events, taken;"
+        "INSERT INTO orders SELECT g, 'a' || g, g FROM generate_series(1, 6) g;"
+        "INSERT INTO events VALUES ('x'), ('y')"
+    )
+    job = LakeJob(tmp_path, server, target, slot=f"deleted_{target}", publication="p")
+    orders = Orders(spark, job)
+    with job.session(spark) as replicate:
+        (reason,) = replicate(once=True, on_delete={"orders": "delete", "*": "mark"}).failed()
+        assert "onDelete.public.taken=delete" in str(reason)
+        server.execute("DELETE FROM orders WHERE id = 6")
+
+        # The columns are added to the table that is there. Rows without a key are deleted.
+        first = orders.commit("DELETE FROM orders WHERE id = 1; DELETE FROM events WHERE v = 'x'")
+        assert not replicate(once=True, on_delete=MARKING).failed()
+        found = orders.rows()
+        assert {key for key, (_, lsn) in found.items() if lsn is None} == {2, 3, 4, 5}
+        assert 1 in found
+        assert (found[1][1] or 0) > first
+        events = spark.sql(f"SELECT * FROM {job.sql_name('events')}")
+        assert events.columns == ["v"]
+        assert [row.v for row in events.collect()] == ["y"]
+
+        second = orders.commit("UPDATE orders SET id = 20 WHERE id = 2")
+        server.execute("INSERT INTO orders VALUES (1, 'again', 1)")
+        replicate(once=True, on_delete=MARKING)
+        found = orders.rows()
+        assert found[1] == ("again", None)
+        assert found[20] == ("a2", None)
+        assert found[2][0] == "a2"
+        assert (found[2][1] or 0) > second
+        assert orders.verify() == {"orders": "equal", "events": "equal", "taken": "equal"}
+
+        # A copy keeps what is marked, and marks what the server does not have any more.
+        third = orders.commit("DELETE FROM orders WHERE id = 3")
+        server.execute("ALTER TABLE orders ALTER price TYPE bigint USING price * 2")
+        spark_pgoutput.resync(spark, checkpoint=job.checkpoint_url, tables=["orders"])
+        replicate(once=True, on_delete=MARKING)
+        copied = orders.rows()
+        assert copied[2] == found[2]
+        assert (copied[3][1] or 0) > third
+        assert {key for key, (_, lsn) in copied.items() if lsn is None} == {1, 4, 5, 20}
+        fourth = orders.commit("TRUNCATE orders; INSERT INTO orders VALUES (4, 'new')")
+        replicate(once=True, on_delete=MARKING)
+        truncated = orders.rows()
+        assert truncated[4] == ("new", None)
+        assert (truncated[2], truncated[3]) == (copied[2], copied[3])
+        assert all((truncated[key][1] or 0) > fourth for key in (1, 5, 20))
+        assert orders.verify()["orders"] == "equal"
+
+        replicate(once=True)
+        assert {key: lsn for key, (_, lsn) in orders.rows().items()} == {4: None}
