@@ -141,6 +141,24 @@ def test_wrong_hidden_columns_of_python_and_the_command_are_an_error(
         assert words in capsys.readouterr().err
 
 
+def test_partitions_and_clusters_are_texts_or_lists(file: Path) -> None:
+    found = read(
+        file,
+        "partition: {events: 'days(at)', sales.orders: ['days(at)', 'bucket(16, id)']}\n"
+        "tables:\n"
+        "  lines: {partition: [country], cluster: [customer, at]}\n",
+    )
+    assert found.options == {
+        "partition": {
+            "events": "days(at)",
+            "sales.orders": "days(at),bucket(16, id)",
+            "public.lines": "country",
+        },
+        "cluster": {"public.lines": "customer,at"},
+    }
+    assert "line 1: 'names of a' takes a text, and not a list" in refused(file, "names: {a: [b]}")
+
+
 def test_a_name_has_several_spellings(file: Path) -> None:
     for name in ("pgTypes", "pg_types", "pg-types", "PGTYPES"):
         assert read(file, f"{name}: {{numeric: STRING}}").options == {
@@ -158,6 +176,7 @@ def test_a_name_has_several_spellings(file: Path) -> None:
         ("names: {a: x, public.a: y}", "'names of public.a' is given twice"),
         ("names: {a: x}\ntables: {public.a: {name: y}}", "line 2: 'names of public.a' is given"),
         ("tables: {a: {name: y}}\nnames: {a: x}", "line 2: 'names of a' is given twice"),
+        ("cluster: {a: x}\ntables: {public.a: {cluster: [y]}}", "'cluster of public.a' is given"),
         ("mode: {s.a: history}\ntables: {s.a: {mode: mirror}}", "'mode of s.a' is given twice"),
         ("types: {s.a.b: X}\ntables: {s.a: {types: {b: Y}}}", "'types of s.a.b' is given twice"),
         ("tables: {a: {mode: mirror, Mode: history}}", "'mode' and 'Mode' are one option"),

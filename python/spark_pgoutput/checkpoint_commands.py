@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from spark_pgoutput import job_status, password, replicate_command, spark_submit
-from spark_pgoutput.job_options import OF_TABLES
+from spark_pgoutput.job_options import LISTS, OF_TABLES
 
 _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
@@ -17,8 +17,8 @@ _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 _NEEDED = ("url", "slot", "publication", "target")
 _JOB = (
     *_NEEDED,
-    *("format", "user", "password_file", "name", "type", "pg_type", *OF_TABLES, "property"),
-    *("option", "status_file"),
+    *("format", "user", "password_file", "name", "type", "pg_type", *OF_TABLES, *LISTS),
+    *("property", "option", "status_file"),
 )
 
 

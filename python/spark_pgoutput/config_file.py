@@ -13,13 +13,13 @@ from typing import NamedTuple
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
-from spark_pgoutput.job_options import HIDDEN, OF_TABLES, declared, entry_key, option_key
+from spark_pgoutput.job_options import HIDDEN, LISTS, OF_TABLES, declared, entry_key, option_key
 from spark_pgoutput.password import has_password
 
 # What a file has in addition to the options of the job.
 _OTHERS = ("passwordFile", "propertiesFile", "tables", "spark")
 
-_OF_TABLE = ("name", *OF_TABLES, "types", *HIDDEN)
+_OF_TABLE = ("name", *OF_TABLES, "types", *LISTS, *HIDDEN)
 
 _TYPES = {"bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a time"}
 _NUMBER = re.compile(r"0|[1-9]\d*")
@@ -215,7 +215,10 @@ class _Reader:
         what = f"{_shown(name)} of {key}"
         if entry_key(name, key) in {entry_key(name, each) for each in entries}:
             raise self._wrong(node, f"'{what}' is given twice. Leave one out.")
-        entries[key] = (self._plain if name == "properties" else self._text)(what, node)
+        if name in LISTS and isinstance(node, SequenceNode):
+            entries[key] = ",".join(self._text(what, item) for item in node.value)
+        else:
+            entries[key] = (self._plain if name == "properties" else self._text)(what, node)
 
     def _known(self, node: Node | None, names: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
         """Return the entries of a mapping that has only some keys, in any spelling."""

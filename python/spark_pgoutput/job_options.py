@@ -17,12 +17,17 @@ PREFIXES = {
     "pg_types": "pgTypes.",
     "mode": "mode.",
     "on_delete": "onDelete.",
+    "partition": "partition.",
+    "cluster": "cluster.",
     "properties": "property.",
 }
 """The arguments that are mappings, with the prefix that Scala's options have for their entries."""
 
 OF_TABLES = ("mode", "on_delete")
 """The arguments that also are options of their own, for all tables that have no entry."""
+
+LISTS = ("partition", "cluster")
+"""The arguments whose entries can be lists."""
 
 HIDDEN = {"excludeColumns": "excludeColumns.", "hash": "hashColumns."}
 """What the argument `columns` has for a table, with the prefix of Scala's options."""
@@ -105,7 +110,8 @@ def option_key(name: str) -> str:
 
 def entry_key(name: str, key: str) -> str:
     """Return what the spellings of a key in a mapping have in common: `orders`, `public.orders`."""
-    is_of_public = name in ("names", "columns", *OF_TABLES) and "." not in key and key != "*"
+    names = ("names", "columns", *OF_TABLES, *LISTS)
+    is_of_public = name in names and "." not in key and key != "*"
     return f"public.{key}" if is_of_public else key
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from spark_pgoutput import password, spark_submit
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import OF_TABLES, entry_key, merged_entries, option_key
+from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entries, option_key
 
 _SUBMITTED = "replicate_job.py"  # beside this file
 
@@ -120,6 +120,20 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "repeated",
     )
     job.add_argument(
+        "--partition",
+        action=_Pairs,
+        metavar="TABLE=FIELDS",
+        help="the partitions of a table in the target, as in public.orders=country, or in Iceberg "
+        "also public.orders=days(created),bucket(16,id); can be repeated",
+    )
+    job.add_argument(
+        "--cluster",
+        action=_Pairs,
+        metavar="TABLE=COLUMNS",
+        help="the columns by which a table is clustered in Delta or sorted in Iceberg, as in "
+        "public.orders=customer,created; can be repeated",
+    )
+    job.add_argument(
         "--property",
         action=_Pairs,
         metavar="NAME=VALUE",
@@ -222,8 +236,8 @@ _ARGUMENTS = {
         for name in ("url", "user", "slot", "publication", "target", "checkpoint", "once", "format")
     },
     **{"names": "name", "types": "type", "pg_types": "pg_type"},
-    **{name: name for name in OF_TABLES},
-    **{"columns": "columns", "properties": "property", "statusFile": "status_file"},
+    **{name: name for name in ("columns", *OF_TABLES, *LISTS)},
+    **{"properties": "property", "statusFile": "status_file"},
 }
 _OPTIONS = {argument: option for option, argument in _ARGUMENTS.items()}
 

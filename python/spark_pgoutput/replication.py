@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_pgoutput import config_file
 from spark_pgoutput.arguments import option_texts, text
 from spark_pgoutput.config_file import ConfigFile
-from spark_pgoutput.job_options import OF_TABLES, PREFIXES, column_options, entries_of, merged
+from spark_pgoutput.job_options import (
+    LISTS,
+    OF_TABLES,
+    PREFIXES,
+    column_options,
+    entries_of,
+    merged,
+)
 from spark_pgoutput.password import first_line, has_password
 from spark_pgoutput.registration import classic_jvm
 
@@ -79,8 +86,10 @@ def replicate(
         The other options, such as ``format="delta"``, ``onTableError="stop"`` or
         ``excludeTables=["staging.*"]``; the mappings ``names`` (tables to names in the target),
         ``types`` (columns to Spark types), ``pg_types`` (PostgreSQL's types to Spark types),
-        ``properties`` (of the tables) and ``columns`` (the columns that the job leaves out or
-        hashes), such as ``{"public.users": {"excludeColumns": ["ssn"], "hash": ["email"]}}``.
+        ``partition`` and ``cluster`` (tables to lists of columns, or of functions such as
+        ``"days(created_at)"``), ``properties`` (of the tables) and ``columns`` (the columns that
+        the job leaves out or hashes), such as
+        ``{"public.users": {"excludeColumns": ["ssn"], "hash": ["email"]}}``.
 
     Returns
     -------
@@ -160,10 +169,14 @@ def java_options(options: Mapping[str, object]) -> dict[str, str]:
                 prefix[:-1] if name in OF_TABLES and key == "*" else f"{prefix}{key}": entry
                 for key, entry in entries_of(value).items()
             }
-        elif isinstance(value, (list, tuple)):
-            entries = {name: ",".join(text(name, "a list of texts", each) for each in value)}
         else:
             entries = {name: value}
+        entries = {
+            key: ",".join(text(name, "a list of texts", each) for each in entry)
+            if isinstance(entry, (list, tuple)) and (key == name or name in LISTS)
+            else entry
+            for key, entry in entries.items()
+        }
         found.update(option_texts(entries))
     is_given = "password" in found or has_password(found.get("url", ""))
     if not is_given and "PGPASSWORD" in os.environ:

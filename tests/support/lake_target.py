@@ -85,7 +85,8 @@ class LakeTarget:
 
     def replace(self, table: str, rows: str, generation: int, lsn: int) -> None:
         """Commit a new copy of a table."""
-        self._commit("Replace", table, rows, None, lsn, generation=generation)
+        no_shape = self.jvm.scala.Option.empty()
+        self._commit("Replace", table, rows, None, lsn, no_shape, generation=generation)
 
     def drop(self, table: str) -> None:
         self.target.drop(table)

@@ -54,13 +54,15 @@ final class CountedWrite(batch: TableBatch) {
     val clauses = "WHEN MATCHED THEN DELETE\n" +
       s"WHEN NOT MATCHED AND s.$Op = '${RowOp.Insert}' " +
       s"THEN INSERT (${schema.indices.map(name).mkString(", ")}) " +
-      s"VALUES (${columns.map("s." + _).mkString(", ")})"
+      s"VALUES (${schema.indices.map(value).mkString(", ")})"
     val condition = (s"s.$Op = '${RowOp.Delete}'" +: same).mkString(" AND ")
     val repaired = if (batch.repairs) total(went.selectExpr(s"greatest(-$Count, 0)")) else 0
     PlannedWrite(TargetWrite.Merge(rows, condition, clauses), repaired)
   }
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
+
+  private def value(ordinal: Int) = batch.written(s"s.${column(ordinal)}", ordinal)
 
   private def raise = Drift.raise(
     Drift.Fewer,

@@ -10,7 +10,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.{ClonedSession, FreedStorage, LocalRows, RowsOfRdd}
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.{StringType, StructField, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.storage.StorageLevel
 
@@ -28,7 +28,14 @@ import io.sparkpgoutput.lake.route.{
   RoutedTable,
   TableStatistics
 }
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetLook, TargetWrite}
+import io.sparkpgoutput.lake.target.{
+  DeltaPartitionText,
+  LakeFormat,
+  TablePlace,
+  Target,
+  TargetLook,
+  TargetWrite
+}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
@@ -402,6 +409,15 @@ final class TableBatch(
   }
 
   def columnName(ordinal: Int): String = format.schema(ordinal).name
+
+  /** Returns the SQL of a value that a MERGE writes. */
+  def written(value: String, ordinal: Int): String = {
+    val field = format.schema(ordinal)
+    val isText = field.dataType == StringType && target.format == LakeFormat.Delta.name
+    if (isText && table.shape.partition.exists(_.column == field.name))
+      DeltaPartitionText.checked(value, field.name)
+    else value
+  }
 
   /** The columns of the target as rows of the fold have them, under the target's names. */
   def named: Seq[String] = format.schema.indices.map { ordinal =>

@@ -105,10 +105,12 @@ final class KeyedWrite(batch: TableBatch) {
   private def isWhole =
     ("true" +: unsent.map(ordinal => s"NOT s.${FoldedColumns.unsent(ordinal)}")).mkString(" AND ")
 
+  private def written(ordinal: Int) = batch.written(s"s.${column(ordinal)}", ordinal)
+
   /** @param checked makes a value of one that fails if the row of the target is not as expected */
   private def updates(checked: String => String): String = {
     val others = batch.format.schema.indices.diff(key).map { ordinal =>
-      val value = s"s.${column(ordinal)}"
+      val value = written(ordinal)
       if (!unsent.contains(ordinal)) ordinal -> value
       else {
         val flag = s"s.${FoldedColumns.unsent(ordinal)}"
@@ -116,7 +118,7 @@ final class KeyedWrite(batch: TableBatch) {
       }
     }
     // If all columns are the key's, an update does nothing, but a row that is there is checked.
-    val set = if (others.isEmpty) Seq(key.head -> s"s.${column(key.head)}") else others
+    val set = if (others.isEmpty) Seq(key.head -> written(key.head)) else others
     val values = set.updated(0, set.head._1 -> checked(set.head._2))
     "WHEN MATCHED THEN UPDATE SET " +
       values.map { case (ordinal, value) => s"t.${name(ordinal)} = $value" }.mkString(", ")
@@ -127,7 +129,7 @@ final class KeyedWrite(batch: TableBatch) {
     val mayInsert =
       if (batch.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
     val ordinals = batch.format.schema.indices
-    val values = ordinals.map(ordinal => s"s.${column(ordinal)}")
+    val values = ordinals.map(written)
     val first = s"CASE WHEN $mayInsert THEN ${values.head} ELSE ${raise(Drift.Missing, "s.")} END"
     s"WHEN NOT MATCHED ${which}THEN INSERT (${ordinals.map(name).mkString(", ")}) " +
       s"VALUES (${(first +: values.tail).mkString(", ")})"

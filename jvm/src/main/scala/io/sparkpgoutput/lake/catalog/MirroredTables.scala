@@ -20,6 +20,7 @@ import io.sparkpgoutput.types.{ConversionOptions, PgType}
  * @param types the types that columns have, as far as PostgreSQL does not fix their oids
  * @param mode what the target has of the table
  * @param chosen the columns whose types in the target come from an option
+ * @param shape how the rows are laid out in files
  */
 final case class MirroredTable(
     source: SourceTable,
@@ -27,7 +28,8 @@ final case class MirroredTable(
     schema: StructType,
     types: TypeRegistry,
     mode: TableMode = TableMode.Mirror,
-    chosen: Set[String] = Set.empty
+    chosen: Set[String] = Set.empty,
+    shape: TableShape = TableShape.none
 ) {
   def isHistory: Boolean = mode.name == TableMode.History.name
 

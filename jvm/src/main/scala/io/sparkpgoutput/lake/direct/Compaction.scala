@@ -23,8 +23,12 @@ object Compaction {
   /** The most bytes that one rewrite reads. A file that is larger is rewritten alone, and only for its deleted rows. */
   final private val MostBytes = 512L << 20
 
-  /** Returns the files of the next rewrite, small ones first; empty if there is nothing to do. */
-  def choose(files: Iterable[DirectFile]): Seq[DirectFile] = {
+  /** Returns the files of the next rewrite, which are those of one partition; empty if there is nothing to do. */
+  def choose(files: Iterable[DirectFile]): Seq[DirectFile] =
+    files.groupBy(_.partition).valuesIterator.map(ofPartition).find(_.nonEmpty).getOrElse(Nil)
+
+  /** Small files come first. */
+  private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
     // So a whole level is one rewrite, and a large file is never rewritten without need.
     val levels = files.filter(_.bytes <= MostBytes / FilesOfLevel).groupBy(level).toSeq.sortBy(_._1)
     val full = levels.collectFirst {

@@ -13,7 +13,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   rows of the fold ──► KeyLookup ──────────────► positions of the ──► one commit with the mark:
  *   (key, operation,     reads the key's columns   old rows             - the positions, as deletion vectors
  *   values)              of the files that can                            or position deletes
- *                        have one of the keys                           - one data file with the new images
+ *                        have one of the keys                           - a data file with the new images,
+ *                                                              for each partition that they are in
  * }}}
  *
  * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal. [[KeyColumn]] defines
@@ -54,6 +55,23 @@ trait DirectTable {
 
 object DirectTable {
 
+  /** Of more partitions than these, executors write the files faster than the driver does. */
+  final private val MostPartitions = 64
+
+  /**
+   * Returns new rows by their partitions.
+   *
+   * @throws NotDirect if there are too many partitions
+   */
+  def byPartition[P](rows: IndexedSeq[InternalRow])(
+      partition: InternalRow => P
+  ): Seq[(P, IndexedSeq[InternalRow])] = {
+    val found = rows.groupBy(partition)
+    if (found.size > MostPartitions)
+      throw new NotDirect(s"the changes write more than $MostPartitions partitions")
+    found.toSeq
+  }
+
   /** Returns a value of a row, or null. `get` of a row of a batch does not check whether a value is NULL. */
   def value(row: InternalRow, at: Int, dataType: DataType): Any =
     if (row.isNullAt(at)) null else row.get(at, dataType)
@@ -63,6 +81,9 @@ object DirectTable {
 abstract class DirectFile {
 
   def path: String
+
+  /** What all rows of the file have in common. No file has rows of two partitions. */
+  def partition: Any = ()
 
   /** How many rows the file has, also deleted ones. */
   def rows: Long

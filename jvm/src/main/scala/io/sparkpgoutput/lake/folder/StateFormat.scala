@@ -21,7 +21,8 @@ import io.sparkpgoutput.lake.catalog.{
   ReplicaIdentity,
   SourceTable,
   TableColumn,
-  TableMode
+  TableMode,
+  TableShape
 }
 import io.sparkpgoutput.lake.core.{JobState, NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.protocol.Lsn
@@ -238,7 +239,7 @@ private[folder] object StateFormat {
           "mode" -> (if (table.marks) Marking else table.mode.name)
         ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
           "historyPrefix" -> prefix
-        }: _*
+        } ++ shape(table.shape): _*
     )
   }
 
@@ -278,8 +279,23 @@ private[folder] object StateFormat {
       case TableMode.History.name => Some(TableMode.History(of.text("historyPrefix")))
       case _                      => None
     }
-    MirroredTable(source, target, schema, TypeRegistry(of.textsByOid("types")), mode)
+    val types = TypeRegistry(of.textsByOid("types"))
+    MirroredTable(source, target, schema, types, mode, shape = shape(of))
   }
+
+  private def shape(shape: TableShape) = Seq(
+    "partition" -> shape.partition.map(_.sql),
+    "cluster" -> shape.cluster
+  ).collect { case (name, entries) if entries.nonEmpty => name -> entries.asJava }
+
+  private def shape(of: Fields): TableShape = TableShape(
+    of.optional("partition")(_.texts).toSeq.flatten.map(text =>
+      TableShape.partition(text).flatMap(_.headOption).getOrElse(
+        throw of.malformed(s"'$text' is no field of a partitioning.")
+      )
+    ),
+    of.optional("cluster")(_.texts).getOrElse(Nil)
+  )
 
   private def identity(of: Fields): ReplicaIdentity = of.word("identity")(code =>
     ReplicaIdentity.all.find(_.code.toString == code)

@@ -13,7 +13,15 @@ import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{ColumnHiding, HashSalt, HiddenColumns, OnDeletes, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  ColumnHiding,
+  HashSalt,
+  HiddenColumns,
+  OnDeletes,
+  PartitionField,
+  TableMode,
+  TableShape
+}
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
 import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
@@ -41,6 +49,8 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param historyPrefix the text with which the names of the added columns of new histories begin
  * @param onDelete what happens to deleted rows of all tables that `onDeletes` does not name
  * @param onDeletes what happens to them by the names of tables at the source
+ * @param partitions the partitionings by the names of tables at the source
+ * @param clusters the columns of the clustering by the names of tables at the source
  * @param tableProperties properties of each table that the job makes
  * @param copies the number of tables that are copied at the same time
  * @param applies the number of tables that are committed at the same time
@@ -87,6 +97,8 @@ final case class ReplicateOptions(
     historyPrefix: String = TableMode.History.DefaultPrefix,
     onDelete: String = OnDeletes.Delete,
     onDeletes: Map[String, String] = Map.empty,
+    partitions: Map[String, Seq[PartitionField]] = Map.empty,
+    clusters: Map[String, Seq[String]] = Map.empty,
     tableProperties: Map[String, String] = Map.empty,
     failover: Boolean = false,
     copies: Int = 2,
@@ -126,22 +138,34 @@ final case class ReplicateOptions(
 
   /** The mode that a new table gets. */
   def modeOf(table: TableName): TableMode =
-    TableMode.of(ofTable(modes, table).getOrElse(mode), historyPrefix).get match {
+    TableMode.of(entryOf(modes, table).getOrElse(mode), historyPrefix).get match {
       case TableMode.Mirror => mirrorOf(table)
       case history          => history
     }
 
   /** The mode of a table that is mirrored. */
   def mirrorOf(table: TableName): TableMode =
-    if (ofTable(onDeletes, table).getOrElse(onDelete) == OnDeletes.Mark) TableMode.Marking
+    if (entryOf(onDeletes, table).getOrElse(onDelete) == OnDeletes.Mark) TableMode.Marking
     else TableMode.Mirror
 
   /** Returns whether an option names a table and asks to keep its deleted rows. */
   def asksToMark(table: TableName): Boolean =
-    ofTable(onDeletes, table).contains(OnDeletes.Mark)
+    entryOf(onDeletes, table).contains(OnDeletes.Mark)
 
-  private def ofTable(values: Map[String, String], table: TableName) =
-    values.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
+  def shapeOf(table: TableName): TableShape =
+    TableShape(entryOf(partitions, table).getOrElse(Nil), entryOf(clusters, table).getOrElse(Nil))
+
+  private def entryOf[A](entries: Map[String, A], table: TableName): Option[A] =
+    entries.collectFirst { case (name, found) if TargetNames.isOf(name, table) => found }
+
+  /** The options that name tables which must exist. */
+  def ofTables: Seq[(String, String)] =
+    Seq(
+      "mode" -> modes.keys,
+      "onDelete" -> onDeletes.keys,
+      "partition" -> partitions.keys,
+      "cluster" -> clusters.keys
+    ).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
 
   /** Returns whether the job leaves out a table. */
   def excludes(table: TableName): Boolean = excluded.exists(_.matches(table))
@@ -325,6 +349,25 @@ object ReplicateOptions {
       ofTable("onDelete", OnDeletes.names, "What happens to deleted rows of this table.")(
         (options, table, onDelete) =>
           options.copy(onDeletes = options.onDeletes + (table -> onDelete))
+      ),
+      listOf(
+        "partition.<table>",
+        "columns, or in Iceberg also years(c), months(c), days(c), hours(c), bucket(16, c) and " +
+          "truncate(4, c)",
+        "no partitions",
+        "The target has this table in partitions. To change it for a table that exists, the job copies " +
+          "the table."
+      )(TableShape.partition)((options, table, fields) =>
+        options.copy(partitions = options.partitions + (table -> fields))
+      ),
+      listOf(
+        "cluster.<table>",
+        "columns, with commas between them",
+        "the columns of the key in Delta, and none in Iceberg",
+        "The columns by which the rows of this table are near each other: the clustering in Delta, and " +
+          "the sort order in Iceberg. To change it for a table that exists, the job copies the table."
+      )(TableShape.columns)((options, table, columns) =>
+        options.copy(clusters = options.clusters + (table -> columns))
       ),
       OptionSpec[ReplicateOptions](
         "property.<name>",
@@ -625,6 +668,16 @@ object ReplicateOptions {
         .toRight(entry.invalid(values.mkString(", ")))
     }
   )
+
+  /** An option for each table, whose value is a list. */
+  private def listOf[A](name: String, values: String, default: String, description: String)(
+      read: String => Option[A]
+  )(set: (ReplicateOptions, String, A) => ReplicateOptions) =
+    OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
+      suffix(entry).flatMap(table =>
+        read(entry.value).map(set(options, table, _)).toRight(entry.invalid(values))
+      )
+    )
 
   private def suffix(entry: OptionEntry): Either[String, String] =
     Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)

@@ -8,7 +8,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
-import io.sparkpgoutput.lake.target.{Target, TargetNames, TargetTypes}
+import io.sparkpgoutput.lake.target.{TableEvolution, Target, TargetNames, TargetShapes, TargetTypes}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
@@ -180,9 +180,9 @@ final class ServerCatalog(
       case (name, hidden) if isUnused(name) =>
         (if (hidden.excluded.nonEmpty) "excludeColumns." else "hashColumns.") + name
     }
-    val modes = options.modes.keys.filter(isUnused).map("mode." + _)
-    val marks = options.onDeletes.keys.filter(isUnused).map("onDelete." + _)
-    val unused = (modes ++ marks ++ hidden).map(option =>
+    val named =
+      options.ofTables.collect { case (option, name) if isUnused(name) => s"$option.$name" }
+    val unused = (named ++ hidden).map(option =>
       new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> option)
     ) ++
       MirroredTables.unusedTypes(sources, options.types) ++
@@ -265,7 +265,8 @@ final class ServerCatalog(
         _ <- collision(source, sources, natural, state).toLeft(())
         mirrored <- table
         typed <- attempt(inTarget(mirrored, mode))
-      } yield typed
+        shaped <- attempt(shaped(typed, kept))
+      } yield shaped
       natural(source.oid).toOption -> named
     }
   }
@@ -325,6 +326,20 @@ final class ServerCatalog(
     val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey
     val name = table.source.name.toString
     table.copy(schema = TargetTypes.of(target.format, name, table.schema, key))
+  }
+
+  /**
+   * The table with the shape that the options give it. If the options still say what they have said when the table was
+   * made, they can name columns that the server has renamed or dropped since.
+   */
+  private def shaped(found: MirroredTable, kept: Option[TableState]): MirroredTable = {
+    val wanted = options.shapeOf(found.source.name)
+    val known = kept.filter(table => table.owns && !table.needsCopy)
+    val shape = known.flatMap(TableEvolution.sameShape(_, found.source, wanted)).getOrElse {
+      TargetShapes.check(target.format, found.source.name, found.targetSchema, wanted)
+      wanted
+    }
+    found.copy(shape = shape)
   }
 
   private def attempt[T](body: => T): Either[LakeException, T] =

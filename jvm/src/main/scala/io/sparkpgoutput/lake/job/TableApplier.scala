@@ -96,7 +96,11 @@ final private[job] class TableApplier(job: JobParts) {
         ).foreach { reason =>
           throw changed(table, reason)
         }
-        TableEvolution.next(table, now, changes)
+        val next = TableEvolution.next(table, now, changes)
+        TableEvolution.otherShape(table.table, next.table).foreach { reason =>
+          throw changed(table, reason)
+        }
+        next
     }
 
   /**

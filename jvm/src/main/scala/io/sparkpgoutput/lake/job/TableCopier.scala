@@ -108,7 +108,11 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         val isNew = own.prepare(job.state, table, job.options.newProperties(job.target.format))
         val isFirst = own.newest(table.target).isEmpty
         if (isFirst && !isNew) checkEmpty(table)
-        if (table.table.isHistory) keepColumns(table)
+        val shape = own.shape(table)
+        if (table.table.isHistory) {
+          keepColumns(table)
+          if (!isNew) shape.foreach(target.reshape(table.target, _))
+        }
         HistoryOrder.check(job.session, own, table.table, lsn)
         val session = ClonedSession.of(job.session)
         session.sparkContext.setJobDescription(copy.description)
@@ -122,7 +126,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
           target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
         if (table.table.isHistory)
           write(TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst)))
-        else if (!isNew) write(TargetWrite.Replace(all))
+        else if (!isNew) write(TargetWrite.Replace(all, shape))
         else if (!copy.isSmall || !writesDirectly(copy, session, write))
           write(TargetWrite.Append(all))
         if (!isNew && !table.table.isHistory) arrange(table)
@@ -173,10 +177,15 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** A replacement of the columns removes the clustering. The rows are right without it, too. */
   private def arrange(table: TableState): Unit =
-    try target.arrange(table.target, table.table.schema, table.table.targetKey)
+    try target.arrange(
+        table.target,
+        table.table.schema,
+        table.table.targetKey,
+        table.table.shape
+      )
     catch {
       case NonFatal(problem) =>
-        job.log.warn(s"The table ${table.target} is not arranged by its key. ${problem.getMessage}")
+        job.log.warn(s"The table ${table.target} is not clustered. ${problem.getMessage}")
     }
 
   private def reporting(oid: Long)(body: TableState => Unit): Unit =

@@ -85,7 +85,7 @@ final private class DeltaDirect(
     val files = filesOf(snapshot)
     known = None // until the commit is there
     val found = change(new DeltaVersion(layout, files, keys))
-    val added = Option.when(found.added.nonEmpty)(layout.write(found.added.iterator))
+    val added = layout.write(found.added)
     val (actions, changed) = deletions(files, found.deleted)
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
@@ -125,13 +125,14 @@ final private class DeltaDirect(
       val snapshot = update()
       Option.when(problem(snapshot).isEmpty)(begin(snapshot)).flatten
     }
-    begun.exists { case (layout, rewrite) =>
-      val added = Option.when(rewrite.rows > 0)(layout.write(rewrite.read()))
+    begun.exists { case (layout, rewrite, partition) =>
+      val added = Option.when(rewrite.rows > 0)(layout.write(rewrite.read(), partition))
       synchronized(commitRewrite(update(), layout, rewrite, added))
     }
   }
 
-  private def begin(snapshot: Snapshot): Option[(DeltaLayout, Rewrite)] = {
+  /** Returns the rewrite, and the partition of its files. */
+  private def begin(snapshot: Snapshot): Option[(DeltaLayout, Rewrite, Map[String, String])] = {
     val files = filesOf(snapshot)
     val due = Compaction.choose(files.files.values)
     Option.when(due.nonEmpty) {
@@ -139,7 +140,8 @@ final private class DeltaDirect(
       val transaction = new DirectTransaction(log, catalogTable, snapshot)
       val layout = layoutOf(rewriting, snapshot, transaction)
       rewriting = Some(layout)
-      (layout, new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq))
+      val rewrite = new Rewrite(new DeltaVersion(layout, files, keys), due.toIndexedSeq)
+      (layout, rewrite, files.files(due.head.path).partition)
     }
   }
 
@@ -266,7 +268,11 @@ private object DeltaDirect {
       .orElse(Option.when(metadata.configuration.get("delta.columnMapping.mode").contains("id"))(
         "the table maps its columns by id"
       ))
-      .orElse(Option.when(metadata.partitionColumns.nonEmpty)("the table has partitions"))
+      .orElse(metadata.partitionSchema.find(field =>
+        !TargetShapes.isInDeltaPartition(field.dataType)
+      ).map(field =>
+        s"the table has partitions by the column ${field.name} of the type ${field.dataType.sql}"
+      ))
       .orElse(Option.when(
         filesIn(snapshot) > MostFiles
       )(s"the table has more than $MostFiles files"))
@@ -346,11 +352,14 @@ final private class DirectTransaction(
   ): IsolationLevel = Serializable
 
   /** Collects the statistics of a file as Delta does; None if the session has turned them off. */
-  def statistics(columns: Seq[Attribute]): Option[DeltaJobStatisticsTracker] =
+  def statistics(
+      columns: Seq[Attribute],
+      partitions: StructType
+  ): Option[DeltaJobStatisticsTracker] =
     getOptionalStatsTrackerAndStatsCollection(
       columns,
       deltaLog.dataPath,
-      new StructType,
+      partitions,
       spark.emptyDataFrame
     )._1
 }

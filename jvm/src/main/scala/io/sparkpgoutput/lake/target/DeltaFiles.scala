@@ -8,6 +8,8 @@ import scala.collection.mutable
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.delta.actions.{Action, AddFile, RemoveFile}
@@ -20,6 +22,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types.{
   ByteType,
+  DataType,
   DateType,
   IntegerType,
   LongType,
@@ -45,7 +48,7 @@ final private class DeltaVersion(layout: DeltaLayout, known: DeltaFiles, val key
   override def column(at: Int): String = DeltaColumnMapping.getPhysicalName(schema(at))
   override def files: Seq[DirectFile] = known.files.values.toSeq
   override def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] =
-    layout.read(file, columns)
+    layout.read(known.files(file.path), columns)
 }
 
 /** A data file, and the rows of it that are deleted. */
@@ -55,6 +58,9 @@ final private class DeltaFile(
     val schema: StructType
 ) extends DirectFile {
   override def path: String = add.path
+
+  /** The values of the columns of the partitioning by their physical names, or null. */
+  override def partition: Map[String, String] = add.partitionValues
   override def bytes: Long = add.size
   override def isDeleted(position: Long): Boolean = deleted.contains(position)
   override def deletedRows: Long = deleted.cardinality
@@ -81,10 +87,12 @@ final private class DeltaFile(
       column.toLong, {
         val field = schema(column)
         val name = DeltaColumnMapping.getPhysicalName(field)
-        for {
-          least <- bound(field, statistics.path("minValues").path(name))
-          most <- bound(field, statistics.path("maxValues").path(name))
-        } yield (least, most)
+        if (partition.contains(name)) DeltaPartition.bounds(partition(name), field.dataType)
+        else
+          for {
+            least <- bound(field, statistics.path("minValues").path(name))
+            most <- bound(field, statistics.path("maxValues").path(name))
+          } yield (least, most)
       }
     )
   }
@@ -101,6 +109,37 @@ final private class DeltaFile(
     case StringType => Option.when(value.isTextual)(UTF8String.fromString(value.textValue))
     case _          => None
   }
+}
+
+/** The values of columns of a partitioning, which the log has as texts, and the data files do not have. */
+private object DeltaPartition {
+
+  /** @throws NotDirect for a text that Delta takes for NULL, for which a MERGE has an error */
+  def text(value: Any, dataType: DataType): String =
+    if (value == null) null
+    else {
+      val text = Cast(Literal(value, dataType), StringType, Some(Zone)).eval().toString
+      if (text.isEmpty || text == ExternalCatalogUtils.DEFAULT_PARTITION_NAME)
+        throw new NotDirect("a partition of Delta cannot have a text that is empty")
+      text
+    }
+
+  def value(text: String, dataType: DataType): Any =
+    if (text == null || text.isEmpty) null
+    else Cast(Literal(text), dataType, Some(Zone), EvalMode.ANSI).eval()
+
+  def bounds(text: String, dataType: DataType): Option[(Any, Any)] = {
+    val bound = (value(text, dataType), dataType) match {
+      case (null, _) => None
+      case (number: Number, ByteType | ShortType | IntegerType | LongType | DateType) =>
+        Some(number.longValue)
+      case (text, StringType) => Some(text)
+      case _                  => None
+    }
+    bound.map(value => (value, value))
+  }
+
+  final private val Zone = "UTC"
 }
 
 /**
@@ -185,7 +224,11 @@ final private class DeltaLayout(
     schema,
     metadata.columnMappingMode
   )
-  private val inFiles = DataTypeUtils.fromAttributes(physical)
+
+  /** The places of the columns of the partitioning in the schema. The files do not have them. */
+  private val partitions = metadata.partitionColumns.map(schema.fieldIndex).toIndexedSeq
+  private val stored = schema.indices.diff(partitions)
+  private val inFiles = DataTypeUtils.fromAttributes(stored.map(physical))
   private val readers =
     new java.util.concurrent.ConcurrentHashMap[Seq[Int], PartitionedFile => Iterator[InternalRow]]
 
@@ -196,14 +239,38 @@ final private class DeltaLayout(
         session,
         inFiles,
         new StructType,
-        StructType(columns.map(inFiles(_))),
+        StructType(columns.map(at => inFiles(stored.indexOf(at)))),
         Nil,
         Map(FileFormat.OPTION_RETURNING_BATCH -> "false"),
         log.newDeltaHadoopConf()
       )
   )
 
-  def read(file: DirectFile, columns: Seq[Int]): Iterator[InternalRow] = {
+  def read(file: DeltaFile, columns: Seq[Int]): Iterator[InternalRow] = {
+    val inFile = columns.filter(stored.contains)
+    val rows = readStored(file, inFile)
+    if (inFile.length == columns.length) rows
+    else {
+      val values = columns.map { at =>
+        if (stored.contains(at)) null
+        else DeltaPartition.value(file.partition.getOrElse(nameOf(at), null), schema(at).dataType)
+      }.toArray[Any]
+      val places = inFile.map(columns.indexOf(_)).toIndexedSeq
+      val types = inFile.map(schema(_).dataType).toIndexedSeq
+      val whole = new GenericInternalRow(values)
+      new ReadRows(
+        rows,
+        row => {
+          places.indices.foreach(at => values(places(at)) = DirectTable.value(row, at, types(at)))
+          whole
+        }
+      )
+    }
+  }
+
+  private def nameOf(at: Int) = DeltaColumnMapping.getPhysicalName(schema(at))
+
+  private def readStored(file: DeltaFile, columns: Seq[Int]): Iterator[InternalRow] = {
     val path = DeltaFileOperations.absolutePath(log.dataPath.toString, file.path)
     reader(columns)(PartitionedFile(
       InternalRow.empty,
@@ -224,12 +291,37 @@ final private class DeltaLayout(
     (factory, new TaskAttemptContextImpl(job.getConfiguration, id))
   }
 
-  private val tracker = transaction.statistics(physical)
+  private val tracker =
+    transaction.statistics(
+      stored.map(physical),
+      DataTypeUtils.fromAttributes(partitions.map(physical))
+    )
   private var statistics = Option.empty[DeltaTaskStatisticsTracker]
   private var written = 0
 
-  /** Writes one file. */
-  def write(rows: Iterator[InternalRow]): AddFile = {
+  /** Writes a file for each partition of rows. */
+  def write(rows: IndexedSeq[InternalRow]): Seq[AddFile] = DirectTable.byPartition(rows) { row =>
+    partitions.map { at =>
+      val dataType = schema(at).dataType
+      nameOf(at) -> DeltaPartition.text(DirectTable.value(row, at, dataType), dataType)
+    }.toMap
+  }.map { case (partition, some) => write(some.iterator, partition) }
+
+  /** Returns the columns that are in files. */
+  private def storedOf(rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    if (partitions.isEmpty) rows
+    else {
+      val types = stored.map(schema(_).dataType)
+      val values = new Array[Any](stored.length)
+      val whole = new GenericInternalRow(values)
+      rows.map { row =>
+        stored.indices.foreach(at => values(at) = DirectTable.value(row, stored(at), types(at)))
+        whole
+      }
+    }
+
+  /** Writes one file, whose rows are all in one partition. */
+  def write(rows: Iterator[InternalRow], partition: Map[String, String]): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
     val path = new Path(log.dataPath, name)
     // One for many files, because Spark compiles code for each.
@@ -239,7 +331,7 @@ final private class DeltaLayout(
     statistics.foreach(_.newFile(path.toString))
     val writer = factory.newInstance(path.toString, inFiles, context)
     var count = 0L
-    try rows.foreach { row =>
+    try storedOf(rows).foreach { row =>
         writer.write(row)
         statistics.foreach(_.newRow(path.toString, row))
         count += 1
@@ -250,16 +342,22 @@ final private class DeltaLayout(
       val all = tracker.getFinalStats(0).asInstanceOf[DeltaFileStatistics].stats
       all.collectFirst { case (file, found) if file.endsWith(name) => found }.get
     }
-    add(path, name, stats.getOrElse(s"""{"numRecords":$count}"""))
+    add(path, name, partition, stats.getOrElse(s"""{"numRecords":$count}"""))
   }
 
   /** The constructor of the action has more parameters in later versions of Delta. */
-  private def add(path: Path, name: String, stats: String): AddFile = {
+  private def add(
+      path: Path,
+      name: String,
+      partition: Map[String, String],
+      stats: String
+  ): AddFile = {
     val status = path.getFileSystem(log.newDeltaHadoopConf()).getFileStatus(path)
     val node = JsonUtils.mapper.createObjectNode()
     val add = node.putObject("add")
     add.put("path", name)
-    add.putObject("partitionValues")
+    val values = add.putObject("partitionValues")
+    partition.foreach { case (column, value) => values.put(column, value) }
     add.put("size", status.getLen)
     add.put("modificationTime", status.getModificationTime)
     add.put("dataChange", true)
@@ -279,4 +377,16 @@ private object DeltaLayout {
 
   /** A tracker keeps the statistics of all of its files. */
   final private val FilesOfTracker = 1000
+}
+
+/** Rows that are made of others, which can be closed early. */
+final private class ReadRows(rows: Iterator[InternalRow], make: InternalRow => InternalRow)
+    extends Iterator[InternalRow]
+    with AutoCloseable {
+  override def hasNext: Boolean = rows.hasNext
+  override def next(): InternalRow = make(rows.next())
+  override def close(): Unit = rows match {
+    case open: AutoCloseable => open.close()
+    case _                   => ()
+  }
 }

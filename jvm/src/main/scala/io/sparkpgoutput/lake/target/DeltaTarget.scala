@@ -7,22 +7,26 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.delta.actions.{Action, CommitInfo, SetTransaction}
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
+import org.apache.spark.sql.delta.commands.WriteIntoDelta
+import org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
 import org.apache.spark.sql.delta.util.FileNames
 import org.apache.spark.sql.delta.{
   DeltaConcurrentModificationException,
   DeltaLog,
+  DeltaOptions,
   OptimisticTransaction,
   Snapshot,
   TimestampNTZTableFeature,
   TransactionExecutionObserver
 }
 import org.apache.spark.sql.pgoutput.{ClonedSession, TablePlans}
-import org.apache.spark.sql.types._
-import org.apache.spark.sql.{DataFrame, SparkSession, functions}
+import org.apache.spark.sql.types.{StructType, TimestampNTZType}
+import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, classic, functions}
 
 import org.apache.hadoop.fs.Path
 
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, NotDirect, TableFiles}
 
@@ -129,14 +133,62 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     ) setProperties(table, Map("delta.feature.timestampNtz" -> "supported"))
 
   /**
-   * Delta clusters by up to four columns that have statistics. The first 32 columns have
-   * statistics.
+   * Delta clusters by up to four columns that have statistics, and not a table with partitions.
    */
-  protected def layout(schema: StructType, key: Seq[String]): Option[String] = {
-    val columns = key.filter(name => schema.take(Indexed).exists(hasStatistics(_, name)))
-    Option.when(columns.nonEmpty)(
-      s"CLUSTER BY (${columns.take(MostClustered).map(TablePlace.quoted(_)).mkString(", ")})"
+  protected def layout(
+      schema: StructType,
+      key: Seq[String],
+      shape: TableShape
+  ): Option[String] = {
+    def ofKey = key.filter(TargetShapes.hasStatistics(schema, _)).take(TargetShapes.MostClustered)
+    val columns = if (shape.cluster.nonEmpty) shape.cluster else ofKey
+    Option.when(shape.partition.isEmpty && columns.nonEmpty)(clusterBy(columns))
+  }
+
+  private def clusterBy(columns: Seq[String]): String =
+    if (columns.isEmpty) "CLUSTER BY NONE"
+    else columns.map(TablePlace.quoted(_)).mkString("CLUSTER BY (", ", ", ")")
+
+  private def alter(table: String, clause: String): Unit =
+    session.sql(s"ALTER TABLE ${sqlName(table)} $clause"): Unit
+
+  def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit =
+    layout(schema, key, shape).foreach(alter(table, _))
+
+  def reshape(table: String, shape: TableShape): Unit = {
+    val found = open(table)
+    val wanted = shape.partition.map(_.column)
+    if (found.snapshot.metadata.partitionColumns != wanted) ClonedSession.run(session) { own =>
+      optimizeWrite(own, wanted)
+      overwrite(own, found, read(own, table), wanted)
+    }
+    val isClustered = ClusteringColumnInfo.extractLogicalNames(snapshot(table)).nonEmpty
+    if (wanted.isEmpty && (isClustered || shape.cluster.nonEmpty))
+      alter(table, clusterBy(shape.cluster))
+  }
+
+  /** Delta's own shuffle before a write makes one file for a partition, and not one for each task and partition. */
+  private def optimizeWrite(session: SparkSession, partition: Seq[String]): Unit =
+    if (partition.nonEmpty && isUnset(OptimizeWrite)) session.conf.set(OptimizeWrite, true)
+
+  /** Replaces the rows, the columns and the partitioning, which DataFrameWriterV2 cannot do for a table that exists. */
+  private def overwrite(
+      session: SparkSession,
+      found: OpenedTable,
+      rows: DataFrame,
+      partition: Seq[String]
+  ): Unit = {
+    val conf = session.asInstanceOf[classic.SparkSession].sessionState.conf
+    val command = WriteIntoDelta(
+      found.log,
+      SaveMode.Overwrite,
+      new DeltaOptions(Map("overwriteSchema" -> "true"), conf),
+      partition,
+      found.snapshot.metadata.configuration,
+      rows,
+      found.catalogTable
     )
+    TablePlans.run(session, command)
   }
 
   /** Delta's parser miscounts the characters behind an emoji. An ALTER TABLE takes longer than the CREATE TABLE. */
@@ -273,12 +325,24 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
     )
     settings.foreach { case (key, value) => session.conf.set(key, value) }
+    val found = open(table)
+    val partition = write match {
+      case TargetWrite.Replace(_, shape) => shape.toSeq.flatMap(_.partition.map(_.column))
+      case _                             => found.snapshot.metadata.partitionColumns
+    }
+    def checked(rows: DataFrame) = DeltaPartitionText.checked(rows, partition)
+    write match {
+      case _: TargetWrite.Merge => () // Delta sends its rows to their partitions itself.
+      case _                    => optimizeWrite(session, partition)
+    }
     try first.run {
         write match {
-          case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
+          case TargetWrite.Append(rows) => checked(rows).writeTo(sqlName(table)).append()
           case TargetWrite.Overwrite(rows, where) =>
-            rows.writeTo(sqlName(table)).overwrite(functions.expr(where))
-          case TargetWrite.Replace(rows) =>
+            checked(rows).writeTo(sqlName(table)).overwrite(functions.expr(where))
+          case TargetWrite.Replace(rows, _) if partition.nonEmpty =>
+            overwrite(session, found, checked(withOthers(table, rows)), partition)
+          case TargetWrite.Replace(rows, _) =>
             withOthers(table, rows).writeTo(sqlName(table)).option("overwriteSchema", "true")
               .overwrite(functions.lit(true))
           case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
@@ -287,6 +351,13 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
         }
       }
     finally settings.keys.foreach(session.conf.unset)
+    write match {
+      case _: TargetWrite.Overwrite =>
+        // Delta removes the clustering with the rows.
+        val columns = ClusteringColumnInfo.extractLogicalNames(found.snapshot)
+        if (columns.nonEmpty) alter(table, columns.mkString("CLUSTER BY (", ", ", ")"))
+      case _ => ()
+    }
   }
 
   private def mark(table: String, snapshot: Snapshot, name: MarkName): Option[Long] = {
@@ -369,22 +440,12 @@ object DeltaTarget {
    */
   private def tasks(files: Long): Long = math.min(50, 1 + files / 20000)
 
-  /** `delta.dataSkippingNumIndexedCols` */
-  final private val Indexed = 32
-
-  final private val MostClustered = 4
+  private val OptimizeWrite = "spark.databricks.delta.optimizeWrite.enabled"
 
   private def transactions(snapshot: Snapshot): Map[String, Long] =
     DeltaTransactions.of(snapshot).getOrElse(snapshot.transactions)
 
   private def comment(name: MarkName, lsn: Long) = s"$name $lsn"
-
-  // `SkippingEligibleDataType`
-  private def hasStatistics(field: StructField, name: String) = field.name == name &&
-    (field.dataType match {
-      case _: NumericType | DateType | TimestampType | TimestampNTZType | _: StringType => true
-      case _                                                                            => false
-    })
 }
 
 /** The transactions of applications that a snapshot of a Delta table has (`txn` in Delta's protocol). */

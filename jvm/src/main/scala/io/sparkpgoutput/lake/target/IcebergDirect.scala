@@ -3,9 +3,12 @@ package io.sparkpgoutput.lake.target
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.catalyst.InternalRow
+
 import org.apache.iceberg.encryption.PlaintextEncryptionManager
 import org.apache.iceberg.exceptions.{CommitFailedException, ValidationException}
 import org.apache.iceberg.expressions.Expressions
+import org.apache.iceberg.transforms.Transform
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Type, Types}
 import org.apache.iceberg.util.ContentFileUtil
@@ -36,7 +39,8 @@ import io.sparkpgoutput.lake.direct.{
  * Direct commits to a table of Iceberg, by its public API. None of it runs a job of Spark.
  *
  * {{{
- *   format v2: one position delete file for each commit ──► above MostDeleteFiles: one for all commits
+ *   format v2: one position delete file for each commit ──► above MostDeleteFiles: one for all commits,
+ *              in each partition of the table
  *   format v3: a deletion vector for each data file, which has the earlier deletions too
  *   both:      a data file without a row that is left is removed
  * }}}
@@ -141,13 +145,17 @@ final private class IcebergDirect(keys: TableKeys) {
           val version = new IcebergVersion(table, columns, read, keys)
           val wanted = due.map(_.path).toSet
           val chosen = version.files.filter(file => wanted(file.path))
-          new IcebergWriter(table, metadata, columns) -> new Rewrite(version, chosen.toIndexedSeq)
+          val writer = new IcebergWriter(table, metadata, columns)
+          val one = files.files(due.head.path).file
+          val write = (rows: Iterator[InternalRow]) =>
+            writer.data(rows, metadata.spec(one.specId), one.partition)
+          (writer, write, new Rewrite(version, chosen.toIndexedSeq))
         }
       }.flatten
     }
-    begun.exists { case (writer, rewrite) =>
+    begun.exists { case (writer, write, rewrite) =>
       val added =
-        try Option.when(rewrite.rows > 0)(writer.data(rewrite.read()))
+        try Option.when(rewrite.rows > 0)(write(rewrite.read()))
         catch {
           case problem: Exception =>
             writer.removeAll(problem)
@@ -187,7 +195,7 @@ final private class IcebergDirect(keys: TableKeys) {
         file.deletes.filter(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
       }
       added.foreach(replace.addFile(_))
-      val fresh = added.map(IcebergFile.of(_, metadata.schema))
+      val fresh = added.map(IcebergFile.of(_, table))
       val left =
         if (positions.isEmpty) kept ++ fresh.map(file => file.path -> file)
         else if (metadata.formatVersion > 2) {
@@ -198,21 +206,23 @@ final private class IcebergDirect(keys: TableKeys) {
             deletion.file.path -> deletion.file.withDeleted(bitmap, List(vector))
           }
         } else {
-          // A rewrite can add delete files only in place of others, so all become one.
+          // A rewrite can add delete files only in place of others, so all of the partition become one.
           val bitmap = bitmapOf(positions)
-          deleteFiles(metadata, table).filterNot(ContentFileUtil.isFileScoped)
-            .foreach(replace.deleteFile(_))
-          val all = IcebergFiles.withDeletes(kept.values.toSeq).map(file => file -> file.deleted) ++
-            fresh.map(_ -> bitmap)
-          kept.values.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).toSeq.distinct
+          val partition = fresh.get.partition
+          val beside = kept.values.filter(_.partition == partition).toSeq
+          deleteFiles(metadata, table).filter(partitionOf(metadata, _) == partition)
+            .filterNot(ContentFileUtil.isFileScoped).foreach(replace.deleteFile(_))
+          val all =
+            IcebergFiles.withDeletes(beside).map(file => file -> file.deleted) ++ fresh.map(
+              _ -> bitmap
+            )
+          beside.flatMap(_.deletes).filter(ContentFileUtil.isFileScoped).distinct
             .foreach(replace.deleteFile(_))
           val made = writer.positions(all.map { case (file, bitmap) =>
-            file.path -> bitmap.iterator.asScala.map(_.longValue)
-          })
+            file -> bitmap.iterator.asScala.map(_.longValue)
+          }).values.toList
           made.foreach(replace.addFile(_))
-          kept ++ all.map { case (file, bitmap) =>
-            file.path -> file.withDeleted(bitmap, made.toList)
-          }
+          kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
         }
       known = None
       // After an error, the files stay: a lost answer can be one of a commit that was made.
@@ -253,41 +263,65 @@ final private class IcebergDirect(keys: TableKeys) {
     // Without its data file, a delete file of one data file is of no use. A vector has all deletions of its data file.
     val unused = (if (hasVectors) deletions else emptied)
       .flatMap(_.file.deletes.filter(ContentFileUtil.isFileScoped))
-    val many = if (hasVectors || deletions.isEmpty) Nil else manyDeleteFiles(metadata, writer.table)
+    val many =
+      if (hasVectors) Nil else manyDeleteFiles(metadata, writer.table, deletions.map(_.file))
     (unused ++ many).foreach(delta.removeDeletes)
     val changed =
       if (hasVectors) writer.vectors(touched).map { case (deletion, vector) =>
         delta.addDeletes(vector)
         deletion.file.withDeleted(deletion.all, List(vector))
       }
-      else if (many.isEmpty) {
-        val made = writer.positions(touched.map(found => found.file.path -> found.added.iterator))
-        made.foreach(delta.addDeletes)
-        touched.map(found => found.file.withDeleted(found.all, made.toList ++ found.file.deletes))
-      } else {
+      else {
+        val crowded = many.map(partitionOf(metadata, _)).toSet
+        val (whole, more) = touched.partition(found => crowded(found.file.partition))
         val earlier =
-          IcebergFiles.withDeletes(others.values.toSeq).map(file => file -> file.deleted)
-        val all = (earlier ++ touched.map(found => found.file -> found.all)).toMap
-        val made = writer.positions(all.toSeq.map { case (file, bitmap) =>
-          file.path -> bitmap.iterator.asScala.map(_.longValue)
-        })
-        made.foreach(delta.addDeletes)
-        all.toSeq.map { case (file, bitmap) => file.withDeleted(bitmap, made.toList) }
+          IcebergFiles.withDeletes(others.values.filter(file => crowded(file.partition)).toSeq)
+            .map(file => file -> file.deleted)
+        val all = (earlier ++ whole.map(found => found.file -> found.all)).toMap.toSeq
+        val made = writer.positions(all.map { case (file, bitmap) =>
+          file -> bitmap.iterator.asScala.map(_.longValue)
+        } ++ more.map(found => found.file -> found.added.iterator))
+        made.values.foreach(delta.addDeletes)
+        def ofPartition(file: IcebergFile) = made.get(file.partition).toList
+        all.map { case (file, bitmap) => file.withDeleted(bitmap, ofPartition(file)) } ++
+          more.map(found =>
+            found.file.withDeleted(found.all, ofPartition(found.file) ++ found.file.deletes)
+          )
       }
     delta.validateDataFilesExist(touched.map(_.file.path: CharSequence).asJava)
-    val added = Option.when(change.added.nonEmpty)(writer.data(change.added.iterator))
+    val added = writer.data(change.added)
     added.foreach(delta.addRows)
-    val fresh = added.map(IcebergFile.of(_, metadata.schema))
+    val fresh = added.map(IcebergFile.of(_, writer.table))
     others ++ (changed ++ fresh).map(file => file.path -> file)
   }
 
-  /** Returns the position delete files of a version if there are more than [[MostDeleteFiles]]. */
-  private def manyDeleteFiles(metadata: TableMetadata, table: BaseTable): Seq[DeleteFile] = {
-    val count = deleteManifests(metadata, table)
+  /**
+   * Returns the position delete files of each partition that has more than [[MostDeleteFiles]]. In a table with partitions, many
+   * delete files are usual, so the manifests are only read if some data files have so many.
+   *
+   * @param deleted the data files of which rows are deleted
+   */
+  private def manyDeleteFiles(
+      metadata: TableMetadata,
+      table: BaseTable,
+      deleted: Seq[IcebergFile]
+  ): Seq[DeleteFile] = {
+    def count = deleteManifests(metadata, table)
       .map(found => found.addedFilesCount.toLong + found.existingFilesCount.toLong).sum
-    val found = if (count <= MostDeleteFiles) Nil else deleteFiles(metadata, table)
-    if (found.length > MostDeleteFiles) found else Nil
+    val partitions = deleted.groupBy(_.partition).collect {
+      case (partition, files)
+          if MostDeleteFiles < (if (metadata.spec(partition.spec).isUnpartitioned) count
+                                else files.flatMap(_.deletes).distinct.length.toLong) => partition
+    }.toSet
+    if (partitions.isEmpty) Nil
+    else
+      deleteFiles(metadata, table).groupBy(partitionOf(metadata, _)).toSeq.collect {
+        case (partition, files) if partitions(partition) && files.length > MostDeleteFiles => files
+      }.flatten
   }
+
+  private def partitionOf(metadata: TableMetadata, file: DeleteFile) =
+    IcebergPartition.of(file, metadata.spec(file.specId))
 
   private def deleteManifests(metadata: TableMetadata, table: BaseTable) =
     Option(metadata.currentSnapshot).toSeq.flatMap(_.deleteManifests(table.io).asScala)
@@ -324,8 +358,9 @@ private object IcebergDirect {
       .flatMap(snapshot => Option(snapshot.summary.get("total-data-files"))).fold(0L)(_.toLong)
     Option.when(metadata.formatVersion < 2 || metadata.formatVersion > 3)(
       s"the table has the version ${metadata.formatVersion} of the format"
-    ).orElse(Option.when(!metadata.spec.fields.isEmpty)("the table has partitions"))
-      .orElse(Option.when(!metadata.sortOrder.isUnsorted)("the table has a sort order"))
+    ).orElse(metadata.spec.fields.asScala.map(_.transform).find(isUnknown(_)).map(transform =>
+      s"the table has partitions by $transform"
+    ))
       .orElse(
         Option.when(!operations.encryption.isInstanceOf[PlaintextEncryptionManager])(
           "the table is encrypted"
@@ -343,6 +378,10 @@ private object IcebergDirect {
       .orElse(metadata.schema.columns.asScala.flatMap(fieldProblem(_)).headOption)
       .orElse(Option.when(files > IcebergFiles.Most)(IcebergFiles.tooMany))
   }
+
+  /** A function of a later version of the specification. */
+  private def isUnknown(transform: Transform[_, _]) =
+    transform.getClass.getSimpleName == "UnknownTransform"
 
   private def isUnknown(name: String, value: String) = name match {
     case "write.format.default" | "write.delete.format.default" =>

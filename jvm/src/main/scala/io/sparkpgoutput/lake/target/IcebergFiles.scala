@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{Decimal, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -22,9 +22,10 @@ import org.apache.iceberg.mapping.NameMappingParser
 import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.types.Type.TypeID
 import org.apache.iceberg.types.{Conversions, Types}
-import org.apache.iceberg.util.{ByteBuffers, Tasks, ThreadPools}
+import org.apache.iceberg.util.{ByteBuffers, StructLikeWrapper, Tasks, ThreadPools}
 import org.apache.iceberg.{
   BaseTable,
+  ContentFile,
   DataFile,
   DeleteFile,
   FileContent,
@@ -32,7 +33,11 @@ import org.apache.iceberg.{
   FileScanTask,
   MetadataColumns,
   MetricsConfig,
+  PartitionKey,
+  PartitionSpec,
   Schema,
+  StructLike,
+  Table,
   TableMetadata,
   TableProperties => Names
 }
@@ -62,9 +67,9 @@ private object IcebergFiles {
     snapshot.foreach { id =>
       val tasks = table.newScan().useSnapshot(id).includeColumnStats().planFiles()
       try tasks.forEach { task =>
-          problem(table, task).foreach(reason => throw new NotDirect(reason))
+          problem(task).foreach(reason => throw new NotDirect(reason))
           val file =
-            IcebergFile.of(task.file, table.schema, task.deletes.asScala.toList, loader.of(task))
+            IcebergFile.of(task.file, table, task.deletes.asScala.toList, loader.of(task))
           files(file.path) = file
           if (files.size > Most) throw new NotDirect(tooMany)
         }
@@ -73,11 +78,10 @@ private object IcebergFiles {
     IcebergFiles(snapshot, files.toMap)
   }
 
-  private def problem(table: BaseTable, task: FileScanTask): Option[String] = {
+  private def problem(task: FileScanTask): Option[String] = {
     val file = task.file
     def named(what: String) = Some(s"the file ${file.location} $what")
     if (file.format != FileFormat.PARQUET) named(s"has the format ${file.format}")
-    else if (file.specId != table.spec.specId) named("has other partitions than the table")
     else if (file.keyMetadata != null) named("is encrypted")
     else if (file.recordCount > Int.MaxValue) named("has too many rows")
     else if (task.deletes.asScala.exists(_.content != FileContent.POSITION_DELETES))
@@ -124,6 +128,7 @@ private object IcebergFiles {
  */
 final private class IcebergFile private (
     val file: DataFile,
+    val partition: IcebergPartition,
     least: Map[Int, ByteBuffer],
     most: Map[Int, ByteBuffer],
     nulls: Set[Int],
@@ -137,7 +142,7 @@ final private class IcebergFile private (
   lazy val deleted: RoaringBitmap = load()
 
   def withDeleted(deleted: RoaringBitmap, deletes: List[DeleteFile]): IcebergFile =
-    new IcebergFile(file, least, most, nulls, deletes, () => deleted)
+    new IcebergFile(file, partition, least, most, nulls, deletes, () => deleted)
 
   /** Iceberg cuts texts, and makes the greater one greater than all texts that begin with it. */
   def bounds(field: Types.NestedField): Option[(Any, Any)] = for {
@@ -157,25 +162,27 @@ final private class IcebergFile private (
 private object IcebergFile {
 
   /** A file without deleted rows. */
-  def of(file: DataFile, schema: Schema): IcebergFile =
-    of(file, schema, Nil, () => new RoaringBitmap)
+  def of(file: DataFile, table: Table): IcebergFile =
+    of(file, table, Nil, () => new RoaringBitmap)
 
   def of(
       file: DataFile,
-      schema: Schema,
+      table: Table,
       deletes: List[DeleteFile],
       load: () => RoaringBitmap
   ): IcebergFile = {
     val bounded =
-      schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
+      table.schema.columns.asScala.filter(field => Bounded(field.`type`.typeId)).map(_.fieldId)
     def kept(bounds: java.util.Map[Integer, ByteBuffer]) =
       if (bounds == null) Map.empty[Int, ByteBuffer]
       else bounded.flatMap(id => Option(bounds.get(id)).map(id -> _)).toMap
     val nulls = Option(file.nullValueCounts).fold(Map.empty[Int, Long])(_.asScala.map {
       case (id, count) => id.toInt -> count.toLong
     }.toMap)
+    val bare = file.copyWithoutStats()
     new IcebergFile(
-      file.copyWithoutStats(),
+      bare,
+      IcebergPartition.of(bare, table.specs.get(file.specId)),
       kept(file.lowerBounds),
       kept(file.upperBounds),
       bounded.filter(nulls.get(_).contains(file.recordCount)).toSet,
@@ -187,6 +194,22 @@ private object IcebergFile {
   /** The types of which a lookup asks the bounds. */
   private val Bounded =
     Set(TypeID.INTEGER, TypeID.LONG, TypeID.DATE, TypeID.TIMESTAMP, TypeID.STRING)
+}
+
+/**
+ * A partition of a table. If somebody gives the table another partitioning, files that exist keep theirs.
+ *
+ * @param spec the id of the partitioning
+ * @param values compares the values
+ */
+final private case class IcebergPartition(spec: Int, values: StructLikeWrapper)
+
+private object IcebergPartition {
+  def of(file: ContentFile[_], spec: PartitionSpec): IcebergPartition =
+    IcebergPartition(
+      file.specId,
+      StructLikeWrapper.forType(spec.partitionType).set(file.partition)
+    )
 }
 
 /**
@@ -212,6 +235,7 @@ final private class IcebergVersion(
 
   final private class VersionFile(val file: IcebergFile) extends DirectFile {
     override def path: String = file.path
+    override def partition: Any = file.partition
     override def rows: Long = file.rows
     override def bytes: Long = file.file.fileSizeInBytes
     override def isDeleted(position: Long): Boolean = file.deleted.contains(position.toInt)
@@ -317,8 +341,6 @@ final private class IcebergWriter(
     metadata: TableMetadata,
     val schema: Schema
 ) {
-  import metadata.spec
-
   private val made = new ConcurrentLinkedQueue[String]
 
   private def files(format: FileFormat) =
@@ -328,20 +350,36 @@ final private class IcebergWriter(
   private lazy val deleteFiles = files(FileFormat.PARQUET).suffix("deletes").build()
   private lazy val vectorFiles = files(FileFormat.PUFFIN).build()
 
-  private def newFile(files: OutputFileFactory): EncryptedOutputFile = {
-    val file = files.newOutputFile()
+  private def newFile(
+      files: OutputFileFactory,
+      spec: PartitionSpec,
+      partition: StructLike
+  ): EncryptedOutputFile = {
+    val file =
+      if (spec.isUnpartitioned) files.newOutputFile() else files.newOutputFile(spec, partition)
     made.add(file.encryptingOutputFile.location)
     file
   }
 
-  /** Writes one file. */
-  def data(rows: Iterator[InternalRow]): DataFile = {
-    val file = newFile(dataFiles)
+  /** Writes a file for each partition of rows, by the partitioning that the table has now. */
+  def data(rows: IndexedSeq[InternalRow]): Seq[DataFile] = {
+    val row = new IcebergRow(schema)
+    val key = new PartitionKey(metadata.spec, schema)
+    DirectTable.byPartition(rows) { values =>
+      key.partition(row.of(values))
+      key.copy()
+    }.map { case (partition, some) => data(some.iterator, metadata.spec, partition) }
+  }
+
+  /** Writes one file, whose rows are all in one partition. */
+  def data(rows: Iterator[InternalRow], spec: PartitionSpec, partition: StructLike): DataFile = {
+    val file = newFile(dataFiles, spec, partition)
     val writer = FormatModelRegistry
       .dataWriteBuilder[InternalRow, StructType](FileFormat.PARQUET, classOf[InternalRow], file)
       .setAll(metadata.properties)
       .metricsConfig(MetricsConfig.forTable(table))
       .spec(spec)
+      .partition(partition)
       .keyMetadata(file.keyMetadata)
       .schema(schema)
       .engineSchema(SparkSchemaUtil.convert(schema))
@@ -352,27 +390,37 @@ final private class IcebergWriter(
   }
 
   /**
-   * Writes one position delete file; None if there are no positions.
+   * Writes a position delete file for each partition, and returns them by the partitions.
    *
-   * @param deleted the positions in order by the paths of data files
+   * @param deleted the positions in the data files, in order
    */
-  def positions(deleted: Seq[(String, Iterator[Long])]): Option[DeleteFile] =
-    Option.when(deleted.exists(_._2.hasNext)) {
-      val file = newFile(deleteFiles)
-      val writer = FormatModelRegistry
-        .positionDeleteWriteBuilder[InternalRow](FileFormat.PARQUET, file)
-        .setAll(metadata.properties)
-        .metricsConfig(MetricsConfig.forPositionDelete)
-        .spec(spec)
-        .keyMetadata(file.keyMetadata)
-        .build()
-      val row = PositionDelete.create[InternalRow]()
-      try
-        for ((path, positions) <- deleted.sortBy(_._1); position <- positions)
-          writer.write(row.set(path, position))
-      finally writer.close()
-      writer.toDeleteFile
+  def positions(deleted: Seq[(IcebergFile, Iterator[Long])]): Map[IcebergPartition, DeleteFile] =
+    deleted.filter(_._2.hasNext).groupBy(_._1.partition).map { case (partition, some) =>
+      val data = some.head._1.file
+      partition -> positions(some, metadata.spec(data.specId), data.partition)
     }
+
+  private def positions(
+      deleted: Seq[(IcebergFile, Iterator[Long])],
+      spec: PartitionSpec,
+      partition: StructLike
+  ): DeleteFile = {
+    val file = newFile(deleteFiles, spec, partition)
+    val writer = FormatModelRegistry
+      .positionDeleteWriteBuilder[InternalRow](FileFormat.PARQUET, file)
+      .setAll(metadata.properties)
+      .metricsConfig(MetricsConfig.forPositionDelete)
+      .spec(spec)
+      .partition(partition)
+      .keyMetadata(file.keyMetadata)
+      .build()
+    val row = PositionDelete.create[InternalRow]()
+    try
+      for ((file, positions) <- deleted.sortBy(_._1.path); position <- positions)
+        writer.write(row.set(file.path, position))
+    finally writer.close()
+    writer.toDeleteFile
+  }
 
   /** Writes a Puffin file for each data file, because DuckDB 1.5 mistakes one vector of a file for another. */
   def vectors(deletions: Seq[Deletion]): Seq[(Deletion, DeleteFile)] = {
@@ -380,6 +428,7 @@ final private class IcebergWriter(
     Tasks.foreach(deletions.asJava).executeWith(ThreadPools.getWorkerPool).stopOnFailure()
       .throwFailureWhenFinished().run { (deletion: Deletion) =>
         val file = deletion.file.file
+        val spec = metadata.spec(file.specId)
         val writer = new BaseDVFileWriter(vectorFiles, _ => null)
         deletion.all.iterator.asScala.foreach(position =>
           writer.delete(deletion.file.path, position.longValue, spec, file.partition)
@@ -397,4 +446,30 @@ final private class IcebergWriter(
     try table.io.deleteFile(location)
     catch { case NonFatal(another) => problem.addSuppressed(another) }
   }
+}
+
+/** A row of Spark with the values of which Iceberg computes partitions. */
+final private class IcebergRow(schema: Schema) extends StructLike {
+  private val types = SparkSchemaUtil.convert(schema).map(_.dataType).toIndexedSeq
+  private var row: InternalRow = _
+
+  def of(row: InternalRow): IcebergRow = {
+    this.row = row
+    this
+  }
+
+  override def size: Int = types.size
+
+  override def get[T](at: Int, as: Class[T]): T = {
+    val value: Any = DirectTable.value(row, at, types(at)) match {
+      case text: UTF8String   => text.toString
+      case bytes: Array[Byte] => ByteBuffer.wrap(bytes)
+      case number: Decimal    => number.toJavaBigDecimal
+      case other              => other
+    }
+    as.cast(value)
+  }
+
+  override def set[T](at: Int, value: T): Unit =
+    throw new UnsupportedOperationException("The row is only read.")
 }

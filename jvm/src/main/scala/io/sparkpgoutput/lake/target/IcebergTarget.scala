@@ -5,10 +5,12 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.pgoutput.TablePlans
-import org.apache.spark.sql.types.{StructType, VariantType}
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
+import org.apache.spark.sql.types.{StructField, StructType, VariantType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import org.apache.iceberg.expressions.{Expressions, Term}
 import org.apache.iceberg.spark.SparkSchemaUtil
 import org.apache.iceberg.spark.source.SparkTable
 import org.apache.iceberg.{
@@ -19,11 +21,13 @@ import org.apache.iceberg.{
   Table,
   TableOperations,
   TableProperties => Names,
+  Transaction,
   Transactions,
   UpdateSchema
 }
 
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyCache, TableFiles}
 
@@ -118,7 +122,18 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     ) ++ modes
   }
 
-  protected def layout(schema: StructType, key: Seq[String]): Option[String] = None
+  protected def layout(schema: StructType, key: Seq[String], shape: TableShape): Option[String] =
+    None
+
+  /** A table without a sort order of the options keeps the one of others. */
+  def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit =
+    if (shape.cluster.nonEmpty) reshape(table, shape)
+
+  def reshape(table: String, shape: TableShape): Unit = {
+    val transaction = load(table).newTransaction()
+    IcebergShape.fit(transaction, shape)
+    transaction.commitTransaction()
+  }
 
   /** Iceberg has a clause for the order of rows in ALTER TABLE only. */
   protected def isParsed(create: String): Boolean = false
@@ -165,15 +180,22 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     val summary = s"spark.sql.iceberg.snapshot-property.$name"
     session.conf.set(summary, lsn.toString)
     try write match {
-        case TargetWrite.Append(rows) => TablePlans.append(session, target, whole(table, rows))
+        case TargetWrite.Append(rows) =>
+          TablePlans.append(session, target, once(session, marked, whole(table, rows)))
         case TargetWrite.Overwrite(rows, where) =>
-          TablePlans.overwrite(session, target, whole(table, rows), where)
-        case TargetWrite.Replace(rows) =>
+          val all = once(session, marked, whole(table, rows))
+          TablePlans.overwrite(session, target, all, where)
+        case TargetWrite.Replace(rows, shape) =>
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
+          checkSorted(table, transaction.table, all.schema)
+          // A column of the shape is not removed.
+          if (shape.nonEmpty && !IcebergColumns.fits(transaction.table.schema, all.schema))
+            IcebergShape.fit(transaction, TableShape.none)
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
+          shape.foreach(IcebergShape.fit(transaction, _))
           val replaced = TablePlans.Loaded(sparkTable(transaction.table), place.catalog)
-          TablePlans.overwrite(session, replaced, all, "true")
+          TablePlans.overwrite(session, replaced, once(session, transaction.table, all), "true")
           transaction.commitTransaction()
         case TargetWrite.Merge(rows, condition, clauses, narrowed) =>
           TablePlans.merge(session, target, rows, condition, clauses, narrowed)
@@ -181,6 +203,33 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     finally session.conf.unset(summary)
     // A MERGE that changes nothing makes no snapshot.
     if (!marking.hasCommitted) marked.newFastAppend().set(name.toString, lsn.toString).commit()
+  }
+
+  /** Iceberg reads each sort order that a table has had, and fails if one of its columns is gone. */
+  private def checkSorted(name: String, table: Table, rows: StructType): Unit = {
+    val sorted = table.sortOrders.values.asScala.flatMap(_.fields.asScala)
+      .flatMap(field => Option(table.schema.findColumnName(field.sourceId))).toSet
+    rows.find(field => sorted(field.name) && IcebergColumns.isReplaced(table.schema, field))
+      .foreach(field =>
+        throw new LakeException(
+          "PGOUTPUT_REPLICATE_OPTION.SORTED_COLUMN",
+          "table" -> sqlName(name),
+          "column" -> field.name
+        )
+      )
+  }
+
+  /**
+   * Returns rows that are computed once. For a sort order, Spark looks at all rows to find ranges, and then
+   * writes them. A shuffle keeps them meanwhile.
+   */
+  private def once(session: SparkSession, table: Table, rows: DataFrame): DataFrame = {
+    val columns = table.sortOrder.fields.asScala
+      .flatMap(field => table.schema.columns.asScala.find(_.fieldId == field.sourceId))
+      .map(field => col(TablePlace.quoted(field.name))).toSeq
+    if (columns.isEmpty) rows
+    else
+      RowsOfRdd.toDataFrame(session, RowsOfRdd.of(rows.repartition(columns: _*)), rows.schema)
   }
 
   /** Spark does not write rows without columns of users. */
@@ -231,13 +280,28 @@ object IcebergTarget {
 /** Gives a table of Iceberg the columns of rows that replace all of its rows. */
 private object IcebergColumns {
 
+  /** Returns whether a table has all columns of rows, with their types. */
+  def fits(schema: Schema, rows: StructType): Boolean = {
+    val before = SparkSchemaUtil.convert(schema)
+    rows.forall(field => before.exists(isSame(_, field)))
+  }
+
+  /** Returns whether a table has a column with the name of another one, and with another type. */
+  def isReplaced(schema: Schema, field: StructField): Boolean =
+    SparkSchemaUtil.convert(schema).exists(known =>
+      known.name == field.name && known.dataType != field.dataType
+    )
+
+  private def isSame(one: StructField, other: StructField) =
+    one.name == other.name && one.dataType == other.dataType
+
   /** A column whose type changes becomes a new column of the same name, since no old value stays. */
   def fit(update: UpdateSchema, schema: Schema, rows: StructType): Unit = {
     val before = SparkSchemaUtil.convert(schema)
     val after = SparkSchemaUtil.convert(rows)
     rows.foreach { field =>
       val known = before.find(_.name.equalsIgnoreCase(field.name))
-      if (!known.exists(known => known.name == field.name && known.dataType == field.dataType)) {
+      if (!known.exists(isSame(_, field))) {
         known.foreach(known => update.deleteColumn(known.name))
         // A name with a point is that of a column here, and not a path.
         update.allowIncompatibleChanges()
@@ -245,5 +309,54 @@ private object IcebergColumns {
       }
     }
     update.commit()
+  }
+}
+
+/** Gives a table of Iceberg a partitioning and a sort order. Files that exist keep theirs. */
+private object IcebergShape {
+  def fit(transaction: Transaction, shape: TableShape): Unit = {
+    partition(transaction, shape.partition)
+    sort(transaction, shape.cluster)
+  }
+
+  private def partition(transaction: Transaction, wanted: Seq[PartitionField]): Unit = {
+    val table = transaction.table
+    val found = table.spec.fields.asScala.filterNot(_.transform.isVoid).toSeq
+    def id(field: PartitionField) = (table.schema.findField(field.column).fieldId, name(field))
+    val known = found.map(field => (field.sourceId, field.transform.toString))
+    if (known.toSet != wanted.map(id).toSet) {
+      val update = transaction.updateSpec().caseSensitive(true)
+      found.filterNot(field => wanted.map(id).contains((field.sourceId, field.transform.toString)))
+        .foreach(field => update.removeField(field.name))
+      wanted.filterNot(field => known.contains(id(field))).foreach(field =>
+        update.addField(term(field))
+      )
+      update.commit()
+    }
+  }
+
+  /** How Iceberg writes a transform. */
+  private def name(field: PartitionField): String =
+    field.transform.stripSuffix("s") + field.number.fold("")(number => s"[$number]")
+
+  private def term(field: PartitionField): Term = field.transform match {
+    case "years"    => Expressions.year(field.column)
+    case "months"   => Expressions.month(field.column)
+    case "days"     => Expressions.day(field.column)
+    case "hours"    => Expressions.hour(field.column)
+    case "bucket"   => Expressions.bucket(field.column, field.number.get)
+    case "truncate" => Expressions.truncate(field.column, field.number.get)
+    case _          => Expressions.ref(field.column)
+  }
+
+  private def sort(transaction: Transaction, wanted: Seq[String]): Unit = {
+    val table = transaction.table
+    val found =
+      table.sortOrder.fields.asScala.map(field => table.schema.findColumnName(field.sourceId))
+    if (found.toSeq != wanted || table.sortOrder.fields.asScala.exists(!_.transform.isIdentity)) {
+      val order = transaction.replaceSortOrder().caseSensitive(true)
+      wanted.foreach(order.asc(_))
+      order.commit()
+    }
   }
 }

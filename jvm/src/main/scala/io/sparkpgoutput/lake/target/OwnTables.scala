@@ -9,7 +9,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{MirroredTable, OnDeletes, TableMode}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, OnDeletes, TableMode, TableShape}
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState}
 
 /**
@@ -31,7 +31,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
     TableOid -> table.oid.toString,
     Generation -> table.generation.toString,
     Definition -> table.number.toString
-  ) ++ ofMode(table.table.mode)
+  ) ++ ofMode(table.table.mode) ++
+    Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
 
   private def ofMode(mode: TableMode): Map[String, String] = mode match {
     case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
@@ -59,7 +60,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
         table.target,
         table.table.targetSchema,
         table.table.targetKey,
-        properties ++ propertiesOf(job, table)
+        properties ++ propertiesOf(job, table),
+        table.table.shape
       )
       true
     } else {
@@ -73,11 +75,16 @@ final class OwnTables(session: SparkSession, val target: Target) {
         )
       checkVersion(table.target, found)
       checkMode(table.table, found)
-      val wanted = propertiesOf(job, table)
+      // The options can have given it a shape that they do not give it any more.
+      val wanted = found.get(Shape).map(_ => Shape -> "").toMap ++ propertiesOf(job, table)
       if (wanted.exists { case (name, value) => !found.get(name).contains(value) })
         target.setProperties(table.target, wanted)
       false
     }
+
+  /** Returns the shape that the options give a table; None if they have never given it one. */
+  def shape(table: TableState): Option[TableShape] =
+    Option.when(properties0(table.target).contains(Shape))(table.table.shape)
 
   private def free(name: String) =
     Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
@@ -85,7 +92,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /** Notes the number and the mode of a definition, after the columns were changed to it. */
   def noteDefinition(table: TableState): Unit = target.setProperties(
     table.target,
-    Map(Definition -> table.number.toString) ++ ofMode(table.table.mode)
+    Map(Definition -> table.number.toString) ++ ofMode(table.table.mode) ++
+    Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
   )
 
   /** Notes the server of a job, which is another one after an upgrade. */
@@ -227,6 +235,7 @@ object OwnTables {
   private val Mode = s"${Prefix}mode"
   private val HistoryPrefix = s"${Prefix}history-prefix"
   private val OnDelete = s"${Prefix}on-delete"
+  private val Shape = s"${Prefix}shape"
 
   private def modeOf(properties: Map[String, String]): TableMode = properties.get(Mode).flatMap(
     TableMode.of(_, properties.getOrElse(HistoryPrefix, TableMode.History.DefaultPrefix))

@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession, functions}
 
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException, PgOutputException}
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.NotDirect
 
@@ -61,8 +62,8 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   /** Lets a table that was made without some types have columns of them. */
   protected def allowTypes(table: String, schema: StructType): Unit
 
-  /** The clause of ALTER TABLE that arranges an empty table by its key. */
-  protected def layout(schema: StructType, key: Seq[String]): Option[String]
+  /** The clause of CREATE TABLE and ALTER TABLE that clusters a table by its shape or else by its key. */
+  protected def layout(schema: StructType, key: Seq[String], shape: TableShape): Option[String]
 
   /** Whether the format understands a CREATE TABLE with this clause. */
   protected def isParsed(create: String): Boolean
@@ -71,27 +72,30 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       table: String,
       schema: StructType,
       key: Seq[String],
-      properties: Map[String, String]
+      properties: Map[String, String],
+      shape: TableShape
   ): Unit = {
     val columns = TargetTypes.of(format, table, schema, key)
     place.make()
     place.removeUnfinished(table)
+    val partitions = shape.partition.map(_.sql)
+    val partitioned =
+      if (partitions.isEmpty) "" else s" PARTITIONED BY (${partitions.mkString(", ")})"
     val made =
-      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format"
+      s"CREATE TABLE ${sqlName(table)} (${columns.map(column(_)).mkString(", ")}) USING $format" +
+        partitioned
     val rest =
       s"TBLPROPERTIES (${TableProperties.sql(defaults(columns, properties) ++ properties)})"
-    val arranged = layout(columns, key).map(layout => s"$made $layout $rest").filter(isParsed)
+    val arranged =
+      layout(columns, key, shape).map(layout => s"$made $layout $rest").filter(isParsed)
     session.sql(arranged.getOrElse(s"$made $rest"))
-    if (arranged.isEmpty) arrange(table, columns, key)
+    if (arranged.isEmpty) arrange(table, columns, key, shape)
   }
 
   final def setProperties(table: String, properties: Map[String, String]): Unit =
     session.sql(
       s"ALTER TABLE ${sqlName(table)} SET TBLPROPERTIES (${TableProperties.sql(properties)})"
     ): Unit
-
-  final def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
-    layout(schema, key).foreach(layout => session.sql(s"ALTER TABLE ${sqlName(table)} $layout"))
 
   /**
    * Changes the columns, and leaves out a change that was made already. So an interrupted change
@@ -146,8 +150,8 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
   )(rows: TargetWrite): Unit = {
     try {
       rows match {
-        case TargetWrite.Replace(rows) => allowTypes(table, rows.schema)
-        case _                         => ()
+        case TargetWrite.Replace(rows, _) => allowTypes(table, rows.schema)
+        case _                            => ()
       }
       write(session, table, name, expected, lsn, rows)
     } catch {
@@ -211,7 +215,9 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     } else {
       val causes = ErrorCauses.of(problem).toSeq
       // A value that does not fit, for example, which Spark wraps into words about its tasks.
-      causes.collectFirst { case known: PgOutputException => known }.getOrElse(
+      causes.collectFirst { case known: PgOutputException => known }.orElse(
+        DeltaPartitionText.error(sqlName(table), problem)
+      ).getOrElse(
         if (causes.exists(isConflict)) TargetError.conflict(sqlName(table), problem) else problem
       )
     }

@@ -14,7 +14,13 @@ import org.apache.spark.sql.types.{
 }
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableMode}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  SourceTable,
+  TableChange,
+  TableMode,
+  TableShape
+}
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState}
 import io.sparkpgoutput.protocol.Lsn
 
@@ -77,7 +83,13 @@ object TableEvolution {
       }
     }
     val table = kept.table
-      .copy(now.source, schema = StructType(columns), types = now.types, mode = now.mode)
+      .copy(
+        now.source,
+        schema = StructType(columns),
+        types = now.types,
+        mode = now.mode,
+        shape = now.shape
+      )
     // The target keeps a dropped column with its values, so no other column can have its name.
     val dropped = changes.collect { case TableChange.Dropped(column) => column.name -> column.name }
     val former = kept.formerNames.map { case (name, current) =>
@@ -103,6 +115,39 @@ object TableEvolution {
   def otherMode(kept: MirroredTable, now: MirroredTable): Option[String] = Option.when(
     kept.marks && !now.marks
   )("The option onDelete is not mark any more, and the target has rows that are marked as deleted.")
+
+  /**
+   * Returns the shape of a table by the names that its columns have now, if the options still say what they have
+   * said before. An option can name a column by a former name, or one that the server has dropped: the target
+   * keeps that column.
+   */
+  def sameShape(kept: TableState, now: SourceTable, wanted: TableShape): Option[TableShape] = {
+    val current = nameOf(kept.table.source, now)
+    def present(name: String) =
+      if (now.columns.exists(_.name == name)) name
+      else current(kept.formerNames.getOrElse(name, name))
+    Some(wanted.renamed(present)).filter(_ == kept.table.shape.renamed(current))
+  }
+
+  /** Returns the names that columns have now. A dropped column keeps its name in the target. */
+  private def nameOf(kept: SourceTable, now: SourceTable): String => String = {
+    val names = now.columns.map(column => column.number -> column.name).toMap
+    val known = kept.columns.flatMap(column => names.get(column.number).map(column.name -> _)).toMap
+    name => known.getOrElse(name, name)
+  }
+
+  /** Returns why a table must be copied to have the shape of its next definition. */
+  def otherShape(kept: MirroredTable, next: MirroredTable): Option[String] = {
+    val before = kept.shape.renamed(nameOf(kept.source, next.source))
+    val partitioning = next.shape.partition.map(_.column)
+    if (before != next.shape) Some(
+      s"The options give the target the shape (${next.shape}), and it has the shape ($before)."
+    )
+    else columns(kept, next).collectFirst {
+      case ColumnChange.Widen(name, _) if partitioning.contains(name) =>
+        s"The target has partitions by the column '$name', which has another type."
+    }
+  }
 
   /** What changes in the columns of the target from one definition of a table to the next one. */
   def columns(kept: MirroredTable, next: MirroredTable): Seq[ColumnChange] = {

@@ -6,6 +6,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, TableFiles}
 import io.sparkpgoutput.protocol.Lsn
@@ -109,14 +110,26 @@ trait Target {
       table: String,
       schema: StructType,
       key: Seq[String],
-      properties: Map[String, String]
+      properties: Map[String, String],
+      shape: TableShape
   ): Unit
+
+  /** Makes an empty table without a shape of its own. */
+  final def create(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      properties: Map[String, String]
+  ): Unit = create(table, schema, key, properties, TableShape.none)
 
   /** Sets properties of a table, in one commit. */
   def setProperties(table: String, properties: Map[String, String]): Unit
 
-  /** Arranges a table by its key, for what is written from then on. */
-  def arrange(table: String, schema: StructType, key: Seq[String]): Unit
+  /** Arranges a table by its shape or else by its key, for what is written from then on. */
+  def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit
+
+  /** Gives a table another shape, and keeps its rows. Delta rewrites them if the partitions change. */
+  def reshape(table: String, shape: TableShape): Unit
 
   /** Returns why a column of a table cannot change, or None if it can. A new copy can change it. */
   def alterProblem(table: String, change: ColumnChange): Option[String] = None
@@ -197,8 +210,10 @@ object TargetWrite {
   /**
    * Replaces all rows, and makes the columns fit: the columns of the rows get their types. Other columns
    * stay, and are NULL.
+   *
+   * @param shape the shape that the table gets; None if the options have never given it one
    */
-  final case class Replace(rows: DataFrame) extends Query
+  final case class Replace(rows: DataFrame, shape: Option[TableShape]) extends Query
 
   /**
    * Deletes rows and adds others. See [[DirectTable]].

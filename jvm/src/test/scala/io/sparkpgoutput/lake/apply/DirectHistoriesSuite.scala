@@ -58,7 +58,15 @@ class DirectHistoriesSuite extends DeltaTests {
       val seed = first + number
       val format = formats((seed % formats.length).toInt)
       val history =
-        new DirectHistory(spark, seed, format.open, format.properties, mixed, comparesMerge)
+        new DirectHistory(
+          spark,
+          seed,
+          format.open,
+          format.properties,
+          mixed,
+          comparesMerge,
+          hasShape = seed / formats.length % 2 == 1
+        )
       val failure =
         try {
           history.run()

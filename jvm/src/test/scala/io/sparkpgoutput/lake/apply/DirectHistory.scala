@@ -6,10 +6,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Random, Success, Try}
 
 import org.apache.spark.sql.pgoutput.ClonedSession
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyColumn}
 import io.sparkpgoutput.lake.target._
@@ -23,6 +24,7 @@ import io.sparkpgoutput.lake.target._
  * @param open opens the target, as a new start does
  * @param mixed the last step of a hash of a key
  * @param comparesMerge whether a second table gets the same cuts by MERGE
+ * @param hasShape whether the table has partitions or a clustering, which others can change in Iceberg
  */
 final class DirectHistory(
     spark: SparkSession,
@@ -30,7 +32,8 @@ final class DirectHistory(
     open: () => Target,
     properties: Map[String, String] = Map.empty,
     mixed: Long => Long = KeyColumn.mixed,
-    comparesMerge: Boolean = false
+    comparesMerge: Boolean = false,
+    hasShape: Boolean = false
 ) {
   import DirectHistory._
 
@@ -46,6 +49,8 @@ final class DirectHistory(
   private val log = new StringBuilder
 
   private var target = open()
+  private val shapes = new RandomShapes(seed, target.format)
+  private val shape = if (hasShape) shapes.of(table.dataTypes) else TableShape.none
   private var lsn = 1L
   private var definition = Option.empty[Array[Byte]]
   private var users = 0
@@ -92,7 +97,8 @@ final class DirectHistory(
 
   private def create(name: String): Unit = {
     if (target.exists(name)) target.drop(name)
-    target.create(name, table.target.targetSchema, table.key, properties)
+    note(s"$name has the shape ($shape)")
+    target.create(name, table.target.targetSchema, table.key, properties, shape)
     target.commit(spark, name, mark, None, lsn)(
       TargetWrite.Direct(_ => DirectChange(Map.empty, Vector.empty))
     )
@@ -220,6 +226,11 @@ final class DirectHistory(
   /** Somebody else writes the table, or adds a column. */
   private def byUser(isBeside: Boolean = false): Unit = {
     val own = oracle.columns.filter(_._1.startsWith("mine"))
+    if (hasShape && target.format == "iceberg" && shapes.changes) {
+      val next = shapes.of(oracle.columns)
+      note(s"somebody gives it the shape ($next)")
+      tables.foreach(target.reshape(_, next))
+    }
     val kind = if (isBeside) 1 + random.nextInt(5) else random.nextInt(6)
     if (kind == 0) {
       users += 1
@@ -296,4 +307,43 @@ object DirectHistory {
   /** The number of formats of the seeds that follow each other. */
   final private val Formats = 3
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
+}
+
+/** Random shapes, which do not change the other numbers of a history. */
+final private class RandomShapes(seed: Long, format: String) {
+  private val random = new Random(seed * 31 + 7)
+  private def pick[T](values: Seq[T]): T = values(random.nextInt(values.size))
+
+  /** Returns whether somebody changes the shape now. */
+  def changes: Boolean = random.nextInt(3) == 0
+
+  def of(columns: Seq[(String, DataType)]): TableShape = {
+    val possible = columns.flatMap { case (name, dataType) =>
+      Some(fields(name, dataType)).filter(_.nonEmpty)
+    }
+    val partition = random.shuffle(possible).take(1 + random.nextInt(2)).map(pick(_))
+    val isWhole = partition.length == columns.length
+    val cluster = if (random.nextInt(3) > 0) Nil
+    else columns.collect { case (name, LongType | DateType | StringType) => name }.take(2)
+    if (format == "iceberg") TableShape(partition, cluster)
+    else if (cluster.nonEmpty || isWhole) TableShape(Nil, cluster)
+    else TableShape(partition)
+  }
+
+  /** A column whose type gets wider is left out, because the job copies the table then. */
+  private def fields(name: String, dataType: DataType): Seq[PartitionField] = {
+    val functions = dataType match {
+      case found: DecimalType if found.precision == 38 => Seq("identity", "bucket", "truncate")
+      case LongType                                    => Seq("identity", "bucket", "truncate")
+      case StringType | BinaryType                     => Seq("bucket", "truncate")
+      case DateType                         => Seq("identity", "years", "months", "days", "bucket")
+      case TimestampType | TimestampNTZType => Seq("years", "months", "days", "hours", "bucket")
+      case BooleanType                      => Seq("identity")
+      case _                                => Nil
+    }
+    functions.filter(_ == "identity" || format == "iceberg").map {
+      case function @ ("bucket" | "truncate") => PartitionField(name, function, Some(2))
+      case function                           => PartitionField(name, function)
+    }
+  }
 }

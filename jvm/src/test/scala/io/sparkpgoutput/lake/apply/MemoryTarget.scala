@@ -13,6 +13,7 @@ import org.apache.spark.sql.pgoutput.{RowsOfRdd, TablePlans}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target._
 
@@ -52,7 +53,13 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   override def generation(table: String, job: String, oid: Long): Option[Int] = None
   override def newest(table: String, job: String): Option[MarkName] = None
   override def version(table: String): String = marks.get(table).mkString
-  override def arrange(table: String, schema: StructType, key: Seq[String]): Unit = ()
+  override def arrange(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      shape: TableShape
+  ): Unit = ()
+  override def reshape(table: String, shape: TableShape): Unit = ()
   override def drop(table: String): Unit = {
     spark.sql(s"DROP TABLE ${sqlName(table)}")
     marks.remove(table): Unit
@@ -72,7 +79,8 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
       table: String,
       schema: StructType,
       key: Seq[String],
-      properties: Map[String, String]
+      properties: Map[String, String],
+      shape: TableShape
   ): Unit = {
     spark.sql(s"CREATE TABLE ${sqlName(table)} (${schema.toDDL})")
     marks.update(table, 0)
@@ -87,7 +95,7 @@ final class MemoryTarget(spark: SparkSession, isLarge: Boolean = false) extends 
   )(write: TargetWrite): Unit = {
     write match {
       case TargetWrite.Append(rows) => rows.writeTo(sqlName(table)).append()
-      case TargetWrite.Replace(_) | TargetWrite.Direct(_) =>
+      case TargetWrite.Replace(_, _) | TargetWrite.Direct(_) =>
         throw new UnsupportedOperationException("A table of the tests keeps its columns.")
       case TargetWrite.Overwrite(rows, where) =>
         // The tables of the tests cannot be overwritten in one go.

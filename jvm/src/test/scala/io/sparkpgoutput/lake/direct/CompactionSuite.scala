@@ -66,6 +66,15 @@ class CompactionSuite extends AnyFunSuite {
     assert(written < 5 * files.map(_.rows).sum)
   }
 
+  test("files of several partitions are not rewritten together") {
+    def made(partition: Int, count: Int) = (1 to count).map(number =>
+      new MemoryFile(s"$partition/$number", Vector.fill(3)(row), partition = partition)
+    )
+    assert(Compaction.choose((1 to 20).flatMap(made(_, 7))).isEmpty)
+    val due = Compaction.choose((1 to 20).flatMap(made(_, 7)) ++ made(21, 8) ++ made(22, 9))
+    assert(due.map(_.partition).toSet.size == 1 && due.length >= 8)
+  }
+
   test("a file of which more than a fifth is deleted is rewritten, and a large one alone") {
     def made(name: String, deleted: Int, bytes: Long) = rows(name, 100, bytes, deleted)
     val files = Seq(made("a", 20, 1000), made("b", 21, 600L << 20), made("c", 21, 5000))

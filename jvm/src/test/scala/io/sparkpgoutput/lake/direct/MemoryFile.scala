@@ -12,7 +12,8 @@ final class MemoryFile(
     override val path: String,
     val values: IndexedSeq[InternalRow],
     val gone: Set[Long] = Set.empty,
-    override val bytes: Long = 1000
+    override val bytes: Long = 1000,
+    override val partition: Any = ()
 ) extends DirectFile {
   override def rows: Long = values.length.toLong
   override def isDeleted(position: Long): Boolean = gone(position)
@@ -27,7 +28,8 @@ final class MemoryFile(
       gone(at)
     }
 
-  def without(some: Set[Long]): MemoryFile = new MemoryFile(path, values, gone ++ some, bytes)
+  def without(some: Set[Long]): MemoryFile =
+    new MemoryFile(path, values, gone ++ some, bytes, partition)
 }
 
 /** A table in memory. It counts how often its files are read. */

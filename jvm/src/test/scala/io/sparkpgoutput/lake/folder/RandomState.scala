@@ -121,7 +121,14 @@ object RandomState {
       Gen.oneOf(TableMode.Mirror, TableMode.Marking),
       name.map(TableMode.History(_))
     )
-  } yield MirroredTable(source, target, schema, TypeRegistry(types.toMap), mode)
+    partition <- few(Gen.zip(name, Gen.oneOf("identity", "days")))
+    cluster <- few(name)
+    shape = TableShape(
+      partition.map { case (column, transform) => PartitionField(column, transform) } :+
+        PartitionField(target, "bucket", Some(16)),
+      cluster
+    )
+  } yield MirroredTable(source, target, schema, TypeRegistry(types.toMap), mode, shape = shape)
 
   private val renames = few(Gen.zip(name, name)).map(_.toMap)
 

@@ -104,6 +104,13 @@ class StateFormatSuite extends PropertySuite {
     0x16b374d848L
   ))(_.put(_))
 
+  /** What came later, and an older version can lose. */
+  private val shaped = {
+    val table = other(16505, TableStatus.Live)
+    val shape = TableShape(TableShape.partition("days(`größe`), bucket(16, id)").get, Seq("id"))
+    full.put(table.copy(table = table.table.copy(shape = shape)))
+  }
+
   private val whole = Set("formerNames", "types", "publicationVersions", "sparkSchema")
 
   private def written(state: JobState) = StateFormat.write(state, "w")
@@ -149,6 +156,12 @@ class StateFormatSuite extends PropertySuite {
     val excluded = full.put(other(16504, TableStatus.Excluded))
     assert(text(excluded).contains("\"status\":{\"name\":\"excluded\"}"))
     assert(read(text(excluded)) == excluded)
+  }
+
+  test("a table has the shape that the options gave it") {
+    assert(text(shaped).contains("\"partition\":[\"days(`größe`)\",\"bucket(16, id)\"]"))
+    assert(read(text(shaped)) == shaped)
+    isDamaged(text(shaped).replace("bucket(16, id)", "bucket(16"))
   }
 
   test("a greater version is an error that names the file") {
@@ -235,7 +248,9 @@ class StateFormatSuite extends PropertySuite {
         )
       case _ => Set.empty
     }
-    val all = fields(new ObjectMapper().readTree(written(hiding)), "")
+    val mapper = new ObjectMapper
+    val all =
+      Seq(hiding, shaped).flatMap(state => fields(mapper.readTree(written(state)), "")).toSet
     val (next, others) = all.partition(_.startsWith("tables[].next.definition."))
     val page = Files.readString(Path.of("docs/protocol.md"))
     val documented = page.linesIterator.dropWhile(_ != "## The state").drop(1)

@@ -54,6 +54,26 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(options.skips)
   }
 
+  test("a table has the shape that the options name, by each of its names") {
+    val options = parsed(
+      "partition.events" -> "days(at), bucket(16, id)",
+      "cluster.public.events" -> "id,at",
+      "cluster.\"S\".a" -> "x"
+    )
+    val shape = options.shapeOf(TableName("public", "events"))
+    assert(shape.toString == "partition days(at), bucket(16, id); cluster id, at")
+    assert(options.shapeOf(TableName("S", "a")).cluster == Seq("x"))
+    assert(options.shapeOf(TableName("x", "events")).isNone)
+    assert(options.ofTables == Seq(
+      "partition" -> "events",
+      "cluster" -> "\"S\".a",
+      "cluster" -> "public.events"
+    ))
+    assert(refused("partition.events" -> "days(").contains("'days(' is not valid for the option"))
+    assert(refused("cluster.events" -> "days(at)").contains("columns, with commas between them"))
+    assert(refused("cluster." -> "a").contains("lacks a name after the point"))
+  }
+
   test("patterns of excluded tables are those of names with schemas") {
     val options =
       parsed("excludeTables" -> "staging.*, public.tmp_*,log,*.t?st, \"public.a b,c\", s.a+(x)")

@@ -12,7 +12,8 @@ import io.sparkpgoutput.lake.catalog.{
   TableChange,
   TableColumn,
   TableComparison,
-  TableMode
+  TableMode,
+  TableShape
 }
 import io.sparkpgoutput.lake.core.{NextDefinition, TableState, TableStatus}
 import io.sparkpgoutput.types.registry.TypeRegistry
@@ -139,6 +140,53 @@ class TableEvolutionSuite extends AnyFunSuite {
     val now = table(id -> IntegerType, price.copy(name = "Price") -> StringType).source
     val before = table(id -> IntegerType, price -> StringType).source
     assert(TableComparison.compare(before, now, state.columnNames).isLeft)
+  }
+
+  private def shape(partition: String, cluster: String*) =
+    TableShape(TableShape.partition(partition).get, cluster)
+
+  test("a table is copied if the options give it another shape") {
+    val shaped = state.table.copy(shape = shape("price", "id"))
+    assert(TableEvolution.otherShape(shaped, shaped).isEmpty)
+    val others = Seq(shape("id", "id"), shape("price"), TableShape.none, shape("price, id", "id"))
+    others.foreach { other =>
+      val reason = TableEvolution.otherShape(shaped, shaped.copy(shape = other)).get
+      assert(
+        reason.contains(s"the shape ($other), and it has the shape (partition price; cluster id)")
+      )
+    }
+  }
+
+  test("the options can name columns of the shape as they were called before, also dropped ones") {
+    val kept = state.copy(table = state.table.copy(shape = shape("days(price), remark", "price")))
+    val cost = price.copy(name = "cost")
+    val now = table(id -> IntegerType, cost -> StringType)
+    Seq("old", "price", "cost").foreach { name =>
+      val wanted = shape(s"days($name), remark", name)
+      val same = TableEvolution.sameShape(kept, now.source, wanted)
+      assert(same.contains(shape("days(cost), remark", "cost")))
+      val next = TableEvolution.next(
+        kept,
+        now.copy(shape = same.get),
+        Seq(TableChange.Renamed(price, cost), TableChange.Dropped(remark))
+      )
+      assert(TableEvolution.otherShape(kept.table, next.table).isEmpty)
+      assert(next.table.shape == same.get)
+    }
+    Seq(shape("days(id), remark", "old"), shape("days(old)", "old"), TableShape.none)
+      .foreach(other => assert(TableEvolution.sameShape(kept, now.source, other).isEmpty))
+  }
+
+  test("a table is copied if a column of its partitioning gets a wider type") {
+    def reason(wider: TableColumn) = {
+      val kept = state.copy(table = state.table.copy(shape = shape("id", "price")))
+      val now = table(id -> LongType, price -> StringType, remark -> StringType)
+        .copy(shape = kept.table.shape)
+      val next = TableEvolution.next(kept, now, Seq(TableChange.Widened(wider, wider)))
+      TableEvolution.otherShape(kept.table, next.table)
+    }
+    assert(reason(id).exists(_.contains("partitions by the column 'id', which has another type")))
+    assert(reason(price).isEmpty)
   }
 
   test("nothing changes without changes") {

@@ -5,6 +5,7 @@ import java.time.Instant
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
+import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 
 /** A target that is another one, but for what a test changes. */
@@ -27,14 +28,20 @@ class TargetBehind(target: Target) extends Target {
       table: String,
       schema: StructType,
       key: Seq[String],
-      properties: Map[String, String]
-  ): Unit = target.create(table, schema, key, properties)
+      properties: Map[String, String],
+      shape: TableShape
+  ): Unit = target.create(table, schema, key, properties, shape)
   override def setProperties(table: String, properties: Map[String, String]): Unit =
     target.setProperties(table, properties)
-  override def arrange(table: String, schema: StructType, key: Seq[String]): Unit =
-    target.arrange(table, schema, key)
   override def alterProblem(table: String, change: ColumnChange): Option[String] =
     target.alterProblem(table, change)
+  override def arrange(
+      table: String,
+      schema: StructType,
+      key: Seq[String],
+      shape: TableShape
+  ): Unit = target.arrange(table, schema, key, shape)
+  override def reshape(table: String, shape: TableShape): Unit = target.reshape(table, shape)
   override def alter(table: String, changes: Seq[ColumnChange]): Unit =
     target.alter(table, changes)
   override def mark(table: String, name: MarkName): Option[Long] = target.mark(table, name)

@@ -21,6 +21,7 @@ object ClonedSession {
    *   - Rows can have java.time.Instant in place of java.sql.Timestamp.
    *   - Timestamps in Parquet files can be cut to milliseconds. By default, they are INT96, which other readers
    *     take as nanoseconds: after the year 2262, delta-rs then returns other values.
+   *   - In a table with partitions, a write that replaces all rows can leave those of other partitions.
    *   - Iceberg can write to a branch, or to a snapshot that is not the current one.
    */
   def of(session: SparkSession): SparkSession = {
@@ -28,6 +29,7 @@ object ClonedSession {
     clone.conf.set(SQLConf.VARIABLE_SUBSTITUTE_ENABLED.key, false)
     clone.conf.set(SQLConf.TIMESTAMP_TYPE.key, "TIMESTAMP_LTZ")
     clone.conf.set(SQLConf.DATETIME_JAVA8API_ENABLED.key, false)
+    clone.conf.set(SQLConf.PARTITION_OVERWRITE_MODE.key, "STATIC")
     clone.conf.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, "TIMESTAMP_MICROS")
     Seq("spark.wap.id", "spark.wap.branch").foreach(clone.conf.unset)
     clone

@@ -80,7 +80,8 @@ object TablePlans {
   private def plan(rows: DataFrame): LogicalPlan =
     rows.asInstanceOf[classic.Dataset[_]].queryExecution.analyzed
 
-  private def run(session: SparkSession, command: LogicalPlan): Unit =
+  /** Runs a command. */
+  def run(session: SparkSession, command: LogicalPlan): Unit =
     classic.Dataset.ofRows(classicOf(session), command)
 
   private def classicOf(session: SparkSession) = session.asInstanceOf[classic.SparkSession]

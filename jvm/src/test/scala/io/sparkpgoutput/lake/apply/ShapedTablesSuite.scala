@@ -1,0 +1,242 @@
+package io.sparkpgoutput.lake.apply
+
+import java.nio.file.Files
+
+import scala.util.Random
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.sql.types._
+
+import org.apache.iceberg.spark.Spark3Util
+
+import io.sparkpgoutput.DeltaTests
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.TableShape
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite, Targets}
+
+/** Tables with partitions, a clustering or a sort order, in both formats. */
+class ShapedTablesSuite extends DeltaTests {
+  private val name = MarkName("job", 1, 0)
+  private lazy val folder = Files.createTempDirectory("shaped").toString
+
+  /** The session of the rows has the settings of a commit. */
+  private lazy val own = ClonedSession.of(spark)
+
+  private def shape(partition: String, cluster: String = "") = TableShape(
+    if (partition.isEmpty) Nil else TableShape.partition(partition).get,
+    if (cluster.isEmpty) Nil else TableShape.columns(cluster).get
+  )
+
+  private def open(format: String): Target =
+    if (format == "iceberg") IcebergTables.in(spark, "shaped")
+    else Targets.of(spark, folder, Some("delta"))
+
+  private def iceberg(table: String) = {
+    val found = Spark3Util.loadIcebergTable(spark, s"${IcebergTables.Catalog}.shaped.$table")
+    found.refresh()
+    found
+  }
+
+  /** The partitioning and the clustering or sort order that the table has. */
+  private def found(format: String, table: String): (Seq[String], Seq[String]) =
+    if (format == "iceberg") {
+      val found = iceberg(table)
+      def column(id: Int) = found.schema.findColumnName(id)
+      import scala.jdk.CollectionConverters._
+      (
+        found.spec.fields.asScala.toSeq.map(field =>
+          s"${field.transform} ${column(field.sourceId)}"
+        ),
+        found.sortOrder.fields.asScala.toSeq.map(field => column(field.sourceId))
+      )
+    } else {
+      val detail = spark.sql(s"DESCRIBE DETAIL ${open(format).sqlName(table)}").head()
+      (
+        detail.getSeq[String](detail.fieldIndex("partitionColumns")),
+        detail.getSeq[String](detail.fieldIndex("clusteringColumns"))
+      )
+    }
+
+  private def files(format: String, table: String): Long =
+    if (format == "iceberg") iceberg(table).currentSnapshot.summary.get("total-data-files").toLong
+    else DeltaLog.forTable(spark, s"$folder/$table").update().numOfFiles
+
+  private val formats = Seq(
+    "delta" -> Seq(shape("amount, name"), shape("", "name, id")),
+    "iceberg" -> Seq(
+      shape("bucket(3, id), truncate(1, name), amount"),
+      shape("", "name, id"),
+      shape("amount", "name")
+    )
+  )
+
+  formats.foreach { case (format, shapes) =>
+    shapes.foreach(shape =>
+      test(s"$format: rows move between partitions, and are found by their keys: $shape") {
+        val target = open(format)
+        val history = new ServerHistory(new Random(3))
+        val table = history.wide
+        if (target.exists(table.name)) target.drop(table.name)
+        val mirrored = table.target.copy(shape = shape)
+        target.create(table.name, mirrored.schema, table.key, Map.empty, shape)
+        val none = spark.createDataFrame(new java.util.ArrayList[Row], mirrored.schema)
+        target.commit(spark, table.name, name, None, 1)(TargetWrite.Append(none))
+        val session = ClonedSession.of(spark)
+        session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+        var definition = Option.empty[Array[Byte]]
+        var mark = 1L
+        (1 to 8).foreach { number =>
+          val batch = history.batch(12)
+          val cut = CutOfServer(table.oid, batch, history.end, definition)
+          definition = cut.definition.orElse(definition)
+          // Executors fold each third cut.
+          new CutApply(target, repairs = false, smallCut = if (number % 3 == 0) 0 else 10000)
+            .commit(session, mirrored, Map.empty, name, mark, cut)()
+          mark = history.end
+          val columns = table.names.map(column => col(TablePlace.quoted(column)))
+          def content(where: String) = ServerTable.sorted(
+            target.read(
+              spark,
+              table.name
+            ).where(where).select(columns: _*).collect().toSeq.map(_.toSeq)
+          )
+          assert(content("true") == table.content)
+          // A reader leaves out the other partitions.
+          val some = content("amount = 3")
+          assert(some == table.content.filter(_.split("\\|").contains("3.0000")))
+        }
+        assert(found(format, table.name)._2 == shape.cluster)
+        assert(found(format, table.name)._1.length == shape.partition.length)
+      }
+    )
+
+    test(s"$format: a copy gives a table its shape in one commit") {
+      val target = open(format)
+      val schema =
+        new StructType().add("id", IntegerType).add("v", StringType).add("n", IntegerType)
+      if (target.exists("copied")) target.drop("copied")
+      val first = shape("v")
+      target.create("copied", schema, Seq("id"), Map.empty, first)
+      val rows =
+        own.range(0, 3000, 1, 8).selectExpr("int(id) id", "string(id % 3) v", "int(id) n")
+      target.commit(own, "copied", name, None, 5)(TargetWrite.Append(rows))
+      // One file for a partition, and not one for each task and partition.
+      assert(files(format, "copied") == 3)
+      val isIceberg = format == "iceberg"
+      def sql(partition: String) =
+        if (isIceberg && partition.nonEmpty && !partition.contains(' ')) s"identity $partition"
+        else partition
+      val typed = rows.selectExpr("id", "id % 2 v", "n")
+      val shapes = Seq(
+        Some(shape("v")) -> ("v", ""),
+        Some(shape(if (isIceberg) "bucket(4, n)" else "n")) ->
+          (if (isIceberg) "bucket[4] n" else "n", ""),
+        None -> (if (isIceberg) ("bucket[4] n", "") else ("", "")),
+        Some(shape("", "v, n")) -> ("", "v,n"),
+        Some(TableShape.none) -> ("", "")
+      )
+      shapes.zipWithIndex.foreach { case ((wanted, (partition, cluster)), index) =>
+        val generation = name.copy(generation = index + 1)
+        val now = if (index % 2 == 0 && index < 4) typed else rows
+        target.commit(own, "copied", generation, None, 10L + index)(
+          TargetWrite.Replace(now.where("id < 100"), wanted)
+        )
+        target.arrange("copied", schema, Nil, wanted.getOrElse(TableShape.none))
+        withClue(s"$wanted: ") {
+          val (partitions, clusters) = found(format, "copied")
+          assert(partitions.mkString(",") == sql(partition) && clusters.mkString(",") == cluster)
+          assert(target.mark("copied", generation).contains(10L + index))
+          val all =
+            target.read(spark, "copied").select("id", "v", "n").orderBy("id").collect().toSeq
+          assert(all == now.where("id < 100").orderBy("id").collect().toSeq)
+        }
+      }
+      // Iceberg would fail in each later write.
+      def again(): Unit = target.commit(own, "copied", name.copy(generation = 9), None, 99)(
+        TargetWrite.Replace(typed, Some(TableShape.none))
+      )
+      if (isIceberg)
+        assert(intercept[LakeException](again()).getMessage.contains("is or was sorted by it"))
+      else again()
+    }
+
+    test(s"$format: a history gets another shape, and keeps its rows and its mark") {
+      val target = open(format)
+      val schema = new StructType().add("id", IntegerType).add("v", StringType)
+      if (target.exists("events")) target.drop("events")
+      target.create("events", schema, Nil, Map.empty)
+      def append(expected: Option[Long], lsn: Long, value: String): Unit = {
+        val rows = own.range(3).selectExpr("int(id) id", s"'$value' v")
+        target.commit(
+          own,
+          "events",
+          name,
+          expected,
+          lsn
+        )(TargetWrite.Append(rows))
+      }
+      append(None, 1, "a")
+      target.reshape("events", shape("v"))
+      append(Some(1), 2, "b")
+      assert(found(format, "events")._1.length == 1)
+      target.reshape("events", shape("v"))
+      target.reshape("events", shape("", "id"))
+      append(Some(2), 3, "c")
+      assert(found(format, "events") == ((Nil, Seq("id"))))
+      target.reshape("events", TableShape.none)
+      assert(found(format, "events") == ((Nil, Nil)))
+      append(Some(3), 4, "d")
+      val all = target.read(spark, "events").orderBy("v", "id").collect().toSeq
+      assert(all == Seq("a", "b", "c", "d").flatMap(v => (0 to 2).map(Row(_, v))))
+    }
+  }
+
+  test("Delta: a text that would become NULL in a partition is an error of the table") {
+    val target = open("delta")
+    val history = new ServerHistory(new Random(1))
+    val table = history.deferrable
+    val wanted = shape("v")
+    val mirrored = table.target.copy(shape = wanted)
+    target.create(table.name, mirrored.schema, table.key, Map.empty, wanted)
+    def rows(v: String) = own.sql(s"SELECT 1 id, '$v' v, 'x' big, 1L added")
+    def refused(write: => Unit): Unit = {
+      val error = intercept[LakeException](write)
+      assert(
+        error.getMessage.contains("The column 'v' of") && error.getMessage.contains("empty text")
+      )
+    }
+    Seq("", "__HIVE_DEFAULT_PARTITION__").foreach { text =>
+      refused(target.commit(own, table.name, name, None, 1)(
+        TargetWrite.Append(rows(text))
+      ))
+    }
+    target.commit(own, table.name, name, None, 1)(TargetWrite.Append(rows("a")))
+    refused(target.commit(own, table.name, name.next, None, 2)(
+      TargetWrite.Replace(rows(""), Some(wanted))
+    ))
+    table.rows += Seq("1", "a", "x")
+    val batch = Seq(
+      StreamMessages.begin(10, 10),
+      table.relation,
+      table.update(Seq("1", "a", "x"), Seq("1", "", "x")),
+      StreamMessages.commit(10)
+    )
+    val messages = batch.zipWithIndex.map { case (message, ordinal) =>
+      (10L, ordinal.toLong, message)
+    }
+    refused(new CutApply(target, repairs = false).commit(
+      spark,
+      mirrored,
+      Map.empty,
+      name,
+      1,
+      CutOfServer(table.oid, messages, 11)
+    )(): Unit)
+    assert(target.read(spark, table.name).collect().toSeq == Seq(Row(1, "a", "x", 1L)))
+  }
+}
