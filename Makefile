@@ -121,7 +121,7 @@ FIRST ?= 1
 # Each history twice, the second time with one hash for all keys, and a fault at each step of a write.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
-	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite'
+	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite'
 
 # Jobs and streams on services that the tests start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))

@@ -1,11 +1,8 @@
 package io.sparkpgoutput.lake.catalog
 
-import scala.util.Try
-
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.CreateTable
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.connector.expressions.{Literal, NamedReference, Transform}
+import org.apache.spark.sql.pgoutput.TablePlans
 
 /**
  * How the rows of a table of the target are laid out in files, by the options `partition` and `cluster`.
@@ -34,7 +31,7 @@ object TableShape {
 
   /** Reads a list such as `days(created_at), bucket(16, id)`. None if it is not one. */
   def partition(text: String): Option[Seq[PartitionField]] = for {
-    transforms <- transforms(text)
+    transforms <- TablePlans.partitioning(text)
     fields = transforms.flatMap(PartitionField.of(_))
     if fields.length == transforms.length
   } yield fields
@@ -42,11 +39,6 @@ object TableShape {
   /** Reads a list of columns. None if it is not one. */
   def columns(text: String): Option[Seq[String]] =
     partition(text).filter(_.forall(_.isColumn)).map(_.map(_.column))
-
-  /** A list of a user is one of Spark's PARTITIONED BY. */
-  private def transforms(text: String): Option[Seq[Transform]] =
-    Try(CatalystSqlParser.parsePlan(s"CREATE TABLE t (c INT) USING f PARTITIONED BY ($text)"))
-      .toOption.collect { case plan: CreateTable => plan.partitioning }
 }
 
 /**

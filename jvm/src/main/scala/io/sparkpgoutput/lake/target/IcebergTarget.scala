@@ -221,7 +221,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
 
   /**
    * Returns rows that are computed once. For a sort order, Spark looks at all rows to find ranges, and then
-   * writes them. A shuffle keeps them meanwhile.
+   * writes them. A shuffle keeps them until then.
    */
   private def once(session: SparkSession, table: Table, rows: DataFrame): DataFrame = {
     val columns = table.sortOrder.fields.asScala

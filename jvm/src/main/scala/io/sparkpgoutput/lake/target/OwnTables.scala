@@ -93,7 +93,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
   def noteDefinition(table: TableState): Unit = target.setProperties(
     table.target,
     Map(Definition -> table.number.toString) ++ ofMode(table.table.mode) ++
-    Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
+      Option.when(!table.table.shape.isNone)(Shape -> table.table.shape.toString)
   )
 
   /** Notes the server of a job, which is another one after an upgrade. */

@@ -329,10 +329,6 @@ class IcebergDirectSuite extends TableTests {
       change(made)
       target.look(made.table).notDirect.getOrElse("")
     }
-    assert(reason()(_.iceberg.updateSpec().addField("id").commit()) == "the table has partitions")
-    assert(
-      reason()(_.iceberg.replaceSortOrder().asc("id").commit()) == "the table has a sort order"
-    )
     assert(
       reason()(_.iceberg.updateSchema().allowIncompatibleChanges().requireColumn("v").commit()) ==
         "the column v is NOT NULL"

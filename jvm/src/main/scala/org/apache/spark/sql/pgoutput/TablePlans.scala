@@ -1,15 +1,20 @@
 package org.apache.spark.sql.pgoutput
 
+import scala.util.Try
+
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.And
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{
   AppendData,
+  CreateTable,
   LogicalPlan,
   MergeIntoTable,
   OverwriteByExpression
 }
 import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Table}
+import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.{Column, DataFrame, SparkSession, classic}
 
@@ -30,6 +35,11 @@ object TablePlans {
 
   /** The object that writes. */
   final case class Loaded(table: Table, catalog: CatalogPlugin) extends Written
+
+  /** Reads the list of a PARTITIONED BY. None if it is not one. */
+  def partitioning(list: String): Option[Seq[Transform]] =
+    Try(CatalystSqlParser.parsePlan(s"CREATE TABLE t (c INT) USING f PARTITIONED BY ($list)"))
+      .toOption.collect { case plan: CreateTable => plan.partitioning }
 
   def read(session: SparkSession, table: Loaded): DataFrame =
     classic.Dataset.ofRows(classicOf(session), relation(table))
