@@ -3,13 +3,9 @@ package io.sparkpgoutput.lake.job
 import java.nio.file.{Files, Path}
 import java.time.Duration
 import java.util.Locale
-import java.util.concurrent.TimeUnit
 import java.util.regex.Pattern
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
-
-import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
@@ -24,7 +20,7 @@ import io.sparkpgoutput.lake.catalog.{
 }
 import io.sparkpgoutput.lake.copy.CopySource
 import io.sparkpgoutput.lake.target.{LakeFormat, TableProperties, TargetNames}
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, SharedOptions}
+import io.sparkpgoutput.options.{OptionList, OptionSpec, SharedOptions}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
@@ -124,11 +120,11 @@ final case class ReplicateOptions(
   /** The bytes of memory that the keys of all tables share in this process. */
   def keyCacheMemoryBytes: Long =
     if (keyCacheMemory > 0) keyCacheMemory
-    else ReplicateOptions.ofHeap(ReplicateOptions.KeyCachePercent)
+    else ReplicateOptionSpecs.ofHeap(ReplicateOptions.KeyCachePercent)
 
   /** The bytes of memory that all queues share in this process. */
   def queueMemoryBytes: Long =
-    if (queueMemory > 0) queueMemory else ReplicateOptions.ofHeap(ReplicateOptions.QueuePercent)
+    if (queueMemory > 0) queueMemory else ReplicateOptionSpecs.ofHeap(ReplicateOptions.QueuePercent)
 
   /** The properties that a new table of a format gets. */
   def newProperties(format: String): Map[String, String] =
@@ -187,6 +183,7 @@ final case class ReplicateOptions(
 }
 
 object ReplicateOptions {
+  import ReplicateOptionSpecs._
 
   /** All options. */
   val list: OptionList[ReplicateOptions] = new OptionList(
@@ -519,11 +516,6 @@ object ReplicateOptions {
   /** The share of the heap that keys of files have by default. */
   final private val KeyCachePercent = 25
 
-  /** A longer time is a mistake. It would not fit into a number of nanoseconds. */
-  final private val LongestTime = Duration.ofDays(365)
-
-  private val Percent = "([1-9][0-9]?)%".r
-
   /**
    * Reads the options.
    *
@@ -566,122 +558,6 @@ object ReplicateOptions {
         "The option 'hashColumns.<table>' needs a salt. Set 'hashSaltFile' or 'hashSaltVariable'."
     ).collectFirst { case (true, problem) => problem }.toLeft(options)
   }
-
-  private def text(name: String, values: String, default: String, description: String)(
-      set: (ReplicateOptions, String) => ReplicateOptions
-  ) = OptionSpec.text[ReplicateOptions](name, values, default, description)(set)
-
-  private def flag(name: String, description: String)(
-      set: (ReplicateOptions, Boolean) => ReplicateOptions
-  ) = OptionSpec.choice[ReplicateOptions, Boolean](name, "false", description)(
-    "true" -> true,
-    "false" -> false
-  )(set)
-
-  private def number(name: String, default: Int, description: String, values: Range = 1 to 100)(
-      set: (ReplicateOptions, Int) => ReplicateOptions
-  ) = OptionSpec.parsed[ReplicateOptions, Int](
-    name,
-    s"${values.head} to ${values.last}",
-    default.toString,
-    description
-  )(_.toIntOption.filter(values.contains))(set)
-
-  private def duration(name: String, default: String, description: String)(
-      set: (ReplicateOptions, Duration) => ReplicateOptions
-  ) = OptionSpec.parsed[ReplicateOptions, Duration](
-    name,
-    "a time such as 500ms, 5s or 10min",
-    default,
-    description
-  )(text =>
-    Try(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).toOption
-      .filter(milliseconds => milliseconds >= 0 && milliseconds <= LongestTime.toMillis)
-      .filter(milliseconds => milliseconds == 0 || text.exists(_.isLetter))
-      .map(Duration.ofMillis)
-  )(set)
-
-  private def size(name: String, default: String, description: String)(
-      set: (ReplicateOptions, Long) => ReplicateOptions
-  ) = OptionSpec.parsed[ReplicateOptions, Long](
-    name,
-    "a size such as 512m or 2g",
-    default,
-    description
-  )(bytes)(set)
-
-  private def bytes(size: String): Option[Long] =
-    Try(JavaUtils.byteStringAsBytes(size)).toOption.filter(_ > 0)
-
-  private def memory(text: String): Option[Long] = text match {
-    case Percent(percent) => Some(ofHeap(percent.toInt))
-    case size             => bytes(size)
-  }
-
-  private def ofHeap(percent: Int): Long = Runtime.getRuntime.maxMemory / 100 * percent
-
-  /** An option for each table or column, whose name follows a point. */
-  private def prefixed(name: String, values: String, default: String, description: String)(
-      set: (ReplicateOptions, String, String) => ReplicateOptions
-  ) = OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
-    suffix(entry).map(set(options, _, entry.value))
-  )
-
-  private def columns(name: String, default: String, description: String)(
-      set: (ReplicateOptions, String, Seq[String]) => ReplicateOptions
-  ) = OptionSpec[ReplicateOptions](name, PublicationNames.Values, default, description)(
-    (options, entry) =>
-      for {
-        table <- suffix(entry)
-        names <- PublicationNames.parse(entry.value)
-          .toRight(entry.invalid(PublicationNames.Values))
-        both = options.hiding.tables.get(table).flatMap(_.names.find(names.contains))
-        found <- both.toLeft(set(options, table, names)).left.map(column =>
-          s"The options exclude and hash the column '$column' of '$table'. Leave it out of one of them."
-        )
-      } yield found
-  )
-
-  private def salt(name: String, values: String, description: String)(
-      read: String => Either[String, HashSalt]
-  ) = OptionSpec[ReplicateOptions](name, values, "required for hashColumns", description)(
-    (options, entry) =>
-      if (options.hiding.salt.nonEmpty)
-        Left("The options have a 'hashSaltFile' and a 'hashSaltVariable'. Leave one out.")
-      else
-        read(entry.value)
-          .map(salt => options.copy(hiding = options.hiding.copy(salt = Some(salt))))
-          .left.map(why => s"The option '$name' is '${entry.value}', and has no salt: $why.")
-  )
-
-  /** An option of single tables, which has the values of another one for all tables. */
-  private def ofTable(option: String, values: Seq[String], description: String)(
-      set: (ReplicateOptions, String, String) => ReplicateOptions
-  ) = OptionSpec[ReplicateOptions](
-    s"$option.<table>",
-    values.mkString(", "),
-    s"the option $option applies",
-    description
-  )((options, entry) =>
-    suffix(entry).flatMap { table =>
-      values.find(_.equalsIgnoreCase(entry.value)).map(set(options, table, _))
-        .toRight(entry.invalid(values.mkString(", ")))
-    }
-  )
-
-  /** An option for each table, whose value is a list. */
-  private def listOf[A](name: String, values: String, default: String, description: String)(
-      read: String => Option[A]
-  )(set: (ReplicateOptions, String, A) => ReplicateOptions) =
-    OptionSpec[ReplicateOptions](name, values, default, description)((options, entry) =>
-      suffix(entry).flatMap(table =>
-        read(entry.value).map(set(options, table, _)).toRight(entry.invalid(values))
-      )
-    )
-
-  private def suffix(entry: OptionEntry): Either[String, String] =
-    Some(entry.name.dropWhile(_ != '.').drop(1)).filter(_.nonEmpty)
-      .toRight(s"The option '${entry.name}' lacks a name after the point.")
 }
 
 /** A pattern of names of tables with their schemas, in which `*` matches any characters, and `?` matches one. */
