@@ -111,9 +111,7 @@ def spec(fields: list[str]) -> list[str]:
 def partitions(spark: SparkSession, job: LakeJob) -> list[str]:
     """Return the fields of the partitioning."""
     if "/" in job.target:
-        detail = spark.sql(f"DESCRIBE DETAIL {job.sql_name('events')}").head()
-        assert detail is not None
-        return list(detail["partitionColumns"])
+        return detail(spark, job, "partitionColumns")
     table = iceberg(spark, job)
     fields = table.spec().fields()
     found = [fields.get(each) for each in range(fields.size())]
@@ -123,12 +121,17 @@ def partitions(spark: SparkSession, job: LakeJob) -> list[str]:
 def clusters(spark: SparkSession, job: LakeJob) -> list[str]:
     """Return the columns of the clustering or of the sort order."""
     if "/" in job.target:
-        detail = spark.sql(f"DESCRIBE DETAIL {job.sql_name('events')}").head()
-        assert detail is not None
-        return list(detail["clusteringColumns"])
+        return detail(spark, job, "clusteringColumns")
     table = iceberg(spark, job)
     fields = table.sortOrder().fields()
     return [column(table, fields.get(each)) for each in range(fields.size())]
+
+
+def detail(spark: SparkSession, job: LakeJob, columns: str) -> list[str]:
+    """Return columns by which Delta lays out the table."""
+    found = spark.sql(f"DESCRIBE DETAIL {job.sql_name('events')}").head()
+    assert found is not None
+    return list(found[columns])
 
 
 def iceberg(spark: SparkSession, job: LakeJob) -> JavaObject:
