@@ -21,6 +21,7 @@ from support.job_folder import job_state
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
+from support.lake_options import choose
 from support.lake_points import (
     APPLYING,
     COPYING,
@@ -154,10 +155,12 @@ def test_job_is_killed_again_and_again(
 ) -> None:
     """Between two kills, the job copies or applies for some seconds.
 
-    Each target gets 20 kills, 4 of them on each version of the server.
+    Each target gets 20 kills, 4 of them on each version of the server. Each has other options.
     """
-    job = LakeJob(tmp_path, server, target)
     moments = random.Random(server.version)
+    options = choose(moments, target, lake_history.TABLES)
+    print(options)
+    job = LakeJob(tmp_path, server, target, tables=options)
     with History(server, seed=server.version).running():
         for _ in range(20 // len(VERSIONS)):
             with job.running() as process:

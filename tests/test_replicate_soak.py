@@ -27,6 +27,7 @@ from support.history_judge import assert_histories
 from support.job_folder import job_state
 from support.lake_history import History
 from support.lake_job import LakeJob
+from support.lake_options import choose
 from support.lake_points import first_table_is_applied, kill, kill_at
 from support.lake_reshaped import Reshapes
 from support.lake_schema_changes import ALTERED, SchemaChanges
@@ -62,7 +63,7 @@ def test_tables_stay_equal(
         server.execute(lake_history.SETUP)
         server.execute(lake_reshaped.SETUP)
         schema = SchemaChanges(server, dice, [*ALTERED, *lake_reshaped.ALTERED])
-        jobs = [SoakedJob(tmp_path, server, target, spark) for target in lake.TARGETS]
+        jobs = [SoakedJob(tmp_path, server, target, spark, dice) for target in lake.TARGETS]
         soak = Soak(jobs, schema, server, dice)
         history = History(server, dice.randrange(1000), TRUNCATED, others=lake_reshaped.write)
         for job in jobs:
@@ -81,8 +82,12 @@ def test_tables_stay_equal(
 class SoakedJob:
     """A job in a process that is killed and starts again."""
 
-    def __init__(self, folder: Path, server: Server, target: str, spark: SparkSession) -> None:
+    def __init__(
+        self, folder: Path, server: Server, target: str, spark: SparkSession, dice: random.Random
+    ) -> None:
         (folder / target).mkdir()
+        options = choose(dice, target, {**lake_history.TABLES, **lake_reshaped.TABLES})
+        print(target, options)
         self.name = target
         self.job = LakeJob(
             folder / target,
@@ -91,6 +96,7 @@ class SoakedJob:
             slot=f"lake_{target}",
             publication=PUBLICATIONS,
             mode={HISTORY: "history"},
+            tables=options,
         )
         self.spark = spark
         self._running = ExitStack()

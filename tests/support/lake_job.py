@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from spark_pgoutput.replication import Replication
 from support import lake, lake_history
+from support.lake_options import TableOptions, write_config
 from support.processes import TIMEOUT, errors_of, started
 from support.servers import Server, wait_until
 
@@ -45,6 +46,8 @@ class LakeJob:
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
     mode : str or mapping of str to str
         What the target has of the tables: ``mirror`` or ``history``; or that of single tables.
+    tables : mapping of str to TableOptions, optional
+        Options of single tables, which the job reads from a file.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class LakeJob:
         slot: str = "lake",
         publication: str = lake_history.PUBLICATION,
         mode: str | Mapping[str, str] = "mirror",
+        tables: Mapping[str, TableOptions] | None = None,
     ) -> None:
         self.folder = folder
         self.server = server
@@ -67,6 +71,11 @@ class LakeJob:
         self.names = lake_history.NAMES if is_history else {}
         self._catalog = f"lake_{secrets.token_hex(4)}"
         self.target = str(folder / "shop") if target == "delta" else f"{self._catalog}.shop"
+        #: The options of single tables.
+        self.table_options = tables or {}
+        self._config = folder / "job.yaml"
+        if tables:
+            write_config(self._config, tables)
 
     @property
     def options(self) -> dict[str, object]:
@@ -79,6 +88,7 @@ class LakeJob:
             "checkpoint": self.checkpoint_url,
             "names": self.names,
             "mode": self.mode,
+            **({"config": self._config} if self.table_options else {}),
         }
 
     @property
@@ -151,6 +161,8 @@ class LakeJob:
         modes = {"*": self.mode} if isinstance(self.mode, str) else self.mode
         for name, value in modes.items():
             line += ["--mode", f"{name}={value}"]
+        if self.table_options:
+            line += ["--config", str(self._config)]
         given = {"PGPASSWORD": self.server.password} if environment is None else environment
         with started([*line, *arguments], self.folder, **given) as process:
             try:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from support import lake_history
 from support.lake_job import LakeJob
+from support.lake_options import NO_OPTIONS, hash_rows
 from support.servers import Server
 
 
@@ -27,7 +28,8 @@ def assert_equal(
 def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) -> dict[str, str]:
     """Return the tables that differ, with some of the rows that only one side has.
 
-    Only the rows and the columns count that the publication of a table sends.
+    Only the rows and the columns count that the publication and the options of a table let through.
+    Rows that are marked as deleted do not count.
 
     Parameters
     ----------
@@ -37,8 +39,11 @@ def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) ->
     job.use(spark)
     found = {}
     for source, name in tables.items():
-        columns, condition = published(job.server, source)
-        there = server_rows(job.server, source, columns, condition)
+        options = job.table_options.get(source, NO_OPTIONS)
+        sent, condition = published(job.server, source)
+        columns = [column for column in sent if column not in options.excludeColumns]
+        rows = server_rows(job.server, source, columns, condition).elements()
+        there = Counter(hash_rows(rows, columns, options))
         here = lake_rows(spark, job.sql_name(name), columns)
         if there != here:
             missing, surplus = there - here, here - there
@@ -83,10 +88,11 @@ def server_rows(
 
 
 def lake_rows(spark: SparkSession, table: str, columns: list[str]) -> Counter[tuple[object, ...]]:
-    """Count the rows of a table in the lake."""
+    """Count the rows of a table in the lake that are not marked as deleted."""
     quoted = [f"`{column.replace('`', '``')}`" for column in columns]
-    rows = spark.sql(f"SELECT * FROM {table}").select(*quoted).collect()
-    return Counter(tuple(map(plain, row)) for row in rows)
+    found = spark.sql(f"SELECT * FROM {table}")
+    living = found.where("_deleted_at IS NULL") if "_deleted_at" in found.columns else found
+    return Counter(tuple(map(plain, row)) for row in living.select(*quoted).collect())
 
 
 def properties(spark: SparkSession, job: LakeJob, table: str) -> dict[str, str]:

@@ -95,7 +95,7 @@ object TableComparison {
     kept.publications.exists { case (oid, version) =>
       now.publications.get(oid).exists(_ != version)
     }
-  )("The publication was altered, and no message tells what it has not sent meanwhile.")
+  )("The publication was altered, and no message says which changes the server has left out in between.")
 
   private def differs(kept: String, now: String)(what: String) =
     Option.when(kept != now)(s"$what was $kept and is $now.")

@@ -59,7 +59,7 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     if (file != Seq(range.fileNode)) throw new LakeException(
       "PGOUTPUT_COPY_INTERRUPTED",
       "table" -> table.source.name,
-      "reason" -> "it was truncated or rewritten meanwhile."
+      "reason" -> "it was truncated or rewritten during the copy."
     )
     connection.copyOut(s"COPY ($query) TO STDOUT")
   }

@@ -79,7 +79,7 @@ object Adoption {
         confirmed = begin
       )
       if (!folder.take(epoch + 1, now))
-        throw refused("A process of the job has started meanwhile. Stop it.")
+        throw refused("A process of the job has started in the meantime. Stop it.")
       Lsn.format(begin)
     }
   }

@@ -160,7 +160,9 @@ final case class ReplicateOptions(
       "mode" -> modes.keys,
       "onDelete" -> onDeletes.keys,
       "partition" -> partitions.keys,
-      "cluster" -> clusters.keys
+      "cluster" -> clusters.keys,
+      "excludeColumns" -> hiding.tables.filter(_._2.excluded.nonEmpty).keys,
+      "hashColumns" -> hiding.tables.filter(_._2.hashed.nonEmpty).keys
     ).flatMap { case (option, names) => names.toSeq.sorted.map(option -> _) }
 
   /** Returns whether the job leaves out a table. */

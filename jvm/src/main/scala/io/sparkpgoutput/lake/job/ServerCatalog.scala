@@ -176,13 +176,9 @@ final class ServerCatalog(
     val missing = client.query(ServerReadiness.of(_, followed, options.publications)).job
     if (missing.nonEmpty) throw TableError.notReady(missing)
     def isUnused(name: String) = !sources.exists(source => TargetNames.isOf(name, source.name))
-    val hidden = options.hiding.tables.collect {
-      case (name, hidden) if isUnused(name) =>
-        (if (hidden.excluded.nonEmpty) "excludeColumns." else "hashColumns.") + name
-    }
     val named =
       options.ofTables.collect { case (option, name) if isUnused(name) => s"$option.$name" }
-    val unused = (named ++ hidden).map(option =>
+    val unused = named.map(option =>
       new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_TABLE", "option" -> option)
     ) ++
       MirroredTables.unusedTypes(sources, options.types) ++

@@ -325,14 +325,15 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
     )
     settings.foreach { case (key, value) => session.conf.set(key, value) }
-    val found = open(table)
-    val partition = write match {
+    // A MERGE needs neither, because Delta sends its rows to their partitions itself.
+    lazy val found = open(table)
+    lazy val partition = write match {
       case TargetWrite.Replace(_, shape) => shape.toSeq.flatMap(_.partition.map(_.column))
       case _                             => found.snapshot.metadata.partitionColumns
     }
     def checked(rows: DataFrame) = DeltaPartitionText.checked(rows, partition)
     write match {
-      case _: TargetWrite.Merge => () // Delta sends its rows to their partitions itself.
+      case _: TargetWrite.Merge => ()
       case _                    => optimizeWrite(session, partition)
     }
     try first.run {
