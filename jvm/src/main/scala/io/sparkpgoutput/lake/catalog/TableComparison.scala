@@ -95,7 +95,9 @@ object TableComparison {
     kept.publications.exists { case (oid, version) =>
       now.publications.get(oid).exists(_ != version)
     }
-  )("The publication was altered, and no message says which changes the server has left out in between.")
+  )(
+    "The publication was altered, and no message says which changes the server has left out in between."
+  )
 
   private def differs(kept: String, now: String)(what: String) =
     Option.when(kept != now)(s"$what was $kept and is $now.")
