@@ -187,7 +187,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
   }
 
   private def put(name: String)(value: => Option[Number]): Unit =
-    if (!registry.getNames.contains(name))
+    if (!registry.getMetrics.containsKey(name)) // getNames would copy all names
       registry.register(
         name,
         new Gauge[Number] { override def getValue: Number = value.getOrElse(Unknown) }

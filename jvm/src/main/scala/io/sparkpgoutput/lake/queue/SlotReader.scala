@@ -1,7 +1,7 @@
 package io.sparkpgoutput.lake.queue
 
 import java.sql.SQLException
-import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+import java.util.concurrent.{ConcurrentLinkedQueue, LinkedBlockingQueue, TimeUnit}
 
 import scala.annotation.switch
 import scala.collection.mutable
@@ -55,7 +55,7 @@ final class SlotReader(
   private val types = mutable.LongMap.empty[Array[Byte]]
 
   /** What the thread is asked to do between two messages. */
-  private val tasks = new ConcurrentLinkedQueue[() => Unit]
+  private val tasks = new LinkedBlockingQueue[() => Unit]
 
   /** What is done when the next session has begun. */
   private val tasksOfNext = new ConcurrentLinkedQueue[() => Unit]
@@ -346,7 +346,9 @@ final class SlotReader(
       lastQuestion = now
       send(session, askReply = true)
     }
-    Thread.sleep(IdleMillis)
+    // A look for a message costs some CPU, also if there is none. A task ends the wait.
+    val millis = if (heard.exists(now - _ < BusyInterval)) IdleMillis else SilentMillis
+    Option(tasks.poll(millis, TimeUnit.MILLISECONDS)).foreach(task => task())
   }
 
   private def received(session: Session, message: Array[Byte]): Unit = message(0).toChar match {
@@ -561,12 +563,14 @@ object SlotReader {
   final private val AdminShutdown = "57P01"
   final private val CannotConnectNow = "57P03"
   final private val IdleMillis = 10L
+  final private val SilentMillis = 50L
   final private val PauseMillis = 20L
   final private val FirstPause = 500L
   final private val MostPause = 60000L
   private val SecondsForSlot = java.time.Duration.ofSeconds(20)
   private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
   private val HeardInterval = TimeUnit.MILLISECONDS.toNanos(100)
+  private val BusyInterval = TimeUnit.SECONDS.toNanos(1)
   private val QuestionInterval = TimeUnit.MILLISECONDS.toNanos(100)
   private val ProbeInterval = TimeUnit.SECONDS.toNanos(10)
   private val LastInterval = TimeUnit.SECONDS.toNanos(5)
