@@ -172,7 +172,6 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   private val context = session.sparkContext
   private val tag = s"spark-pgoutput-${UUID.randomUUID()}"
-  @volatile private var isClosing = false
 
   private val applier = pool("applies", appliers)
   private val copier = pool("copies", copiers)
@@ -232,7 +231,8 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
         try ClonedSession.within(session)(body)
         catch {
           // Each body handles the errors of its own work. Any other error means that the job ends.
-          case error: Throwable => if (!isClosing) logError(s"A thread of $name has failed", error)
+          case error: Throwable =>
+            if (!pool.isShutdown) logError(s"A thread of $name has failed", error)
         } finally {
           context.removeJobTag(tag)
           context.setJobDescription(null)
@@ -262,7 +262,6 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
 
   /** Ends all threads, and waits for them. */
   def close(): Unit = {
-    isClosing = true
     all.foreach(_.shutdownNow())
     await(all)
   }

@@ -1,17 +1,10 @@
 package io.sparkpgoutput.changes.sql
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.SparkPlan
 
-import org.apache.logging.log4j.core.appender.AbstractAppender
-import org.apache.logging.log4j.core.config.Configurator
-import org.apache.logging.log4j.core.{LogEvent, Logger}
-import org.apache.logging.log4j.{Level, LogManager}
-
-import io.sparkpgoutput.SparkSessionTests
 import io.sparkpgoutput.changes.StreamMessages._
+import io.sparkpgoutput.{LoggedTexts, SparkSessionTests}
 
 class TwoPassExecSuite extends SparkSessionTests {
   private val messages = Seq(
@@ -33,19 +26,8 @@ class TwoPassExecSuite extends SparkSessionTests {
   }
 
   /** The warnings of the physical operator while the query runs. */
-  private def warnings(query: DataFrame): Seq[String] = {
-    Configurator.setLevel(classOf[TableChangesExec].getName, Level.WARN)
-    val logger = LogManager.getLogger(classOf[TableChangesExec]).asInstanceOf[Logger]
-    val texts = new java.util.concurrent.ConcurrentLinkedQueue[String]
-    val appender = new AbstractAppender("warnings", null, null, false, Array.empty) {
-      override def append(event: LogEvent): Unit = texts.add(event.getMessage.getFormattedMessage)
-    }
-    appender.start()
-    logger.addAppender(appender)
-    try query.collect()
-    finally logger.removeAppender(appender)
-    texts.asScala.toSeq
-  }
+  private def warnings(query: DataFrame): Seq[String] =
+    LoggedTexts.of(classOf[TableChangesExec])(query.collect())
 
   test("a read with no commit above `after` logs one warning") {
     val text = warnings(changes(messages, "after" -> "110"))

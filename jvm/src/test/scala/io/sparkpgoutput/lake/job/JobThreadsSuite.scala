@@ -4,7 +4,7 @@ import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import io.sparkpgoutput.SparkSessionTests
+import io.sparkpgoutput.{LoggedTexts, SparkSessionTests}
 
 class JobThreadsSuite extends SparkSessionTests {
 
@@ -50,6 +50,31 @@ class JobThreadsSuite extends SparkSessionTests {
       threads.endWork()
       threads.look(looks += 1)
       assert(looks == 0)
+    }
+  }
+
+  test("work that the end of the job interrupts is not logged as an error, and other errors are") {
+    withThreads { threads =>
+      def logged(body: => Unit) = LoggedTexts.of(classOf[JobThreads])(body)
+      def maintained(work: => Unit): Unit = {
+        val begun = new CountDownLatch(1)
+        threads.maintain {
+          begun.countDown()
+          work
+        }
+        assert(begun.await(10, TimeUnit.SECONDS))
+      }
+      val failed = new CountDownLatch(1)
+      assert(logged {
+        maintained(throw new InterruptedException)
+        // One thread does both, so the first one has been logged when the second one begins.
+        maintained(failed.countDown())
+        failed.await()
+      } == Seq("A thread of a test has failed"))
+      assert(logged {
+        maintained(Thread.sleep(60000))
+        threads.endWork()
+      }.isEmpty)
     }
   }
 }
