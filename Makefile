@@ -119,10 +119,11 @@ test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 HISTORIES ?= 5000
 FIRST ?= 1
 
-# Each history twice, the second time with one hash for all keys, and a fault at each step of a write.
+# Each history twice, the second time with one hash for all keys, and a fault at each step of a write. Also as many folds
+# of changes, and ten times as many simulated jobs.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
-	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite'
+	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *JobSimulationSuite'
 
 # Jobs and streams on services that the tests start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))
