@@ -28,8 +28,9 @@ BIN := $(VENV)/bin
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.properties) $(shell find jvm/src/main -type f)
 
-# The collector with one thread: the one that jgo chooses, and a larger heap, take a third more CPU.
-SBT := $(BIN)/jgo run org.scala-sbt:sbt-launch:1.13.0 -- -XX:+UseSerialGC -Xmx3g -Xss4m -- -Dsbt.supershell=false
+# Not by `jgo run`, which chooses another collector and a larger heap, whatever it is told. These take more CPU.
+SBT = $(JAVA) -XX:+UseSerialGC -Xmx3g -Xss4m -Dsbt.supershell=false \
+  -jar "$$($(BIN)/jgo info path org.scala-sbt:sbt-launch:1.13.0)"
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 
 # Spark's classes, which the JVMs of the tests share.
@@ -118,10 +119,11 @@ test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 HISTORIES ?= 5000
 FIRST ?= 1
 
-# Each history twice, the second time with one hash for all keys, and a fault at each step of a write.
+# Each history twice, the second time with one hash for all keys, and a fault at each step of a write. Also as many folds
+# of changes, and ten times as many simulated jobs.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
-	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite'
+	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *JobSimulationSuite'
 
 # Jobs and streams on services that the tests start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))

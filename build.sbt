@@ -110,6 +110,7 @@ lazy val jvm = (project in file("jvm")).settings(
   Test / javaOptions ++= Seq(
     "-Xmx2g",
     "-Xmn700m",
+    "-XX:MetaspaceSize=512m", // or it collects the whole heap whenever classes need more room
     "-XX:TieredStopAtLevel=1",
     "-XX:ReservedCodeCacheSize=240m", // for all that the tests compile
     "-XX:+UseSerialGC",

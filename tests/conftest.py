@@ -30,7 +30,8 @@ FILE_SYSTEMS = "io.sparkpgoutput.lake.target"
 
 SETTINGS = {
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
+    # The young generation has room for what a test throws away.
+    "spark.driver.extraJavaOptions": f"{SHORT_LIVED_JVM} -Xmn700m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",

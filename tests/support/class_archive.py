@@ -22,10 +22,11 @@ ARCHIVE = Path(sys.prefix) / "spark.jsa"
 
 # The tests ask many small queries. For these the optimizing compiler, a parallel collector and the
 # check of each class cost more than they give. The code of all queries does not fit into the 48 MB
-# that such a JVM has for it: it would throw code away and compile it again.
+# that such a JVM has for it: it would throw code away and compile it again. It would also collect
+# the whole heap whenever the classes need more room.
 _SHORT_LIVED = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=512m "
+    "-XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
 # A JVM with another class path would report that it does not use the archive.

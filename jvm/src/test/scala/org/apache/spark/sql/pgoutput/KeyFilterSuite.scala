@@ -29,10 +29,13 @@ class KeyFilterSuite extends SparkSessionTests {
     KeyFilter.of(keys, changes, keys.columns.toSeq, columns, hasLimits)
   }
 
-  /** How many rows with a key, and how many without, are found. */
-  private def found(table: DataFrame, filter: Column): (Long, Long) = {
-    val row = table.where(filter).select(count_if(col("there")), count_if(!col("there"))).head()
-    (row.getLong(0), row.getLong(1))
+  /** How many rows with a key, and how many without, each of the filters finds, in one query. */
+  private def found(table: DataFrame, filters: Seq[Column]): Seq[(Long, Long)] = {
+    val counts = filters.flatMap(filter =>
+      Seq(col("there"), !col("there")).map(isThere => count_if(filter && isThere))
+    )
+    val row = table.select(counts: _*).head()
+    filters.indices.map(index => (row.getLong(2 * index), row.getLong(2 * index + 1)))
   }
 
   /** The same rows, which the driver has. */
@@ -55,13 +58,17 @@ class KeyFilterSuite extends SparkSessionTests {
     Seq("id % 7 = 0", "CAST(id / 2 AS SMALLINT)", "md5(CAST(id AS STRING))")
   )
 
-  for (values <- keysOfTypes; hasLimits <- Seq(false, true))
-    test(s"all rows with a key are found, and few others: $values, limits: $hasLimits") {
+  for (values <- keysOfTypes)
+    test(s"all rows with a key are found, and few others: $values") {
       val searched = table(values)
-      for (rows <- Seq(keys(values), local(keys(values)))) {
-        val (right, wrong) = found(searched, filter(rows, searched, hasLimits).get)
-        assert(right == changes)
-        assert(wrong < ids / 30)
+      val cases = for {
+        rows <- Seq(keys(values), local(keys(values)))
+        hasLimits <- Seq(false, true)
+      } yield (rows, hasLimits)
+      val filters = cases.map { case (rows, hasLimits) => filter(rows, searched, hasLimits).get }
+      for (((right, wrong), filter) <- found(searched, filters).zip(filters)) {
+        assert(right == changes, filter)
+        assert(wrong < ids / 30, filter)
       }
     }
 
@@ -70,8 +77,8 @@ class KeyFilterSuite extends SparkSessionTests {
       Seq(s"if(id = 5003, $zero, if(id = 5013, $other, id / 3))")
     val searched = table(values("0.0D", "CAST('NaN' AS DOUBLE)"))
     val rows = keys(values("-0.0D", "-CAST('NaN' AS DOUBLE)"))
-    for (rows <- Seq(rows, local(rows)))
-      assert(found(searched, filter(rows, searched, hasLimits = true).get)._1 == changes)
+    val filters = Seq(rows, local(rows)).map(filter(_, searched, hasLimits = true).get)
+    assert(found(searched, filters).map(_._1) == Seq(changes, changes))
   }
 
   private val widened = Seq(
@@ -87,8 +94,9 @@ class KeyFilterSuite extends SparkSessionTests {
   for ((narrow, wide, larger) <- widened)
     test(s"a key is found in a wider type, which has values that the key's type lacks: $narrow") {
       val searched = table(Seq(s"if($changed, $wide, $larger)"))
-      for (rows <- Seq(keys(Seq(narrow)), local(keys(Seq(narrow)))))
-        assert(found(searched, filter(rows, searched, hasLimits = true).get) == ((changes, 0)))
+      val both = Seq(keys(Seq(narrow)), local(keys(Seq(narrow))))
+      val filters = both.map(filter(_, searched, hasLimits = true).get)
+      assert(found(searched, filters) == Seq((changes, 0), (changes, 0)))
     }
 
   test("there is no condition if equal values of the key and the column can have other hashes") {
