@@ -9,11 +9,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /**
  * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and `-Dspark-pgoutput.histories=` a tenth of
- * their number, because each takes a millisecond. By default, there are some times as many as find each fault.
+ * their number, because each takes a millisecond. By default, there are 10,000.
  */
 class JobSimulationSuite extends AnyFunSuite {
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
-  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 300).intValue
+  private val count = 10 * Integer.getInteger("spark-pgoutput.histories", 1000).intValue
 
   /** The seed of the first history that does not end as it must, and how many commits were compared. */
   private def search(seeds: Iterator[Long], mutation: Mutation): (Option[(Long, String)], Long) = {
