@@ -288,6 +288,15 @@ def test_table_of_columns_of_a_history(spark: SparkSession) -> None:
     assert set(re.findall(r"`(\w+)`", change_type)) == {*kinds, snapshot}
 
 
+def test_table_of_columns_of_versions(spark: SparkSession) -> None:
+    modes = jvm_object(spark, "lake.catalog.TableMode")
+    versions = struct_type(modes.of("versions", "_").get().columns())
+    rows = described_columns(DOCS / "row-versions.md", "version columns")
+    assert [row[:2] for row in rows] == [
+        [f"`{field.name}`", sql_type(field.dataType)] for field in versions
+    ]
+
+
 def test_table_of_columns_of_verify(spark: SparkSession) -> None:
     tables = jvm_object(spark, "lake.verify.VerifiedTable")
     schema = struct_type(tables.fromText(spark._jsparkSession, "").schema())

@@ -13,7 +13,6 @@ from pyspark.sql import Row, SparkSession
 import spark_pgoutput
 from spark_pgoutput import cli, replicate_command, replication
 from support import lake, lake_history, lake_resync
-from support.documentation import DOCS, blocks, statements
 from support.history_judge import assert_copies, assert_histories, history, played
 from support.lake_history import History
 from support.lake_job import LakeJob
@@ -124,24 +123,6 @@ def test_job_is_killed_between_two_steps(
                 kill_at(process, job, point)
         assert job.run_once() == 0
         assert_histories(spark, job)
-    assert_versions(spark, job)
-
-
-def assert_versions(spark: SparkSession, job: LakeJob) -> None:
-    """Run the query of the documentation, and compare the versions that are valid now."""
-    (query,) = [b for b in blocks(DOCS / "history.md") if "VIEW orders_versions" in b.text]
-    spark.table(job.sql_name("orders")).createOrReplaceTempView("orders_history")
-    for statement in statements(query.text):
-        spark.sql(statement)
-    now = spark.table("orders_versions").where("valid_to IS NULL").collect()
-    spark.catalog.dropTempView("orders_versions")
-    spark.catalog.dropTempView("orders_history")
-    there = {row[0]: row[1:] for row in job.server.execute("SELECT id, status, note FROM orders")}
-    assert sorted(row.id for row in now) == sorted(there)
-    for row in now:
-        note = there[row.id][1] if row.note_is_unknown else row.note
-        assert (row.status, note) == there[row.id], row
-    assert sum(not row.note_is_unknown for row in now) > len(now) / 2
 
 
 @pytest.mark.lake

@@ -107,9 +107,9 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         "--mode",
         action=_OfTables,
         metavar="[TABLE=]MODE",
-        help="mirror (the default): the target has the rows of a table; history: the target has "
-        "all changes of a table. MODE alone is for all tables, and TABLE=MODE is for one table, as "
-        "in public.orders=history; can be repeated",
+        help="mirror (the default): the target has the rows of a table; versions: it has each "
+        "version of each row; history: it has all changes of a table. MODE alone is for all "
+        "tables, and TABLE=MODE is for one table, as in public.orders=history; can be repeated",
     )
     job.add_argument(
         "--on-delete",

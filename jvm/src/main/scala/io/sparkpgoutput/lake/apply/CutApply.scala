@@ -189,7 +189,8 @@ final class CutApply(
         !repairs,
         droppedColumns(others, prepared),
         // A row that comes back keeps the values of users, as one that is marked does.
-        splitsReplaced = !table.isHistory && !table.marks && others.nonEmpty
+        splitsReplaced =
+          !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
       )
       val batch = new TableBatch(own, target, table, statistics, format, repairs)
       try {
@@ -384,14 +385,13 @@ final class TableBatch(
     )
   }
 
-  /**
-   * The rows of the target before the cut. None after a TRUNCATE, because then they do not count, unless they are marked.
-   */
-  def base: Option[DataFrame] = Option.when(format.marks || statistics.truncated.isEmpty)(current)
+  /** The rows of the target before the cut. None after a TRUNCATE, because then they do not count, unless they stay. */
+  def base: Option[DataFrame] =
+    Option.when(format.keepsRows || statistics.truncated.isEmpty)(current)
 
   /** The rows of the target before the cut that live. */
   def living: Option[DataFrame] =
-    if (format.marks) base.map(_.where(col(columnName(format.deletedLsn)).isNull)) else base
+    base.map(rows => table.endLsn.fold(rows)(name => rows.where(col(name).isNull)))
 
   /**
    * Keeps rows on disk until [[close]], and cuts them off from their plan, so that they are computed once.

@@ -17,7 +17,7 @@ import io.sparkpgoutput.lake.target.TargetError
 
 /**
  * Writes a small cut of a table with a key without a MERGE. The rows and the errors are the same as those of
- * [[KeyedWrite]].
+ * [[KeyedWrite]]. If the target has versions, a version that ends is deleted, and added again with its end.
  *
  * @param found the rows of the fold
  * @param target the columns of the table
@@ -29,7 +29,7 @@ final class DirectWrite(
     target: StructType,
     mixed: Long => Long
 ) {
-  import batch.format.{key, unsent}
+  import batch.format.{hasVersions, key, unsent}
 
   /** The columns of the server, with the types of the target: Iceberg has no integers that are shorter than INT. */
   private val schema = StructType(batch.format.schema.map { field =>
@@ -99,7 +99,7 @@ final class DirectWrite(
   final private class Plan(table: DirectTable) {
     private val columns = columnsOf(table.schema)
     private val others = columns.indices.filter(columns(_) < 0)
-    if (others.nonEmpty && !batch.format.splitsReplaced && !batch.format.marks)
+    if (others.nonEmpty && !batch.format.splitsReplaced && !batch.format.keepsRows)
       throw TargetError.conflict(
         batch.table.target,
         new IllegalStateException("Somebody has added a column to it.")
@@ -112,15 +112,19 @@ final class DirectWrite(
       )
     ).toIndexedSeq
     private val lookup = new KeyLookup(keyColumns, keyed, key.toIndexedSeq, mixed)
-    private val places =
-      lookup.find(table, key.map(columns.indexOf(_)).toIndexedSeq)
-    private lazy val readColumns = (unsent.map(columns.indexOf(_)) ++ others).distinct.sorted
+    private val places = lookup.find(
+      table,
+      key.map(columns.indexOf(_)).toIndexedSeq,
+      Option.when(hasVersions)(columns.indexOf(batch.format.version.toLsn))
+    )
+    private lazy val readColumns =
+      ((if (hasVersions) schema.indices else unsent).map(columns.indexOf(_)) ++ others).distinct.sorted
 
     /** The values of the target that the new images have. */
     private lazy val old: Map[RowPlace, InternalRow] = rowsAt(
       keyed.indices.filter { index =>
         val row = keyed(index)
-        places(index) != null && (roots(index) || op(row) != RowOp.Delete &&
+        places(index) != null && (hasVersions || roots(index) || op(row) != RowOp.Delete &&
           (others.nonEmpty || unsent.exists(isLacking(row, _))))
       }.map(places),
       readColumns
@@ -148,8 +152,10 @@ final class DirectWrite(
       val added = changes.flatMap { row =>
         val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
         // With `repair`, a row that goes need not be there.
-        if (op(row) == RowOp.Delete || goes(row) && op(row) == RowOp.Update && place == null) None
-        else Some(image(row, place))
+        val isWritten =
+          if (hasVersions) op(row) == RowOp.Replace || place != null
+          else op(row) != RowOp.Delete && !(goes(row) && op(row) == RowOp.Update && place == null)
+        Option.when(isWritten)(image(row, place))
       }
       DirectChange(deleted, added)
     }
@@ -206,7 +212,7 @@ final class DirectWrite(
       val values = columns.indices.map { at =>
         val ordinal = columns(at)
         if (ordinal < 0) { if (place == null) null else oldValue(place, at) }
-        else if (isUnsent(row, ordinal)) {
+        else if (isUnsent(row, ordinal) || endsAt(place) && key.contains(ordinal)) {
           if (position(row, bornAt).nonEmpty) before(row, ordinal, at)
           else if (place == null) throw drift(row, Drift.Missing)
           else oldValue(place, at)
@@ -214,6 +220,9 @@ final class DirectWrite(
       }
       new GenericInternalRow(values.toArray[Any])
     }
+
+    /** Whether a version ends here. It keeps its key, too: 0 and -0 are the same key. */
+    private def endsAt(place: RowPlace) = hasVersions && place != null
 
     /** The value that a row had before UPDATEs that did not send it changed the key. */
     @tailrec private def before(row: InternalRow, ordinal: Int, at: Int): Any = {

@@ -11,23 +11,27 @@ import io.sparkpgoutput.errors.{LakeException, PgOutputException}
 import io.sparkpgoutput.lake.fold.{FoldedColumns, RowOp}
 import io.sparkpgoutput.lake.target.{TablePlace, TargetWrite}
 
-/** The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If deleted rows are marked, always a MERGE. */
+/**
+ * The write of a table with a key: a MERGE, or all rows after a TRUNCATE. If rows stay that the server does not have, it is
+ * always a MERGE.
+ */
 final class KeyedWrite(batch: TableBatch) {
   import FoldedColumns._
   import batch.format.{key, toasted, unsent}
 
   def plan(folded: DataFrame): PlannedWrite = {
-    val hasMoves = batch.statistics.moved > 0 && toasted.nonEmpty
+    val hasMoves = toasted.nonEmpty && (batch.statistics.moved > 0 || batch.format.hasVersions)
     val rows =
       if (hasMoves) new MovedRows(batch).resolve(folded)
       // An update of a column that the table does not have any more can still have moved a row.
       else folded.where(col(Op) =!= RowOp.Left).drop(Born ++ Left: _*)
+    def clauses =
+      if (batch.format.hasVersions) versioning else if (batch.format.marks) marking else mirroring
     if (batch.statistics.truncated.isEmpty) {
       val narrowed = BatchKeys.condition(batch, folded)
-      val clauses = if (batch.format.marks) marking else mirroring
       PlannedWrite(TargetWrite.Merge(rows, condition, clauses, narrowed), repaired(rows))
-    } else if (batch.format.marks) {
-      val all = s"$marking\n$truncating"
+    } else if (batch.format.keepsRows) {
+      val all = s"$clauses\n$truncating"
       PlannedWrite(TargetWrite.Merge(rows, condition, all), repaired(rows))
     } else {
       PlannedWrite(
@@ -39,11 +43,17 @@ final class KeyedWrite(batch: TableBatch) {
 
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
-  /** A row that replaces another one looks for no row: the delete of the other one finds the old row. */
+  /**
+   * A row that replaces another one looks for no row: the delete of the other one finds the old row. A version that has
+   * ended is not found.
+   */
   private def condition: String = {
+    import batch.format.{hasVersions, splitsReplaced}
     val sameKey = key.map(ordinal => s"t.${name(ordinal)} = s.${column(ordinal)}")
-    val finds = if (batch.format.splitsReplaced) Seq(s"s.$Op <> '${RowOp.Replace}'") else Nil
-    (sameKey ++ finds).mkString(" AND ")
+    val finds =
+      if (splitsReplaced || hasVersions) Seq(s"s.$Op <> '${RowOp.Replace}'") else Nil
+    val found = if (hasVersions) Seq(s"t.${name(batch.format.version.toLsn)} IS NULL") else Nil
+    (sameKey ++ finds ++ found).mkString(" AND ")
   }
 
   /** The SQL that fails with the key of a row of the fold, which has the alias `s` in a MERGE. */
@@ -90,11 +100,34 @@ final class KeyedWrite(batch: TableBatch) {
     ).mkString("\n")
   }
 
+  /** The clauses if the target has versions: one ends, and others are added. */
+  private def versioning: String = {
+    import batch.format.version._
+    val ends = s"s.${column(toLsn)}"
+    val isThere = if (batch.repairs) "false" else isOp(RowOp.Insert)
+    val isAdded = Seq(RowOp.Replace) ++ (if (batch.repairs) Nil else Seq(RowOp.Delete))
+    val others = Seq(toTime, isCurrent)
+      .map(ordinal => s", t.${name(ordinal)} = s.${column(ordinal)}").mkString
+    Seq(
+      s"WHEN MATCHED THEN UPDATE SET t.${name(toLsn)} = " +
+        s"CASE WHEN $isThere THEN ${raise(Drift.There, "s.")} ELSE $ends END$others",
+      adding(
+        s"AND s.$Op IN (${isAdded.map(op => s"'$op'").mkString(", ")}) ",
+        s"${isOp(RowOp.Replace)} AND $isWhole"
+      )
+    ).mkString("\n")
+  }
+
   /** The rows that no other change of the cut concerns go with its first TRUNCATE. */
   private def truncating: String = {
+    import batch.format.{deletedAt, deletedLsn, hasVersions, version}
     val first = batch.statistics.truncations.head
-    s"WHEN NOT MATCHED BY SOURCE AND t.$deleted IS NULL THEN UPDATE SET t.$deleted = ${first.at.lsn}L, " +
-      s"t.${name(batch.format.deletedAt)} = timestamp_micros(${first.time}L)"
+    val (lsn, time) =
+      if (hasVersions) (version.toLsn, version.toTime) else (deletedLsn, deletedAt)
+    val isCurrent = if (hasVersions) s", t.${name(version.isCurrent)} = false" else ""
+    s"WHEN NOT MATCHED BY SOURCE AND t.${name(lsn)} IS NULL " +
+      s"THEN UPDATE SET t.${name(lsn)} = ${first.at.lsn}L, " +
+      s"t.${name(time)} = timestamp_micros(${first.time}L)$isCurrent"
   }
 
   private def deleted = name(batch.format.deletedLsn)
@@ -128,6 +161,11 @@ final class KeyedWrite(batch: TableBatch) {
   private def inserts(which: String): String = {
     val mayInsert =
       if (batch.repairs) isWhole else s"s.$Op IN ('${RowOp.Insert}', '${RowOp.Replace}')"
+    adding(which, mayInsert)
+  }
+
+  /** @param mayInsert whether a row is as expected; if not, the MERGE fails */
+  private def adding(which: String, mayInsert: String): String = {
     val ordinals = batch.format.schema.indices
     val values = ordinals.map(written)
     val first = s"CASE WHEN $mayInsert THEN ${values.head} ELSE ${raise(Drift.Missing, "s.")} END"

@@ -36,8 +36,15 @@ final case class MirroredTable(
   /** Whether the target keeps deleted rows. */
   def marks: Boolean = mode == TableMode.Marking
 
-  /** The column that is NULL in the rows that live. If it is None, all rows live. */
-  def deletedLsn: Option[String] = Option.when(marks)(TableMode.Marking.DeletedLsn)
+  /** Whether the target has all versions of each row. */
+  def hasVersions: Boolean = mode == TableMode.Versions
+
+  /** The column that is NULL in the rows that the server has. If it is None, it has all rows. */
+  def endLsn: Option[String] = mode match {
+    case TableMode.Marking  => Some(TableMode.Marking.DeletedLsn)
+    case TableMode.Versions => Some(TableMode.Versions.ToLsn)
+    case _                  => None
+  }
 
   /** All columns that the job gives to the table of the target. */
   def targetSchema: StructType = StructType(schema ++ mode.columns)
@@ -84,6 +91,26 @@ object TableMode {
   }
 
   /**
+   * All versions of each row since the first copy. A version begins with the transaction that gave the row its
+   * values, and ends with the next one that changed the row. `_to_lsn` and `_to_timestamp` are NULL in the version
+   * that is current. The rows must have a key.
+   */
+  case object Versions extends TableMode("versions") {
+    val FromLsn = "_from_lsn"
+    val FromTimestamp = "_from_timestamp"
+    val ToLsn = "_to_lsn"
+    val ToTimestamp = "_to_timestamp"
+    val IsCurrent = "_is_current"
+
+    override val columns: StructType = new StructType()
+      .add(FromLsn, LongType)
+      .add(FromTimestamp, TimestampType)
+      .add(ToLsn, LongType)
+      .add(ToTimestamp, TimestampType)
+      .add(IsCurrent, BooleanType)
+  }
+
+  /**
    * All changes of the table since the first copy, and the rows of each copy.
    *
    * @param prefix the text with which the names of the columns of a change begin
@@ -117,13 +144,14 @@ object TableMode {
     }
   }
 
-  val names: Seq[String] = Seq(Mirror.name, History.name)
+  val names: Seq[String] = Seq(Mirror.name, Versions.name, History.name)
 
   /** Returns a mode by its name; None if there is no such mode. */
   def of(name: String, prefix: String): Option[TableMode] = name match {
-    case Mirror.name  => Some(Mirror)
-    case History.name => Some(History(prefix))
-    case _            => None
+    case Mirror.name   => Some(Mirror)
+    case Versions.name => Some(Versions)
+    case History.name  => Some(History(prefix))
+    case _             => None
   }
 }
 

@@ -71,6 +71,24 @@ final class TableCopy private (
   def rows(session: SparkSession): DataFrame =
     RowsOfRdd.toDataFrame(session, read(session.sparkContext), table.schema)
 
+  /** When the snapshot was made. */
+  def at: Column = timestamp_micros(lit(time))
+
+  /** The columns of the mode, with their values in the rows of the copy. A row begins just before its first change. */
+  def added: Seq[(String, Column)] = table.mode.columns.map { field =>
+    val value = field.name match {
+      case TableMode.Versions.FromLsn       => lit(lsn - 1)
+      case TableMode.Versions.FromTimestamp => at
+      case TableMode.Versions.IsCurrent     => lit(true)
+      case _                                => lit(null)
+    }
+    field.name -> value.cast(field.dataType)
+  }
+
+  /** Returns the rows as a table without rows gets them. */
+  def newRows(session: SparkSession): DataFrame =
+    rows(session).select(col("*") +: added.map { case (name, value) => value.as(name) }: _*)
+
   /**
    * Reads the rows of a small table. To plan a query takes longer than to read them.
    *
@@ -81,10 +99,9 @@ final class TableCopy private (
     val fitting =
       if (DataTypeUtils.sameType(columns, table.schema)) rows
       else {
-        val added =
-          table.mode.columns.fieldNames.toSet // which say that a row lives if they are NULL
+        val ofMode = added.toMap
         val cast = columns.map { to =>
-          val value = if (added(to.name)) lit(null) else col(quoteIdentifier(to.name))
+          val value = ofMode.getOrElse(to.name, col(quoteIdentifier(to.name)))
           value.cast(to.dataType).as(to.name)
         }
         RowsOfRdd.of(RowsOfRdd.toDataFrame(session, rows, table.schema).select(cast: _*))
@@ -159,8 +176,7 @@ object HistoryCopy {
     val keys = source.columns.map(_.name)
       .filter(name => source.identity == ReplicaIdentity.Full || source.key.contains(name))
     val none = lit(null)
-    val (version, time) = (lit(copy.lsn - 1), timestamp_micros(lit(copy.time)))
-    Seq(lit(changeType), version, time, none, none, ordinal, array(keys.map(lit(_)): _*), array())
+    Seq(lit(changeType), lit(copy.lsn - 1), copy.at, none, none, ordinal, array(keys.map(lit(_)): _*), array())
       .zip(TableMode.History.fields).map { case (value, field) => value.cast(field.dataType) }
   }
 }

@@ -22,6 +22,9 @@ import org.apache.spark.sql.catalyst.InternalRow
  *   memory and disk        ──► what the columns are ──► a number of 64 bits, or 128 bits of a hash
  * }}}
  *
+ * If a file has rows that no lookup finds, such as versions that have ended, only the keys of the others are kept, and then
+ * their positions.
+ *
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
  * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
  *
@@ -49,13 +52,13 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
     numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
 
   /** Keeps keys; None if there is no room. */
-  private[direct] def keep(keys: Array[Long]): Option[KeptKeys] = synchronized {
+  private[direct] def keep(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] = synchronized {
     val bytes = keys.length * 8L
     def attempt() =
       if (usedMemory + bytes <= memory) {
         usedMemory += bytes
-        Some(new KeptKeys(LongBuffer.wrap(keys), isOnDisk = false))
-      } else if (usedDisk + bytes <= disk) written(keys)
+        Some(new KeptKeys(LongBuffer.wrap(keys), haveAll, isOnDisk = false))
+      } else if (usedDisk + bytes <= disk) written(keys, haveAll)
       else None
     attempt().orElse {
       idle.foreach(_.clear())
@@ -66,7 +69,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
   /** The file has no name any more when the channel is closed, so it is gone when nobody has it in memory. */
-  private def written(keys: Array[Long]): Option[KeptKeys] =
+  private def written(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] =
     try {
       files += 1
       val path = root.resolve(s"$files.keys")
@@ -84,7 +87,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
             channel.map(FileChannel.MapMode.READ_ONLY, 0, bytes).order(ByteOrder.nativeOrder)
         }
       usedDisk += bytes
-      Some(new KeptKeys(mapped.asLongBuffer, isOnDisk = true))
+      Some(new KeptKeys(mapped.asLongBuffer, haveAll, isOnDisk = true))
     } catch {
       case problem: IOException =>
         logWarning("Keys of data files are not kept on the local disk.", problem)
@@ -108,8 +111,41 @@ object KeyCache {
   private val IdleNanos = java.time.Duration.ofMinutes(10).toNanos
 }
 
-/** The keys of a data file. */
-final private[direct] class KeptKeys(val keys: LongBuffer, val isOnDisk: Boolean)
+/**
+ * The keys of a data file.
+ *
+ * @param hasAll true if each row has a key; false if the positions of the rows that have one follow the keys
+ */
+final private[direct] class KeptKeys(
+    val keys: LongBuffer,
+    val hasAll: Boolean,
+    val isOnDisk: Boolean
+)
+
+/**
+ * Takes the keys of a data file.
+ *
+ * @param rows the number of its rows
+ */
+final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
+  private val keys = new Array[Long](rows * key.width)
+  private var count = 0
+
+  /** The positions of the rows with a key. */
+  private lazy val positions = Array.tabulate(rows)(_.toLong)
+
+  def add(row: InternalRow, at: IndexedSeq[Int], position: Long): Unit = {
+    key.put(row, at, keys, count * key.width)
+    if (position != count) positions(count) = position
+    count += 1
+  }
+
+  def hasAll: Boolean = count == rows
+
+  /** What is kept. */
+  def numbers: Array[Long] =
+    if (hasAll) keys else keys.take(count * key.width) ++ positions.take(count)
+}
 
 /** The keys of the data files of a table. One lookup at a time uses them. */
 final class TableKeys private[direct] (cache: KeyCache) {
@@ -133,13 +169,12 @@ final class TableKeys private[direct] (cache: KeyCache) {
     files.keySet.asScala.filterNot(paths).foreach(forget)
   }
 
-  private[direct] def of(file: DirectFile): Option[LongBuffer] =
-    Option(files.get(file.path)).map(_.keys)
+  private[direct] def of(file: DirectFile): Option[KeptKeys] = Option(files.get(file.path))
 
   private[direct] def takes(numbers: Long): Boolean = cache.takes(numbers)
 
-  private[direct] def keep(file: DirectFile, keys: Array[Long]): Unit =
-    cache.keep(keys).foreach(files.put(file.path, _))
+  private[direct] def keep(file: DirectFile, keys: Array[Long], haveAll: Boolean): Unit =
+    cache.keep(keys, haveAll).foreach(files.put(file.path, _))
 
   private[direct] def clear(): Unit = files.keySet.asScala.foreach(forget)
 

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.lake.direct
 
-import java.nio.LongBuffer
 import java.util.Arrays
 import java.util.concurrent.atomic.AtomicReferenceArray
 
@@ -88,9 +87,14 @@ final class KeyLookup(
    * Returns the place of the row with each key; null if there is none.
    *
    * @param ordinals the places of the key's columns in the table
+   * @param end the place of a column that is NULL in the rows that can be found; None if all rows can
    * @throws NotDirect if two rows have the same key
    */
-  def find(table: DirectTable, ordinals: IndexedSeq[Int]): IndexedSeq[RowPlace] = {
+  def find(
+      table: DirectTable,
+      ordinals: IndexedSeq[Int],
+      end: Option[Int] = None
+  ): IndexedSeq[RowPlace] = {
     val found = new AtomicReferenceArray[RowPlace](keys.length)
     if (keys.nonEmpty) {
       val sorted = columns.zip(places).map { case (column, at) => column.sorted(keys, at) }
@@ -103,7 +107,7 @@ final class KeyLookup(
       )
       val kept = table.keys
       kept.begin(
-        ordinals.map(at => s"${table.column(at)} ${table.schema(at).dataType.sql}"),
+        (ordinals ++ end).map(at => s"${table.column(at)} ${table.schema(at).dataType.sql}"),
         table.files
       )
       val rows = candidates.filter(kept.of(_).isEmpty).map(_.rows).sum
@@ -115,7 +119,7 @@ final class KeyLookup(
         val thread = Thread.currentThread
         val before = thread.getContextClassLoader
         thread.setContextClassLoader(loader)
-        try scan(table, file, ordinals, found)
+        try scan(table, file, ordinals, end, found)
         finally thread.setContextClassLoader(before)
       }
     }
@@ -126,71 +130,73 @@ final class KeyLookup(
       table: DirectTable,
       file: DirectFile,
       ordinals: IndexedSeq[Int],
+      end: Option[Int],
       found: AtomicReferenceArray[RowPlace]
   ): Unit = table.keys.of(file) match {
     case Some(kept) => scan(kept, file, found)
     case None =>
       val numbers = new KeyNumbers(columns)
-      val length = file.rows * numbers.width
-      val keys = Option.when(table.keys.takes(length))(new Array[Long](length.toInt))
-      val rows = table.read(file, ordinals)
-      val hasAll =
-        try scan(rows, file, ordinals.indices, found, numbers, keys)
-        finally rows match {
-            case open: AutoCloseable => open.close()
-            case _                   => ()
-          }
-      if (hasAll) keys.foreach(table.keys.keep(file, _))
+      val keys = Option.when(table.keys.takes(file.rows * numbers.width))(
+        new FileKeys(file.rows.toInt, numbers)
+      )
+      val ends = end.filterNot(file.hasOnlyNulls(_))
+      val rows = table.read(file, ordinals ++ ends)
+      try scan(rows, file, ordinals.indices, ends.nonEmpty, found, keys)
+      finally rows match {
+          case open: AutoCloseable => open.close()
+          case _                   => ()
+        }
+      keys.foreach(kept => table.keys.keep(file, kept.numbers, kept.hasAll))
   }
 
   /**
-   * Finds the keys among the rows of a file.
+   * Finds the keys among the rows of a file. A row of another writer can have a NULL in the key, which no key equals.
    *
-   * @param keys takes the numbers of the keys of all rows
-   * @return whether all rows have a key. A row of another writer can have a NULL there, which no key equals.
+   * @param haveEnd whether a column after the key is NULL in the rows that can be found
+   * @param keys takes the keys of these rows
    */
   private def scan(
       rows: Iterator[InternalRow],
       file: DirectFile,
       at: IndexedSeq[Int],
+      haveEnd: Boolean,
       found: AtomicReferenceArray[RowPlace],
-      numbers: KeyNumbers,
-      keys: Option[Array[Long]]
-  ): Boolean = {
+      keys: Option[FileKeys]
+  ): Unit = {
     val kept = keys.orNull
-    var hasAll = true
     var position = 0L
     while (rows.hasNext) {
       val row = rows.next()
       if (position == file.rows)
         throw new NotDirect(s"the file ${file.path} has more than ${file.rows} rows")
-      if (hasNull(row, at)) hasAll = false
-      else {
+      if (!hasNull(row, at) && !(haveEnd && !row.isNullAt(at.length))) {
         val number = this.number(row, at)
         if (number >= 0) put(found, number, file, position)
-        if (kept != null) numbers.put(row, at, kept, position.toInt * numbers.width)
+        if (kept != null) kept.add(row, at, position)
       }
       position += 1
     }
     if (position != file.rows)
       throw new NotDirect(s"the file ${file.path} has $position rows, and not ${file.rows}")
-    hasAll
   }
 
   /** Finds the keys among those that were kept of a file. */
   private def scan(
-      kept: LongBuffer,
+      kept: KeptKeys,
       file: DirectFile,
       found: AtomicReferenceArray[RowPlace]
   ): Unit = {
     val wanted = numbered
     val width = wanted.width
-    val end = kept.limit()
-    var index = 0
-    while (index < end) {
-      val number = wanted.find(kept.get(index), if (width == 1) 0 else kept.get(index + 1))
-      if (number >= 0) put(found, number, file, index.toLong / width)
-      index += width
+    val keys = kept.keys
+    val rows = keys.limit() / (if (kept.hasAll) width else width + 1)
+    var row = 0
+    while (row < rows) {
+      val at = row * width
+      val number = wanted.find(keys.get(at), if (width == 1) 0 else keys.get(at + 1))
+      if (number >= 0)
+        put(found, number, file, if (kept.hasAll) row.toLong else keys.get(rows * width + row))
+      row += 1
     }
   }
 

@@ -19,7 +19,8 @@ import io.sparkpgoutput.lake.route.{
  * '''The fold''' makes one row of all changes of a key in a cut, so that one commit can write the net effect of
  * the cut. There is a fold for each way in which rows are identified: [[KeyedFold]] if the server sends the old
  * key, [[FullFold]] if it sends the old row too, [[RowCountFold]] if all columns are the key, and
- * [[InsertFold]] if rows are only inserted. [[HistoryRows]] keeps all changes.
+ * [[InsertFold]] if rows are only inserted. [[VersionFold]] makes versions of the rows, and [[HistoryRows]] keeps all
+ * changes.
  *
  * {{{
  *   messages ──► TableRouter ──────────────► sorted by key, ──► fold ──────────────────► KeyedWrite
@@ -73,7 +74,7 @@ object ChangeFold {
    */
   def of(format: FoldFormat, all: Iterator[ChangeView]): Iterator[InternalRow] = {
     val changes =
-      if (format.marks) all
+      if (format.keepsRows) all
       else format.truncated.fold(all)(position => all.filter(_.isAfter(position)))
     val writer = new FoldedRowWriter(format, schema(format))
     if (format.isHistory) new HistoryRows(format, writer, all)
@@ -81,9 +82,11 @@ object ChangeFold {
     else {
       val fold =
         if (format.key.isEmpty) new RowCountFold(format, writer)
+        else if (format.hasVersions && format.isFull) new FullVersions(format, writer)
+        else if (format.hasVersions) new KeyedVersions(format, writer)
         else if (format.isFull) new FullFold(format, writer)
         else new KeyedFold(format, writer)
-      new ChangeFold(changes, fold, if (format.marks) format.truncations else Vector.empty)
+      new ChangeFold(changes, fold, if (format.keepsRows) format.truncations else Vector.empty)
     }
   }
 }
@@ -93,6 +96,9 @@ trait KeyFold {
 
   /** Takes the next change of the key. Returns a row, or null. */
   def take(change: ChangeView): UnsafeRow
+
+  /** Returns another row of the changes that were taken, or null. */
+  def more(): UnsafeRow = null
 
   /** All rows of the table are deleted after the last change of the key that was taken, or before the first one. */
   def truncate(truncation: Truncation): Unit
@@ -138,6 +144,11 @@ final class ChangeFold(
   }
 
   private def advance(): Unit = {
+    found = fold.more()
+    if (found == null) follow()
+  }
+
+  private def follow(): Unit = {
     if (waiting == null && changes.hasNext) waiting = changes.next()
     if (bytes != null && (waiting == null || !isSameKey)) {
       truncateUntil(_ => true)
@@ -176,8 +187,6 @@ final class ChangeFold(
  * before.
  */
 final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
-  private val reader = new ImageReader(format)
-
   private var isFirst = true
   private var wasThere = false
   private var exists = false
@@ -186,7 +195,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var born: MessagePosition = _
 
   /** The images since then whose values count, the newest first. */
-  private val images = mutable.ArrayBuffer.empty[Image]
+  private val images = new NewestImages(format)
 
   /** The image that has the key. */
   private var last: Image = _
@@ -268,27 +277,17 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       if (change.isWhole) null
       else {
         writer.start()
-        images.foreach(writer.add)
+        images.write(writer)
         writer.add(Image.old(change))
-        write(RowOp.Left, isWhole, born, MessagePosition(change.lsn, change.ordinal))
+        write(RowOp.Left, images.areWhole, born, MessagePosition(change.lsn, change.ordinal))
       }
     end(change)
     shown
   }
 
-  /** Adds the newest image, and forgets each image whose values are all in newer images. */
   private def add(image: Image): UnsafeRow = {
     last = image
-    if (image.isWhole) images.clear()
-    else {
-      val found = reader.sent(image)
-      images.filterInPlace { older =>
-        val before = found.count(identity)
-        reader.sent(older).zipWithIndex.foreach { case (isSent, index) => found(index) |= isSent }
-        found.count(identity) > before
-      }
-    }
-    images.prepend(image)
+    images.add(image)
     null
   }
 
@@ -300,8 +299,8 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       val row =
         if (exists) {
           writer.start()
-          images.foreach(writer.add)
-          write(op, isWhole, born, null)
+          images.write(writer)
+          write(op, images.areWhole, born, null)
         } else if (marked != null) {
           val isWhole = marked.add(writer)
           write(op, isWhole, marked.born, null)
@@ -324,8 +323,6 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     if (isReplaced || isEmptied && !wasThere) RowOp.Replace
     else if (wasThere) RowOp.Update
     else RowOp.Insert
-
-  private def isWhole: Boolean = images.nonEmpty && images.last.isWhole
 
   private def deleted(row: Image): UnsafeRow = {
     writer.start()
@@ -437,25 +434,13 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
 
   /** Removes a row, and returns it. */
   private def goes(old: Image): Come = {
-    val found = if (rows.isEmpty) -1 else indexOf(old)
+    val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
       if ((gone != null || isEmptied) && format.isStrict) throw format.differs(Twice)
       if (!isEmptied) gone = old
       new Come(old, isUpdated = true, lsn = 0, lived = !isEmptied)
     }
-  }
-
-  /**
-   * The row that equals an old row; -1 if it is the row of the target. If the table was altered after the row
-   * came, the old row can have another form. Then no transaction was open, and there is only one row.
-   */
-  private def indexOf(old: Image): Int = {
-    val values = reader.values(old)
-    val equal = rows.indexWhere { row =>
-      row.image.definition == old.definition && reader.values(row.image).isSame(values)
-    }
-    if (equal >= 0) equal else rows.indexWhere(_.image.definition != old.definition)
   }
 
   override def finish(): UnsafeRow = {

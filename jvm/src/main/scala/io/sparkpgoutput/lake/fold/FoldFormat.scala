@@ -17,7 +17,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  *
  * @param schema
  *   the columns of the target that come from the server, also those that it has dropped. If deleted rows are
- *   marked, the columns of [[TableMode.Marking]] come last.
+ *   marked or the target has versions, the columns of the mode come last.
  * @param key the ordinals of the columns by which rows are found; empty if there are none
  * @param isFull true if the replica identity is FULL
  * @param definitions the definitions of the cut
@@ -27,6 +27,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param isStrict true makes changes that contradict each other an error
  * @param isHistory true if the target has the changes themselves
  * @param marks true if the target keeps deleted rows, and marks them
+ * @param hasVersions true if the target has all versions of each row
  * @param splitsReplaced
  *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
  *   [[RowOp.Replace]]. The target then has columns that the server does not have. An update keeps their
@@ -45,15 +46,26 @@ final case class FoldFormat(
     isStrict: Boolean,
     isHistory: Boolean,
     marks: Boolean,
+    hasVersions: Boolean,
     splitsReplaced: Boolean = false
 ) {
 
-  /** The last TRUNCATE. If deleted rows are not marked, the changes before it do not count. */
+  /** Whether rows that the server does not have any more stay in the target. */
+  def keepsRows: Boolean = marks || hasVersions
+
+  /** The last TRUNCATE. If no rows are kept, the changes before it do not count. */
   def truncated: Option[MessagePosition] = truncations.lastOption.map(_.at)
 
   /** The ordinals of the time and the LSN of a deletion. */
   def deletedAt: Int = schema.length - 2
   def deletedLsn: Int = schema.length - 1
+
+  /** The ordinals of what says when a version begins and ends. */
+  lazy val version: VersionColumns = {
+    import TableMode.Versions._
+    val at = (name: String) => schema.lastIndexWhere(_.name == name)
+    VersionColumns(at(FromLsn), at(FromTimestamp), at(ToLsn), at(ToTimestamp), at(IsCurrent))
+  }
 
   /** How the values of a column are read. */
   def optionsOf(ordinal: Int): ConversionOptions =
@@ -65,6 +77,15 @@ final case class FoldFormat(
   def differs(problem: String): LakeException =
     new LakeException("PGOUTPUT_TARGET_DIFFERS", "table" -> name, "problem" -> problem)
 }
+
+/** The ordinals of the columns of [[TableMode.Versions]]. */
+final case class VersionColumns(
+    fromLsn: Int,
+    fromTime: Int,
+    toLsn: Int,
+    toTime: Int,
+    isCurrent: Int
+)
 
 /**
  * A definition of a table.
@@ -141,21 +162,25 @@ object FoldFormat {
     val key = table.source.key.map(sent.fieldIndex)
     val toasted =
       if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions))
-    // A row that goes has only its key, and keeps its values in the target.
+    // A row that goes has only its key, and keeps its values in the target. So does a version that ends.
     val goes = table.marks && statistics.deletes + statistics.keyChanges > 0
+    val others = sent.indices.diff(key)
     FoldFormat(
       statistics.name,
-      if (table.marks) StructType(sent ++ table.mode.columns) else sent,
+      if (table.isHistory) sent else StructType(sent ++ table.mode.columns),
       key,
       table.source.identity == ReplicaIdentity.Full,
       definitions,
-      if (goes) table.schema.indices.diff(key) else toasted,
+      if (table.hasVersions) others ++ Seq(sent.length, sent.length + 1)
+      else if (goes) others
+      else toasted,
       toasted,
       statistics.truncations,
       options,
       isStrict,
       table.isHistory,
       table.marks,
+      table.hasVersions,
       splitsReplaced
     )
   }
@@ -329,7 +354,7 @@ object RowOp {
 
   /**
    * Another row with the key was there before. The fold also has a row [[Delete]] for it. If deleted rows are marked:
-   * a TRUNCATE has ended what was there.
+   * a TRUNCATE has ended what was there. If the target has versions: a version, which finds no row.
    */
   final val Replace = "R"
 

@@ -3,6 +3,8 @@ package io.sparkpgoutput.lake.fold
 import java.nio.charset.StandardCharsets
 import java.util.Arrays
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.types.StructType
@@ -89,11 +91,37 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   }
 
   /** Marks the row as one that a commit has deleted. It comes before [[fill]]. */
-  def delete(lsn: Long, time: Long): Unit =
-    Seq(format.deletedAt -> time, format.deletedLsn -> lsn).foreach { case (ordinal, value) =>
-      out(ordinal).write(value)
+  def delete(lsn: Long, time: Long): Unit = {
+    put(format.deletedAt, time)
+    put(format.deletedLsn, lsn)
+  }
+
+  /** Writes when a version begins. It is current. It comes before [[fill]]. */
+  def begin(lsn: Long, time: Long): Unit = {
+    import format.version._
+    put(fromLsn, lsn)
+    put(fromTime, time)
+    Seq(toLsn, toTime).foreach { ordinal =>
+      out(ordinal).setNull()
       isWritten(ordinal) = true
     }
+    out(isCurrent).write(true)
+    isWritten(isCurrent) = true
+  }
+
+  /** Writes when the version of the target ends, which keeps its other values. It comes before [[fill]]. */
+  def end(lsn: Long, time: Long): Unit = {
+    import format.version._
+    put(toLsn, lsn)
+    put(toTime, time)
+    out(isCurrent).write(false)
+    isWritten(isCurrent) = true
+  }
+
+  private def put(ordinal: Int, value: Long): Unit = {
+    out(ordinal).write(value)
+    isWritten(ordinal) = true
+  }
 
   /** Adds the columns of a definition that the target has, and that have no value. */
   def addMissing(definition: Int, missing: MissingColumns): Unit = {
@@ -198,8 +226,21 @@ final class ImageReader(format: FoldFormat) {
     found
   }
 
+  /**
+   * Returns which of the rows of a key that have come equals an old row; -1 if none does. If the table was altered after a
+   * row came, the old row can have another form. Then no transaction was open, and there is only one row.
+   */
+  def indexOf(rows: Seq[Image], old: Image): Int =
+    if (rows.isEmpty) -1
+    else {
+      val wanted = values(old)
+      val equal =
+        rows.indexWhere(row => row.definition == old.definition && values(row).isSame(wanted))
+      if (equal >= 0) equal else rows.indexWhere(_.definition != old.definition)
+    }
+
   /** The bytes of all values of an image, which are equal if the rows are. */
-  def values(image: Image): KeyBytes = {
+  private def values(image: Image): KeyBytes = {
     val row = start(image)
     val found = new KeyBytes
     ordinals(image.definition).indices.foreach { column =>
@@ -207,5 +248,34 @@ final class ImageReader(format: FoldFormat) {
       else found.addNull()
     }
     found
+  }
+}
+
+/** The images of a row whose values count, the newest first. Not thread-safe. */
+final class NewestImages(format: FoldFormat) {
+  private val reader = new ImageReader(format)
+  private val images = mutable.ArrayBuffer.empty[Image]
+
+  def isEmpty: Boolean = images.isEmpty
+  def toSeq: Seq[Image] = images.toSeq
+  def clear(): Unit = images.clear()
+
+  /** Whether a column without a value is NULL. */
+  def areWhole: Boolean = images.nonEmpty && images.last.isWhole
+
+  def write(writer: FoldedRowWriter): Unit = images.foreach(writer.add)
+
+  /** Adds the newest image, and forgets each image whose values are all in newer images. */
+  def add(image: Image): Unit = {
+    if (image.isWhole) images.clear()
+    else {
+      val found = reader.sent(image)
+      images.filterInPlace { older =>
+        val before = found.count(identity)
+        reader.sent(older).zipWithIndex.foreach { case (isSent, index) => found(index) |= isSent }
+        found.count(identity) > before
+      }
+    }
+    images.prepend(image): Unit
   }
 }

@@ -235,7 +235,7 @@ private[folder] object StateFormat {
           "sparkSchema" -> JsonFile.tree(table.schema.json),
           "types" -> table.types.declarations
             .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
-          // A version that does not know this word would delete rows.
+          // A release that does not know the word of a mode would delete rows.
           "mode" -> (if (table.marks) Marking else table.mode.name)
         ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
           "historyPrefix" -> prefix
@@ -276,6 +276,7 @@ private[folder] object StateFormat {
     val mode = of.word("mode") {
       case TableMode.Mirror.name  => Some(TableMode.Mirror)
       case Marking                => Some(TableMode.Marking)
+      case TableMode.Versions.name => Some(TableMode.Versions)
       case TableMode.History.name => Some(TableMode.History(of.text("historyPrefix")))
       case _                      => None
     }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.pgoutput.LocalFolder
 import org.apache.spark.sql.types.{LongType, StructType}
 
 import io.sparkpgoutput.errors.{LakeException, SourceException}
-import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError}
+import io.sparkpgoutput.lake.catalog.{PublishedTables, ServerReadiness, TableError, TableMode}
 import io.sparkpgoutput.lake.core.{FoundJob, FoundMark, JobStart, JobState, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.folder.{JobFolder, ResyncAllRequest, ResyncRequest}
@@ -205,7 +205,9 @@ final private[job] class ReadyJob(
   /** A table keeps its mode, even if it was renamed and the options give its new name another mode. */
   private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
     val wanted = options.modeOf(table.name)
-    if (wanted.name != table.table.mode.name)
+    val isPossible = wanted != TableMode.Versions || table.table.source.key.nonEmpty ||
+      options.namesMode(table.name)
+    if (isPossible && wanted.name != table.table.mode.name)
       log.warn(
         s"The table ${table.name} keeps its mode ${table.table.mode.name}, although the option mode says " +
           s"${wanted.name}. To have it in the other mode too, start another job with its own slot, target and " +

@@ -2,9 +2,9 @@ package io.sparkpgoutput.lake.job
 
 import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.expressions.Window
-import org.apache.spark.sql.functions.{coalesce, col, lit, row_number, timestamp_micros, when}
+import org.apache.spark.sql.functions.{coalesce, col, lit, row_number, when}
 import org.apache.spark.sql.types.{DataType, StringType, VarcharType}
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.copy.TableCopy
@@ -29,21 +29,17 @@ private[job] object MarkedCopy {
   private def old(at: Int) = s"o$at"
 
   /**
-   * @param snapshot the rows of the copy, in the columns of the table
    * @param target the rows of the target, if they are rows of the same table
    * @param areMarked whether deleted rows among them are marked
    */
   def rows(
+      session: SparkSession,
       copy: TableCopy,
-      snapshot: DataFrame,
       target: Option[DataFrame],
       areMarked: Boolean
   ): DataFrame = target.filter(hasKey(copy.table, _)) match {
-    case Some(before) => new Kept(copy, before, areMarked).joined(snapshot)
-    case None =>
-      snapshot.select(col("*") +: TableMode.Marking.columns.map(field =>
-        lit(null).cast(field.dataType).as(field.name)
-      ): _*)
+    case Some(before) => new Kept(copy, before, areMarked).joined(copy.rows(session))
+    case None         => copy.newRows(session)
   }
 
   /** Returns whether the rows of the target have the key of the table as it is now. */
@@ -103,7 +99,7 @@ private[job] object MarkedCopy {
         either(col(now(at)), value(field.name, field.dataType), field.name)
       }
       val ofCopy = Map(
-        TableMode.Marking.DeletedAt -> timestamp_micros(lit(copy.time)),
+        TableMode.Marking.DeletedAt -> copy.at,
         TableMode.Marking.DeletedLsn -> lit(copy.lsn - 1)
       )
       val marks = TableMode.Marking.columns.fieldNames

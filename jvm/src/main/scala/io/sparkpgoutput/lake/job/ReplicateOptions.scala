@@ -136,8 +136,11 @@ final case class ReplicateOptions(
   def modeOf(table: TableName): TableMode =
     TableMode.of(entryOf(modes, table).getOrElse(mode), historyPrefix).get match {
       case TableMode.Mirror => mirrorOf(table)
-      case history          => history
+      case other            => other
     }
+
+  /** Returns whether an option names a table and gives it a mode. */
+  def namesMode(table: TableName): Boolean = entryOf(modes, table).nonEmpty
 
   /** The mode of a table that is mirrored. */
   def mirrorOf(table: TableName): TableMode =
@@ -321,7 +324,8 @@ object ReplicateOptions {
       OptionSpec.choice[ReplicateOptions, String](
         "mode",
         TableMode.Mirror.name,
-        "With mirror, the target has the rows of a table. With history, it has all changes of the table."
+        "With mirror, the target has the rows of a table. With versions, it has each version of each row. " +
+          "With history, it has all changes of the table."
       )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
         options.copy(mode = mode)
       ),
@@ -340,8 +344,8 @@ object ReplicateOptions {
         "onDelete",
         OnDeletes.Delete,
         "With delete, a row that the server deletes is deleted in the target. With mark, it stays, and " +
-          "_deleted_at and _deleted_lsn say when it was deleted. It has no effect on histories and on " +
-          "tables without a key."
+          "_deleted_at and _deleted_lsn say when it was deleted. It has no effect on histories, on " +
+          "versions and on tables without a key."
       )(OnDeletes.names.map(name => name -> name): _*)((options, onDelete) =>
         options.copy(onDelete = onDelete)
       ),

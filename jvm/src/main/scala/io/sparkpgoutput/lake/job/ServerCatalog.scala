@@ -297,14 +297,22 @@ final class ServerCatalog(
     target.nameProblem(_)
   )(source.name)
 
-  /** A history stays one, and so does a mirror. Deleted rows are marked by their key. */
+  /**
+   * A history stays one, and so does a mirror. Deleted rows are marked by their key. If an option names a table without
+   * a key, the table fails.
+   */
   private def modeOf(source: SourceTable, kept: Option[TableMode]): TableMode = {
     val wanted = kept match {
-      case Some(history: TableMode.History) => history
-      case Some(_)                          => options.mirrorOf(source.name)
-      case None                             => options.modeOf(source.name)
+      case Some(kept @ (TableMode.History(_) | TableMode.Versions)) => kept
+      case Some(_) => options.mirrorOf(source.name)
+      case None    => options.modeOf(source.name)
     }
-    if (wanted == TableMode.Marking && source.key.isEmpty) TableMode.Mirror else wanted
+    val needsKey = wanted match {
+      case TableMode.Marking  => true
+      case TableMode.Versions => kept.isEmpty && !options.namesMode(source.name)
+      case _                  => false
+    }
+    if (needsKey && source.key.isEmpty) TableMode.Mirror else wanted
   }
 
   /** The table with the types that the target has. Rows without a key are found by all columns. */
@@ -315,8 +323,14 @@ final class ServerCatalog(
       throw new LakeException(
         "PGOUTPUT_REPLICATE_OPTION.MARK",
         "table" -> table.source.name,
-        "what" -> (if (table.isHistory) "is a history, which has all deletes" else "has no key")
+        "what" -> (mode match {
+          case TableMode.History(_) => "is a history, which has all deletes"
+          case TableMode.Versions   => "has the mode versions, which keeps deleted rows"
+          case _                    => "has no key"
+        })
       )
+    if (table.hasVersions && table.source.key.isEmpty)
+      throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_VERSIONS", "table" -> table.source.name)
     TargetNames.checkColumns(table.source.name, columns, mode, target.columnProblem)
     val isFoundByAll = table.source.key.isEmpty && table.source.identity == ReplicaIdentity.Full
     val key = if (isFoundByAll && !table.isHistory) columns else table.targetKey

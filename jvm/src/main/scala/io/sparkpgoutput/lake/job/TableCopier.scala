@@ -10,6 +10,7 @@ import org.apache.spark.sql.pgoutput.ClonedSession
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
 import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
@@ -116,12 +117,14 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         HistoryOrder.check(job.session, own, table.table, lsn)
         val session = ClonedSession.of(job.session)
         session.sparkContext.setJobDescription(copy.description)
-        def all =
-          if (!table.table.marks) copy.rows(session)
-          else {
+        def all = table.table.mode match {
+          case TableMode.Marking =>
             val before = Option.when(isOfTable)(target.read(session, table.target))
-            MarkedCopy.rows(copy, copy.rows(session), before, areMarked)
-          }
+            MarkedCopy.rows(session, copy, before, areMarked)
+          case TableMode.Versions if !isNew =>
+            new VersionedCopy(copy, copy.rows(session), target.read(session, table.target)).rows
+          case _ => copy.newRows(session)
+        }
         def write(rows: TargetWrite): Unit =
           target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
         if (table.table.isHistory)

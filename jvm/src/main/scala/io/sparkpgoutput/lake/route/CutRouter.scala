@@ -136,7 +136,8 @@ final class CutRouter(table: RoutedTable, put: InternalRow => Unit) {
  * @param isKept
  *   true gives all changes as messages, in order, with the beginnings of their transactions. Then
  *   only the oid and the mark count.
- * @param marks true gives the changes with the beginnings of their transactions, for the time of a deletion
+ * @param hasTimes
+ *   true gives the changes with the beginnings of their transactions, for the time of a deletion or of a version
  */
 final case class RoutedTable(
     oid: Long,
@@ -146,11 +147,11 @@ final case class RoutedTable(
     numbers: Set[String],
     names: Map[String, String],
     isKept: Boolean = false,
-    marks: Boolean = false
+    hasTimes: Boolean = false
 ) {
 
   /** Whether a change comes with the beginning of its transaction. */
-  def hasTransactions: Boolean = isKept || marks
+  def hasTransactions: Boolean = isKept || hasTimes
 
   /** The column of the target for a column at the server. */
   def nameOf(column: String): String = names.getOrElse(column, column)
@@ -172,7 +173,7 @@ object RoutedTable {
         table.source.key.toSet,
         table.schema.filter(field => isOfNumbers(field.dataType)).map(_.name).toSet,
         names,
-        marks = table.marks
+        hasTimes = table.marks || table.hasVersions
       )
 
   /** Returns whether the text of a value has numbers and nothing that can look like one. */

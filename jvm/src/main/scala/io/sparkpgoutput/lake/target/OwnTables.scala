@@ -36,6 +36,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   private def ofMode(mode: TableMode): Map[String, String] = mode match {
     case TableMode.History(prefix) => Map(Mode -> TableMode.History.name, HistoryPrefix -> prefix)
+    case TableMode.Versions        => Map(Mode -> TableMode.Versions.name)
     case mirror =>
       Map(OnDelete -> (if (mirror == TableMode.Marking) OnDeletes.Mark else OnDeletes.Delete))
   }

@@ -171,8 +171,8 @@ object TableEvolution {
 }
 
 /**
- * A history is in the order of its LSNs. The WAL of a restored server, or of another one, can be below what a
- * history has, so a copy would come before changes that it replaces.
+ * A history is in the order of its LSNs, and so are versions. The WAL of a restored server, or of another one, can be
+ * below what they have, so a copy would come before changes that it replaces.
  */
 object HistoryOrder {
 
@@ -198,13 +198,18 @@ object HistoryOrder {
       own: OwnTables,
       table: MirroredTable,
       lsn: Long
-  ): Option[Long] = table.mode match {
-    case TableMode.History(prefix) if own.target.exists(table.target) =>
+  ): Option[Long] = {
+    val columns = table.mode match {
+      case TableMode.History(prefix) => Seq(s"${prefix}commit_version")
+      case TableMode.Versions        => Seq(TableMode.Versions.FromLsn, TableMode.Versions.ToLsn)
+      case _                         => Nil
+    }
+    if (columns.isEmpty || !own.target.exists(table.target)) None
+    else
       // A table of which an older state was restored has no valid mark.
       own.newest(table.target).filter(_ != 0)
-        .orElse(last(session, own, table, s"${prefix}commit_version").map(_ + 1))
+        .orElse(columns.flatMap(last(session, own, table, _)).maxOption.map(_ + 1))
         .filter(Lsn.isBelow(lsn, _))
-    case _ => None
   }
 
   private def last(

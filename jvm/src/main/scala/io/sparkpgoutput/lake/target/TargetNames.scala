@@ -94,6 +94,11 @@ object TargetNames {
             "table" -> table,
             "column" -> column
           )
+        case TableMode.Versions => new LakeException(
+            "PGOUTPUT_TARGET_NAME.VERSION_COLUMN",
+            "table" -> table,
+            "column" -> column
+          )
         case _ => new LakeException(
             "PGOUTPUT_TARGET_NAME.MARK_COLUMN",
             "table" -> table,
@@ -177,7 +182,8 @@ object TargetTypes {
       )
     })
 
-  private def isComparable(dataType: DataType): Boolean =
+  /** Whether Spark compares values of a type. */
+  def isComparable(dataType: DataType): Boolean =
     !exists(dataType)(part => part.isInstanceOf[MapType] || part == VariantType)
 
   private def inTarget(format: String, dataType: DataType): Option[DataType] = dataType match {

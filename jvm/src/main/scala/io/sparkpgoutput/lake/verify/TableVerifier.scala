@@ -48,11 +48,12 @@ final case class PinnedTable(state: TableState, version: String) {
 
   /**
    * Returns the rows of the version, in the columns and types that a copy has now. Columns that users
-   * have added, or that the server does not have any more, are left out, and so are rows that are marked as deleted.
+   * have added, or that the server does not have any more, are left out, and so are rows that are marked as deleted,
+   * and versions that are not current.
    */
   def rows(session: SparkSession, target: Target): DataFrame = {
     val all = target.readVersion(session, state.target, version)
-    val found = state.table.deletedLsn.fold(all)(name => all.where(col(name).isNull))
+    val found = state.table.endLsn.fold(all)(name => all.where(col(name).isNull))
     found.select(state.table.schema.map { field =>
       // Iceberg has the columns of the version, which can have other names and narrower types.
       val names = field.name +: state.formerNames.collect { case (former, field.name) =>

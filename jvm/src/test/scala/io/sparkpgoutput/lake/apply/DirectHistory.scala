@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row, SparkSession}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
+import io.sparkpgoutput.lake.catalog.{PartitionField, TableMode, TableShape}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable, KeyColumn}
 import io.sparkpgoutput.lake.target._
@@ -41,7 +41,7 @@ final class DirectHistory(
   (1 to 20).foreach(_ => random.nextInt()) // Similar seeds begin alike.
 
   val table: ServerTable = ServerHistory.table(Oid, s"h$seed", random)
-  table.marks = seed / Formats % 2 == 1 // so each format has tables of both kinds
+  table.mode = Modes((seed / Formats % Modes.length).toInt) // so each format has tables of all kinds
   val oracle = new TargetOracle(table)
   private val history = new ServerHistory(random, Seq(table))
   private val merged = s"${table.name}m"
@@ -73,7 +73,7 @@ final class DirectHistory(
     try {
       note(s"key ${table.key.mkString(", ")} of ${table.dataTypes.map { case (name, dataType) =>
           s"$name ${dataType.sql}"
-        }.mkString(", ")}, ${table.identity}${if (table.marks) ", deleted rows are marked" else ""}")
+        }.mkString(", ")}, ${table.identity}, ${table.mode}")
       create(table.name)
       if (comparesMerge) create(merged)
       (1 to 2 + random.nextInt(5)).foreach(_ => if (!isEnded) step())
@@ -257,7 +257,7 @@ final class DirectHistory(
       val typeId = ServerValues.types.find(_._2 == dataType).fold(TypeOids.Numeric)(_._1)
       val value =
         if (name.startsWith("mine")) "7"
-        else if (name.startsWith("_deleted")) null
+        else if (name.startsWith("_")) oracle.ofUser(name)
         else ServerValues.of(typeId, random).head
       name -> value
     }.toMap
@@ -283,9 +283,9 @@ final class DirectHistory(
     spark.sql(text)
   }
 
-  private def where(row: TargetOracle.Values) = table.key.map { name =>
+  private def where(row: TargetOracle.Values) = (table.key.map { name =>
     s"${TablePlace.quoted(name)} = ${ServerValues.literal(oracle.columns.toMap.apply(name), row(name))}"
-  }.mkString(" AND ")
+  } ++ (if (table.hasVersions) Seq(s"${TableMode.Versions.ToLsn} IS NULL") else Nil)).mkString(" AND ")
 
   private def compare(): Unit = tables.foreach { name =>
     val rows = target.read(reader, name)
@@ -306,6 +306,7 @@ object DirectHistory {
 
   /** The number of formats of the seeds that follow each other. */
   final private val Formats = 3
+  private val Modes = IndexedSeq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
 }
 

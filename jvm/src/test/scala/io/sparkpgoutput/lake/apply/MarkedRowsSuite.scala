@@ -4,13 +4,11 @@ import java.nio.file.Files
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, unix_micros}
-import org.apache.spark.sql.types.{IntegerType, StringType}
 
 import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
-import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
 
 /**
@@ -18,8 +16,6 @@ import io.sparkpgoutput.lake.target._
  * [[DirectHistoriesSuite]] compares both in each format.
  */
 class MarkedRowsSuite extends DeltaTests {
-  private val name = MarkName("job", 1, 0)
-
   private lazy val targets: Seq[Target] = Seq(
     Targets.of(spark, Files.createTempDirectory("marked").toString, Some("delta")),
     IcebergTables.in(spark, "marked"),
@@ -27,42 +23,8 @@ class MarkedRowsSuite extends DeltaTests {
   )
 
   /** A table of a target, into which cuts are written. */
-  final private class Written(target: Target, identity: ReplicaIdentity) {
-    val server = new ServerTable(
-      1,
-      s"marked_${identity.code}",
-      identity,
-      Seq("id"),
-      Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "big" -> TypeOids.Text),
-      Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
-    )
-    server.marks = true
-    private var mark = 1L
-    if (target.exists(server.name)) target.drop(server.name)
-    private val columns = server.target.targetSchema.add("mine", IntegerType)
-    target.create(server.name, columns, server.key, Map.empty)
-    target.commit(spark, server.name, name, None, mark)(
-      TargetWrite.Append(target.read(spark, server.name).limit(0))
-    )
-
-    /** Writes a cut with some transactions, each at its LSN. */
-    def cut(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(false, transactions)
-    def repair(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(true, transactions)
-
-    private def write(
-        repairs: Boolean,
-        transactions: Seq[(Long, Seq[Array[Byte]])]
-    ): CutResult = {
-      val messages = transactions.flatMap { case (lsn, sent) =>
-        ((StreamMessages.begin(lsn, lsn) +: server.relation +: sent) :+ StreamMessages.commit(lsn))
-          .zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
-      }
-      val end = transactions.last._1 + 1
-      val found = new CutApply(target, repairs)
-        .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))()
-      mark = end
-      found
-    }
+  final private class Written(target: Target, identity: ReplicaIdentity)
+      extends WrittenTable(spark, target, identity, TableMode.Marking) {
 
     /** The rows with the LSN of their deletion, which belongs to the time. */
     def rows: Seq[Row] = target.read(spark, server.name)
@@ -80,9 +42,6 @@ class MarkedRowsSuite extends DeltaTests {
         assert(row.get(5) == time, row)
         Row.fromSeq(row.toSeq.dropRight(1))
       }
-
-    def sql(statement: String): Unit =
-      spark.sql(statement.replace("{}", target.sqlName(server.name))): Unit
   }
 
   private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
@@ -90,10 +49,9 @@ class MarkedRowsSuite extends DeltaTests {
     identity <- identities
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
-  private def row(id: Int, v: String, big: String) = Seq(id.toString, v, big)
-
   test("a deleted row stays with its last values, and an insert of its key revives it") {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
+      import table.row
       import table.server._
       table.cut(10L -> (1 to 3).map(id => insert(row(id, "a", s"T$id"))))
       table.sql("UPDATE {} SET mine = 7 WHERE id = 1")
@@ -123,17 +81,14 @@ class MarkedRowsSuite extends DeltaTests {
 
   test("a TRUNCATE marks all rows, also those of its own cut") {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
+      import table.row
       import table.server._
-      def empty() = {
-        truncate()
-        StreamMessages.truncate(Seq(oid))
-      }
       table.cut(10L -> (1 to 4).map(id => insert(row(id, "a", s"T$id"))))
       table.cut(20L -> Seq(delete(row(1, "a", "T1"))))
       table.cut(
         30L -> Seq(insert(row(5, "a", "b")), update(row(2, "a", "T2"), row(2, "b", "T2"))),
-        40L -> Seq(insert(row(6, "a", "b")), empty(), insert(row(3, "c", "d"))),
-        50L -> Seq(empty(), insert(row(4, "e", "f")))
+        40L -> Seq(insert(row(6, "a", "b")), table.truncate(), insert(row(3, "c", "d"))),
+        50L -> Seq(table.truncate(), insert(row(4, "e", "f")))
       )
       assert(table.rows == Seq(
         Row(1, "a", "T1", 20L, null),
@@ -142,13 +97,14 @@ class MarkedRowsSuite extends DeltaTests {
         Row(4, "e", "f", null, null),
         Row(5, "a", "b", 40L, null)
       ))
-      table.cut(60L -> Seq(empty()))
+      table.cut(60L -> Seq(table.truncate()))
       assert(table.rows.map(_.get(3)) == Seq(20L, 40L, 50L, 60L, 40L))
     }
   }
 
   test("a change of a marked row is drift, and takes no value of it") {
     each(ReplicaIdentity.Default) { table =>
+      import table.row
       import table.server._
       def drift(problem: String)(transaction: (Long, Seq[Array[Byte]])): Unit = {
         val error = intercept[LakeException](table.cut(transaction))

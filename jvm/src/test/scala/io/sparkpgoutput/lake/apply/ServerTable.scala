@@ -41,8 +41,10 @@ final class ServerTable(
   /** The commits of the changes that truncated the table. */
   val truncations: mutable.ArrayBuffer[Long] = mutable.ArrayBuffer.empty
 
-  /** Whether the target keeps deleted rows. */
-  var marks: Boolean = false
+  /** What the target has of the table. */
+  var mode: TableMode = TableMode.Mirror
+  def marks: Boolean = mode == TableMode.Marking
+  def hasVersions: Boolean = mode == TableMode.Versions
 
   /** The changes of columns. */
   val altered: mutable.ArrayBuffer[ColumnChange] = mutable.ArrayBuffer.empty
@@ -80,7 +82,7 @@ final class ServerTable(
     name,
     StructType(dataTypes.map { case (column, dataType) => StructField(column, dataType) }),
     TypeRegistry(),
-    if (marks) TableMode.Marking else TableMode.Mirror
+    mode
   )
 
   def relation: Array[Byte] = StreamMessages.relation(

@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.TableMode.Versions._
 import io.sparkpgoutput.lake.target.ColumnChange
 
 /**
@@ -26,6 +27,9 @@ final class TargetOracle(table: ServerTable) {
 
   private var rows = Map.empty[Key, Values]
 
+  /** The versions that have ended. */
+  private var ended = Vector.empty[Values]
+
   def isEmpty: Boolean = rows.isEmpty
   def keys: Seq[Key] = rows.keys.toSeq
 
@@ -38,11 +42,13 @@ final class TargetOracle(table: ServerTable) {
     case ColumnChange.Add(name, dataType) =>
       columns :+= name -> dataType
       rows = rows.map { case (key, row) => key -> (row + (name -> null)) }
+      ended = ended.map(_ + (name -> null))
     case ColumnChange.Rename(from, to) =>
       columns = columns.map { case (name, dataType) =>
         (if (name == from) to else name) -> dataType
       }
       rows = rows.map { case (key, row) => key -> (row - from + (to -> row(from))) }
+      ended = ended.map(row => row - from + (to -> row(from)))
     case ColumnChange.Widen(name, dataType) =>
       columns = columns.map { case (other, before) =>
         other -> (if (other == name) dataType else before)
@@ -66,6 +72,13 @@ final class TargetOracle(table: ServerTable) {
   def isFree(row: Values): Boolean = !rows.contains(keyOf(row)) &&
     !(table.marks && table.rows.exists(other => keyOf(table.names.zip(other).toMap) == keyOf(row)))
 
+  /** What others write into a column of the mode. */
+  def ofUser(column: String): String = column match {
+    case FromLsn   => "7"
+    case IsCurrent => "t"
+    case _         => null
+  }
+
   /** Others set a column of a row. */
   def set(key: Key, column: String, text: String): Unit =
     rows += key -> (rows(key) + (column -> text))
@@ -77,7 +90,8 @@ final class TargetOracle(table: ServerTable) {
     def whole(row: Values, kept: Option[Values]): Values = columns.map { case (name, _) =>
       name -> (if (ours(name)) row.getOrElse(name, null) else kept.fold[String](null)(_(name)))
     }.toMap
-    if (table.marks) marking(whole)
+    if (table.hasVersions) versioning(whole(_, None))
+    else if (table.marks) marking(whole)
     else if (table.truncations.nonEmpty) {
       val all = table.rows.toSeq.map(row => whole(table.names.zip(row).toMap, None))
       Outcome(Set.empty, Set.empty, Set.empty, () => rows = all.map(row => keyOf(row) -> row).toMap)
@@ -115,8 +129,7 @@ final class TargetOracle(table: ServerTable) {
     def lives(row: Values) = row(DeletedLsn) == null
     def marked(row: Values, commit: Long) = row +
       (DeletedLsn -> commit.toString) +
-      (DeletedAt -> LocalDateTime.ofEpochSecond(0, 0, UTC)
-        .plus(StreamMessages.timestamp(commit), MICROS).toString.replace('T', ' '))
+      (DeletedAt -> time(commit))
     val alive = rows.filter { case (_, row) => lives(row) }.keySet
     val ours = table.dataTypes.map(_._1).toSet
     val changes = table.changes.toSeq
@@ -158,6 +171,53 @@ final class TargetOracle(table: ServerTable) {
     )
   }
 
+  /**
+   * The effect of a cut if the target has versions: one transaction after the other. Each row that it has changed ends what
+   * was at its key when the transaction began, and begins a version at its key when the transaction ends.
+   *
+   * @param whole a row of the target by the values of the server
+   */
+  private def versioning(whole: Values => Values): Outcome = {
+    val ours = table.dataTypes.map(_._1).toSet
+    val changes = table.changes.toSeq
+    val was = changes.filterNot(_.byTruncate).groupBy(_.number).values
+      .flatMap(new History(_, ours).origin).toSet
+    val emptied = table.truncations.minOption.getOrElse(Long.MaxValue)
+    var (next, over, arrived) = (rows, ended, Set.empty[Key])
+    (changes.map(_.commit) ++ table.truncations).distinct.sorted.foreach { commit =>
+      val ofRows = changes.filter(_.commit == commit).groupBy(_.number).values
+      val begun = ofRows.flatMap(_.last.after).map(row => keyOf(renamed(row)) -> renamed(row)).toMap
+      val left = ofRows.flatMap(_.head.before).map(row => keyOf(renamed(row)))
+      if (commit < emptied) arrived ++= begun.keys
+      val ends =
+        if (table.truncations.contains(commit)) next.keySet else begun.keySet ++ left
+      over ++= ends.flatMap(next.get).map(_ + (ToLsn -> commit.toString) +
+        (ToTimestamp -> time(commit)) + (IsCurrent -> "f"))
+      next = next -- ends ++ begun.map { case (key, row) =>
+        key -> (whole(row) + (FromLsn -> commit.toString) + (FromTimestamp -> time(commit)) +
+          (IsCurrent -> "t"))
+      }
+    }
+    val alone = changes.groupBy(_.number).values.filter(all =>
+      new History(all, ours).origin.exists(!rows.contains(_))
+    )
+    // A version can lack a value that a later one has.
+    def lack(isEnd: (RowChange, Option[RowChange]) => Boolean, which: History => Boolean) =
+      alone.flatMap { all =>
+        all.indices.filter(at => isEnd(all(at), all.lift(at + 1)))
+          .map(at => new History(all.take(at + 1), ours)).filter(which).flatMap(_.origin)
+      }.toSet
+    Outcome(
+      was.filterNot(rows.contains) ++ (arrived -- was).filter(rows.contains),
+      lack((change, next) => !next.exists(_.commit == change.commit), _.isUnsent),
+      lack((_, _) => true, _.isPartly),
+      () => {
+        rows = next
+        ended = over
+      }
+    )
+  }
+
   private def named(name: String) = table.formerNames.getOrElse(name, name)
 
   private def renamed(row: Values): Values = row.map { case (name, text) => named(name) -> text }
@@ -188,15 +248,17 @@ final class TargetOracle(table: ServerTable) {
     def isPartly: Boolean = unsent.nonEmpty
   }
 
+  private def all = rows.values.toSeq ++ ended
+
   /** The rows as texts. */
-  def content: Seq[String] = rows.values.toSeq.map { row =>
+  def content: Seq[String] = all.map { row =>
     columns.map { case (name, dataType) =>
       shown(ServerValues.value(dataType, row(name)))
     }.mkString("|")
   }.sorted
 
   /** The rows as other engines can show them. */
-  def plain: Seq[Seq[String]] = rows.values.toSeq.map(row =>
+  def plain: Seq[Seq[String]] = all.map(row =>
     columns.map { case (name, dataType) =>
       ServerValues.plain(ServerValues.value(dataType, row(name)))
     }
@@ -212,6 +274,10 @@ final class TargetOracle(table: ServerTable) {
 object TargetOracle {
   type Key = Seq[Any]
   type Values = Map[String, String]
+
+  /** The time of a commit. */
+  private def time(commit: Long) = LocalDateTime.ofEpochSecond(0, 0, UTC)
+    .plus(StreamMessages.timestamp(commit), MICROS).toString.replace('T', ' ')
 
   private val DeletedAt = TableMode.Marking.DeletedAt
   private val DeletedLsn = TableMode.Marking.DeletedLsn

@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
-import io.sparkpgoutput.lake.catalog.ReplicaIdentity
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.route.{
   ChangeChunk,
   ChangeFields,
@@ -196,7 +196,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     val marked = (1 to count).map { seed =>
       val history = new ServerHistory(new Random(seed))
       val tables = history.tables.filter(_.key.nonEmpty)
-      tables.foreach(_.marks = true)
+      tables.foreach(_.mode = TableMode.Marking)
       val (whole, split) = (tables.map(new Copy(_)), tables.map(new Copy(_)))
       (1 to 4).foreach { _ =>
         val batch = history.batch(6)

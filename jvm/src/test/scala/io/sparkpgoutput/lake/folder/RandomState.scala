@@ -118,7 +118,7 @@ object RandomState {
     schema <- schema
     types <- few(Gen.zip(this.oid, Gen.oneOf("enum", "array:range:int4", "composite")))
     mode <- Gen.oneOf(
-      Gen.oneOf(TableMode.Mirror, TableMode.Marking),
+      Gen.oneOf(TableMode.Mirror, TableMode.Marking, TableMode.Versions),
       name.map(TableMode.History(_))
     )
     partition <- few(Gen.zip(name, Gen.oneOf("identity", "days")))

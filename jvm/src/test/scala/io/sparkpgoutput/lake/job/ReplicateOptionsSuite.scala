@@ -126,12 +126,16 @@ class ReplicateOptionsSuite extends AnyFunSuite {
       "onDelete" -> "mark",
       "onDelete.orders" -> "delete",
       "mode.log" -> "history",
+      "mode.people" -> "Versions",
       "onDelete.sales.lines" -> "Mark"
     )
     def mode(namespace: String, name: String) = options.modeOf(TableName(namespace, name))
     assert(mode("public", "customers") == TableMode.Marking)
     assert(mode("public", "orders") == TableMode.Mirror)
     assert(mode("public", "log") == TableMode.History("_"))
+    assert(mode("public", "people") == TableMode.Versions)
+    assert(options.namesMode(TableName("public", "people")))
+    assert(!options.namesMode(TableName("sales", "people")))
     assert(options.asksToMark(TableName("sales", "lines")))
     assert(!options.asksToMark(TableName("public", "customers")))
     assert(parsed().modeOf(TableName("public", "orders")) == TableMode.Mirror)

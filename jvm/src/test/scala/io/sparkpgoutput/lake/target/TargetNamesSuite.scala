@@ -82,6 +82,7 @@ class TargetNamesSuite extends AnyFunSuite {
       error(TargetNames.checkColumns(orders, Seq("id", column), mode))
     assert(taken(TableMode.Marking, "_DELETED_AT").contains("onDelete.public.orders=delete"))
     assert(taken(TableMode.Marking, "_deleted_lsn").contains("has a column '_deleted_lsn'"))
+    assert(taken(TableMode.Versions, "_is_current").contains("mode.public.orders"))
     assert(taken(TableMode.History("_"), "_xid").contains("historyPrefix"))
     TargetNames.checkColumns(orders, Seq("id", "_deleted_at"))
   }

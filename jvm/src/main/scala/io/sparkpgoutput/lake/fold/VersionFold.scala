@@ -1,0 +1,336 @@
+package io.sparkpgoutput.lake.fold
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.sparkpgoutput.lake.route.{
+  ChangeView,
+  MessagePosition,
+  RowEffect,
+  TransactionStart,
+  Truncation
+}
+
+/**
+ * '''The versions of a key.''' The fold of a table with the mode versions gives a row for each version that a cut begins,
+ * and one more for the version that the target has.
+ *
+ * {{{
+ *   changes of a key      commit 10          commit 20          commit 30       commit 40
+ *                         U U                D I                I D             U
+ *   rows of the fold  D ──┤ R ───────────────┤ R ───────────────────────────────┤ R ─────────────► current
+ *                     its version ends
+ * }}}
+ *
+ * '''What a version is.''' It is the state of a row after a COMMIT. It begins with the LSN of this commit, and ends with that
+ * of the next commit that changed the row: an update, also one that leaves all values, a deletion, another key, or a
+ * TRUNCATE. Several changes of one transaction make one version, and a row that comes and goes in one transaction makes none.
+ * Commits never share a transaction, so the versions do not depend on where cuts end.
+ *
+ * '''What is done with the rows.''' [[RowOp.Delete]] ends the version of the target, which must be there. [[RowOp.Insert]] only
+ * says that no version may live there. [[RowOp.Replace]] is a version that is added, and finds no row. A key has at most one row of
+ * the first two. It has none if the key changes only after a TRUNCATE, which ends the version of the target by itself.
+ *
+ * '''Values that were not sent''' are those of the version before. The newest message of the cut that has the value counts, as
+ * in [[KeyedFold]]. If there is none, it is in the version of the target. A version that is added finds no row, so the fold gives the
+ * version of the target as if the row had left it for the same key ([[RowOp.Left]]).
+ */
+abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFold {
+  private val out = mutable.Queue.empty[UnsafeRow]
+
+  /** The version that a commit of the cut has begun, and that no other one has ended. */
+  private var open: UnsafeRow = _
+
+  /** The commit whose changes are being taken, and its time. */
+  protected var commit = 0L
+  private var time = 0L
+
+  /** An image with the key. */
+  private var last: Image = _
+
+  /** Whether the cut has changed the row of the target, whether a TRUNCATE has ended it, and whether a row says so. */
+  protected var isGone = false
+  protected var isEmptied = false
+  protected var isChecked = false
+
+  /** The first change of the row of the target that did not send all values, if one did not. */
+  private var root: Image = _
+  private var rootAt: MessagePosition = _
+  private var isRootGiven = false
+  private var isFinished = false
+
+  /** Takes a change of the commit. */
+  protected def change(change: ChangeView): Unit
+
+  /** No row lives any more. */
+  protected def vanish(): Unit
+
+  /** Ends a commit. Returns whether it has changed the row that lived when it began, or has a new one. */
+  protected def commits(): Boolean
+
+  /** Whether a row lives. */
+  protected def lives: Boolean
+
+  /** Adds the values of the row that lives, and returns it as a version. */
+  protected def living(): UnsafeRow
+
+  /** Forgets the key. */
+  protected def clear(): Unit
+
+  final override def take(change: ChangeView): UnsafeRow = {
+    follow(change.lsn, new TransactionStart(change.transaction).timestamp)
+    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    val isUpdate = change.kind == RowEffect.Update
+    last = if (begins || isUpdate) Image.sent(change) else Image.old(change)
+    this.change(change)
+    more()
+  }
+
+  final override def truncate(truncation: Truncation): Unit = {
+    follow(truncation.at.lsn, truncation.time)
+    vanish()
+    isEmptied = true
+  }
+
+  private def follow(lsn: Long, time: => Long): Unit = if (lsn != commit) {
+    close()
+    commit = lsn
+    this.time = time
+  }
+
+  /** Gives the version that the commit has ended, and opens the one that it has begun. */
+  private def close(): Unit = if (commits()) {
+    if (open != null) {
+      val at = format.version
+      open.setLong(at.toLsn, commit)
+      open.setLong(at.toTime, time)
+      open.setBoolean(at.isCurrent, false)
+      out += open
+      open = null
+    } else if (!isChecked) {
+      val expected =
+        if (isGone) RowOp.Delete else if (lives && !isEmptied) RowOp.Insert else null
+      if (expected != null) {
+        isChecked = true
+        writer.start()
+        writer.add(last)
+        writer.end(commit, time)
+        out += write(expected, isWhole = false, born = null, left = null)
+      }
+    }
+    if (lives) {
+      writer.start()
+      writer.begin(commit, time)
+      open = living()
+    }
+  }
+
+  final override def more(): UnsafeRow = if (out.isEmpty) null else out.dequeue()
+
+  final override def finish(): UnsafeRow = {
+    if (!isFinished) {
+      isFinished = true
+      close()
+      if (open != null) out += open
+    }
+    val row = more()
+    if (row == null) {
+      open = null
+      commit = 0
+      isGone = false
+      isEmptied = false
+      isChecked = false
+      root = null
+      rootAt = null
+      isRootGiven = false
+      isFinished = false
+      clear()
+    }
+    row
+  }
+
+  /** Returns the position from which the row has the values of the target that the change did not send. */
+  protected def fromTarget(change: ChangeView): MessagePosition = {
+    if (root == null) {
+      root = last
+      rootAt = MessagePosition(change.lsn, change.ordinal)
+    }
+    rootAt
+  }
+
+  /** Gives the row as it is before an UPDATE changes its key. */
+  protected def leave(change: ChangeView, images: NewestImages, born: MessagePosition): Unit = {
+    writer.start()
+    writer.begin(commit, time)
+    images.write(writer)
+    writer.add(Image.old(change))
+    val at = MessagePosition(change.lsn, change.ordinal)
+    out += write(RowOp.Left, images.areWhole, born, at)
+  }
+
+  protected def write(
+      op: String,
+      isWhole: Boolean,
+      born: MessagePosition,
+      left: MessagePosition
+  ): UnsafeRow = {
+    val isUnsent = writer.fill(areUnsent = !isWhole)
+    writer.op(op)
+    writer.position(FoldedColumns.Born, if (isUnsent) born else null)
+    writer.position(FoldedColumns.Left, left)
+    val row = writer.row.copy()
+    if (isUnsent && born != null && born == rootAt && !isRootGiven) {
+      isRootGiven = true
+      writer.start()
+      writer.begin(commit, time)
+      writer.add(root)
+      out += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
+    }
+    row
+  }
+
+  protected def Twice: String =
+    "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
+}
+
+/** The versions of the row with a key, if the server sends the old key only. */
+final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
+    extends VersionFold(format, writer) {
+  private val images = new NewestImages(format)
+  private var isFirst = true
+  private var exists = false
+  private var changed = 0L
+
+  /** Where the row has the values from that no image has. */
+  private var born: MessagePosition = _
+
+  override protected def change(change: ChangeView): Unit = {
+    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    if (isFirst) {
+      isFirst = false
+      isGone = !begins && !isEmptied
+      exists = isGone
+    }
+    if (format.isStrict && begins == exists) throw format.differs(Twice)
+    changed = commit
+    change.kind match {
+      case RowEffect.Insert => begin(change, null)
+      case RowEffect.MovedIn =>
+        begin(change, if (change.isWhole) null else MessagePosition(change.lsn, change.ordinal))
+      case RowEffect.Update =>
+        exists = true
+        if (images.isEmpty && !change.isWhole) born = fromTarget(change)
+        images.add(Image.sent(change))
+      case RowEffect.Delete => end()
+      case RowEffect.MovedOut =>
+        if (!change.isWhole) leave(change, images, born)
+        end()
+    }
+  }
+
+  private def begin(change: ChangeView, at: MessagePosition): Unit = {
+    exists = true
+    born = at
+    images.clear()
+    images.add(Image.sent(change))
+  }
+
+  private def end(): Unit = {
+    exists = false
+    born = null
+    images.clear()
+  }
+
+  override protected def vanish(): Unit = if (!isFirst) {
+    changed = commit
+    end()
+  }
+
+  override protected def commits(): Boolean = changed == commit && !isFirst
+  override protected def lives: Boolean = exists
+
+  override protected def living(): UnsafeRow = {
+    images.write(writer)
+    write(RowOp.Replace, images.areWhole, born, null)
+  }
+
+  override protected def clear(): Unit = {
+    isFirst = true
+    changed = 0
+    end()
+  }
+}
+
+/**
+ * The versions of the row with a key, if the server sends the whole old row too. A deferrable key can have several
+ * rows inside of a transaction, as for [[FullFold]].
+ */
+final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
+    extends VersionFold(format, writer) {
+  private val reader = new ImageReader(format)
+
+  /**
+   * A row that has come in this cut.
+   *
+   * @param born where it has the values from that its message does not have
+   * @param lsn the commit with which it has come
+   */
+  final private class Come(val image: Image, val born: MessagePosition, val lsn: Long)
+
+  private val rows = mutable.ArrayBuffer.empty[Come]
+
+  /** Whether a row went that lived when the commit began. */
+  private var went = false
+
+  override protected def change(change: ChangeView): Unit = {
+    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    if (!begins && !change.hasOld) throw format.keyNotSent
+    val born = if (begins) null else goes(Image.old(change), change)
+    if (begins || change.kind == RowEffect.Update)
+      rows += new Come(Image.sent(change), born, commit)
+  }
+
+  /** Removes a row, and returns where it has the values from that no message has. */
+  private def goes(old: Image, change: ChangeView): MessagePosition = {
+    val found = reader.indexOf(rows.toSeq.map(_.image), old)
+    if (found >= 0) {
+      val row = rows.remove(found)
+      went |= row.lsn != commit
+      row.born
+    } else {
+      if ((isGone || isEmptied || isChecked) && format.isStrict) throw format.differs(Twice)
+      isGone |= !isEmptied
+      went = true
+      fromTarget(change)
+    }
+  }
+
+  override protected def vanish(): Unit = {
+    went |= rows.exists(_.lsn != commit)
+    rows.clear()
+  }
+
+  override protected def commits(): Boolean = {
+    if (rows.length > 1) {
+      if (format.isStrict) throw format.differs(Twice)
+      rows.remove(0, rows.length - 1)
+    }
+    val hasChanged = went || rows.exists(_.lsn == commit)
+    went = false
+    hasChanged
+  }
+
+  override protected def lives: Boolean = rows.nonEmpty
+
+  override protected def living(): UnsafeRow = {
+    val row = rows.last
+    writer.add(row.image)
+    write(RowOp.Replace, row.image.isWhole || row.born == null, row.born, null)
+  }
+
+  override protected def clear(): Unit = {
+    rows.clear()
+    went = false
+  }
+}

@@ -1,0 +1,68 @@
+package io.sparkpgoutput.lake.apply
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.types.{IntegerType, StringType}
+
+import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.core.MarkName
+import io.sparkpgoutput.lake.target.{Target, TargetWrite}
+
+/** A table of a target into which cuts are written, with the columns id, v, big, those of the mode, and mine. */
+class WrittenTable(
+    spark: SparkSession,
+    target: Target,
+    identity: ReplicaIdentity,
+    mode: TableMode
+) {
+  private val name = MarkName("job", 1, 0)
+  val server = new ServerTable(
+    1,
+    s"${mode.toString.toLowerCase}_${identity.code}",
+    identity,
+    Seq("id"),
+    Seq("id" -> TypeOids.Int4, "v" -> TypeOids.Text, "big" -> TypeOids.Text),
+    Seq("id" -> IntegerType, "v" -> StringType, "big" -> StringType)
+  )
+  server.mode = mode
+  private var mark = 1L
+  if (target.exists(server.name)) target.drop(server.name)
+  target.create(
+    server.name,
+    server.target.targetSchema.add("mine", IntegerType),
+    server.key,
+    Map.empty
+  )
+  target.commit(spark, server.name, name, None, mark)(
+    TargetWrite.Append(target.read(spark, server.name).limit(0))
+  )
+
+  def row(id: Int, v: String, big: String): Seq[String] = Seq(id.toString, v, big)
+
+  /** Writes a cut with some transactions, each at its LSN. */
+  def cut(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(false, transactions)
+  def repair(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(true, transactions)
+
+  private def write(
+      repairs: Boolean,
+      transactions: Seq[(Long, Seq[Array[Byte]])]
+  ): CutResult = {
+    val messages = transactions.flatMap { case (lsn, sent) =>
+      ((StreamMessages.begin(lsn, lsn) +: server.relation +: sent) :+ StreamMessages.commit(lsn))
+        .zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
+    }
+    val end = transactions.last._1 + 1
+    val found = new CutApply(target, repairs)
+      .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))()
+    mark = end
+    found
+  }
+
+  def truncate(): Array[Byte] = {
+    server.truncate()
+    StreamMessages.truncate(Seq(server.oid))
+  }
+
+  def sql(statement: String): Unit =
+    spark.sql(statement.replace("{}", target.sqlName(server.name))): Unit
+}
