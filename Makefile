@@ -28,8 +28,9 @@ BIN := $(VENV)/bin
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.properties) $(shell find jvm/src/main -type f)
 
-# Not by `jgo run`, which chooses another collector and a larger heap, whatever it is told. These take more CPU.
-SBT = $(JAVA) -XX:+UseSerialGC -Xmx3g -Xss4m -Dsbt.supershell=false \
+# Not by `jgo run`, which chooses another collector and a larger heap, whatever it is told. These take more CPU, and the
+# optimizing compiler takes as much again in a fresh clone: it needs longer than its code saves.
+SBT = $(JAVA) -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmx3g -Xss4m -Dsbt.supershell=false \
   -jar "$$($(BIN)/jgo info path org.scala-sbt:sbt-launch:1.13.0)"
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 
