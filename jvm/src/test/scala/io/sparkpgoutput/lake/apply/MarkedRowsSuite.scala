@@ -44,9 +44,10 @@ class MarkedRowsSuite extends DeltaTests {
       }
   }
 
+  /** Delta, whose commits take longest, has only the first identity: a target does not see it. */
   private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
     target <- targets
-    identity <- identities
+    identity <- if (target.format == "delta") identities.take(1) else identities
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
   test("a deleted row stays with its last values, and an insert of its key revives it") {
