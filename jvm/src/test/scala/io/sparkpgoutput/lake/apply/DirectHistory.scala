@@ -41,7 +41,8 @@ final class DirectHistory(
   (1 to 20).foreach(_ => random.nextInt()) // Similar seeds begin alike.
 
   val table: ServerTable = ServerHistory.table(Oid, s"h$seed", random)
-  table.mode = Modes((seed / Formats % Modes.length).toInt) // so each format has tables of all kinds
+  table.mode =
+    Modes((seed / Formats % Modes.length).toInt) // so each format has tables of all kinds
   val oracle = new TargetOracle(table)
   private val history = new ServerHistory(random, Seq(table))
   private val merged = s"${table.name}m"
@@ -285,7 +286,9 @@ final class DirectHistory(
 
   private def where(row: TargetOracle.Values) = (table.key.map { name =>
     s"${TablePlace.quoted(name)} = ${ServerValues.literal(oracle.columns.toMap.apply(name), row(name))}"
-  } ++ (if (table.hasVersions) Seq(s"${TableMode.Versions.ToLsn} IS NULL") else Nil)).mkString(" AND ")
+  } ++ (if (table.hasVersions) Seq(s"${TableMode.Versions.ToLsn} IS NULL") else Nil)).mkString(
+    " AND "
+  )
 
   private def compare(): Unit = tables.foreach { name =>
     val rows = target.read(reader, name)
