@@ -18,6 +18,7 @@ from support import lake, lake_history
 from support.background import background
 from support.history_judge import assert_histories
 from support.job_folder import job_state
+from support.lake_both import assert_both
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -159,8 +160,9 @@ def test_job_is_killed_again_and_again(
     """
     moments = random.Random(server.version)
     options = choose(moments, target, lake_history.TABLES)
-    print(options)
-    job = LakeJob(tmp_path, server, target, tables=options)
+    both = {source: name for source, name in lake_history.TABLES.items() if moments.random() < 0.5}
+    print(options, both)
+    job = LakeJob(tmp_path, server, target, mode=dict.fromkeys(both, "both"), tables=options)
     with History(server, seed=server.version).running():
         for _ in range(20 // len(VERSIONS)):
             with job.running() as process:
@@ -170,6 +172,7 @@ def test_job_is_killed_again_and_again(
                 kill(process)
     assert job.run_once() == 0
     assert_equal(spark, job)
+    assert_both(spark, job, both)
 
 
 @pytest.mark.lake

@@ -108,8 +108,9 @@ def add_job_arguments(job: argparse._ArgumentGroup, *, required: bool) -> None:
         action=_OfTables,
         metavar="[TABLE=]MODE",
         help="mirror (the default): the target has the rows of a table; versions: it has each "
-        "version of each row; history: it has all changes of a table. MODE alone is for all "
-        "tables, and TABLE=MODE is for one table, as in public.orders=history; can be repeated",
+        "version of each row; history: it has all changes of a table; both: it has the rows, and "
+        "the changes in TABLE_history. MODE alone is for all tables, and TABLE=MODE is for one "
+        "table, as in public.orders=history; can be repeated",
     )
     job.add_argument(
         "--on-delete",

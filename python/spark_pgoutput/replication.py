@@ -76,9 +76,10 @@ def replicate(
         If true, the job ends when it has applied all changes that existed at its start.
     mode : str or mapping of str to str, optional
         With ``"mirror"``, the default, the target has the rows of the tables. With ``"versions"``,
-        it has each version of each row, and with ``"history"``, it has all of their changes. A
-        mapping gives the modes of single tables, such as ``{"orders": "versions"}``; its key
-        ``"*"`` stands for all others.
+        it has each version of each row, and with ``"history"``, it has all of their changes. With
+        ``"both"``, it has the rows of ``orders``, and its changes in ``orders_history``. A mapping
+        gives the modes of single tables, such as ``{"orders": "versions"}``; its key ``"*"``
+        stands for all others.
     on_delete : str or mapping of str to str, optional
         With ``"delete"``, the default, a row that the server deletes is deleted in the target.
         With ``"mark"``, it stays, and its column ``_deleted_at`` says when it was deleted. A

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 from support import lake_history
 from support.lake_job import LakeJob
 from support.lake_judge import columns_of, plain, server_rows
+from support.lake_options import NO_OPTIONS, hash_rows
 
 Values = tuple[object, ...]
 
@@ -29,9 +30,12 @@ def assert_histories(
     found = {}
     for source, name in tables.items():
         changes = history(spark, job, name)
-        columns = columns_of(job.server, source)
+        options = job.table_options.get(source, NO_OPTIONS)
+        all_columns = columns_of(job.server, source)
+        columns = [column for column in all_columns if column not in options.excludeColumns]
         state = played(changes, columns)
-        there = server_rows(job.server, source)
+        rows = server_rows(job.server, source, columns).elements()
+        there = Counter(hash_rows(rows, columns, options))
         assert state == there, (source, state - there, there - state)
         found[name] = changes
     return found

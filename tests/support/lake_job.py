@@ -45,7 +45,8 @@ class LakeJob:
     target : str
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
     mode : str or mapping of str to str
-        What the target has of the tables: ``mirror`` or ``history``; or that of single tables.
+        What the target has of the tables: ``mirror``, ``history`` or ``both``; or that of single
+        tables.
     tables : mapping of str to TableOptions, optional
         Options of single tables, which the job reads from a file.
     """

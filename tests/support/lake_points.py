@@ -38,6 +38,11 @@ def commits(job: LakeJob, table: str) -> int:
     return max(map(_number, _commits(job, table)), default=0)
 
 
+def commit_files(job: LakeJob, table: str) -> list[Path]:
+    """Return the file of each commit, the newest last."""
+    return sorted(_commits(job, table), key=_number)
+
+
 def _commits(job: LakeJob, table: str) -> Iterator[Path]:
     folder = job.tables / table
     yield from (folder / "_delta_log").glob("[0-9]*.json")
@@ -54,7 +59,7 @@ def copied(job: LakeJob) -> set[str]:
     """Return the tables that have their first mark, and no other commit since then."""
     found = set()
     for table in TABLES.values():
-        if files := sorted(_commits(job, table), key=_number):
+        if files := commit_files(job, table):
             # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
             *older, last = [_MARK in file.read_text() for file in files]
             if last and not any(older):

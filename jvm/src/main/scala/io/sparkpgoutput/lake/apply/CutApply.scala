@@ -333,6 +333,17 @@ final case class CutResult(
 
 object CutResult {
   val nothing: CutResult = CutResult(0, 0, 0, committed = false)
+
+  /** The result of one cut that was committed to several tables. */
+  def of(results: Seq[CutResult]): CutResult = results.reduce((one, other) =>
+    CutResult(
+      math.max(one.changes, other.changes),
+      one.repaired + other.repaired,
+      math.max(one.lastCommit, other.lastCommit),
+      one.committed || other.committed,
+      one.byMerge.orElse(other.byMerge)
+    )
+  )
 }
 
 /**

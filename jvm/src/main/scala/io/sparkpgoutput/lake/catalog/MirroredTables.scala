@@ -34,13 +34,13 @@ final case class MirroredTable(
   def isHistory: Boolean = mode.name == TableMode.History.name
 
   /** Whether the target keeps deleted rows. */
-  def marks: Boolean = mode == TableMode.Marking
+  def marks: Boolean = mode.marks
 
   /** Whether the target has all versions of each row. */
   def hasVersions: Boolean = mode == TableMode.Versions
 
   /** The column that is NULL in the rows that the server has. If it is None, it has all rows. */
-  def endLsn: Option[String] = mode match {
+  def endLsn: Option[String] = mode.parts.head match {
     case TableMode.Marking  => Some(TableMode.Marking.DeletedLsn)
     case TableMode.Versions => Some(TableMode.Versions.ToLsn)
     case _                  => None
@@ -51,6 +51,14 @@ final case class MirroredTable(
 
   /** The columns by which rows of the target are found. Rows of a history are only added. */
   def targetKey: Seq[String] = if (isHistory) Nil else source.key
+
+  /** This table for each table of the target that has it: a mirror or a history. */
+  def parts: Seq[MirroredTable] = mode.parts.zip(mode.targets(target)).map { case (part, name) =>
+    copy(mode = part, target = name)
+  }
+
+  /** The names in the target that belong to the table. It has none if another table has got its name. */
+  def targets: Seq[String] = if (target.isEmpty) Nil else mode.targets(target)
 }
 
 object MirroredTable {
@@ -65,6 +73,15 @@ sealed abstract class TableMode(val name: String) extends Serializable {
 
   /** The columns of the target that follow those of the table. */
   def columns: StructType
+
+  /** Whether the target keeps deleted rows, which are marked. */
+  def marks: Boolean = false
+
+  /** The mode of each table of the target that has the table. */
+  def parts: Seq[TableMode] = Seq(this)
+
+  /** The names of these tables, by the name of the first one. */
+  def targets(name: String): Seq[String] = Seq(name)
 }
 
 object TableMode {
@@ -88,6 +105,7 @@ object TableMode {
 
     override val columns: StructType =
       new StructType().add(DeletedAt, TimestampType).add(DeletedLsn, LongType)
+    override def marks: Boolean = true
   }
 
   /**
@@ -144,13 +162,30 @@ object TableMode {
     }
   }
 
-  val names: Seq[String] = Seq(Mirror.name, Versions.name, History.name)
+  /**
+   * A mirror and a history: two tables of the target, which get the same changes in one commit each.
+   *
+   * @param mirror the mode of the mirror
+   */
+  final case class Both(mirror: TableMode, history: History) extends TableMode(Both.name) {
+
+    /** The columns of both tables. */
+    override def columns: StructType = StructType(mirror.columns ++ history.columns)
+    override def marks: Boolean = mirror.marks
+    override def parts: Seq[TableMode] = Seq(mirror, history)
+    override def targets(name: String): Seq[String] = Seq(name, s"${name}_history")
+  }
+
+  object Both { val name = "both" }
+
+  val names: Seq[String] = Seq(Mirror.name, Versions.name, History.name, Both.name)
 
   /** Returns a mode by its name; None if there is no such mode. */
   def of(name: String, prefix: String): Option[TableMode] = name match {
     case Mirror.name   => Some(Mirror)
     case Versions.name => Some(Versions)
     case History.name  => Some(History(prefix))
+    case Both.name     => Some(Both(Mirror, History(prefix)))
     case _             => None
   }
 }

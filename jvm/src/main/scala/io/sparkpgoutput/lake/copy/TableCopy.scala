@@ -75,7 +75,9 @@ final class TableCopy private (
   def at: Column = timestamp_micros(lit(time))
 
   /** The columns of the mode, with their values in the rows of the copy. A row begins just before its first change. */
-  def added: Seq[(String, Column)] = table.mode.columns.map { field =>
+  def added: Seq[(String, Column)] = addedBy(table.mode)
+
+  private def addedBy(mode: TableMode): Seq[(String, Column)] = mode.columns.map { field =>
     val value = field.name match {
       case TableMode.Versions.FromLsn       => lit(lsn - 1)
       case TableMode.Versions.FromTimestamp => at
@@ -85,9 +87,9 @@ final class TableCopy private (
     field.name -> value.cast(field.dataType)
   }
 
-  /** Returns the rows as a table without rows gets them. */
-  def newRows(session: SparkSession): DataFrame =
-    rows(session).select(col("*") +: added.map { case (name, value) => value.as(name) }: _*)
+  /** Returns the rows as a table of the target without rows gets them. */
+  def newRows(session: SparkSession, mode: TableMode): DataFrame =
+    rows(session).select(col("*") +: addedBy(mode).map { case (name, value) => value.as(name) }: _*)
 
   /**
    * Reads the rows of a small table. To plan a query takes longer than to read them.
@@ -150,11 +152,16 @@ object HistoryCopy {
   /**
    * Returns the rows.
    *
+   * @param table the history
    * @param isFirst
    *   false puts a truncate before them, because the history has the rows of an earlier copy
    */
-  def rows(session: SparkSession, copy: TableCopy, isFirst: Boolean): DataFrame = {
-    val table = copy.table
+  def rows(
+      session: SparkSession,
+      copy: TableCopy,
+      table: MirroredTable,
+      isFirst: Boolean
+  ): DataFrame = {
     val snapshot = copy.rows(session)
       .select(col("*") +: change(
         copy,
@@ -176,7 +183,16 @@ object HistoryCopy {
     val keys = source.columns.map(_.name)
       .filter(name => source.identity == ReplicaIdentity.Full || source.key.contains(name))
     val none = lit(null)
-    Seq(lit(changeType), lit(copy.lsn - 1), copy.at, none, none, ordinal, array(keys.map(lit(_)): _*), array())
+    Seq(
+      lit(changeType),
+      lit(copy.lsn - 1),
+      copy.at,
+      none,
+      none,
+      ordinal,
+      array(keys.map(lit(_)): _*),
+      array()
+    )
       .zip(TableMode.History.fields).map { case (value, field) => value.cast(field.dataType) }
   }
 }

@@ -101,6 +101,9 @@ final case class CatalogEntry(
     isNamed: Boolean = false
 ) {
   def oid: Long = table.source.oid
+
+  /** All names in the target by the options. */
+  def naturals: Seq[String] = natural.toSeq.flatMap(name => table.copy(target = name).targets)
 }
 
 /** An error of a table. */

@@ -132,7 +132,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         table.copy(
           status = if (table.isFailed) Live else table.status,
           mark = Some(mark),
-          lastChange = lastChange.orElse(table.lastChange)
+          lastChange = lastChange.orElse(table.lastChange),
+          ahead = table.ahead.filter(Lsn.isBelow(mark, _))
         )
       )
     }
@@ -184,7 +185,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     works.get(oid).exists { work =>
       val kept = current.tables(oid)
       val isLosing = work.losing.nonEmpty
-      val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.mark.getOrElse(0L))
+      val least = Lsn.max(work.queue.fold(readLsn)(_.from), kept.newestMark.getOrElse(0L))
       if (isLosing) end(oid)(copyAgain(oid, _, now))
       else if (Lsn.isBelow(lsn, least)) commands += MakeSnapshot(oid)
       else {
@@ -213,7 +214,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       work.lost = 0
       change(oid)(table =>
         table.status match {
-          case Copying(_, lsn) => table.copy(status = Live, mark = lsn)
+          case Copying(_, lsn) => table.copy(status = Live, mark = lsn, ahead = None)
           case _               => table
         }
       )
@@ -410,7 +411,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   }
 
   /** The tables that get or lose a name in the target. */
-  private def involved = TargetOwners.involved(moves, current)
+  private def involved = TargetOwners.involved(moves, current, works(_).mode)
 
   // Requests.
 

@@ -358,28 +358,42 @@ private object TargetOwners {
    */
   def moves(published: Seq[CatalogEntry], state: JobState): Map[Long, String] = {
     val possible = published.filter(_.problem.isEmpty)
-    val natural = possible.flatMap(found => found.natural.map(folded(_) -> found.oid)).toMap
+    val natural = possible.flatMap(found => found.naturals.map(folded(_) -> found.oid)).toMap
     possible.flatMap { found =>
       val table = state.tables(found.oid)
       found.natural.filter { name =>
+        val wanted = found.naturals.map(folded)
         def isTaken = state.tables.values.exists(other =>
-          other.oid != table.oid && folded(other.target) == folded(name)
+          other.oid != table.oid && names(other).exists(wanted.contains)
         )
         // The user can give a new name to a table that has to be copied, for example because the target has
         // another table of the old name.
         val isNew = table.generation == 0 || (found.isNamed && table.needsCopy)
         if (folded(name) == folded(table.target)) table.generation == 0 && isTaken
         else isNew || table.target.isEmpty || isTaken ||
-        natural.get(folded(table.target)).exists(_ != table.oid)
+        names(table).flatMap(natural.get).exists(_ != table.oid)
       }.map(found.oid -> _)
     }.toMap
   }
 
-  /** Returns the tables that get or lose a name in the target by moves. */
-  def involved(moves: Map[Long, String], state: JobState): Set[Long] = {
-    val names = moves.values.map(folded).toSet
-    moves.keySet ++ state.tables.values.filter(table => names(folded(table.target))).map(_.oid)
+  /**
+   * Returns the tables that get or lose a name in the target by moves.
+   *
+   * @param modes the modes that tables get with their names
+   */
+  def involved(
+      moves: Map[Long, String],
+      state: JobState,
+      modes: Long => Option[TableMode]
+  ): Set[Long] = {
+    val moved = moves.toSeq.flatMap { case (oid, name) =>
+      val table = state.tables(oid).table
+      table.copy(target = name, mode = modes(oid).getOrElse(table.mode)).targets.map(folded)
+    }.toSet
+    moves.keySet ++ state.tables.values.filter(names(_).exists(moved)).map(_.oid)
   }
+
+  private def names(table: TableState) = table.table.targets.map(folded)
 
   private def folded(name: String) = name.toLowerCase(Locale.ROOT)
 }

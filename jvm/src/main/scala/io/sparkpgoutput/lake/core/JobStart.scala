@@ -169,28 +169,46 @@ object JobStart {
    * Accepts the mark that the table of the target has. Its rows are the rows that the table of the server had
    * at the mark, no matter which process and generation has written them. So each mark is right if it is not
    * below the one in the state.
+   *
+   * A mirror and its history can have different marks, if a process ended between two commits. The queue then begins at
+   * the lesser one. If the process ended between the commits of a copy, the table is copied again.
    */
   private def withMark(found: FoundJob, kept: TableState): TableState = {
-    val mark = found.marks.find(mark =>
-      mark.target.equalsIgnoreCase(kept.target) && mark.oid == kept.oid &&
-        mark.generation >= kept.generation
-    )
-    def has(least: Long) = mark.exists(_.mark.exists(!Lsn.isBelow(_, least)))
-    val known = kept.copy(generation = mark.fold(kept.generation)(_.generation))
-    def taken(status: TableStatus) = known.copy(status = status, mark = mark.flatMap(_.mark))
+    val parts = kept.table.targets.map { target =>
+      target -> found.marks.find(mark =>
+        mark.target.equalsIgnoreCase(target) && mark.oid == kept.oid &&
+          mark.generation >= kept.generation
+      )
+    }
+    val marks = parts.flatMap(_._2)
+    val generation = marks.map(_.generation).foldLeft(kept.generation)(math.max)
+    def lsn(part: Option[FoundMark]) = part.filter(_.generation == generation).flatMap(_.mark)
+    def lacks(least: Long) = parts.find(part => !lsn(part._2).exists(!Lsn.isBelow(_, least)))
+    def has(least: Long) = parts.nonEmpty && lacks(least).isEmpty
+    val known = kept.copy(generation = generation)
+    def taken(status: TableStatus) = {
+      val lsns = marks.flatMap(_.mark).sortWith(Lsn.isBelow)
+      known.copy(
+        status = status,
+        mark = lsns.headOption,
+        ahead = lsns.lastOption.filter(_ => lsns.distinct.length > 1)
+      )
+    }
     kept.status match {
       case Copying(_, Some(lsn)) if has(lsn) => taken(Live)
       // A late commit of this copy must not count: the table has no queue from now on.
       case Copying(reason, _)                         => known.copy(status = Copying(reason))
       case Dropped | Excluded | Failed(_, _, true, _) => known
       case status if has(kept.mark.getOrElse(0L))     => taken(status)
-      case _ => known.copy(status =
+      case _ =>
+        val (target, part) = lacks(kept.mark.getOrElse(0L)).getOrElse(kept.target -> None)
+        known.copy(status =
           Copying(
-            mark.flatMap(_.mark).fold(
-              s"The table ${kept.target} of the target has no mark: it was removed or replaced, or an " +
+            lsn(part).fold(
+              s"The table $target of the target has no mark: it was removed or replaced, or an " +
                 "older state of it was restored."
             )(lsn =>
-              s"The table ${kept.target} of the target has the mark ${Lsn.format(lsn)} and had " +
+              s"The table $target of the target has the mark ${Lsn.format(lsn)} and had " +
                 s"${Lsn.format(kept.mark.getOrElse(0L))} before. An older state of it was restored."
             )
           )

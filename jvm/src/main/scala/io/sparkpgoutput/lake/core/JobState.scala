@@ -37,7 +37,7 @@ final case class JobState(
 ) {
 
   /**
-   * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the mark
+   * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the newest mark
    * of a table if that is higher. A table that needs a copy counts only if its copy is being committed.
    */
   def has: Long = tables.values.flatMap { table =>
@@ -45,8 +45,8 @@ final case class JobState(
       case TableStatus.Copying(_, lsn)            => lsn
       case TableStatus.Dropped                    => None
       case TableStatus.Excluded                   => None
-      case TableStatus.Failed(_, _, needsCopy, _) => if (needsCopy) None else table.mark
-      case TableStatus.Live                       => table.mark
+      case TableStatus.Failed(_, _, needsCopy, _) => if (needsCopy) None else table.newestMark
+      case TableStatus.Live                       => table.newestMark
     }
   }.foldLeft(confirmed)(Lsn.max)
 
@@ -55,7 +55,9 @@ final case class JobState(
 
   /** Returns the table that owns a name in the target. Names that differ only in case are one name. */
   def owner(target: String): Option[TableState] =
-    tables.values.find(table => table.owns && table.target.equalsIgnoreCase(target))
+    tables.values.find(table =>
+      table.owns && table.table.targets.exists(_.equalsIgnoreCase(target))
+    )
 }
 
 /**
@@ -69,8 +71,12 @@ final case class JobState(
  *   rename have the former name. The name of a dropped column is its own current name: the target keeps that column.
  * @param generation
  *   the number of the table's last copy, which no other copy of the job had before; 0 if no copy has begun
- * @param mark the mark of the last commit that the job knows of
+ * @param mark
+ *   the mark of the last commit that the job knows of. If the target has two tables of the table, it is the lesser one
+ *   of their marks.
  * @param lastChange the time of the last commit at the server that changed the table
+ * @param ahead
+ *   the greater mark of the two, if a process ended between their commits. The state has it in memory only.
  */
 final case class TableState(
     table: MirroredTable,
@@ -80,11 +86,18 @@ final case class TableState(
     formerNames: Map[String, String] = Map.empty,
     generation: Int = 0,
     mark: Option[Long] = None,
-    lastChange: Option[Instant] = None
+    lastChange: Option[Instant] = None,
+    ahead: Option[Long] = None
 ) {
   def oid: Long = table.source.oid
   def name: TableName = table.source.name
   def target: String = table.target
+
+  /** This table for each table of the target that has it. */
+  def parts: Seq[TableState] = table.parts.map(part => copy(table = part))
+
+  /** No table of the target has a transaction at this LSN or above. */
+  def newestMark: Option[Long] = (mark ++ ahead).reduceOption(Lsn.max(_, _))
 
   /** Returns whether the table's name in the target is its own: nobody else may write it. */
   def owns: Boolean = generation > 0 && !isLeft

@@ -236,10 +236,11 @@ private[folder] object StateFormat {
           "types" -> table.types.declarations
             .map { case (oid, declaration) => oid.toString -> declaration }.asJava,
           // A release that does not know the word of a mode would delete rows.
-          "mode" -> (if (table.marks) Marking else table.mode.name)
-        ) ++ Option(table.mode).collect { case TableMode.History(prefix) =>
+          "mode" -> (if (table.mode == TableMode.Marking) Marking else table.mode.name)
+        ) ++ table.mode.parts.collect { case TableMode.History(prefix) =>
           "historyPrefix" -> prefix
-        } ++ shape(table.shape): _*
+        } ++ Option.when(table.marks && table.mode != TableMode.Marking)("mirror" -> Marking)
+        ++ shape(table.shape): _*
     )
   }
 
@@ -274,14 +275,23 @@ private[folder] object StateFormat {
     )
     val schema = DataType.fromJson(of.json("sparkSchema")).asInstanceOf[StructType]
     val mode = of.word("mode") {
-      case TableMode.Mirror.name  => Some(TableMode.Mirror)
-      case Marking                => Some(TableMode.Marking)
+      case TableMode.Mirror.name   => Some(TableMode.Mirror)
+      case Marking                 => Some(TableMode.Marking)
       case TableMode.Versions.name => Some(TableMode.Versions)
-      case TableMode.History.name => Some(TableMode.History(of.text("historyPrefix")))
-      case _                      => None
+      case TableMode.History.name  => Some(TableMode.History(of.text("historyPrefix")))
+      case TableMode.Both.name =>
+        val history = TableMode.History(of.text("historyPrefix"))
+        Some(TableMode.Both(of.optional("mirror")(mirror).getOrElse(TableMode.Mirror), history))
+      case _ => None
     }
     val types = TypeRegistry(of.textsByOid("types"))
     MirroredTable(source, target, schema, types, mode, shape = shape(of))
+  }
+
+  /** The mode of the mirror beside a history. */
+  private def mirror(of: Fields)(field: String): TableMode = of.word(field) {
+    case Marking => Some(TableMode.Marking)
+    case _       => None
   }
 
   private def shape(shape: TableShape) = Seq(

@@ -149,8 +149,9 @@ final private[job] class ReadyJob(
     slot.foreach(found => SlotChecks.readable(Some(found), server, options.slot))
     checkHolder(kept.map(_._2.id))
     val state = kept.map(_._2)
-    val closed = JobStart.closed(fresh, state).filter(own.mark(state.get, _).nonEmpty)
-    closed.foreach(table => own.close(table.target))
+    val closed = JobStart.closed(fresh, state)
+      .map(_.parts.filter(own.mark(state.get, _).nonEmpty)).filter(_.nonEmpty)
+    closed.foreach(parts => own.close(parts.map(_.target): _*))
     val now = if (closed.isEmpty) found else own.found(_.slot == options.slot)
     val marks = now.filter(table =>
       // After pg_upgrade, the state knows the new server, and the tables know the old one.
@@ -202,16 +203,23 @@ final private[job] class ReadyJob(
       throw holder.error(options.slot)
   }
 
-  /** A table keeps its mode, even if it was renamed and the options give its new name another mode. */
+  /**
+   * A table keeps its mode, even if it was renamed and the options give its new name another mode. Only a mirror can
+   * get a history, and lose it.
+   */
   private def checkModes(): Unit = start.state.tables.values.filter(_.owns).foreach { table =>
-    val wanted = options.modeOf(table.name)
+    val (kept, wanted) = (table.table.mode, options.modeOf(table.name))
     val isPossible = wanted != TableMode.Versions || table.table.source.key.nonEmpty ||
       options.namesMode(table.name)
-    if (isPossible && wanted.name != table.table.mode.name)
+    val change = Set(kept.name, wanted.name)
+    val both = TableMode.Both.name
+    if (isPossible && change.size > 1 && change != Set(TableMode.Mirror.name, both))
       log.warn(
-        s"The table ${table.name} keeps its mode ${table.table.mode.name}, although the option mode says " +
-          s"${wanted.name}. To have it in the other mode too, start another job with its own slot, target and " +
-          "checkpoint."
+        s"The table ${table.name} keeps its mode ${kept.name}, although the option mode says ${wanted.name}. " +
+          (if (kept.name == TableMode.Mirror.name && wanted.name == TableMode.History.name)
+             s"Set mode.${table.name}=$both to have its history, too."
+           else
+             "To have it in the other mode too, start another job with its own slot, target and checkpoint.")
       )
   }
 

@@ -29,17 +29,19 @@ private[job] object MarkedCopy {
   private def old(at: Int) = s"o$at"
 
   /**
+   * @param table the mirror
    * @param target the rows of the target, if they are rows of the same table
    * @param areMarked whether deleted rows among them are marked
    */
   def rows(
       session: SparkSession,
       copy: TableCopy,
+      table: MirroredTable,
       target: Option[DataFrame],
       areMarked: Boolean
-  ): DataFrame = target.filter(hasKey(copy.table, _)) match {
-    case Some(before) => new Kept(copy, before, areMarked).joined(copy.rows(session))
-    case None         => copy.newRows(session)
+  ): DataFrame = target.filter(hasKey(table, _)) match {
+    case Some(before) => new Kept(copy, table, before, areMarked).joined(copy.rows(session))
+    case None         => copy.newRows(session, table.mode)
   }
 
   /** Returns whether the rows of the target have the key of the table as it is now. */
@@ -59,8 +61,12 @@ private[job] object MarkedCopy {
   }
 
   /** The rows that the target has. */
-  final private class Kept(copy: TableCopy, before: DataFrame, areMarked: Boolean) {
-    private val table = copy.table
+  final private class Kept(
+      copy: TableCopy,
+      table: MirroredTable,
+      before: DataFrame,
+      areMarked: Boolean
+  ) {
     private val columns = before.schema
 
     private def at(name: String) = columns.indexWhere(_.name.equalsIgnoreCase(name))

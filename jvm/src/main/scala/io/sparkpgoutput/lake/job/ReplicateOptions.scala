@@ -135,8 +135,9 @@ final case class ReplicateOptions(
   /** The mode that a new table gets. */
   def modeOf(table: TableName): TableMode =
     TableMode.of(entryOf(modes, table).getOrElse(mode), historyPrefix).get match {
-      case TableMode.Mirror => mirrorOf(table)
-      case other            => other
+      case TableMode.Mirror           => mirrorOf(table)
+      case TableMode.Both(_, history) => TableMode.Both(mirrorOf(table), history)
+      case other                      => other
     }
 
   /** Returns whether an option names a table and gives it a mode. */
@@ -325,7 +326,8 @@ object ReplicateOptions {
         "mode",
         TableMode.Mirror.name,
         "With mirror, the target has the rows of a table. With versions, it has each version of each row. " +
-          "With history, it has all changes of the table."
+          "With history, it has all changes of the table. With both, it has two tables: the rows, and the changes " +
+          "in a table whose name ends with _history."
       )(TableMode.names.map(name => name -> name): _*)((options, mode) =>
         options.copy(mode = mode)
       ),

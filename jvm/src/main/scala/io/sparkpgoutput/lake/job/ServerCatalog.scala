@@ -72,7 +72,7 @@ final class ServerCatalog(
           natural,
           problem,
           prints.byOid.getOrElse(source.oid, ""),
-          modeOf(source, None),
+          modeOf(source),
           options.names.keys.exists(TargetNames.isOf(_, source.name))
         )
       } ++ excluded.map(source => CatalogEntry(MirroredTable.none(source), None, None, ""))
@@ -244,7 +244,9 @@ final class ServerCatalog(
       sources: Seq[SourceTable],
       state: JobState
   ): Seq[(Option[String], Either[LakeException, MirroredTable])] = {
-    val natural = sources.map(source => source.oid -> attempt(naturalName(source))).toMap
+    val modes = sources.map(source => source.oid -> modeOf(source, state)).toMap
+    val natural =
+      sources.map(source => source.oid -> attempt(naturalName(source, modes(source.oid)))).toMap
     val found = MirroredTables.each(
       connection,
       sources,
@@ -255,12 +257,11 @@ final class ServerCatalog(
     )
     sources.zip(found).map { case (source, table) =>
       val kept = state.tables.get(source.oid)
-      val mode = modeOf(source, kept.filter(_.generation > 0).map(_.table.mode))
       val named = for {
         _ <- natural(source.oid)
-        _ <- collision(source, sources, natural, state).toLeft(())
+        _ <- collision(source, sources, natural, modes, state).toLeft(())
         mirrored <- table
-        typed <- attempt(inTarget(mirrored, mode))
+        typed <- attempt(inTarget(mirrored, modes(source.oid)))
         shaped <- attempt(shaped(typed, kept))
       } yield shaped
       natural(source.oid).toOption -> named
@@ -272,47 +273,64 @@ final class ServerCatalog(
       source: SourceTable,
       sources: Seq[SourceTable],
       natural: Map[Long, Either[LakeException, String]],
+      modes: Map[Long, TableMode],
       state: JobState
-  ): Option[LakeException] = natural(source.oid).toOption.flatMap { name =>
-    def owns(oid: Long) = state.tables.get(oid)
-      .exists(table => table.owns && table.target.equalsIgnoreCase(name))
+  ): Option[LakeException] = {
+    def targets(oid: Long) =
+      natural(oid).toSeq.flatMap(modes(oid).targets).map(TargetNames.folded)
+    val names = targets(source.oid)
+    def owns(oid: Long) = state.tables.get(oid).exists(table =>
+      table.owns && table.table.targets.map(TargetNames.folded).exists(names.contains)
+    )
     val others = sources.filter(other =>
-      other.oid != source.oid && natural(other.oid).exists(_.equalsIgnoreCase(name))
+      other.oid != source.oid && targets(other.oid).exists(names.contains)
     )
     val winner = (source +: others).minBy(table => (!owns(table.oid), table.oid))
+    val tables = Seq(winner, source)
     if (winner.oid == source.oid) None
     else attempt(TargetNames.of(
-      Seq(winner.name, source.name),
+      tables.map(_.name),
       options.tableName,
       options.names,
       target.nameProblem(_),
-      natural.values.flatMap(_.toOption)
+      natural.keys.flatMap(targets),
+      name => modes(tables.find(_.name == name).get.oid)
     )).left.toOption
   }
 
-  private def naturalName(source: SourceTable): String = TargetNames.of(
+  private def naturalName(source: SourceTable, mode: TableMode): String = TargetNames.of(
     Seq(source.name),
     options.tableName,
     options.names,
-    target.nameProblem(_)
+    target.nameProblem(_),
+    modes = _ => mode
   )(source.name)
 
+  private def modeOf(source: SourceTable, state: JobState): TableMode = {
+    val kept = state.tables.get(source.oid).filter(_.generation > 0).map(_.table.mode)
+    modeOf(source, kept)
+  }
+
   /**
-   * A history stays one, and so does a mirror. Deleted rows are marked by their key. If an option names a table without
-   * a key, the table fails.
+   * A table keeps its mode, but a mirror can get a history, and lose it. Deleted rows are marked by their key. If an option
+   * names a table without a key, the table fails.
    */
-  private def modeOf(source: SourceTable, kept: Option[TableMode]): TableMode = {
-    val wanted = kept match {
-      case Some(kept @ (TableMode.History(_) | TableMode.Versions)) => kept
-      case Some(_) => options.mirrorOf(source.name)
-      case None    => options.modeOf(source.name)
+  private def modeOf(source: SourceTable, kept: Option[TableMode] = None): TableMode = {
+    val mirror = options.mirrorOf(source.name) match {
+      case TableMode.Marking if source.key.isEmpty => TableMode.Mirror
+      case wanted                                  => wanted
     }
-    val needsKey = wanted match {
-      case TableMode.Marking  => true
-      case TableMode.Versions => kept.isEmpty && !options.namesMode(source.name)
-      case _                  => false
+    (kept, options.modeOf(source.name)) match {
+      case (Some(kept @ (TableMode.History(_) | TableMode.Versions)), _) => kept
+      // A history that exists keeps the names of its columns.
+      case (Some(TableMode.Both(_, history)), asked) if asked.name != TableMode.Mirror.name =>
+        TableMode.Both(mirror, history)
+      case (_, TableMode.Both(_, history)) => TableMode.Both(mirror, history)
+      case (None, TableMode.Versions) if source.key.isEmpty && !options.namesMode(source.name) =>
+        mirror
+      case (None, asked @ (TableMode.History(_) | TableMode.Versions)) => asked
+      case _                                                           => mirror
     }
-    if (needsKey && source.key.isEmpty) TableMode.Mirror else wanted
   }
 
   /** The table with the types that the target has. Rows without a key are found by all columns. */
@@ -346,7 +364,9 @@ final class ServerCatalog(
     val wanted = options.shapeOf(found.source.name)
     val known = kept.filter(table => table.owns && !table.needsCopy)
     val shape = known.flatMap(TableEvolution.sameShape(_, found.source, wanted)).getOrElse {
-      TargetShapes.check(target.format, found.source.name, found.targetSchema, wanted)
+      found.parts.foreach(part =>
+        TargetShapes.check(target.format, found.source.name, part.targetSchema, wanted)
+      )
       wanted
     }
     found.copy(shape = shape)

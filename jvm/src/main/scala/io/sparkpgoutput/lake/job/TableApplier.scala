@@ -5,9 +5,9 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.apply.CutApply
+import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison}
-import io.sparkpgoutput.lake.core.{NextDefinition, TableFailure, TableState}
+import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, CutLimit, TableQueue}
 import io.sparkpgoutput.lake.target.TableEvolution
@@ -25,6 +25,9 @@ final private[job] class TableApplier(job: JobParts) {
 
   /** Why the last cut of a table was written by a MERGE, by the oid of the table. */
   private val merged = new ConcurrentHashMap[Long, String]
+
+  /** The marks of mirrors that have a history, and of their histories, by the names in the target. */
+  private val marks = new ConcurrentHashMap[String, (MarkName, Long)]
 
   /** The fingerprints of definitions to which columns are being changed. */
   private val changing = new ConcurrentHashMap[Long, String]
@@ -115,26 +118,26 @@ final private[job] class TableApplier(job: JobParts) {
     val names = changes.collect {
       case TableChange.Added(column)  => column.name
       case TableChange.Renamed(_, to) => to.name
-    } ++ now.mode.columns.diff(table.table.mode.columns).map(_.name)
-    if (names.isEmpty) None
-    else {
-      val columns = target.columns(table.target)
-      names.find(name => columns.exists(_.equalsIgnoreCase(name)))
     }
+    table.parts.zip(now.mode.parts).flatMap { case (part, mode) =>
+      val added = names ++ mode.columns.diff(part.table.mode.columns).map(_.name)
+      if (added.isEmpty) None
+      else {
+        val columns = target.columns(part.target)
+        added.find(name => columns.exists(_.equalsIgnoreCase(name)))
+      }
+    }.headOption
   }
 
+  /**
+   * Commits a cut: in each table of the target, if the table has a mirror and a history. If the process ends between the
+   * two commits, the marks differ. The cut comes again, and the table that has it leaves it out.
+   */
   private def commit(table: TableState, queue: TableQueue, cut: Cut, upTo: Long): Unit = {
-    val expected = table.mark.getOrElse(throw markLost(table))
     val started = System.nanoTime()
     job.session.sparkContext.setJobDescription(s"changes of ${table.name}")
-    val done = cuts.commit(
-      job.session,
-      table.table,
-      table.formerNames,
-      table.markName(job.state.id),
-      expected,
-      cut
-    )()
+    val (results, ends) = table.parts.map(part => commit(part, markOf(table, part), cut)).unzip
+    val done = CutResult.of(results)
     queue.remove(cut)
     if (done.repaired > 0)
       job.log.warn(
@@ -147,8 +150,7 @@ final private[job] class TableApplier(job: JobParts) {
       )
     }
     val changed = Option.when(done.committed)(microsToInstant(cut.lastCommit))
-    // Nothing is committed if the table had all changes already.
-    val mark = if (done.committed) cut.end else expected
+    val mark = ends.reduce(Lsn.min)
     val hasMore = queue.position.exists(Lsn.isBelow(_, upTo))
     core(_.applied(table.oid, mark, changed, now, hasMore))
     if (done.committed) {
@@ -157,18 +159,49 @@ final private[job] class TableApplier(job: JobParts) {
     }
   }
 
+  /** Commits a cut to a table of the target. Returns the mark that it has then, too. */
+  private def commit(part: TableState, expected: Long, cut: Cut): (CutResult, Long) = {
+    val name = part.markName(job.state.id)
+    val done = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)()
+    // Nothing is committed if the table had all changes already.
+    val mark = if (done.committed) cut.end else expected
+    marks.replace(part.target, name -> mark): Unit
+    (done, mark)
+  }
+
+  /**
+   * Returns the mark that a table of the target must have for a commit. It is the one that the job knows, unless a mirror
+   * and its history can have different ones.
+   */
+  private def markOf(table: TableState, part: TableState): Long = {
+    val least = table.mark.getOrElse(throw markLost(part))
+    if (table.table.targets.length == 1) least
+    else {
+      val name = part.markName(job.state.id)
+      val known = Option(marks.get(part.target)).collect { case (`name`, mark) => mark }
+      val mark = known.orElse(own.mark(job.state, part)).filterNot(Lsn.isBelow(_, least))
+        .getOrElse(throw markLost(part))
+      marks.put(part.target, name -> mark): Unit
+      mark
+    }
+  }
+
   /** Changes the columns of the target to the next definition. It can be repeated after an interruption. */
   def alter(oid: Long): Unit = reporting(oid) { table =>
     table.next.foreach { next =>
-      val columns = TableEvolution.columns(table.table, next.table)
-      columns.flatMap(target.alterProblem(table.target, _)).headOption.foreach { reason =>
-        throw changed(table, reason)
+      val changes = table.parts.zip(next.table.parts).map { case (part, next) =>
+        part.target -> TableEvolution.columns(part.table, next)
       }
-      if (columns.nonEmpty)
-        job.log.tell(s"The columns of ${table.target} change: ${columns.mkString(", ")}.")
-      target.alter(table.target, columns)
+      for ((name, columns) <- changes; reason <- columns.flatMap(target.alterProblem(name, _)))
+        throw changed(table, reason)
+      for ((name, columns) <- changes) {
+        if (columns.nonEmpty)
+          job.log.tell(s"The columns of $name change: ${columns.mkString(", ")}.")
+        target.alter(name, columns)
+      }
       val mode = next.table.mode
-      own.noteDefinition(table.copy(table.table.copy(mode = mode), number = table.number + 1))
+      table.copy(table.table.copy(mode = mode), number = table.number + 1).parts
+        .foreach(own.noteDefinition)
       Option(changing.remove(oid)).fold(catalog.forget(oid))(catalog.follows(oid, _))
     }
     core(_.defined(oid, now))
@@ -184,9 +217,10 @@ final private[job] class TableApplier(job: JobParts) {
 
   private def failed(table: TableState, error: Throwable): Unit =
     job.unlessEnding(table, error) {
-      if (TableFailures.isOtherMark(error)) otherMark(table, error)
+      val known = table.parts.map(part => Option(marks.remove(part.target)).map(_._2))
+      if (TableFailures.isOtherMark(error)) otherMark(table, known, error)
       else {
-        val found = if (isRemoved(table, error)) markLost(table) else error
+        val found = removed(table, error).map(markLost).getOrElse(error)
         job.failed(table, TableFailures.of(found), found)
       }
     }
@@ -197,27 +231,31 @@ final private[job] class TableApplier(job: JobParts) {
     "reason" -> reason
   )
 
-  private def markLost(table: TableState) =
-    new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> table.target)
+  private def markLost(part: TableState) =
+    new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> part.target)
 
-  /** Returns whether the table of the target is gone, which Spark reports with an error of its own. */
-  private def isRemoved(table: TableState, error: Throwable) =
-    !TableFailures.isPassing(error) && !target.exists(table.target)
+  /** Returns the table of the target that is gone, which Spark reports with an error of its own. */
+  private def removed(table: TableState, error: Throwable): Option[TableState] =
+    if (TableFailures.isPassing(error)) None
+    else table.parts.find(part => !target.exists(part.target))
 
   /**
    * The table has another mark than the one expected. If it is a greater one of the same generation, a
    * process of the job that was slow to end has committed a cut, which is right. Its changes are left out.
+   *
+   * @param known the marks that the table and its history were expected to have, if they can be different
    */
-  private def otherMark(table: TableState, error: Throwable): Unit = {
+  private def otherMark(table: TableState, known: Seq[Option[Long]], error: Throwable): Unit = {
     job.checkEpoch()
-    val newest = own.newestGeneration(job.state, table)
-    val mark = own.mark(job.state, table)
-    if (
-      newest.forall(_ <= table.generation) && mark.exists(found =>
-        table.mark.exists(Lsn.isBelow(_, found))
-      )
-    )
-      core(_.applied(table.oid, mark.get, None, now))
+    val newest = table.parts.flatMap(own.newestGeneration(job.state, _))
+    val found = table.parts.map(own.mark(job.state, _))
+    val isRight = newest.forall(_ <= table.generation) && found.forall(_.nonEmpty)
+    val expected = known.map(_.orElse(table.mark))
+    def isGreater = found.flatten.zip(expected.flatten).exists { case (mark, least) =>
+      Lsn.isBelow(least, mark)
+    }
+    if (isRight && isGreater)
+      core(_.applied(table.oid, found.flatten.reduce(Lsn.min), None, now))
     else job.failed(table, TableFailure(TableFailure.Changed, TableFailures.text(error)), error)
   }
 

@@ -45,6 +45,10 @@ import io.sparkpgoutput.protocol.Lsn
  * copied, so the next process starts over at step 1. After step 6, the table has the mark L0 of the generation
  * of the state, so the next process knows that the copy was made, and goes on with changes from L0 on.
  *
+ * '''A mirror with a history''' has a commit in each of two tables at step 6. Each commit reads the rows of the server, in
+ * the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the next process starts over at
+ * step 1 with both.
+ *
  * '''What makes a table be copied.''' It is new in the publications. A user asks for it (`resync`). Its changes do not
  * say what happened to it, which [[io.sparkpgoutput.lake.catalog.TableComparison]] finds in the catalog: for
  * example, ALTER TABLE has rewritten its values. Its messages contradict the catalog
@@ -67,7 +71,9 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     if (forget(oid)) catchUp(table) else job.log.tell(s"Copying ${table.name}.")
     val copy = start(table)
     open.put(oid, copy)
-    val newest = own.newestGeneration(job.state, table).getOrElse(0)
+    // The copy can have another mode than the table has had.
+    val newest = table.copy(table = copy.table).parts
+      .flatMap(own.newestGeneration(job.state, _)).maxOption.getOrElse(0)
     if (!core(_.snapshotMade(oid, copy.lsn, copy.table, newest, JobClock.millis)))
       forget(oid): Unit // its lock would stay until the next copy
   }
@@ -103,36 +109,8 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     }
     val started = System.nanoTime()
     try job.log.watching(copy) {
-        // Before the table has the properties of this copy.
-        val isOfTable = table.table.marks && own.isOf(job.state, table)
-        val areMarked = isOfTable && own.marks(job.state, table)
-        val isNew = own.prepare(job.state, table, job.options.newProperties(job.target.format))
-        val isFirst = own.newest(table.target).isEmpty
-        if (isFirst && !isNew) checkEmpty(table)
-        val shape = own.shape(table)
-        if (table.table.isHistory) {
-          keepColumns(table)
-          if (!isNew) shape.foreach(target.reshape(table.target, _))
-        }
-        HistoryOrder.check(job.session, own, table.table, lsn)
-        val session = ClonedSession.of(job.session)
-        session.sparkContext.setJobDescription(copy.description)
-        def all = table.table.mode match {
-          case TableMode.Marking =>
-            val before = Option.when(isOfTable)(target.read(session, table.target))
-            MarkedCopy.rows(session, copy, before, areMarked)
-          case TableMode.Versions if !isNew =>
-            new VersionedCopy(copy, copy.rows(session), target.read(session, table.target)).rows
-          case _ => copy.newRows(session)
-        }
-        def write(rows: TargetWrite): Unit =
-          target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
-        if (table.table.isHistory)
-          write(TargetWrite.Append(HistoryCopy.rows(session, copy, isFirst)))
-        else if (!isNew) write(TargetWrite.Replace(all, shape))
-        else if (!copy.isSmall || !writesDirectly(copy, session, write))
-          write(TargetWrite.Append(all))
-        if (!isNew && !table.table.isHistory) arrange(table)
+        // Both tables of a mirror with a history are ready before the first one is written.
+        table.parts.map(new Part(_, copy, lsn)).foreach(_.write())
         catalog.forget(oid)
         val read = copy.copied
         // The lock of the table is released before the job reports that the copy is done.
@@ -145,6 +123,44 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
         )
       }
     finally forget(oid)
+  }
+
+  /** Makes a table of the target ready for a copy, and then writes the rows of the snapshot in one commit. */
+  final private class Part(table: TableState, copy: TableCopy, lsn: Long) {
+    // Before the table has the properties of this copy.
+    private val isOfTable = table.table.marks && own.isOf(job.state, table)
+    private val areMarked = isOfTable && own.marks(job.state, table)
+    private val isNew =
+      own.prepare(job.state, table, job.options.newProperties(job.target.format))
+    private val isFirst = own.newest(table.target).isEmpty
+    if (isFirst && !isNew) checkEmpty(table)
+    private val shape = own.shape(table)
+    if (table.table.isHistory) {
+      keepColumns(table)
+      if (!isNew) shape.foreach(target.reshape(table.target, _))
+    }
+    HistoryOrder.check(job.session, own, table.table, lsn)
+
+    def write(): Unit = {
+      val session = ClonedSession.of(job.session)
+      session.sparkContext.setJobDescription(copy.description)
+      def all = table.table.mode match {
+        case TableMode.Marking =>
+          val before = Option.when(isOfTable)(target.read(session, table.target))
+          MarkedCopy.rows(session, copy, table.table, before, areMarked)
+        case TableMode.Versions if !isNew =>
+          new VersionedCopy(copy, copy.rows(session), target.read(session, table.target)).rows
+        case mode => copy.newRows(session, mode)
+      }
+      def write(rows: TargetWrite): Unit =
+        target.commit(session, table.target, table.markName(job.state.id), None, lsn)(rows)
+      if (table.table.isHistory)
+        write(TargetWrite.Append(HistoryCopy.rows(session, copy, table.table, isFirst)))
+      else if (!isNew) write(TargetWrite.Replace(all, shape))
+      else if (!copy.isSmall || !writesDirectly(copy, session, write))
+        write(TargetWrite.Append(all))
+      if (!isNew && !table.table.isHistory) arrange(table)
+    }
   }
 
   /** Writes a small copy into a new table without a query of Spark. Returns whether the table allows that. */

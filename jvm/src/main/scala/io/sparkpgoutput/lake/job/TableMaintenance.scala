@@ -23,7 +23,7 @@ final private[job] class TableMaintenance(
 
   /** Looks at the files of a table that was committed, beside its next commits. */
   def after(oid: Long): Unit =
-    job.state.tables.get(oid).map(_.target).filter(due.add).foreach { table =>
+    job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
         due.remove(table)
         val begin = System.nanoTime()

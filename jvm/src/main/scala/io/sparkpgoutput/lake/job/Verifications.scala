@@ -195,7 +195,7 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
         skipped(table.target, s"The table is ${table.status.name}.$reason", isCopied)
       case Some(table) if table.table.isHistory =>
         skipped(table.target, "It has changes and not rows: its mode is history.", canPass = false)
-      case Some(table) if table.mark.exists(Lsn.isBelow(lsn, _)) =>
+      case Some(table) if table.newestMark.exists(Lsn.isBelow(lsn, _)) =>
         skipped(table.target, "The table was copied at a later LSN.", canPass = true)
       case Some(table) if !core.look(_.has(table.oid, lsn)) =>
         val why = core.look(_.shown(table.oid)).waits.fold("")(why => s" $why")

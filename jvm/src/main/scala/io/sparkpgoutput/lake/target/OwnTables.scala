@@ -125,19 +125,26 @@ final class OwnTables(session: SparkSession, val target: Target) {
   /**
    * Closes all generations of a table so far. A process that knows only these generations, for example
    * because it was suspended, cannot write the table any more. The rows and their mark stay, under a new
-   * generation.
+   * generation, which is the same one for a mirror and its history.
    *
+   * @param tables the tables of the target that have one table
    * @return the generation of the next copy
    */
-  def close(table: String): Int = {
-    val found = properties0(table)
-    val generation = newestName(table, found).fold(found(Generation).toInt)(_.generation + 1)
+  def close(tables: String*): Int = {
+    val found = tables.map(table => table -> properties0(table))
+    val generation = found.map { case (table, properties) =>
+      newestName(table, properties).fold(properties(Generation).toInt)(_.generation + 1)
+    }.max
+    found.foreach { case (table, properties) => close(table, properties, generation) }
+    generation + 1
+  }
+
+  private def close(table: String, found: Map[String, String], generation: Int): Unit = {
     val name = MarkName(found(Job), found(TableOid).toLong, generation)
     val own = ClonedSession.of(session)
     val none = own.createDataFrame(java.util.List.of[Row](), target.read(own, table).schema)
     val mark = newest(table, found).getOrElse(0L)
     target.commit(own, table, name, None, mark)(TargetWrite.Append(none))
-    name.next.generation
   }
 
   /**

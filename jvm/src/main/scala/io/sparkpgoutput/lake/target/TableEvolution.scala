@@ -111,10 +111,16 @@ object TableEvolution {
     }
   }
 
-  /** Returns why a table must be copied: the target has rows that the options do not keep any more. */
-  def otherMode(kept: MirroredTable, now: MirroredTable): Option[String] = Option.when(
-    kept.marks && !now.marks
-  )("The option onDelete is not mark any more, and the target has rows that are marked as deleted.")
+  /**
+   * Returns why a table must be copied: the target has rows that the options do not keep any more, or lacks a history.
+   */
+  def otherMode(kept: MirroredTable, now: MirroredTable): Option[String] =
+    if (kept.marks && !now.marks) Some(
+      "The option onDelete is not mark any more, and the target has rows that are marked as deleted."
+    )
+    else Option.when(now.parts.length > kept.parts.length)(
+      "The option mode gives the table a history beside its rows, which begins with a copy."
+    )
 
   /**
    * Returns the shape of a table by the names that its columns have now, if the options still say what they have

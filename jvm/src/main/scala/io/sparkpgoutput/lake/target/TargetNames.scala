@@ -24,6 +24,7 @@ object TargetNames {
    *   quotes are possible.
    * @param problem why the target cannot have a name
    * @param others the names of other tables, which the text of an error does not suggest
+   * @param modes the modes of the tables. A mirror with a history has two names.
    * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
    */
   def of(
@@ -31,10 +32,13 @@ object TargetNames {
       template: Option[String],
       names: Map[String, String],
       problem: String => Option[String] = _ => None,
-      others: Iterable[String] = Nil
+      others: Iterable[String] = Nil,
+      modes: TableName => TableMode = _ => TableMode.Mirror
   ): Map[TableName, String] = {
-    val taken = others.map(folded).toSet
-    val named = tables.map(table => table -> name(table, template, names))
+    val first = tables.map(table => table -> name(table, template, names))
+    val named = first.flatMap { case (table, name) => modes(table).targets(name).map(table -> _) }
+    val taken = (others ++ named.map(_._2)).map(folded).toSet
+    def entry(table: TableName, name: String) = TargetNames.entry(table, name, modes(table), taken)
     named.foreach { case (table, name) =>
       problem(name).foreach { problem =>
         throw new LakeException(
@@ -42,7 +46,7 @@ object TargetNames {
           "table" -> table,
           "name" -> name,
           "problem" -> problem,
-          "entry" -> entry(table, name, named, taken)
+          "entry" -> entry(table, name)
         )
       }
     }
@@ -52,10 +56,10 @@ object TargetNames {
         "one" -> one,
         "other" -> other,
         "name" -> name,
-        "entry" -> entry(other, s"${other.namespace}_${other.name}", named, taken)
+        "entry" -> entry(other, s"${other.namespace}_${other.name}")
       )
     }
-    named.toMap
+    first.toMap
   }
 
   /**
@@ -86,9 +90,11 @@ object TargetNames {
         "table" -> table
       )
     }
-    val others = mode.columns.fieldNames
-    columns.find(column => others.exists(_.equalsIgnoreCase(column))).foreach { column =>
-      throw mode match {
+    for (
+      part <- mode.parts;
+      column <- columns.find(name => part.columns.exists(_.name.equalsIgnoreCase(name)))
+    )
+      throw part match {
         case TableMode.History(_) => new LakeException(
             "PGOUTPUT_TARGET_NAME.HISTORY_COLUMN",
             "table" -> table,
@@ -105,7 +111,6 @@ object TargetNames {
             "column" -> column
           )
       }
-    }
   }
 
   private def name(table: TableName, template: Option[String], names: Map[String, String]) =
@@ -129,20 +134,14 @@ object TargetNames {
   def isOf(key: String, table: TableName): Boolean = TablePattern.isOf(key, table)
 
   /** The option that gives a table a name that every catalog takes, and that no other table has. */
-  private def entry(
-      table: TableName,
-      name: String,
-      named: Seq[(TableName, String)],
-      others: Set[String]
-  ) = {
+  private def entry(table: TableName, name: String, mode: TableMode, taken: Set[String]) = {
     val plain = name.replaceAll("[^A-Za-z0-9_]+", "_").replaceAll("^_+|_+$", "") match {
       case ""   => "table"
       case some => some
     }
-    val taken = others ++ named.map { case (_, name) => folded(name) }
-    val free =
-      Iterator.from(2).map(number => s"${plain}_$number").find(name => !taken(folded(name))).get
-    s"names.$table=${if (taken(folded(plain))) free else plain}"
+    def isFree(name: String) = !mode.targets(name).map(folded).exists(taken)
+    val numbered = Iterator.from(2).map(number => s"${plain}_$number")
+    s"names.$table=${(Iterator(plain) ++ numbered).find(isFree).get}"
   }
 
   /** The first two that have the same name. */

@@ -3,6 +3,7 @@ package io.sparkpgoutput.lake.core
 import scala.collection.mutable
 
 import io.sparkpgoutput.errors.{Errors, PgOutputException}
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Excluded, Failed, Live}
 
 /** A history of the simulation did not end as it must. */
@@ -15,7 +16,13 @@ final class SimulationFailure(text: String) extends RuntimeException(text)
  */
 final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Boolean = false) {
   val random = new scala.util.Random(seed * 0x9e3779b97f4a7c15L)
-  val server = new SimulatedServer(random)
+
+  /** In some histories, each table has a mirror and a history. */
+  val server = new SimulatedServer(
+    random,
+    if (seed % 3 == 0) TableMode.Both(TableMode.Mirror, TableMode.History("_"))
+    else TableMode.Mirror
+  )
   val lake = new SimulatedLake(mutation)
   var now = 0L
   private val epochs = mutable.TreeMap.empty[Int, JobState]
@@ -217,12 +224,17 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   /** How many commits were compared. */
   var commits = 0
 
-  /** The rows of a table of the target must be those that the server's table had at an LSN. */
+  /** The rows of a table of the target must be those that the server's table had at an LSN, and its log has each change. */
   def checkRows(name: String, oid: Long, lsn: Long): Unit = {
     commits += 1
     val before = server.asOf(lsn).getOrElse(oid, fail(s"There is no table $oid at $lsn."))
     // Columns can have been dropped since then. If the table itself is dropped, it is not known which.
     if (server.tables.contains(oid)) compare(lake.tables(name), before, s"after a commit at $lsn")
+    val target = lake.tables(name)
+    val sent = server.wal.toVector.filter(one => one.commit >= target.from && one.commit < lsn)
+      .flatMap(one => one.changes.filter(_.oid == oid).map(one.commit -> _))
+    if (target.log != sent)
+      fail(s"The table $name has ${target.log} after a commit at $lsn, and the server sent $sent.")
   }
 
   private def compare(target: SimTarget, table: SimTable, when: String): Unit = {
@@ -320,8 +332,12 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     val state = live.get.core.state
     for (table <- server.tables.values if isFollowed(table)) {
       val kept = state.tables(table.oid)
-      val target = lake.tables.getOrElse(kept.target, fail(s"There is no table ${kept.target}."))
-      compare(target, table, "at the end")
+      for (part <- kept.parts)
+        compare(
+          lake.tables.getOrElse(part.target, fail(s"There is no table ${part.target}.")),
+          table,
+          "at the end"
+        )
     }
     state.tables.values.foreach { table =>
       table.status match {
@@ -330,7 +346,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
         case _ => ()
       }
     }
-    val owners = state.tables.values.filter(_.owns).groupBy(_.target)
+    val owners = state.tables.values.filter(_.owns).flatMap(_.parts).groupBy(_.target)
     owners.values.find(_.size > 1).foreach(two => fail(s"A name has two owners: $two"))
   }
 }

@@ -5,6 +5,7 @@ import java.time.Instant
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.sparkpgoutput.errors.{Errors, PgOutputException}
+import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Dropped, Excluded, Failed, Live}
 
 class JobStartSuite extends AnyFunSuite {
@@ -140,6 +141,35 @@ class JobStartSuite extends AnyFunSuite {
     assert(status(copying, mark(480, generation = 1)).status == Copying("why"))
     assert(status(copying).status == Copying("why"))
     assert(status(table(Copying("why")), mark(480)).status == Copying("why"))
+  }
+
+  test("a mirror and its history can have different marks, of the same copy") {
+    def both(status: TableStatus) = {
+      val kept = table(status)
+      val mode = TableMode.Both(TableMode.Mirror, TableMode.History("_"))
+      kept.copy(table = kept.table.copy(mode = mode))
+    }
+    def history(lsn: Long, generation: Int = 2) = mark(lsn, generation, "orders_history")
+    for ((one, other) <- Seq(700L -> 460L, 460L -> 700L)) {
+      val found = status(both(Live), mark(one), history(other))
+      assert(found.status == Live && found.mark.contains(460L) && found.ahead.contains(700L))
+    }
+    assert(status(both(Live), mark(460), history(460)).ahead.isEmpty)
+    for (
+      lost <- Seq(Seq(mark(460)), Seq(mark(460), history(449)), Seq(mark(460), history(460, 3)))
+    ) {
+      val found = status(both(Live), lost: _*)
+      assert(found.status.why.exists(_.startsWith("The table orders")), lost)
+    }
+    assert(status(both(Live), mark(460)).status.why.get.startsWith("The table orders_history"))
+    // A kill between the two commits of a copy.
+    val copying = both(Copying("why", Some(480)))
+    assert(status(copying, mark(480), history(480)).status == Live)
+    assert(status(copying, mark(480), history(470, 1)).status == Copying("why"))
+    assert(status(copying, mark(470, 1), history(480)).status == Copying("why"))
+    // The server must have what the table has that is ahead.
+    val ahead = found(Some(keeps(both(Live))), flush = 600, marks = Seq(mark(601), history(450)))
+    assert(outcome(ahead) == "PGOUTPUT_SERVER_BEHIND")
   }
 
   test("a table that has failed or is dropped stays so") {

@@ -4,11 +4,15 @@ package io.sparkpgoutput.lake.core
  * A table of the simulated target.
  *
  * @param marks the mark of each table of the server and generation that has written it
+ * @param from the LSN of the last copy
+ * @param log the changes since then, with the LSNs of their commits, as a history has them
  */
 final case class SimTarget(
     columns: Set[String],
     rows: Map[Int, Map[String, Int]],
-    marks: Map[(Long, Int), Long]
+    marks: Map[(Long, Int), Long],
+    from: Long,
+    log: Vector[(Long, SimChange)] = Vector.empty
 ) {
   def newest: Int = marks.keysIterator.map(_._2).max
 }
@@ -57,16 +61,18 @@ final class SimulatedLake(mutation: Mutation) {
     val fits = tables.get(name).forall(table =>
       !isClosed(table, oid, generation) && !table.marks.contains((oid, generation))
     )
-    if (fits) tables += name -> SimTarget(columns, rows, marks + ((oid, generation) -> mark))
+    if (fits) tables += name -> SimTarget(columns, rows, marks + ((oid, generation) -> mark), mark)
     fits
   }
 
   /** Closes the generations of a table so far. */
-  def close(kept: TableState): Unit = tables.get(kept.target).foreach { table =>
-    val ((oid, newest), mark) = table.marks.maxBy(_._1._2)
-    if (oid == kept.oid) {
-      val generation = math.max(newest, kept.generation) + 1
-      tables += kept.target -> table.copy(marks = table.marks + ((oid, generation) -> mark))
+  def close(kept: TableState): Unit = {
+    val found = kept.parts.flatMap(part => tables.get(part.target).map(part.target -> _))
+      .map { case (name, table) => (name, table, table.marks.maxBy(_._1._2)) }
+      .filter { case (_, _, ((oid, _), _)) => oid == kept.oid }
+    val generation = found.map(_._3._1._2).foldLeft(kept.generation)(math.max) + 1
+    found.foreach { case (name, table, ((oid, _), mark)) =>
+      tables += name -> table.copy(marks = table.marks + ((oid, generation) -> mark))
     }
   }
 }
@@ -88,6 +94,7 @@ object Mutation {
   case object ConfirmBeforeWrite extends Mutation
   case object TimelineUnchecked extends Mutation
   case object ExcludedStaysLive extends Mutation
+  case object CutWrittenTwice extends Mutation
 
   /** Not in [[all]]: no history among 8,000 has shown it. It needs a cut of an old process after a failover. */
   case object TimelineUnclosed extends Mutation
@@ -104,6 +111,7 @@ object Mutation {
     SlotMovedUnnoticed,
     ConfirmBeforeWrite,
     TimelineUnchecked,
-    ExcludedStaysLive
+    ExcludedStaysLive,
+    CutWrittenTwice
   )
 }

@@ -110,7 +110,7 @@ final class SimulatedProcess(
         asked.copy(tables = asked.tables.map {
           case (
                 oid,
-                kept @ TableState(_, TableStatus.Failed(_, _, true, _), _, _, _, _, Some(_), _)
+                kept @ TableState(_, TableStatus.Failed(_, _, true, _), _, _, _, _, Some(_), _, _)
               ) =>
             oid -> kept.copy(status = TableStatus.Live)
           case same => same
@@ -191,23 +191,31 @@ final class SimulatedProcess(
   // A cut.
 
   private def cut(oid: Long, upTo: Long): Unit = table(oid).foreach { kept =>
-    val target = lake.tables.get(kept.target)
-    val mark = target.flatMap(_.marks.get((oid, kept.generation)))
-    if (target.exists(lake.isClosed(_, oid, kept.generation)))
+    val targets = kept.parts.map(part => lake.tables.get(part.target))
+    val marks = targets.flatten.flatMap(_.marks.get((oid, kept.generation)))
+    if (targets.flatten.exists(lake.isClosed(_, oid, kept.generation)))
       failed(oid, TableFailure.Changed, "Another process has copied the table.")
-    else if (mark.isEmpty || mark.get < kept.mark.get)
+    else if (marks.length < targets.length || marks.min < kept.mark.get)
       failed(oid, TableFailure.Changed, "The mark is lost.")
-    else if (mark.get > kept.mark.get && mutation != Mutation.ForgottenMark) applied(oid, mark.get)
+    else if (marks.min > kept.mark.get && mutation != Mutation.ForgottenMark)
+      applied(oid, marks.min)
     else {
       val limit = if (mutation == Mutation.CutAboveReadLsn) Long.MaxValue else upTo
       val changes = queues(oid).entries.filter { case (transaction, _) =>
         transaction.commit < limit && transaction.commit >= kept.mark.get
       }
-      later(s"plan the cut of $oid")(planned(kept, changes))
+      val expected =
+        if (mutation == Mutation.ForgottenMark) marks.map(_ => kept.mark.get) else marks
+      later(s"plan the cut of $oid")(planned(kept, kept.parts.zip(expected), changes))
     }
   }
 
-  private def planned(kept: TableState, changes: Vector[(SimTransaction, SimChange)]): Unit = {
+  /** @param parts the tables of the target, with the marks that they have */
+  private def planned(
+      kept: TableState,
+      parts: Seq[(TableState, Long)],
+      changes: Vector[(SimTransaction, SimChange)]
+  ): Unit = {
     val visible = server.visible
     val isNew = changes.lastOption.forall(last => visible.exists(_.commit >= last._1.commit))
     val found = visible.flatMap(_.tables.get(kept.oid)).filter(_.isPublished)
@@ -236,18 +244,27 @@ final class SimulatedProcess(
         else if (changes.exists(_._2.row.exists(SimTable.isBad)))
           failed(kept.oid, TableFailure.Lasting, "A value cannot be read.")
         else
-          later(s"commit the cut of ${kept.oid}")(commit(kept, changes, found))
+          later(s"commit the cut of ${kept.oid}")(commit(kept, parts, changes, found))
     }
   }
 
+  /** Commits to the first one of the tables, and then to the others. */
   private def commit(
-      kept: TableState,
-      changes: Vector[(SimTransaction, SimChange)],
+      whole: TableState,
+      parts: Seq[(TableState, Long)],
+      cut: Vector[(SimTransaction, SimChange)],
       found: Option[SimTable]
   ): Unit = {
+    val (kept, expected) = parts.head
     val isLost = fails()
+    val changes =
+      if (mutation == Mutation.CutWrittenTwice) cut
+      else cut.filter { case (transaction, _) => transaction.commit >= expected }
+    def next(): Unit =
+      if (parts.length == 1) applied(whole.oid, cut.last._1.end)
+      else later(s"commit the cut of ${whole.oid} again")(commit(whole, parts.tail, cut, found))
     val columns = found.fold(kept.table.source.columns.map(_.name))(_.columns)
-    val mark = changes.last._1.end
+    val mark = cut.last._1.end
     def rows(before: Map[Int, Map[String, Int]]) = changes.map(_._2).foldLeft(before) {
       case (_, change) if change.isTruncate => Map.empty
       case (rows, SimChange(_, key, row, _)) =>
@@ -255,12 +272,18 @@ final class SimulatedProcess(
           rows + (key -> row.filter { case (column, _) => columns.contains(column) })
         )
     }
-    if (isLost && random.nextBoolean()) failed(kept.oid, passing, "The store is away.")
+    if (changes.isEmpty) next()
+    else if (isLost && random.nextBoolean()) failed(kept.oid, passing, "The store is away.")
     else if (lake.tables.get(kept.target).exists(target => !columns.forall(target.columns)))
       failed(kept.oid, TableFailure.Changed, "The target lacks a column.")
     else if (
-      !lake.commit(kept.target, kept.oid, kept.generation, kept.mark.get, mark)(target =>
-        target.copy(rows = rows(target.rows))
+      !lake.commit(kept.target, kept.oid, kept.generation, expected, mark)(target =>
+        target.copy(
+          rows = rows(target.rows),
+          log = target.log ++ changes.map { case (transaction, change) =>
+            transaction.commit -> change
+          }
+        )
       )
     ) failed(kept.oid, TableFailure.Waits, "Somebody else has committed.")
     else {
@@ -269,7 +292,7 @@ final class SimulatedProcess(
       if (timeline == server.timeline && found.nonEmpty)
         world.checkRows(kept.target, kept.oid, mark)
       if (isLost) failed(kept.oid, passing, "The answer of the commit is lost.")
-      else applied(kept.oid, mark)
+      else next()
     }
   }
 
@@ -279,18 +302,23 @@ final class SimulatedProcess(
   }
 
   private def alter(oid: Long): Unit = table(oid).foreach { kept =>
-    lake.tables.get(kept.target) match {
-      case Some(target) if !lake.isClosed(target, oid, kept.generation) =>
-        val columns = kept.next.get.table.source.columns.map(_.name)
-        lake.tables += kept.target -> target.copy(columns =
-          target.columns ++ (if (random.nextBoolean()) columns else columns.take(1))
-        )
-        if (fails()) failed(oid, passing, "The store is away.")
-        else {
-          lake.tables += kept.target -> target.copy(columns = target.columns ++ columns)
-          core.defined(oid, now)
-        }
-      case _ => failed(oid, TableFailure.Changed, "Another process has copied the table.")
+    val targets = kept.parts.flatMap(part => lake.tables.get(part.target).map(part.target -> _))
+    val columns = kept.next.get.table.source.columns.map(_.name)
+    def add(name: String, target: SimTarget, columns: Seq[String]): Unit =
+      lake.tables += name -> target.copy(columns = target.columns ++ columns)
+    if (
+      targets.isEmpty || targets.exists { case (_, target) =>
+        lake.isClosed(target, oid, kept.generation)
+      }
+    ) failed(oid, TableFailure.Changed, "Another process has copied the table.")
+    else {
+      val (name, first) = targets.head
+      add(name, first, if (random.nextBoolean()) columns else columns.take(1))
+      if (fails()) failed(oid, passing, "The store is away.")
+      else {
+        targets.foreach { case (name, target) => add(name, target, columns) }
+        core.defined(oid, now)
+      }
     }
   }
 
@@ -302,7 +330,7 @@ final class SimulatedProcess(
       if (isBehind && server.wal.size > 1) server.wal(server.wal.size - 2).end else server.end
     val least = math.max(
       queues.get(oid).fold(0L)(_.from),
-      table(oid).flatMap(_.mark).getOrElse(0L)
+      table(oid).flatMap(_.newestMark).getOrElse(0L)
     )
     val shown = if (mutation == Mutation.OldCopy) math.max(lsn, least) else lsn
     if (timeline != server.timeline || fails()) failed(oid, passing, "The server is away.")
@@ -318,18 +346,22 @@ final class SimulatedProcess(
   }
 
   private def copy(oid: Long): Unit =
-    for (kept <- table(oid); (lsn, found) <- snapshots.remove(oid)) {
-      val isLost = fails()
-      if (isLost && random.nextBoolean()) failed(oid, passing, "The store is away.")
-      else if (
-        !lake.replace(kept.target, oid, kept.generation, lsn, found.columns.toSet, found.rows)
-      )
-        failed(oid, TableFailure.Waits, "Somebody else has committed.")
-      else {
-        say(s"$epoch: $isLost copy of $oid in ${kept.target} at $lsn")
-        if (timeline == server.timeline) world.checkRows(kept.target, oid, lsn)
-        if (isLost) failed(oid, passing, "The answer of the commit is lost.")
-        else core.copied(oid, now)
-      }
+    for (kept <- table(oid); (lsn, found) <- snapshots.remove(oid)) copy(kept.parts, lsn, found)
+
+  private def copy(parts: Seq[TableState], lsn: Long, found: SimTable): Unit = {
+    val kept = parts.head
+    val oid = kept.oid
+    val isLost = fails()
+    if (isLost && random.nextBoolean()) failed(oid, passing, "The store is away.")
+    else if (!lake.replace(kept.target, oid, kept.generation, lsn, found.columns.toSet, found.rows))
+      failed(oid, TableFailure.Waits, "Somebody else has committed.")
+    else {
+      say(s"$epoch: $isLost copy of $oid in ${kept.target} at $lsn")
+      if (timeline == server.timeline) world.checkRows(kept.target, oid, lsn)
+      if (isLost) failed(oid, passing, "The answer of the commit is lost.")
+      else if (parts.length > 1)
+        later(s"commit the copy of $oid again")(copy(parts.tail, lsn, found))
+      else core.copied(oid, now)
     }
+  }
 }

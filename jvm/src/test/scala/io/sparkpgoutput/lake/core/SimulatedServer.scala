@@ -5,7 +5,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.types.StructType
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableColumn}
+import io.sparkpgoutput.lake.catalog.{
+  MirroredTable,
+  ReplicaIdentity,
+  SourceTable,
+  TableColumn,
+  TableMode
+}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -25,7 +31,8 @@ final case class SimTable(
     membership: Int = 0,
     isAllowed: Boolean = true,
     isBroken: Boolean = false,
-    version: Int = 0
+    version: Int = 0,
+    mode: TableMode = TableMode.Mirror
 ) {
   def hasBadValue: Boolean = rows.values.exists(SimTable.isBad)
 
@@ -49,14 +56,16 @@ final case class SimTable(
     ),
     name,
     SimTable.NoSchema,
-    SimTable.NoTypes
+    SimTable.NoTypes,
+    mode
   )
 
   def published: CatalogEntry = CatalogEntry(
     definition,
     Some(name),
     Option.when(!isAllowed)(s"The role cannot read the table $name."),
-    s"$name $columns $membership $isAllowed $isBroken $version"
+    s"$name $columns $membership $isAllowed $isBroken $version",
+    mode
   )
 }
 
@@ -86,8 +95,12 @@ final case class SimTransaction(
     tables: Map[Long, SimTable]
 )
 
-/** A server with a WAL, a slot and a catalog that can be behind the WAL. */
-final class SimulatedServer(random: scala.util.Random) {
+/**
+ * A server with a WAL, a slot and a catalog that can be behind the WAL.
+ *
+ * @param mode the mode that the options of the job give all tables
+ */
+final class SimulatedServer(random: scala.util.Random, mode: TableMode) {
   val wal = mutable.ArrayBuffer.empty[SimTransaction]
   var end = 100L
   var timeline = 1
@@ -151,7 +164,8 @@ final class SimulatedServer(random: scala.util.Random) {
         names(random.nextInt(names.size)),
         Vector("v"),
         membership = next(),
-        isPublished = random.nextInt(5) > 0
+        isPublished = random.nextInt(5) > 0,
+        mode = mode
       )
       val rows =
         Seq.fill(random.nextInt(3))(random.nextInt(6) -> Map("v" -> random.nextInt(99))).toMap

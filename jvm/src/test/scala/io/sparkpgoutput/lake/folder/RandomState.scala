@@ -119,7 +119,9 @@ object RandomState {
     types <- few(Gen.zip(this.oid, Gen.oneOf("enum", "array:range:int4", "composite")))
     mode <- Gen.oneOf(
       Gen.oneOf(TableMode.Mirror, TableMode.Marking, TableMode.Versions),
-      name.map(TableMode.History(_))
+      name.map(TableMode.History(_)),
+      for (mirror <- Gen.oneOf(TableMode.Mirror, TableMode.Marking); prefix <- name)
+        yield TableMode.Both(mirror, TableMode.History(prefix))
     )
     partition <- few(Gen.zip(name, Gen.oneOf("identity", "days")))
     cluster <- few(name)

@@ -164,6 +164,21 @@ class StateFormatSuite extends PropertySuite {
     isDamaged(text(shaped).replace("bucket(16, id)", "bucket(16"))
   }
 
+  /** A table with a mirror that keeps deleted rows, and a history. */
+  private val both = {
+    val mode = TableMode.Both(TableMode.Marking, TableMode.History("cdc_"))
+    val table = other(16506, TableStatus.Live)
+    full.put(table.copy(table = table.table.copy(mode = mode)))
+  }
+
+  test("a mirror with a history has its own word, which older versions refuse") {
+    val words = "\"mode\":\"both\",\"historyPrefix\":\"cdc_\",\"mirror\":\"marking\""
+    assert(text(both).contains(words))
+    assert(read(text(both)) == both)
+    // Each start reads the marks of the two tables in the target.
+    assert(read(text(full.put(both.tables(16506).copy(ahead = Some(7L))))) == both)
+  }
+
   test("a greater version is an error that names the file") {
     val error = intercept[LakeException](read(changed(_.put("version", 3))))
     assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
@@ -250,7 +265,7 @@ class StateFormatSuite extends PropertySuite {
     }
     val mapper = new ObjectMapper
     val all =
-      Seq(hiding, shaped).flatMap(state => fields(mapper.readTree(written(state)), "")).toSet
+      Seq(hiding, shaped, both).flatMap(state => fields(mapper.readTree(written(state)), "")).toSet
     val (next, others) = all.partition(_.startsWith("tables[].next.definition."))
     val page = Files.readString(Path.of("docs/protocol.md"))
     val documented = page.linesIterator.dropWhile(_ != "## The state").drop(1)

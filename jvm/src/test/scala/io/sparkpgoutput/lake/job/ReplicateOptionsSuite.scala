@@ -127,6 +127,9 @@ class ReplicateOptionsSuite extends AnyFunSuite {
       "onDelete.orders" -> "delete",
       "mode.log" -> "history",
       "mode.people" -> "Versions",
+      "mode.sales.lines" -> "both",
+      "mode.sales.orders" -> "Both",
+      "onDelete.sales.orders" -> "delete",
       "onDelete.sales.lines" -> "Mark"
     )
     def mode(namespace: String, name: String) = options.modeOf(TableName(namespace, name))
@@ -136,6 +139,9 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(mode("public", "people") == TableMode.Versions)
     assert(options.namesMode(TableName("public", "people")))
     assert(!options.namesMode(TableName("sales", "people")))
+    val history = TableMode.History("_")
+    assert(mode("sales", "lines") == TableMode.Both(TableMode.Marking, history))
+    assert(mode("sales", "orders") == TableMode.Both(TableMode.Mirror, history))
     assert(options.asksToMark(TableName("sales", "lines")))
     assert(!options.asksToMark(TableName("public", "customers")))
     assert(parsed().modeOf(TableName("public", "orders")) == TableMode.Mirror)

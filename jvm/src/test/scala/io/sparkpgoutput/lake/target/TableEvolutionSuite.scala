@@ -225,5 +225,9 @@ class TableEvolutionSuite extends AnyFunSuite {
     assert(TableEvolution.otherMode(state.table, marking).isEmpty)
     assert(TableEvolution.otherMode(marking, marking).isEmpty)
     assert(TableEvolution.otherMode(marking, state.table).exists(_.contains("onDelete")))
+    val both = state.table.copy(mode = TableMode.Both(TableMode.Mirror, TableMode.History("_")))
+    assert(TableEvolution.otherMode(state.table, both).exists(_.contains("a history beside")))
+    assert(TableEvolution.otherMode(both, state.table).isEmpty)
+    assert(TableEvolution.columns(both, state.table).isEmpty)
   }
 }

@@ -72,6 +72,25 @@ class TargetNamesSuite extends AnyFunSuite {
     assert(text.contains("names.public.Sales orders=Sales_orders_3"))
   }
 
+  test("the history beside a mirror has a name, too, which no other table can have") {
+    val history = TableName("public", "Orders_History")
+    val both = TableMode.Both(TableMode.Mirror, TableMode.History("_"))
+    val modes = Map(orders -> both).withDefaultValue(TableMode.Mirror)
+    def names(tables: Seq[TableName], entries: (String, String)*) =
+      TargetNames.of(tables, None, entries.toMap, modes = modes)
+    assert(names(Seq(orders, sales))(orders) == "orders")
+    for (tables <- Seq(Seq(orders, history), Seq(history, orders))) {
+      val text = error(names(tables))
+      assert(text.contains(s"tables ${tables(0)} and ${tables(1)} would both be"))
+      val entry = """names\.(\S+)=(\w+)""".r.findFirstMatchIn(text).get
+      assert(entry.group(1) == tables(1).toString)
+      assert(names(tables, entry.group(1) -> entry.group(2)).size == 2)
+    }
+    val problem = (name: String) => Option.when(name.endsWith("_history"))("It is a view.")
+    assert(error(TargetNames.of(Seq(orders), None, Map.empty, problem, modes = modes))
+      .contains("cannot be 'orders_history'"))
+  }
+
   test("columns that differ only in case are an error") {
     assert(error(TargetNames.checkColumns(orders, Seq("id", "Id"))).contains("'id' and 'Id'"))
     TargetNames.checkColumns(orders, Seq("id", "v"))
@@ -84,6 +103,9 @@ class TargetNamesSuite extends AnyFunSuite {
     assert(taken(TableMode.Marking, "_deleted_lsn").contains("has a column '_deleted_lsn'"))
     assert(taken(TableMode.Versions, "_is_current").contains("mode.public.orders"))
     assert(taken(TableMode.History("_"), "_xid").contains("historyPrefix"))
+    val both = TableMode.Both(TableMode.Marking, TableMode.History("_"))
+    assert(taken(both, "_xid").contains("historyPrefix"))
+    assert(taken(both, "_deleted_at").contains("onDelete.public.orders=delete"))
     TargetNames.checkColumns(orders, Seq("id", "_deleted_at"))
   }
 
