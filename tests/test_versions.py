@@ -172,7 +172,7 @@ def test_versions_of_a_table_whose_columns_change(
         "once": True,
         "mode": {"people": "versions", "taken": "versions", "log": "versions"},
         "columns": {"people": {"hash": ["email"]}},
-        "hash_salt_file": str(salt),
+        "hashSaltFile": str(salt),
         "partition": {"people": ["_is_current"]},
     }
 

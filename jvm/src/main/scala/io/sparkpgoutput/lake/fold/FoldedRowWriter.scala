@@ -28,6 +28,8 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   private val isWritten = new Array[Boolean](format.schema.length)
   private val readers = new Array[Array[CellReader]](format.definitions.length)
 
+  private val isKey: Array[Boolean] = format.schema.indices.map(format.key.contains).toArray
+
   /** The place of the flag of each column; -1 if it has none. */
   private val flags: Array[Int] = format.schema.indices.map { ordinal =>
     rowType.fieldNames.indexOf(FoldedColumns.unsent(ordinal))
@@ -40,7 +42,12 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
   }
 
   /** Adds the values that the earlier images do not have. */
-  def add(image: Image): Unit = {
+  def add(image: Image): Unit = add(image, onlyKey = false)
+
+  /** Adds the values of the key. */
+  def addKey(image: Image): Unit = add(image, onlyKey = true)
+
+  private def add(image: Image, onlyKey: Boolean): Unit = {
     val row = images.start(image)
     val columns = readersOf(image.definition)
     var column = 0
@@ -48,7 +55,7 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
       val reader = columns(column)
       if (reader != null) {
         val ordinal = format.definitions(image.definition).ordinals(column)
-        if (!isWritten(ordinal)) {
+        if (!isWritten(ordinal) && (!onlyKey || isKey(ordinal))) {
           val kind = row.goTo(column)
           if (kind != RowImage.Missing) {
             isWritten(ordinal) = true

@@ -114,7 +114,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       if (expected != null) {
         isChecked = true
         writer.start()
-        writer.add(last)
+        writer.addKey(last)
         writer.end(commit, time)
         out += write(expected, isWhole = false, born = null, left = null)
       }
@@ -184,7 +184,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       isRootGiven = true
       writer.start()
       writer.begin(commit, time)
-      writer.add(root)
+      writer.addKey(root)
       out += write(RowOp.Left, isWhole = false, born = null, left = rootAt)
     }
     row

@@ -44,9 +44,10 @@ class VersionedRowsSuite extends DeltaTests {
       }
   }
 
+  /** Only the table in memory has both identities: a target does not see it. */
   private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
     target <- targets
-    identity <- identities
+    identity <- if (target.format == "memory") identities else identities.take(1)
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
   test("each transaction that changes a row begins a version, and values that were not sent are those before") {
