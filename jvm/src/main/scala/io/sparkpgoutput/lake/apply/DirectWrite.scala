@@ -118,7 +118,9 @@ final class DirectWrite(
       Option.when(hasVersions)(columns.indexOf(batch.format.version.toLsn))
     )
     private lazy val readColumns =
-      ((if (hasVersions) schema.indices else unsent).map(columns.indexOf(_)) ++ others).distinct.sorted
+      ((if (hasVersions) schema.indices else unsent).map(
+        columns.indexOf(_)
+      ) ++ others).distinct.sorted
 
     /** The values of the target that the new images have. */
     private lazy val old: Map[RowPlace, InternalRow] = rowsAt(

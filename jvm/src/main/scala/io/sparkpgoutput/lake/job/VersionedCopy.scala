@@ -65,7 +65,8 @@ final private[job] class VersionedCopy(copy: TableCopy, snapshot: DataFrame, tar
   /** Returns the rows of the target after the copy. */
   def rows: DataFrame = {
     val fresh = snapshot.toDF(schema.indices.map(now): _*).withColumn(IsThere, lit(true))
-    val sameKey = copy.table.source.key.map(name => col(now(schema.fieldIndex(name))) === before(name))
+    val sameKey =
+      copy.table.source.key.map(name => col(now(schema.fieldIndex(name))) === before(name))
     val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)
     val joined = fresh.join(versions, sameKey.foldLeft(col(IsFound))(_ && _), "full_outer")
       .withColumn(Stays, coalesce(isSame, lit(false)))

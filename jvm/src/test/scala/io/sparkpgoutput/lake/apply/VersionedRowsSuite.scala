@@ -37,7 +37,8 @@ class VersionedRowsSuite extends DeltaTests {
           Seq("_from_timestamp", "_to_timestamp").map(name => unix_micros(col(name))): _*
       )
       .orderBy("id", "_from_lsn").collect().toSeq.map { row =>
-        def time(at: Int) = if (row.isNullAt(at)) null else StreamMessages.timestamp(row.getLong(at))
+        def time(at: Int) =
+          if (row.isNullAt(at)) null else StreamMessages.timestamp(row.getLong(at))
         assert(row.get(7) == time(3) && row.get(8) == time(4), row)
         assert(row.getBoolean(6) == row.isNullAt(4), row)
         Row.fromSeq(row.toSeq.take(6))
@@ -50,18 +51,26 @@ class VersionedRowsSuite extends DeltaTests {
     identity <- if (target.format == "memory") identities else identities.take(1)
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
-  test("each transaction that changes a row begins a version, and values that were not sent are those before") {
+  test(
+    "each transaction that changes a row begins a version, and values that were not sent are those before"
+  ) {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
       import table.row
       import table.server._
       table.direct(10L -> (1 to 3).map(id => insert(row(id, "a", s"T$id"))))
       table.sql("UPDATE {} SET mine = 7 WHERE id = 1")
       table.direct(
-        20L -> Seq(update(row(1, "a", "T1"), row(1, "b", "T1")), update(row(1, "b", "T1"), row(1, "c", "T1"))),
+        20L -> Seq(
+          update(row(1, "a", "T1"), row(1, "b", "T1")),
+          update(row(1, "b", "T1"), row(1, "c", "T1"))
+        ),
         30L -> Seq(update(row(1, "c", "T1"), row(1, "d", "T1")), delete(row(2, "a", "T2"))),
         40L -> Seq(insert(row(4, "x", "y")), delete(row(4, "x", "y")), delete(row(1, "d", "T1"))),
         50L -> Seq(insert(row(1, "e", null)), update(row(3, "a", "T3"), row(5, "a", "T3"))),
-        60L -> Seq(update(row(5, "a", "T3"), row(6, "b", "T3")), update(row(1, "e", null), row(1, "e", null)))
+        60L -> Seq(
+          update(row(5, "a", "T3"), row(6, "b", "T3")),
+          update(row(1, "e", null), row(1, "e", null))
+        )
       )
       val ended = Seq(
         Row(1, "a", "T1", 10L, 20L, 7),
@@ -106,7 +115,9 @@ class VersionedRowsSuite extends DeltaTests {
     }
   }
 
-  test("a change that does not fit the current version is drift, and a repair ends or begins what it can") {
+  test(
+    "a change that does not fit the current version is drift, and a repair ends or begins what it can"
+  ) {
     each(ReplicaIdentity.Default) { table =>
       import table.row
       import table.server._
