@@ -22,7 +22,7 @@ from support.lake_both import assert_both
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
-from support.lake_options import choose
+from support.lake_options import choose, with_history
 from support.lake_points import (
     APPLYING,
     COPYING,
@@ -160,9 +160,8 @@ def test_job_is_killed_again_and_again(
     """
     moments = random.Random(server.version)
     options = choose(moments, target, lake_history.TABLES)
-    both = {source: name for source, name in lake_history.TABLES.items() if moments.random() < 0.5}
-    print(options, both)
-    job = LakeJob(tmp_path, server, target, mode=dict.fromkeys(both, "both"), tables=options)
+    print(options)
+    job = LakeJob(tmp_path, server, target, mode={}, tables=options)
     with History(server, seed=server.version).running():
         for _ in range(20 // len(VERSIONS)):
             with job.running() as process:
@@ -172,7 +171,7 @@ def test_job_is_killed_again_and_again(
                 kill(process)
     assert job.run_once() == 0
     assert_equal(spark, job)
-    assert_both(spark, job, both)
+    assert_both(spark, job, {name: lake_history.TABLES[name] for name in with_history(options)})
 
 
 @pytest.mark.lake

@@ -25,9 +25,10 @@ import spark_pgoutput
 from support import lake, lake_history, lake_judge, lake_reshaped
 from support.history_judge import assert_histories
 from support.job_folder import job_state
+from support.lake_both import assert_both
 from support.lake_history import History
 from support.lake_job import LakeJob
-from support.lake_options import choose
+from support.lake_options import choose, with_history
 from support.lake_points import first_table_is_applied, kill, kill_at
 from support.lake_reshaped import Reshapes
 from support.lake_schema_changes import ALTERED, SchemaChanges
@@ -86,7 +87,8 @@ class SoakedJob:
         self, folder: Path, server: Server, target: str, spark: SparkSession, dice: random.Random
     ) -> None:
         (folder / target).mkdir()
-        options = choose(dice, target, {**lake_history.TABLES, **lake_reshaped.TABLES})
+        tables = (*lake_history.TABLES, *lake_reshaped.TABLES)
+        options = choose(dice, target, (table for table in tables if table != HISTORY))
         print(target, options)
         self.name = target
         self.job = LakeJob(
@@ -162,6 +164,8 @@ class SoakedJob:
         }, found
         mirrors = {source: table for source, table in tables.items() if table != HISTORY}
         lake_judge.assert_equal(self.spark, self.job, mirrors)
+        both = with_history(self.job.table_options)
+        assert_both(self.spark, self.job, {source: tables[source] for source in both})
         assert_histories(self.spark, self.job, {HISTORY: HISTORY})
 
 

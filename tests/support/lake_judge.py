@@ -29,7 +29,7 @@ def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) ->
     """Return the tables that differ, with some of the rows that only one side has.
 
     Only the rows and the columns count that the publication and the options of a table let through.
-    Rows that are marked as deleted do not count.
+    Rows that are marked as deleted, and versions that have ended, do not count.
 
     Parameters
     ----------
@@ -88,10 +88,12 @@ def server_rows(
 
 
 def lake_rows(spark: SparkSession, table: str, columns: list[str]) -> Counter[tuple[object, ...]]:
-    """Count the rows of a table in the lake that are not marked as deleted."""
+    """Count the rows of a table in the lake that the server has, too."""
     quoted = [f"`{column.replace('`', '``')}`" for column in columns]
-    found = spark.sql(f"SELECT * FROM {table}")
-    living = found.where("_deleted_at IS NULL") if "_deleted_at" in found.columns else found
+    living = spark.sql(f"SELECT * FROM {table}")
+    for column, condition in (("_deleted_at", "_deleted_at IS NULL"), ("_to_lsn", "_is_current")):
+        if column in living.columns:
+            living = living.where(condition)
     return Counter(tuple(map(plain, row)) for row in living.select(*quoted).collect())
 
 

@@ -15,8 +15,11 @@ SALT = "a salt of the tests"
 
 _LINES = "Order lines"
 
-# A table without a key has no marks. The column list of `partial` can leave out a hidden column.
+# A table without a key has no marks and no versions. The column list of `partial` can leave out a
+# hidden column. What a history lacks of tables that are reshaped is in no message.
 _MARKED = ("orders", _LINES, "accounts", "parts", "partial")
+_VERSIONED = (*_MARKED, "seats")
+_BOTH = ("orders", _LINES, "seats", "readings", "events")
 _HASHED = {
     **{"orders": "status", _LINES: "größe", "seats": "note", "readings": "note"},
     **{"accounts": "v", "parts": "v"},
@@ -43,6 +46,7 @@ _CLUSTERS = {"orders": ["status"], _LINES: ["note", "a"], "seats": ["id"], "acco
 class TableOptions:
     """The options of one table, by the names that a file of options has for them."""
 
+    mode: str = "mirror"
     partition: list[str] = field(default_factory=list)
     cluster: list[str] = field(default_factory=list)
     excludeColumns: list[str] = field(default_factory=list)  # noqa: N815
@@ -84,7 +88,9 @@ def choose(dice: random.Random, target: str, tables: Iterable[str]) -> dict[str,
     found = {}
     for table in tables:
         partition, cluster = some(partitions, table), some(_CLUSTERS, table)
+        modes = ["versions"] * (table in _VERSIONED) + ["both"] * (table in _BOTH)
         found[table] = TableOptions(
+            dice.choice(["mirror", *modes]),
             partition,
             [] if is_delta and partition else cluster,
             some({name: [column] for name, column in _EXCLUDED.items()}, table),
@@ -92,6 +98,11 @@ def choose(dice: random.Random, target: str, tables: Iterable[str]) -> dict[str,
             "mark" if table in _MARKED and dice.random() < 0.5 else "delete",
         )
     return found
+
+
+def with_history(tables: Mapping[str, TableOptions]) -> list[str]:
+    """Return the tables that have a mirror and a history."""
+    return [name for name, options in tables.items() if options.mode == "both"]
 
 
 def hashed(value: object) -> object:
