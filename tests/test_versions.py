@@ -18,7 +18,7 @@ from support.background import background
 from support.lake_history import TABLES, History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, columns_of, plain, server_rows
-from support.lake_points import APPLYING, COPYING, kill_at
+from support.lake_points import commits, kill_when
 from support.servers import Server
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
@@ -113,6 +113,13 @@ def assert_moments(spark: SparkSession, job: LakeJob, moments: Moments) -> dict[
     return counts
 
 
+def kill_in_the_changes(job: LakeJob, moments: Moments) -> None:
+    """Kill a job soon after it has committed to a table twice, or has made it."""
+    before = commits(job, "orders")
+    with moments.running(), job.running() as process:
+        kill_when(process, job, lambda: commits(job, "orders") > before + 1)
+
+
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_the_versions_have_the_rows_of_each_moment(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -120,9 +127,8 @@ def test_the_versions_have_the_rows_of_each_moment(
     server.execute(lake_history.SETUP)
     job = LakeJob(tmp_path, server, target, mode="versions")
     moments = Moments(server, seed=5)
-    for point in (COPYING[2], *APPLYING[:2]):
-        with moments.running(), job.running() as process:
-            kill_at(process, job, point)
+    for _ in range(3):
+        kill_in_the_changes(job, moments)
     assert job.run_once() == 0
     assert_moments(spark, job, moments)
     with job.session(spark) as replicate:
