@@ -68,9 +68,9 @@ class Moments:
             yield
 
     def forget_since(self, lsn: int) -> None:
-        """Forget what a copy takes together."""
-        last = max(self.rows)
-        self.rows = {at: rows for at, rows in self.rows.items() if at <= lsn or at == last}
+        """Forget what a copy takes together. Its versions begin with the copy."""
+        self.rows = {at: rows for at, rows in self.rows.items() if at <= lsn}
+        self.note()
 
 
 def assert_moments(spark: SparkSession, job: LakeJob, moments: Moments) -> dict[str, int]:

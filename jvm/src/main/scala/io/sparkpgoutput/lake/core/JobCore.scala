@@ -484,28 +484,16 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     val isGiving = works.values.exists(work =>
       work.phase.isInstanceOf[Phase.Giving] || work.losing.exists(!isWritten(_))
     )
-    if (isFull && !isGiving) victim match {
+    if (isFull && !isGiving) failedVictim match {
       case Some(table) => giveUpQueue(table, works(table.oid), DiskFull)
       case None        => copyVictim.foreach(table => giveUpCopy(works(table.oid), table.oid))
     }
-    val pauses = isFull && !isGiving && victim.isEmpty && copyVictim.isEmpty
+    val pauses = isFull && !isGiving && failedVictim.isEmpty && copyVictim.isEmpty
     if (pauses != isPaused) {
       isPaused = pauses
       commands += (if (pauses) PauseReading else ResumeReading)
     }
   }
-
-  private def victim: Option[TableState] = current.tables.values.filter { table =>
-    val work = works(table.oid)
-    table.isFailed && !table.needsCopy && work.phase == Phase.Idle && work.queue.exists(_.bytes > 0)
-  }.maxByOption(table => works(table.oid).queue.get.bytes)
-
-  private def copyVictim: Option[TableState] = current.tables.values.filter { table =>
-    val work = works(table.oid)
-    // A copy can be requested while a commit runs, which reads the queue.
-    table.needsCopy && work.queue.exists(_.bytes > 0) && work.losing.isEmpty &&
-    work.phase != Phase.Applying && !work.phase.isInstanceOf[Phase.Defining]
-  }.maxByOption(table => works(table.oid).queue.get.bytes)
 
   /**
    * Drops the changes of a table that is copied. The state forgets the LSN of the snapshot first: without the

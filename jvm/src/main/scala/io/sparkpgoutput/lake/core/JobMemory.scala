@@ -212,6 +212,23 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
     }
   }
 
+  /** The failed table whose queue has the most bytes. */
+  protected def failedVictim: Option[TableState] = largest((table, work) =>
+    table.isFailed && !table.needsCopy && work.phase == Phase.Idle
+  )
+
+  /** The same of the tables that are copied. A copy can be requested while a commit runs, which reads the queue. */
+  protected def copyVictim: Option[TableState] = largest((table, work) =>
+    table.needsCopy && work.losing.isEmpty && work.phase != Phase.Applying &&
+      !work.phase.isInstanceOf[Phase.Defining]
+  )
+
+  private def largest(isOne: (TableState, TableWork) => Boolean): Option[TableState] = {
+    def bytes(table: TableState) = works(table.oid).queue.fold(0L)(_.bytes)
+    current.tables.values.filter(table => isOne(table, works(table.oid)) && bytes(table) > 0)
+      .maxByOption(bytes)
+  }
+
   protected def change(oid: Long)(change: TableState => TableState): Unit =
     current.tables.get(oid).foreach { table =>
       val changed = change(table)
