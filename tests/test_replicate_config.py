@@ -77,3 +77,8 @@ def test_the_commands_and_python_read_one_file(
     assert [tuple(row) for row in rows] == [(1, "7.00"), (2, "2.50")]
     assert spark.table(job.sql_name("sold")).count() == 2  # the snapshot and the delete
     assert set(job_state(job.checkpoint).tables) == {"a", "sold"}
+    with pytest.warns(UserWarning, match="lacks settings of the config file"):
+        found = spark_pgoutput.verify(
+            spark, checkpoint=job.checkpoint_url, config=file, once=True
+        ).collect()
+    assert {row.table: row.result for row in found} == {"public.a": "equal", "sales.b": "skipped"}

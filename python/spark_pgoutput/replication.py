@@ -110,6 +110,7 @@ def replicate(
     """
     jvm = classic_jvm(spark, "replicate")
     given: dict[str, object] = {
+        "config": config,
         "url": url,
         "user": user,
         "password": password,
@@ -122,10 +123,16 @@ def replicate(
         "on_delete": on_delete,
         **options,
     }
-    if config is not None:
-        given = _with_file(spark, config_file.read(config), given)
-    started = getattr(jvm, _JOB).start(spark._jsparkSession, java_options(given))
+    started = getattr(jvm, _JOB).start(spark._jsparkSession, job_options(spark, given))
     return Replication(spark, started)
+
+
+def job_options(spark: SparkSession, given: Mapping[str, object]) -> dict[str, str]:
+    """Write the arguments of `replicate` as options, with those of the file of ``config``."""
+    options = {name: value for name, value in given.items() if name != "config"}
+    if (config := given.get("config")) is not None:
+        options = _with_file(spark, config_file.read(str(config)), options)
+    return java_options(options)
 
 
 def _with_file(
@@ -142,7 +149,7 @@ def _with_file(
         warnings.warn(
             f"The session lacks settings of the config file: {', '.join(lacking)}. Give them to "
             "its builder before it starts.",
-            stacklevel=3,
+            stacklevel=4,
         )
     options = dict(file.options)
     if not has_password(str(given.get("url") or "")):

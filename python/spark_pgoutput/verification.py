@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_pgoutput.arguments import flag, path_text, table_names, wrong_type
 from spark_pgoutput.registration import classic_jvm
-from spark_pgoutput.replication import Replication, java_options
+from spark_pgoutput.replication import Replication, job_options
 
 _COMMAND = "io.sparkpgoutput.lake.job.VerifyCommand"
 _POLL_SECONDS = 1.0
@@ -49,7 +49,7 @@ def verify(
     tell : callable, optional
         Takes a text for each thing that happens before the result.
     **options
-        With ``once=True``, the other arguments of `replicate`.
+        With ``once=True``, the other arguments of `replicate`, such as ``config``.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def verify(
     if flag("once", once):
         if timeout is not None:
             raise TypeError("The timeout goes with a job that runs, and not with once=True.")
-        given = java_options({**options, "checkpoint": checkpoint, "once": True})
+        given = job_options(spark, {**options, "checkpoint": checkpoint, "once": True})
         with _running(Replication(spark, command.run(spark._jsparkSession, given, wanted))) as job:
             return _verified(job, say)
     if options:
