@@ -70,11 +70,14 @@ class Moments:
     def forget_since(self, lsn: int) -> None:
         """Forget what a copy takes together. Its versions begin with the copy."""
         self.rows = {at: rows for at, rows in self.rows.items() if at <= lsn}
-        self.note()
 
 
 def assert_moments(spark: SparkSession, job: LakeJob, moments: Moments) -> dict[str, int]:
-    """Check that the versions give the rows of each moment. Return how many versions there are."""
+    """Check that the versions give the rows of each moment, of which now is the last one.
+
+    Return how many versions there are.
+    """
+    moments.note()
     job.use(spark)
     counts = {}
     for table, key in KEYED.items():
