@@ -43,7 +43,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** Returns whether the rows of a table are those of a source table, and the deleted ones are marked. */
   def marks(job: JobState, table: TableState): Boolean = isOf(job, table) &&
-    properties0(table.target).get(OnDelete).contains(OnDeletes.Mark)
+    propertiesIn(table.target).get(OnDelete).contains(OnDeletes.Mark)
 
   /** Returns whether the rows of a table are those of a source table, by its newest mark. */
   def isOf(job: JobState, table: TableState): Boolean = target.exists(table.target) &&
@@ -66,7 +66,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
       )
       true
     } else {
-      val found = properties0(table.target)
+      val found = propertiesIn(table.target)
       if (!found.get(Job).contains(job.id))
         throw new LakeException(
           "PGOUTPUT_TARGET_EXISTS.FOREIGN_TABLE",
@@ -85,7 +85,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** Returns the shape that the options give a table; None if they have never given it one. */
   def shape(table: TableState): Option[TableShape] =
-    Option.when(properties0(table.target).contains(Shape))(table.table.shape)
+    Option.when(propertiesIn(table.target).contains(Shape))(table.table.shape)
 
   private def free(name: String) =
     Iterator.from(2).map(number => s"${name}_$number").find(!target.exists(_)).get
@@ -131,7 +131,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
    * @return the generation of the next copy
    */
   def close(tables: String*): Int = {
-    val found = tables.map(table => table -> properties0(table))
+    val found = tables.map(table => table -> propertiesIn(table))
     val generation = found.map { case (table, properties) =>
       newestName(table, properties).fold(properties(Generation).toInt)(_.generation + 1)
     }.max
@@ -154,7 +154,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
    */
   def found(wanted: Properties => Boolean = _ => true): Seq[OwnTable] =
     sideBySide(target.tables()) { table =>
-      Properties.of(properties0(table)).filter(wanted).map { own =>
+      Properties.of(propertiesIn(table)).filter(wanted).map { own =>
         val generation = target.generation(table, own.job, own.oid)
         val name = MarkName(own.job, own.oid, generation.getOrElse(own.generation))
         OwnTable(table, own, name.generation, () => target.mark(table, name))
@@ -181,7 +181,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
 
   /** The mark of a table's copy; None if it has none. */
   def mark(job: JobState, table: TableState): Option[Long] =
-    Option.when(target.exists(table.target))(properties0(table.target))
+    Option.when(target.exists(table.target))(propertiesIn(table.target))
       .filter(isCopyOf(job, table, _)).flatMap { found =>
         checkVersion(table.target, found)
         target.mark(table.target, table.markName(job.id))
@@ -193,7 +193,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     else None
 
   /** The newest mark of a table, of whichever generation. */
-  def newest(table: String): Option[Long] = newest(table, properties0(table))
+  def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
 
   private def newest(table: String, properties: Map[String, String]): Option[Long] =
     // A table of which an older state was restored has no valid mark.
@@ -206,7 +206,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     properties.get(Job).contains(job.id) && properties.get(TableOid).contains(table.oid.toString)
 
   /** A namespace can have views, and tables of other formats. */
-  private def properties0(table: String): Map[String, String] =
+  private def propertiesIn(table: String): Map[String, String] =
     try target.properties(table)
     catch {
       case known: LakeException if known.getCondition == "PGOUTPUT_TARGET_FORMAT" => Map.empty
