@@ -89,13 +89,15 @@ def choose(dice: random.Random, target: str, tables: Iterable[str]) -> dict[str,
     for table in tables:
         partition, cluster = some(partitions, table), some(_CLUSTERS, table)
         modes = ["versions"] * (table in _VERSIONED) + ["both"] * (table in _BOTH)
+        mode = dice.choice(["mirror", *modes])
+        can_mark = table in _MARKED and mode != "versions"
         found[table] = TableOptions(
-            dice.choice(["mirror", *modes]),
+            mode,
             partition,
             [] if is_delta and partition else cluster,
             some({name: [column] for name, column in _EXCLUDED.items()}, table),
             some({name: [column] for name, column in _HASHED.items()}, table),
-            "mark" if table in _MARKED and dice.random() < 0.5 else "delete",
+            "mark" if can_mark and dice.random() < 0.5 else "delete",
         )
     return found
 
