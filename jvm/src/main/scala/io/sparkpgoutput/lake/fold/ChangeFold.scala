@@ -107,6 +107,11 @@ trait KeyFold {
   def finish(): UnsafeRow
 }
 
+private object KeyFold {
+  final val Twice =
+    "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
+}
+
 /**
  * The rows of a fold over sorted changes.
  *
@@ -220,7 +225,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       exists = wasThere
     }
     follow(change.lsn)
-    if (format.isStrict && begins == exists) throw format.differs(Twice)
+    if (format.isStrict && begins == exists) throw format.differs(KeyFold.Twice)
     change.kind match {
       case RowEffect.Insert => begin(change, null)
       case RowEffect.MovedIn =>
@@ -336,15 +341,9 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
       born: MessagePosition,
       left: MessagePosition
   ): UnsafeRow = {
-    val isUnsent = writer.fill(areUnsent = !isWhole)
-    writer.op(op)
-    writer.position(FoldedColumns.Born, if (isUnsent) born else null)
-    writer.position(FoldedColumns.Left, left)
+    writer.finish(op, areUnsent = !isWhole, born, left)
     writer.row
   }
-
-  private def Twice =
-    "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
 }
 
 /**
@@ -477,10 +476,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   }
 
   private def write(op: String, isWhole: Boolean): UnsafeRow = {
-    writer.fill(areUnsent = op == RowOp.Update && !isWhole)
-    writer.op(op)
-    writer.position(FoldedColumns.Born, null)
-    writer.position(FoldedColumns.Left, null)
+    writer.finish(op, areUnsent = op == RowOp.Update && !isWhole, born = null, left = null)
     writer.row
   }
 

@@ -157,6 +157,27 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
       number(names(1), value.ordinal)
     }
 
+  /**
+   * Ends the row of a key.
+   *
+   * @param areUnsent true flags the columns without a value
+   * @param born where these values are, if there are any; null if they are in the target
+   * @param left the UPDATE that gave the row another key; null if there was none
+   * @return true if a column is flagged
+   */
+  def finish(
+      op: String,
+      areUnsent: Boolean,
+      born: MessagePosition,
+      left: MessagePosition
+  ): Boolean = {
+    val isUnsent = fill(areUnsent)
+    this.op(op)
+    position(FoldedColumns.Born, if (isUnsent) born else null)
+    position(FoldedColumns.Left, left)
+    isUnsent
+  }
+
   def row: UnsafeRow = writer.getRow
 
   private def readersOf(number: Int): Array[CellReader] = {

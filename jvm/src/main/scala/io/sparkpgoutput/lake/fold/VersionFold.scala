@@ -175,10 +175,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
       born: MessagePosition,
       left: MessagePosition
   ): UnsafeRow = {
-    val isUnsent = writer.fill(areUnsent = !isWhole)
-    writer.op(op)
-    writer.position(FoldedColumns.Born, if (isUnsent) born else null)
-    writer.position(FoldedColumns.Left, left)
+    val isUnsent = writer.finish(op, areUnsent = !isWhole, born, left)
     val row = writer.row.copy()
     if (isUnsent && born != null && born == rootAt && !isRootGiven) {
       isRootGiven = true
@@ -189,9 +186,6 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     }
     row
   }
-
-  protected def Twice: String =
-    "its changes contradict each other: a row is inserted twice, or a row is changed that is deleted"
 }
 
 /** The versions of the row with a key, if the server sends the old key only. */
@@ -212,7 +206,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
       isGone = !begins && !isEmptied
       exists = isGone
     }
-    if (format.isStrict && begins == exists) throw format.differs(Twice)
+    if (format.isStrict && begins == exists) throw format.differs(KeyFold.Twice)
     changed = commit
     change.kind match {
       case RowEffect.Insert => begin(change, null)
@@ -299,7 +293,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
       went |= row.lsn != commit
       row.born
     } else {
-      if ((isGone || isEmptied || isChecked) && format.isStrict) throw format.differs(Twice)
+      if ((isGone || isEmptied || isChecked) && format.isStrict) throw format.differs(KeyFold.Twice)
       isGone |= !isEmptied
       went = true
       fromTarget(change)
@@ -313,7 +307,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
 
   override protected def commits(): Boolean = {
     if (rows.length > 1) {
-      if (format.isStrict) throw format.differs(Twice)
+      if (format.isStrict) throw format.differs(KeyFold.Twice)
       rows.remove(0, rows.length - 1)
     }
     val hasChanged = went || rows.exists(_.lsn == commit)
