@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 LSN = 1 << 32
 
 # The classes of the errors of a commit at the same time, in Delta and in Iceberg.
-_CONFLICT = re.compile(r"\.(Concurrent\w+|Commit\w*Failed|Validation)Exception$")
+_CONFLICT = re.compile(
+    r"\.(Concurrent\w+|(Metadata|Protocol)Changed|Commit\w*Failed|Validation)Exception$"
+)
 
 
 class LakeTarget:

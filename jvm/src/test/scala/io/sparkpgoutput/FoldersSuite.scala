@@ -100,7 +100,6 @@ class FoldersSuite extends AnyFunSuite {
       "source.reader",
       "source.stream"
     ),
-    "lake" -> Set(),
     "lake.catalog" -> Set(
       "errors",
       "changes",
@@ -115,7 +114,7 @@ class FoldersSuite extends AnyFunSuite {
     "lake.core" ->
       Set("errors", "protocol", "types.registry", "changes", "source.slot", "lake.catalog"),
     "lake.folder" ->
-      Set("errors", "protocol", "changes", "types.registry", "lake", "lake.catalog", "lake.core"),
+      Set("errors", "protocol", "changes", "types.registry", "lake.catalog", "lake.core"),
     "lake.queue" -> Set(
       "errors",
       "protocol",
@@ -151,7 +150,15 @@ class FoldersSuite extends AnyFunSuite {
     ),
     "lake.direct" -> Set(),
     "lake.target" ->
-      Set("errors", "protocol", "changes", "lake", "lake.catalog", "lake.core", "lake.direct"),
+      Set(
+        "errors",
+        "protocol",
+        "changes",
+        "lake.catalog",
+        "lake.core",
+        "lake.direct",
+        "lake.folder"
+      ),
     "lake.apply" -> Set(
       "errors",
       "types",

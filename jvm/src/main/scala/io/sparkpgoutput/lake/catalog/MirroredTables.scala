@@ -1,5 +1,7 @@
 package io.sparkpgoutput.lake.catalog
 
+import java.util.Locale
+
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.types._
@@ -31,13 +33,13 @@ final case class MirroredTable(
     chosen: Set[String] = Set.empty,
     shape: TableShape = TableShape.none
 ) {
-  def isHistory: Boolean = mode.name == TableMode.History.name
+  def isHistory: Boolean = mode.isHistory
 
   /** Whether the target keeps deleted rows. */
   def marks: Boolean = mode.marks
 
   /** Whether the target has all versions of each row. */
-  def hasVersions: Boolean = mode == TableMode.Versions
+  def hasVersions: Boolean = mode.hasVersions
 
   /** The column that is NULL in the rows that the server has. If it is None, it has all rows. */
   def endLsn: Option[String] = mode.parts.head match {
@@ -63,6 +65,9 @@ final case class MirroredTable(
 
 object MirroredTable {
 
+  /** The name of a table of the target as a key. Many catalogs take names that differ only in case for one name. */
+  def folded(target: String): String = target.toLowerCase(Locale.ROOT)
+
   /** A table that is not mirrored. */
   def none(source: SourceTable): MirroredTable =
     MirroredTable(source, source.name.name, new StructType, TypeRegistry())
@@ -76,6 +81,12 @@ sealed abstract class TableMode(val name: String) extends Serializable {
 
   /** Whether the target keeps deleted rows, which are marked. */
   def marks: Boolean = false
+
+  /** Whether the target has the changes themselves. */
+  def isHistory: Boolean = false
+
+  /** Whether the target has all versions of each row. */
+  def hasVersions: Boolean = false
 
   /** The mode of each table of the target that has the table. */
   def parts: Seq[TableMode] = Seq(this)
@@ -120,6 +131,7 @@ object TableMode {
     val ToTimestamp = "_to_timestamp"
     val IsCurrent = "_is_current"
 
+    override def hasVersions: Boolean = true
     override val columns: StructType = new StructType()
       .add(FromLsn, LongType)
       .add(FromTimestamp, TimestampType)
@@ -134,6 +146,7 @@ object TableMode {
    * @param prefix the text with which the names of the columns of a change begin
    */
   final case class History(prefix: String) extends TableMode(History.name) {
+    override def isHistory: Boolean = true
     override def columns: StructType =
       StructType(History.fields.map(field => field.copy(name = prefix + field.name.drop(1))))
   }
@@ -290,16 +303,6 @@ object MirroredTables {
       } catch { case error: LakeException => Left(error) }
     }
   }
-
-  /** Returns the tables with all of their columns. */
-  def each(
-      connection: ServerConnection,
-      sources: Seq[SourceTable],
-      targets: Map[Long, String],
-      types: Map[String, String],
-      pgTypes: Map[String, String]
-  ): Seq[Either[LakeException, MirroredTable]] =
-    each(connection, sources, targets, types, pgTypes, identity)
 
   /** The names under which the user can give a type for a column, the strongest one first. */
   private def names(source: SourceTable, column: TableColumn) =

@@ -1,11 +1,10 @@
 package io.sparkpgoutput.lake.core
 
 import java.time.Instant
-import java.util.Locale
 
 import scala.collection.mutable
 
-import io.sparkpgoutput.lake.catalog.TableMode
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
 import io.sparkpgoutput.lake.core.JobCommand._
 import io.sparkpgoutput.lake.core.TableStatus.{Copying, Failed, Live}
 import io.sparkpgoutput.protocol.Lsn
@@ -364,6 +363,7 @@ private object Phase {
 
 /** Which table gets which name in the target, when tables are renamed, dropped and made again. */
 private object TargetOwners {
+  import MirroredTable.folded
 
   /**
    * Returns the names that tables get, by the oids of the tables. A table of the target belongs to the table
@@ -411,6 +411,4 @@ private object TargetOwners {
   }
 
   private def names(table: TableState) = table.table.targets.map(folded)
-
-  private def folded(name: String) = name.toLowerCase(Locale.ROOT)
 }

@@ -25,9 +25,7 @@ import io.sparkpgoutput.types.registry.TypeRegistry
  * @param toasted those among them whose values an update did not send
  * @param truncations each TRUNCATE of the cut
  * @param isStrict true makes changes that contradict each other an error
- * @param isHistory true if the target has the changes themselves
- * @param marks true if the target keeps deleted rows, and marks them
- * @param hasVersions true if the target has all versions of each row
+ * @param mode what the target contains
  * @param splitsReplaced
  *   true gives a key whose row was deleted and inserted again two rows, [[RowOp.Delete]] and
  *   [[RowOp.Replace]]. The target then has columns that the server does not have. An update keeps their
@@ -44,11 +42,13 @@ final case class FoldFormat(
     truncations: IndexedSeq[Truncation],
     options: ConversionOptions,
     isStrict: Boolean,
-    isHistory: Boolean,
-    marks: Boolean,
-    hasVersions: Boolean,
+    mode: TableMode,
     splitsReplaced: Boolean = false
 ) {
+
+  def isHistory: Boolean = mode.isHistory
+  def marks: Boolean = mode.marks
+  def hasVersions: Boolean = mode.hasVersions
 
   /** Whether rows that the server does not have any more stay in the target. */
   def keepsRows: Boolean = marks || hasVersions
@@ -178,9 +178,7 @@ object FoldFormat {
       statistics.truncations,
       options,
       isStrict,
-      table.isHistory,
-      table.marks,
-      table.hasVersions,
+      table.mode,
       splitsReplaced
     )
   }

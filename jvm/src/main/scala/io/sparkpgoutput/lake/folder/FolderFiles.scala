@@ -17,8 +17,6 @@ import org.apache.hadoop.fs.{
   StreamCapabilities
 }
 
-import io.sparkpgoutput.lake.ObjectStores
-
 /** A file, its name without the folder, and the time at which it was written. */
 final private[folder] case class FolderFile(name: String, written: Instant)
 
@@ -221,4 +219,16 @@ private object RenamedFiles {
   private val Next = ".next"
   private val Place = ".place"
   final private val MostMoves = 5
+}
+
+/**
+ * Object stores, by the schemes of Hadoop's connectors. A file is there only when it is whole, and a rename
+ * is not atomic. The store of Azure is not one of them: its renames are.
+ */
+private[lake] object ObjectStores {
+
+  /** The schemes for which Delta's default log store is safe for only one driver. */
+  val S3: Set[String] = Set("s3", "s3a", "s3n")
+
+  val Schemes: Set[String] = S3 ++ Set("gs", "oss", "cosn", "obs")
 }

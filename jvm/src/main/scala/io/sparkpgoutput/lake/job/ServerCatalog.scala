@@ -277,10 +277,10 @@ final class ServerCatalog(
       state: JobState
   ): Option[LakeException] = {
     def targets(oid: Long) =
-      natural(oid).toSeq.flatMap(modes(oid).targets).map(TargetNames.folded)
+      natural(oid).toSeq.flatMap(modes(oid).targets).map(MirroredTable.folded)
     val names = targets(source.oid)
     def owns(oid: Long) = state.tables.get(oid).exists(table =>
-      table.owns && table.table.targets.map(TargetNames.folded).exists(names.contains)
+      table.owns && table.table.targets.map(MirroredTable.folded).exists(names.contains)
     )
     val others = sources.filter(other =>
       other.oid != source.oid && targets(other.oid).exists(names.contains)

@@ -144,12 +144,12 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     def write(): Unit = {
       val session = ClonedSession.of(job.session)
       session.sparkContext.setJobDescription(copy.description)
+      def before = target.read(session, table.target)
       def all = table.table.mode match {
-        case TableMode.Marking =>
-          val before = Option.when(isOfTable)(target.read(session, table.target))
-          MarkedCopy.rows(session, copy, table.table, before, areMarked)
+        case TableMode.Marking if isOfTable && MergedCopy.Marked.hasKey(table.table, before) =>
+          new MergedCopy.Marked(copy, table.table, copy.rows(session), before, areMarked).rows
         case TableMode.Versions if !isNew =>
-          new VersionedCopy(copy, copy.rows(session), target.read(session, table.target)).rows
+          new MergedCopy.Versioned(copy, table.table, copy.rows(session), before).rows
         case mode => copy.newRows(session, mode)
       }
       def write(rows: TargetWrite): Unit =

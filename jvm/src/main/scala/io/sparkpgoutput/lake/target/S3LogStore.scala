@@ -17,7 +17,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.ObjectStores
+import io.sparkpgoutput.lake.folder.ObjectStores
 
 /**
  * Writes the log of a Delta table in S3, so that several drivers can commit to the table. A commit is one PUT with

@@ -1,11 +1,10 @@
 package io.sparkpgoutput.lake.target
 
-import java.util.Locale
-
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.LakeException
+import io.sparkpgoutput.lake.catalog.MirroredTable.folded
 import io.sparkpgoutput.lake.catalog.TableMode
 
 /** The names that tables have in the target. Names that differ only in case are the same. */
@@ -149,9 +148,6 @@ object TargetNames {
     named.groupBy(named => folded(named._2)).values.collectFirst {
       case (one, name) +: (other, _) +: _ => (one, other, name)
     }
-
-  /** The name as a key. Many catalogs take names that differ only in case for one name. */
-  def folded(name: String): String = name.toLowerCase(Locale.ROOT)
 }
 
 /** The types that columns have in the target. */

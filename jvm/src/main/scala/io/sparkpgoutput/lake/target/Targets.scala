@@ -10,8 +10,8 @@ import org.apache.spark.sql.{SparkSession, classic}
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.ObjectStores
 import io.sparkpgoutput.lake.direct.KeyCache
+import io.sparkpgoutput.lake.folder.ObjectStores
 
 /** Finds what a target's name means. */
 object Targets {

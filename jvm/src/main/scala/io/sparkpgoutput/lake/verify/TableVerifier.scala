@@ -1,12 +1,24 @@
 package io.sparkpgoutput.lake.verify
 
+import java.time.ZoneOffset
+
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import org.apache.spark.sql.functions.{col, lit}
-import org.apache.spark.sql.pgoutput.ClonedSession
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{
+  GenericInternalRow,
+  RowOrdering,
+  SpecializedGetters,
+  XXH64
+}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.pgoutput.{ClonedSession, RowsOfRdd}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row, SparkSession}
+import org.apache.spark.storage.StorageLevel
+import org.apache.spark.unsafe.Platform
 
 import io.sparkpgoutput.lake.copy.{CopySource, SlotSnapshot, TableCopy}
 import io.sparkpgoutput.lake.core.TableState
@@ -137,4 +149,290 @@ object VerifiedTable {
         Seq[Any](null, lsn, serverRows, targetRows, onlyServer, onlyTarget, different, keys)
     }))
   }
+}
+
+/**
+ * Compares the rows of two DataFrames with the same columns. It reads both once and hashes them by ranges
+ * of keys. If ranges differ, it reads both again and compares the rows in these ranges. Both must have the
+ * same rows each time.
+ *
+ * Rows without a key are compared as a multiset: all columns are the key.
+ *
+ * @param key the names of the columns that identify a row; empty if there are none
+ * @param tasks the number of tasks that read at the same time, at most, so that other work has cores left
+ */
+final class RowComparison(schema: StructType, key: Seq[String], tasks: Int) {
+  import RowComparison._
+
+  private val columns = schema.indices
+  private val keyColumns = if (key.isEmpty) columns else key.map(schema.fieldIndex)
+  private val keySchema = StructType(keyColumns.map(schema(_)))
+
+  def compare(server: DataFrame, target: DataFrame): TableDifference = {
+    val there = ranges(server)
+    val here = ranges(target)
+    val differing = there.differing(here)
+    val none = TableDifference(there.rows, here.rows, 0, 0, 0, Nil)
+    if (differing.contains(true)) {
+      val rows = inRanges(server, differing, 1).unionAll(inRanges(target, differing, -1))
+      tell(none, byKey(rows))
+    } else none
+  }
+
+  private def ranges(rows: DataFrame): KeyRanges = {
+    val (schema, keyColumns, columns) = (this.schema, this.keyColumns, this.columns)
+    read(rows)
+      .mapPartitions { rows =>
+        val keys = new RowHash(schema, keyColumns)
+        val all = new RowHash(schema, columns)
+        val found = KeyRanges.empty
+        rows.foreach(row => found.add(keys.of(row), all.of(row)))
+        Iterator(found)
+      }
+      .fold(KeyRanges.empty)(_ add _)
+  }
+
+  /** Returns the rows whose keys are in some ranges: their hashes, and their keys. */
+  private def inRanges(rows: DataFrame, wanted: Array[Boolean], count: Long): DataFrame = {
+    val (schema, keyColumns, columns) = (this.schema, this.keyColumns, this.columns)
+    val withKey = rows.select(col("*"), struct(keyColumns.map(at => named(schema(at))): _*))
+    val found = read(withKey).mapPartitions { rows =>
+      val keys = new RowHash(schema, keyColumns)
+      val all = new RowHash(schema, columns)
+      rows.map(row => row -> keys.of(row))
+        .filter { case (_, key) => wanted(KeyRanges.range(key)) }
+        .map[InternalRow] { case (row, key) =>
+          val values = row.getStruct(schema.length, keyColumns.length).copy()
+          new GenericInternalRow(Array[Any](key, all.of(row), count, values))
+        }
+    }
+    RowsOfRdd.toDataFrame(rows.sparkSession, found, hashed)
+  }
+
+  private def read(rows: DataFrame): RDD[InternalRow] = RowsOfRdd.of(rows).coalesce(tasks)
+
+  private def hashed = new StructType()
+    .add(Key, LongType)
+    .add(HashOfRow, LongType)
+    .add(Count, LongType)
+    .add(Values, keySchema)
+
+  /** Returns for each key with a difference how many of its rows are only on one side. */
+  private def byKey(rows: DataFrame): DataFrame = {
+    val surplus = col(Count)
+    rows
+      .groupBy(Key, HashOfRow)
+      .agg(sum(surplus).as(Count), first(Values).as(Values))
+      .where(surplus =!= 0)
+      .groupBy(Key)
+      .agg(
+        sum(greatest(surplus, lit(0L))).as(Server),
+        sum(greatest(-surplus, lit(0L))).as(Target),
+        first(Values).as(Values)
+      )
+  }
+
+  private def tell(none: TableDifference, differing: DataFrame): TableDifference = {
+    val kept = differing.persist(StorageLevel.MEMORY_AND_DISK)
+    try {
+      val both = least(col(Server), col(Target))
+      val sums = kept.agg(sum(both), sum(col(Server) - both), sum(col(Target) - both)).head()
+      def count(column: Int) = if (sums.isNullAt(column)) 0L else sums.getLong(column)
+      none.copy(
+        different = count(0),
+        onlyServer = count(1),
+        onlyTarget = count(2),
+        keys = firstKeys(kept)
+      )
+    } finally kept.unpersist(): Unit
+  }
+
+  private def firstKeys(differing: DataFrame): Seq[DifferingKey] = {
+    val ordered = keySchema.filter(field => RowOrdering.isOrderable(field.dataType))
+      .map(field => col(s"$Values.${TablePlace.quoted(field.name)}"))
+    val shown = left(to_json(col(Values), NullsToo), lit(MostCharacters))
+    differing
+      .orderBy(ordered: _*)
+      .limit(MostKeys)
+      .select(col(Server), col(Target), shown)
+      .collect()
+      .toSeq
+      .map { row =>
+        val kind =
+          if (row.getLong(1) == 0) DifferingKey.OnlyServer
+          else if (row.getLong(0) == 0) DifferingKey.OnlyTarget
+          else DifferingKey.Different
+        DifferingKey(kind, row.getString(2))
+      }
+  }
+}
+
+private object RowComparison {
+  final private val MostKeys = 20
+  final private val MostCharacters = 300
+  final private val Key = "key"
+  final private val HashOfRow = "row"
+  final private val Count = "count"
+  final private val Server = "server"
+  final private val Target = "target"
+  final private val Values = "values"
+  private val NullsToo = new java.util.HashMap[String, String](
+    java.util.Map.of("ignoreNullFields", "false")
+  )
+
+  private def named(field: StructField): Column =
+    col(TablePlace.quoted(field.name)).as(field.name)
+}
+
+/**
+ * The hash of some columns of a row. Equal values have equal hashes, whatever has read or written them.
+ * NaN is NaN and -0 is 0, as in comparisons by PostgreSQL and by Spark. The order of a map does not
+ * count. NULL differs from every value, unlike in the function `xxhash64` of Spark.
+ *
+ * @param columns the places of the columns
+ */
+final private class RowHash(schema: StructType, columns: Seq[Int]) {
+  private val places = columns.toArray
+  private val types = places.map(schema(_).dataType)
+
+  def of(row: InternalRow): Long = {
+    var hash = RowHash.Seed
+    var column = 0
+    while (column < places.length) {
+      hash = RowHash.cell(row, places(column), types(column), hash)
+      column += 1
+    }
+    hash
+  }
+}
+
+private object RowHash {
+  final private val Seed = 42L
+  final private val IsNull = 0
+  final private val IsValue = 1
+
+  private def cell(row: SpecializedGetters, at: Int, dataType: DataType, seed: Long): Long =
+    if (row.isNullAt(at)) XXH64.hashInt(IsNull, seed)
+    else value(row, at, dataType, XXH64.hashInt(IsValue, seed))
+
+  private def value(row: SpecializedGetters, at: Int, dataType: DataType, seed: Long): Long =
+    dataType match {
+      case BooleanType            => XXH64.hashInt(if (row.getBoolean(at)) 1 else 0, seed)
+      case ByteType               => XXH64.hashInt(row.getByte(at).toInt, seed)
+      case ShortType              => XXH64.hashInt(row.getShort(at).toInt, seed)
+      case IntegerType | DateType => XXH64.hashInt(row.getInt(at), seed)
+      case LongType | TimestampType | TimestampNTZType => XXH64.hashLong(row.getLong(at), seed)
+      case FloatType                                   => double(row.getFloat(at).toDouble, seed)
+      case DoubleType                                  => double(row.getDouble(at), seed)
+      case decimal: DecimalType =>
+        val unscaled = row.getDecimal(at, decimal.precision, decimal.scale).toJavaBigDecimal
+        bytes(unscaled.setScale(decimal.scale).unscaledValue.toByteArray, seed)
+      case BinaryType => bytes(row.getBinary(at), seed)
+      case _: StringType =>
+        val text = row.getUTF8String(at)
+        XXH64.hashUnsafeBytes(text.getBaseObject, text.getBaseOffset, text.numBytes, seed)
+      case VariantType => bytes(row.getVariant(at).toJson(ZoneOffset.UTC).getBytes("UTF-8"), seed)
+      case StructType(fields) =>
+        val struct = row.getStruct(at, fields.length)
+        fields.indices.foldLeft(seed)((hash, field) =>
+          cell(struct, field, fields(field).dataType, hash)
+        )
+      case ArrayType(element, _) =>
+        val array = row.getArray(at)
+        (0 until array.numElements())
+          .foldLeft(XXH64.hashInt(array.numElements(), seed))((hash, index) =>
+            cell(array, index, element, hash)
+          )
+      case MapType(key, value, _) =>
+        val map = row.getMap(at)
+        val entries = (0 until map.numElements()).map(index =>
+          cell(map.valueArray(), index, value, cell(map.keyArray(), index, key, Seed))
+        )
+        XXH64.hashLong(entries.sum, XXH64.hashInt(entries.length, seed))
+      case other => throw new IllegalStateException(s"No target has columns of type ${other.sql}.")
+    }
+
+  private def double(value: Double, seed: Long) =
+    XXH64.hashLong(if (value == 0) 0L else java.lang.Double.doubleToLongBits(value), seed)
+
+  private def bytes(value: Array[Byte], seed: Long) =
+    XXH64.hashUnsafeBytes(value, Platform.BYTE_ARRAY_OFFSET.toLong, value.length, seed)
+}
+
+/**
+ * The number of rows of one side in each range of keys, and the sum of their hashes. The ranges are
+ * ranges of the hashes of keys, so all of them have about the same size. The order of the rows does
+ * not matter. Each copy of a row counts.
+ */
+final private class KeyRanges(counts: Array[Long], sums: Array[Long]) extends Serializable {
+
+  def add(key: Long, row: Long): Unit = {
+    val range = KeyRanges.range(key)
+    counts(range) += 1
+    sums(range) += row
+  }
+
+  /** Adds the rows of another part of the same side. */
+  def add(other: KeyRanges): KeyRanges = {
+    (0 until KeyRanges.Count).foreach { range =>
+      counts(range) += other.count(range)
+      sums(range) += other.sum(range)
+    }
+    this
+  }
+
+  def rows: Long = counts.sum
+
+  /** Returns for each range whether the other side has other rows. */
+  def differing(other: KeyRanges): Array[Boolean] = Array.tabulate(KeyRanges.Count)(range =>
+    count(range) != other.count(range) || sum(range) != other.sum(range)
+  )
+
+  private def count(range: Int) = counts(range)
+  private def sum(range: Int) = sums(range)
+}
+
+private object KeyRanges {
+  final private val Bits = 12
+  final private val Count = 1 << Bits
+
+  def empty: KeyRanges = new KeyRanges(new Array[Long](Count), new Array[Long](Count))
+
+  /** The range of a key, by its hash. */
+  def range(key: Long): Int = (key >>> (java.lang.Long.SIZE - Bits)).toInt
+}
+
+/**
+ * The difference between the rows of a table and the rows of the server.
+ *
+ * @param serverRows the number of rows at the server
+ * @param targetRows the number of rows in the target
+ * @param onlyServer the number of rows whose keys the target lacks
+ * @param onlyTarget
+ *   the number of rows whose keys the server lacks, and of rows that the target has too often
+ * @param different the number of rows that have the same key and other values
+ * @param keys the first keys of such rows
+ */
+final case class TableDifference(
+    serverRows: Long,
+    targetRows: Long,
+    onlyServer: Long,
+    onlyTarget: Long,
+    different: Long,
+    keys: Seq[DifferingKey]
+) {
+  def isNone: Boolean = onlyServer == 0 && onlyTarget == 0 && different == 0
+}
+
+/**
+ * The key of a row that differs.
+ *
+ * @param key the columns of the key as JSON; all columns if the table has no key
+ */
+final case class DifferingKey(kind: String, key: String)
+
+object DifferingKey {
+  val OnlyServer = "only at the server"
+  val OnlyTarget = "only in the target"
+  val Different = "different"
 }

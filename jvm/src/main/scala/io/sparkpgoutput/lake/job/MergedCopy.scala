@@ -1,0 +1,204 @@
+package io.sparkpgoutput.lake.job
+
+import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.expressions.Window
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
+
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableMode}
+import io.sparkpgoutput.lake.copy.TableCopy
+import io.sparkpgoutput.lake.target.{TableEvolution, TargetTypes}
+
+/**
+ * A copy of a table whose target keeps rows that the server does not have any more: those that are marked as deleted, or
+ * versions that have ended. It joins the rows of the snapshot with those of the target by the key. One commit replaces all
+ * rows of the target by the result.
+ *
+ * No message says which transaction made a difference between the snapshot and the target. So its LSN is one less than that
+ * of the copy, as for the rows of a snapshot in a history.
+ *
+ * @param table the table, or its mirror if it also has a history
+ * @param snapshot the rows of the copy, in the columns of the table
+ * @param target the rows that the target has
+ */
+abstract private[job] class MergedCopy(
+    table: MirroredTable,
+    snapshot: DataFrame,
+    target: DataFrame
+) {
+  import MergedCopy._
+
+  protected val schema: StructType = table.schema
+
+  /** The columns of the target that the job writes. */
+  protected val ours: StructType = table.targetSchema
+
+  /** Returns the rows of the target after the copy. */
+  def rows: DataFrame
+
+  private def at(name: String) = target.schema.indexWhere(_.name.equalsIgnoreCase(name))
+
+  /** A value of the target; NULL if the column has another type now that does not take it. */
+  final protected def kept(name: String): Column = {
+    val wanted = plain(ours(name).dataType)
+    target.schema.lift(at(name)) match {
+      case Some(field) if field.dataType == wanted => col(old(at(name)))
+      case Some(field) if Cast.canTryCast(field.dataType, wanted) =>
+        col(old(at(name))).try_cast(wanted)
+      case _ => lit(null).cast(wanted)
+    }
+  }
+
+  final protected def sent(ordinal: Int): Column = col(now(ordinal))
+
+  /** The columns of users and those that the server has dropped, with their values. */
+  final protected def others: Seq[(StructField, Column)] =
+    target.schema.zipWithIndex.collect {
+      case (field, at) if !ours.fieldNames.exists(_.equalsIgnoreCase(field.name)) =>
+        field -> col(old(at))
+    }
+
+  /** The rows of the target with their rank among the rows of the same key. Others can have written a key twice. */
+  final protected def ranked(by: Column): DataFrame = {
+    val sameKey = Window.partitionBy(table.source.key.map(kept): _*)
+    target.toDF(target.schema.indices.map(old): _*)
+      .withColumn(Rank, row_number().over(sameKey.orderBy(by)))
+  }
+
+  /** Returns each row of the snapshot beside the row of the target that has its key, and the other rows of both alone. */
+  final protected def joined(rows: DataFrame, isFound: Column): DataFrame = {
+    val sameKey = table.source.key.map(name => sent(schema.fieldIndex(name)) === kept(name))
+    snapshot.toDF(schema.indices.map(now): _*).withColumn(IsThere, lit(true))
+      .join(rows, sameKey.foldLeft(isFound)(_ && _), "full_outer")
+  }
+}
+
+private[job] object MergedCopy {
+
+  /** Whether the snapshot has the row. NULL if it does not. */
+  final private val IsThere = "is_there"
+  final private val Rank = "rank"
+  private def now(at: Int) = s"n$at"
+  private def old(at: Int) = s"o$at"
+
+  /** Spark reads these as texts. */
+  private def plain(dataType: DataType): DataType = dataType match {
+    case VarcharType(_) => StringType
+    case other          => other
+  }
+
+  /**
+   * The rows of a target with marks.
+   *
+   * {{{
+   *   the snapshot has the key ──► the row of the snapshot, which lives
+   *   only the target has it   ──► the row of the target: with its own mark, or else with that of the copy
+   * }}}
+   *
+   * @param areMarked whether deleted rows of the target are marked already
+   */
+  final class Marked(
+      copy: TableCopy,
+      table: MirroredTable,
+      snapshot: DataFrame,
+      target: DataFrame,
+      areMarked: Boolean
+  ) extends MergedCopy(table, snapshot, target) {
+    import TableMode.Marking._
+
+    private def mark(name: String): Column =
+      if (areMarked) kept(name) else lit(null).cast(columns(name).dataType)
+
+    override def rows: DataFrame = {
+      def either(fresh: Column, before: Column, name: String) =
+        when(col(IsThere), fresh).otherwise(before).as(name)
+      val values = schema.zipWithIndex.map { case (field, at) =>
+        either(sent(at), kept(field.name), field.name)
+      }
+      val ofCopy = Map(DeletedAt -> copy.at, DeletedLsn -> lit(copy.lsn - 1))
+      val marks = columns.fieldNames
+        .map(name => either(lit(null), coalesce(mark(name), ofCopy(name)), name))
+      val more = others.map { case (field, value) => either(lit(null), value, field.name) }
+      val once = ranked(by = mark(DeletedLsn).asc_nulls_last).where(col(Rank) === 1)
+      joined(once, isFound = lit(true)).select(values ++ marks ++ more: _*)
+    }
+  }
+
+  object Marked {
+
+    /** Returns whether rows of a target have the key that the table has now. */
+    def hasKey(table: MirroredTable, target: DataFrame): Boolean = table.source.key.forall { name =>
+      val wanted = plain(table.schema(name).dataType)
+      target.schema.exists { field =>
+        field.name.equalsIgnoreCase(name) &&
+        (field.dataType == wanted || TableEvolution.isWider(field.dataType, wanted))
+      }
+    }
+  }
+
+  final private val Lives = "lives"
+  final private val Stays = "stays"
+  final private val Merged = "merged"
+
+  /**
+   * The rows of a target with versions.
+   *
+   * {{{
+   *   the row of the snapshot equals the version that is current ──► this version, which stays current
+   *   it differs                                                 ──► this version, which ends, and a new one
+   *   only the snapshot has the key                              ──► a new version
+   *   only the target has it                                     ──► this version, which ends
+   *   a version that has ended                                   ──► this version
+   * }}}
+   */
+  final class Versioned(
+      copy: TableCopy,
+      table: MirroredTable,
+      snapshot: DataFrame,
+      target: DataFrame
+  ) extends MergedCopy(table, snapshot, target) {
+    import TableMode.Versions._
+
+    override def rows: DataFrame = {
+      val end = kept(ToLsn)
+      val versions = ranked(by = end.asc_nulls_first).withColumn(Lives, end.isNull)
+      val isSame = schema.indices.map(same).foldLeft(col(IsThere) && col(Lives))(_ && _)
+      val all = array(
+        when(col(Lives).isNotNull, before(ends = col(Lives) && !col(Stays))),
+        when(col(IsThere) && !col(Stays), added)
+      )
+      joined(versions, isFound = col(Lives) && col(Rank) === 1)
+        .withColumn(Stays, coalesce(isSame, lit(false)))
+        .select(explode(filter(all, (row: Column) => row.isNotNull)).as(Merged))
+        .select(s"$Merged.*")
+    }
+
+    /** Whether the snapshot has the value of the target. Spark compares no maps and no variants, but their texts. */
+    private def same(ordinal: Int): Column = {
+      val values = Seq(sent(ordinal), kept(schema(ordinal).name))
+      val Seq(one, other) =
+        if (TargetTypes.isComparable(schema(ordinal).dataType)) values
+        else values.map(value => to_json(struct(value.as("value"))))
+      one <=> other
+    }
+
+    private def before(ends: Column): Column = {
+      val ofCopy = Map(ToLsn -> lit(copy.lsn - 1), ToTimestamp -> copy.at, IsCurrent -> lit(false))
+      val values = ours.map { field =>
+        val value = kept(field.name)
+        ofCopy.get(field.name).fold(value)(end => when(ends, end).otherwise(value))
+      }
+      row(values, others.map(_._2))
+    }
+
+    private def added: Column =
+      row(schema.indices.map(sent) ++ copy.added.map(_._2), others.map(_ => lit(null)))
+
+    private def row(values: Seq[Column], more: Seq[Column]): Column = struct(
+      (ours ++ others.map(_._1)).zip(values ++ more).map { case (field, value) =>
+        value.cast(plain(field.dataType)).as(field.name)
+      }: _*
+    )
+  }
+}
