@@ -9,6 +9,7 @@
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
 # make lint         check the format, the style and the types
+# make sbt RUN="'jvm/testOnly *MessageDecoderSuite'"  run commands of sbt
 # make format       correct the format, and all else that can be corrected
 # make bench        measure how fast the decoder is: benchmarks/output
 # make bench-slot   measure how fast a replication slot is read
@@ -77,7 +78,7 @@ POSTGRES_PLATFORM := linux-$(if $(filter aarch64 arm64,$(shell uname -m)),arm64v
 POSTGRES_JAR := io.zonky.test.postgres:embedded-postgres-binaries-$(POSTGRES_PLATFORM)
 
 .PHONY: demo build test test-jvm test-python test-sparks test-slot test-lake test-histories test-infra soak test-all \
-  check-jvm lint lint-jvm lint-python format bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
+  check-jvm lint lint-jvm lint-python format sbt bench bench-decoder bench-queries bench-slot bench-replicate bench-replicate-large \
   bench-replicate-thousand bench-compare dist clean sparks ready requirements
 
 demo: build
@@ -160,6 +161,9 @@ format: $(VENV)/installed
 	$(SBT) scalafmtSbt scalafmtAll scalafixAll
 	$(BIN)/ruff check --fix python tests benchmarks examples
 	$(BIN)/ruff format python tests benchmarks examples
+
+sbt: $(VENV)/tools
+	$(SBT) $(RUN)
 
 bench: bench-decoder bench-queries
 

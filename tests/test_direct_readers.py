@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,10 +29,8 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Conte
     settings = {"histories": HISTORIES, "contents": file}
     options = ", ".join(f'"-Dspark-pgoutput.{name}={value}"' for name, value in settings.items())
     suite = 'jvm/testOnly *DirectHistoriesSuite -- -z "after each cut"'
-    jgo = str(Path(sys.executable).parent / "jgo")
-    sbt = [jgo, "run", "org.scala-sbt:sbt-launch:1.13.0", "--"]
-    commands = [f"set jvm/Test/javaOptions ++= Seq({options})", suite]
-    subprocess.run([*sbt, "-Dsbt.supershell=false", *commands], cwd=REPOSITORY, check=True)
+    commands = shlex.join([f"set jvm/Test/javaOptions ++= Seq({options})", suite])
+    subprocess.run(["make", "sbt", f"RUN={commands}"], cwd=REPOSITORY, check=True)
     return file, json.loads(file.read_text())
 
 
