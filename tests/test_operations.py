@@ -19,6 +19,7 @@ from support.documentation import DOCS, blocks
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
+from support.lake_options import TableOptions
 from support.lake_points import commits, kill_when
 from support.processes import TIMEOUT
 from support.servers import Server, Standby, server_fixture, wait_until
@@ -175,6 +176,14 @@ def synchronize(job: LakeJob, standby: Standby, running: Replication) -> None:
     standby.wait_for_slot(job.slot, moved=move)
 
 
+# What a job can know of its tables, for a test of a state that is changed.
+MODES = {
+    "orders": TableOptions("both", hash=["v"], onDelete="mark"),
+    "seats": TableOptions("versions"),
+    "readings": TableOptions("both"),
+}
+
+
 # The versions whose slots pg_upgrade keeps.
 @pytest.mark.parametrize(("version", "target"), [(17, "delta"), (18, "iceberg")])
 def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
@@ -182,7 +191,7 @@ def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
 ) -> None:
     with Server(version) as server:
         server.execute(SETUP)
-        job = LakeJob(tmp_path, server, target)
+        job = LakeJob(tmp_path, server, target, tables=MODES)
         with job.session(spark) as replicate:
             assert replicate(once=True).exit_code == 0
             server.configure(autovacuum="off")  # whose transactions pg_upgrade counts as unread

@@ -63,16 +63,11 @@ object Adoption {
       )
       val begin = slot.confirmedFlush.get
       // The new WAL is above the old one, so each change that comes is above the mark of its table.
-      (state.tables.values.flatMap(_.mark) ++ Seq(state.confirmed)).find(Lsn.isBelow(
-        begin,
-        _
-      )).foreach {
-        lsn =>
-          throw refused(
-            s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(lsn)}, so the server is not an " +
-              "upgrade of the job's."
-          )
-      }
+      if (Lsn.isBelow(begin, state.has))
+        throw refused(
+          s"The slot begins at ${Lsn.format(begin)}, below ${Lsn.format(state.has)}, so the server is not an " +
+            "upgrade of the job's."
+        )
       val now = same.copy(
         systemIdentifier = server.systemIdentifier,
         timeline = server.timeline,
