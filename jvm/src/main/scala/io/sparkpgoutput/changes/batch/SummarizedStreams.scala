@@ -30,8 +30,8 @@ import io.sparkpgoutput.changes.transactions._
  * each segment by itself.
  *
  * '''Why both passes see the same.''' A second read of the query can have another result, for example if it reads
- * a replication slot. So a [[SegmentRead]] has the [[Fingerprint]] of the messages of the first pass, and the second pass fails
- * if it reads others.
+ * a replication slot. So a [[SegmentRead]] has the [[Fingerprint]] of the messages of the first pass, and the
+ * second pass fails if it reads others.
  *
  * @param rows the messages; the segments of a partition follow one another
  * @param segments the segments of each partition
