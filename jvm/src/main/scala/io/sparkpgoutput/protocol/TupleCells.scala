@@ -89,7 +89,7 @@ final class EncodedTuple extends TupleCells {
   private var column = 0
   private var next = 0
 
-  /** Starts with a tuple: with its bytes in a message. */
+  /** Starts to read a tuple from its bytes in a message. */
   def start(tuple: Array[Byte]): Unit =
     start(tuple, EncodedTuple.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
 

@@ -19,7 +19,7 @@ final case class ConversionOptions(
     moneyScale: Int = 2
 ) {
 
-  /** The options for the values of a key: a value that cannot stay as it is is an error. */
+  /** The options for the values of a key. A value that cannot be read unchanged is an error. */
   def ofKey: ConversionOptions = copy(infinity = InfinityMode.ErrorOfKey)
 
   def isOfKey: Boolean = infinity == InfinityMode.ErrorOfKey

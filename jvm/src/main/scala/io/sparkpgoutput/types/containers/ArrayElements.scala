@@ -24,7 +24,7 @@ abstract class ArrayElements {
   var from = 0
   var to = 0
 
-  /** Starts with an array and finds its dimensions. An array never has more elements than bytes. */
+  /** Starts to read an array and finds its dimensions. An array never has more elements than bytes. */
   def start(bytes: Array[Byte], from: Int, to: Int): Unit
 
   /**

@@ -72,7 +72,7 @@ object PgFloat {
  * @param mantissaBits the stored bits, without the leading 1
  * @param leastPower
  *   the least power of ten. With a lesser one, a significand of 64 bits gives less than half the least
- *   number, which is 0
+ *   number, so the result is 0.
  * @param leastTiePower
  *   the least power of ten with so few factors of five that a significand of 64 bits times the power
  *   can be halfway between two numbers
@@ -192,7 +192,7 @@ object PowersOfFive {
   /** With a lesser power of ten, a significand of 64 bits gives less than half the least double. */
   final val Least = -342
 
-  /** With a greater power of ten, any significand gives more than the greatest double. */
+  /** With a greater power of ten, any significand except 0 gives more than the greatest double. */
   final val Greatest = 308
 
   private val powers = Array.tabulate(Greatest - Least + 1)(index => first128Bits(Least + index))
