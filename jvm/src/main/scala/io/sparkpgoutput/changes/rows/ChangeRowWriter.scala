@@ -336,7 +336,7 @@ final class RowImage {
    * message does not carry the value.
    */
   def goTo(column: Int): Int =
-    if (sentIsKey && !isKey(column)) RowImage.Missing // here, the kind n means that the value was not sent
+    if (sentIsKey && !isKey(column)) RowImage.Missing // n says that it was not sent
     else {
       found = sent
       val kind = sent.goTo(column)
