@@ -34,12 +34,12 @@ import io.sparkpgoutput.protocol._
  * has, and a [[MessageFilter]] which messages give a row. The decoder reads and checks the others, and does not
  * write them. So it depends neither on the query nor on the optimizer which messages are malformed.
  *
- * '''Two layouts.''' In a stream block, a message has the xid of its transaction after its tag, if it can be
- * there at all. The message itself does not say whether it is there. A caller that knows it passes the
+ * '''Two layouts.''' Some messages can be inside a stream block and outside of one. Inside, the xid of the
+ * transaction follows the tag. The message itself does not say where it was. A caller that knows it passes the
  * [[StreamContext]]. For a caller that does not know, the decoder reads the message without an xid, and if that
  * fails, with one. A reading must fit to the last byte, and a wrong one is four bytes off: it takes a part of
  * an oid for a marker or for the length of a text. If it fits in spite of that, it is refused if it has what
- * PostgreSQL never sends: the xid 0, a namespace that begins with a control character, and a logical message
+ * PostgreSQL never sends: the xid 0, a namespace that begins with a control character, or a logical message
  * that has an xid and is not transactional. Both readings of a logical message can be valid. Then the one with
  * the smaller LSN is right, because the other one takes an xid for the flags and the upper bytes of the LSN. If
  * both readings fail, the one that got further says what is wrong.
@@ -100,7 +100,7 @@ final class MessageDecoder(
     }
   }
 
-  /** Reads a message that may have an xid after its tag. [[MessageLayouts]] then refuses more. */
+  /** Reads a message with or without an xid after its tag. [[MessageLayouts]] refuses more, because this is a guess. */
   private def guess(message: Array[Byte], messageType: MessageType, withXid: Boolean) =
     read(message, messageType, withXid, inferringContext = true)
 
@@ -127,8 +127,8 @@ final class MessageDecoder(
  *
  * @param types the names of the types that are kept; None for all
  * @param relationIds
- *   the tables whose messages are kept. Then messages without `relation_id` are dropped. None for all
- *   messages.
+ *   the tables whose messages are kept; None for all messages. If there are such tables, messages without
+ *   `relation_id` are dropped.
  */
 final case class MessageFilter(types: Option[Set[String]], relationIds: Option[Set[Long]]) {
   private val keepsTag: Array[Boolean] = {

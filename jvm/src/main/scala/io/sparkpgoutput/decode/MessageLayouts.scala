@@ -163,8 +163,8 @@ abstract class MessageLayouts(
   }
 
   /**
-   * Type: oid; namespace; name. A namespace does not begin with a control character. The upper byte
-   * of an oid can be one, if a wrong reading takes the oid for a namespace.
+   * Type: oid; namespace; name. A namespace does not begin with a control character. If it does, the
+   * reading is wrong, and has taken the upper byte of an oid for the beginning of the namespace.
    */
   private def pgType(): Unit = {
     val members = struct.struct(PG_TYPE)
@@ -229,7 +229,7 @@ abstract class MessageLayouts(
 
   /**
    * Stream Abort: xid; xid of the subtransaction; with `streaming = parallel` also LSN of the abort
-   * and abort timestamp, which only the length shows.
+   * and abort timestamp. Only the length of the message shows whether they are there.
    */
   private def streamAbort(): Unit = {
     xid(XID)
@@ -373,7 +373,7 @@ abstract class FieldDecoder(
   final protected def notInEncoding(field: Int, part: String): Unit =
     in.fail(field, part, s"the text is not valid $encoding")
 
-  /** The byte that was read last is not possible there. */
+  /** Fails, because the byte that was read last is not valid there. */
   final protected def unexpected(field: Int, part: String, found: Int, wanted: String): Unit =
     in.fail(field, part, s"found %x, expected $wanted", found.toLong, position = in.position - 1)
 }

@@ -69,10 +69,10 @@ final class MessageRowWriter(struct: StructLayout) {
     setNotNull(field)
   }
 
-  /** The field's value is what its slot points to. */
+  /** Makes a field not NULL: its value is what its slot has or points to. */
   def setNotNull(field: Int): Unit = nulls &= ~struct.nullBit(field)
 
-  /** The struct or array at `head`, which ends here. */
+  /** Sets a field to the struct or array at `head`, which ends here. */
   def setNested(field: Int, head: Int): Unit = {
     closeNested(0, struct.slot(0, field), head)
     setNotNull(field)
@@ -88,8 +88,8 @@ final class MessageRowWriter(struct: StructLayout) {
   }
 
   /**
-   * Begins an array of variable-size or 8-byte elements, each of which is to be set; returns the
-   * position of its head.
+   * Begins an array of variable-size or 8-byte elements and returns the position of its head. The caller
+   * sets each element.
    */
   def openArray(slot: Int, elements: Int): Int =
     if (slot < 0) Absent
@@ -280,7 +280,7 @@ final class StructLayout(struct: StructType, selection: FieldSelection) {
   /** The slot of a tuple's cells as they are in the message; `Absent` if they are not selected. */
   def cellsSlot(head: Int): Int = if (cells < 0) Absent else head + cells
 
-  /** The member's null bit, of the first 64; none if it is not selected. */
+  /** The null bit of a member, which is among the first 64 members; 0 if it is not selected. */
   def nullBit(member: Int): Long = {
     val slot = slots(member)
     if (slot < 0) 0 else 1L << ((slot - firstSlot(size)) >> 3)

@@ -21,7 +21,7 @@ abstract class TupleDecoder(
   private val columnCounts = new Array[Int](MessageSchema.schema.length)
   private val walked = new EncodedTuple
 
-  /** Forgets the tuples of the message before. */
+  /** Forgets the tuples of the previous message. */
   final protected def resetTuples(): Unit = {
     firstCells(KEY) = NoTuple
     firstCells(OLD) = NoTuple
@@ -153,7 +153,7 @@ abstract class TupleDecoder(
     row.closeNested(tuple, slot, array)
   }
 
-  /** Lets the reader fail at a malformed cell; returns no position. */
+  /** Lets the reader fail at a malformed cell; returns -1 in place of a position. */
   private def malformedCell(field: Int, cell: Int, at: Int): Int = {
     in.moveTo(at)
     in.column = cell + 1

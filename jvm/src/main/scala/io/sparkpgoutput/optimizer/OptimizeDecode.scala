@@ -38,10 +38,10 @@ import io.sparkpgoutput.rows.sql.{DecodeTuple, ReadTuple, TypedRow}
  * '''What the rules may not do.'''
  *
  *  - Evaluate a decode for a row for which the query does not evaluate it: the decode could fail there. So a
- *    decode moves below an operator only if the operator evaluates it for each row, and behind the conditions
- *    before it.
+ *    decode moves below an operator only if the operator evaluates it for each row. Conditions that the query
+ *    evaluates before the decode move below it.
  *  - Use a condition that comes after one that can fail: see [[InfallibleConditions]].
- *  - Move what is not deterministic, or uses the variable of a lambda function.
+ *  - Move a decode that is not deterministic, or that uses the variable of a lambda function.
  *  - Narrow a row that gets to an operator that does more than pass on columns: see [[TransparentOperators]]. A
  *    union, a write and the state of a join of streams need the whole row.
  *  - Leave out a member of a typed row's column: the conversion gives a whole value.

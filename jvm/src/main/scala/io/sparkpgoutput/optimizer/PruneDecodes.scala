@@ -176,7 +176,7 @@ final class UsageAnalysis(columns: Map[ExprId, RowColumn], val ofTuple: FieldSel
     case _                                     => false
   }
 
-  /** A query uses the value of a column if it uses the column. */
+  /** Adds what a projection uses, except the rows that its columns hold: a query uses these through the columns. */
   private def addProjected(expression: NamedExpression): Unit = expression match {
     case Alias(row: TypedRow, _) if columns.contains(expression.exprId) => addArguments(row)
     case Alias(_: GetStructField, _) if columns.contains(expression.exprId) =>

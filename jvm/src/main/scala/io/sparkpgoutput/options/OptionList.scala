@@ -60,9 +60,9 @@ final class OptionList[T](val defaults: T, val specs: Seq[OptionSpec[T]]) {
 }
 
 /**
- * One option of a function or a data source. It is declared once: [[OptionList]] checks what users
- * give by it, and error messages, `DESCRIBE FUNCTION EXTENDED` and the tables of the documentation
- * are made of it.
+ * One option of a function or a data source. It is declared once: [[OptionList]] uses the declaration to
+ * check what users give, and to write error messages, `DESCRIBE FUNCTION EXTENDED` and the tables of the
+ * documentation.
  *
  * {{{
  *   OptionSpec.parsed[RowOptions, Int]("moneyScale", "0 to 10", "2", "The number of digits ….")(

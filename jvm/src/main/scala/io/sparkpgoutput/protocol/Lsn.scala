@@ -4,16 +4,16 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 
 /**
  * The text of an LSN as PostgreSQL's type pg_lsn has it: the upper and the lower 32 bits in
- * hexadecimal, with a slash between them. PostgreSQL 19 pads the lower half with zeros, earlier
- * ones do not; both are read.
+ * hexadecimal, with a slash between them. PostgreSQL 19 pads the lower half with zeros, and earlier
+ * versions do not. This object reads both.
  */
 object Lsn {
   private val Text = "([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})".r
 
-  /** For example `16/B374D848`; a negative value is one of the upper half. */
+  /** For example `16/B374D848`. A negative value is an LSN in the upper half of the 64 bits. */
   def format(lsn: Long): String = f"${lsn >>> 32}%X/${lsn & 0xffffffffL}%X"
 
-  /** The 64 bits. */
+  /** Returns the 64 bits of an LSN, or None for a text that is not an LSN. */
   def parse(text: String): Option[Long] = text match {
     case Text(high, low) =>
       Some(java.lang.Long.parseLong(high, 16) << 32 | java.lang.Long.parseLong(low, 16))

@@ -5,10 +5,10 @@ import java.nio.ByteOrder
 import java.util.Locale
 
 /**
- * Reads a message's fields one after the other, each checked against what is left.
+ * Reads the fields of a message one after the other, and checks each against the bytes that are left.
  *
  * The reader keeps the first field that does not fit as `failure`. From then on nothing is left and
- * reads give 0, so the caller may go on to where it next looks at `ok`. The reader throws no
+ * reads give 0, so the caller may go on and look at `ok` later. The reader throws no
  * exception, because with an unknown stream context the first reading of a message often fails.
  *
  * Integers are big-endian and unsigned, unless said otherwise.
@@ -117,13 +117,13 @@ final class MessageReader {
     } else end - at
   }
 
-  /** The uint32 length of the bytes that follow, all of which are left. */
+  /** The uint32 length of the bytes that follow. It is valid only if so many bytes are left. */
   def length(field: Int, part: String = null): Int = {
     val size = uint32(field, part)
     if (has(size, field, part)) size.toInt else 0
   }
 
-  /** A number of things. It is valid only if the bytes that are left hold so many of the least size. */
+  /** A number of items. It is valid only if the bytes that are left have room for so many of `leastBytes` each. */
   def count(value: Long, leastBytes: Int, field: Int, part: String = null): Int =
     if (has(value * leastBytes, field, part)) value.toInt else 0
 

@@ -20,7 +20,7 @@ final class TextEncoding private (val charset: Charset) extends Serializable {
 
   override def toString: String = charset.name
 
-  /** Decodes with the same encoding are the same expression to Spark. */
+  /** Equal encodings make two decodes equal, and Spark evaluates equal expressions once. */
   override def equals(other: Any): Boolean = other match {
     case encoding: TextEncoding => encoding.charset == charset
     case _                      => false

@@ -13,7 +13,7 @@ abstract class TupleCells {
   /** The number of columns. */
   def columns: Int
 
-  /** Goes on to a column, from 0 and never back; returns its kind: n, u, t or b. */
+  /** Goes to a column, counted from 0, and returns its kind: n, u, t or b. Each call goes to a later column. */
   def goTo(column: Int): Int
 
   /** The value of the cell, of kind t or b: the bytes from `from` up to `to`. */
@@ -89,7 +89,7 @@ final class EncodedTuple extends TupleCells {
   private var column = 0
   private var next = 0
 
-  /** Begins with a tuple in the bytes that a message has for it. */
+  /** Starts to read a tuple from its bytes in a message. */
   def start(tuple: Array[Byte]): Unit =
     start(tuple, EncodedTuple.TupleHead, BigEndian.int16(tuple, 0) & 0xffff)
 

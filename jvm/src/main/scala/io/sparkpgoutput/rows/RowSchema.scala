@@ -21,7 +21,7 @@ final case class RowSchema(
 
   val rowType: StructType = StructType(required.map(schema(_)))
 
-  /** Finds a conversion for each required column. Left names the first column that has none. */
+  /** Finds a conversion for each required column. Left says why there is none, and for which column. */
   def conversions(typeIds: Seq[Long]): Either[String, Seq[Conversion]] =
     if (typeIds.length != schema.length) {
       Left(

@@ -14,8 +14,8 @@ import io.sparkpgoutput.types.TypeLookup
 object TableSchema {
 
   /**
-   * Returns whether a relation has columns and each of them has a name. A decoded one always has, but a query
-   * can make the struct in other ways.
+   * Returns whether a relation has columns and each of them has a name. This is so for each decoded relation, but
+   * a query can make the struct in other ways.
    */
   def isComplete(relation: InternalRow): Boolean =
     !relation.isNullAt(RelationSchema.COLUMNS) && {
@@ -46,7 +46,7 @@ object TableSchema {
     })
   }
 
-  /** Formats a schema as DDL. A schema without columns is `STRUCT<>`, because DDL is not empty. */
+  /** Formats a schema as DDL. A schema without columns is `STRUCT<>`, because DDL cannot be empty. */
   def ddl(schema: StructType): String =
     if (schema.isEmpty) schema.sql else schema.fields.map(_.toDDL).mkString(", ")
 }

@@ -61,8 +61,8 @@ private object SqlFunction {
 }
 
 /**
- * A call of one of the functions, as the user wrote it: the analyzer shows it and names columns by
- * it. The optimizer puts `replacement` in its place, which has the arguments as plain values and
+ * A call of one of the functions, as the user wrote it. The analyzer shows it, and derives the names of
+ * columns from it. The optimizer puts `replacement` in its place, which has the arguments as plain values and
  * evaluates the call.
  */
 case class FunctionCall(
@@ -116,7 +116,7 @@ final case class FunctionDescription(
 
 object FunctionDescription {
 
-  /** Spark needs a line break and this many spaces at both ends of each part. */
+  /** Indents each line. Spark needs a line break and spaces at both ends of each part. */
   private def lines(text: String, indent: Int): String =
     text.linesIterator.map(line => s"\n${" " * indent}$line").mkString + "\n  "
 

@@ -41,7 +41,7 @@ object PowersOfTen {
   def apply(exponent: Int): Long = powers(exponent)
 
   /**
-   * Returns whether a number without a sign has at most so many digits. Only 0 has less than one digit.
+   * Returns whether a number without a sign has at most `digits` digits. 0 has no digit.
    */
   def hasDigits(number: Long, digits: Int): Boolean =
     if (digits > Greatest) true

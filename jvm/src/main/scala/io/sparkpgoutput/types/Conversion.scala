@@ -45,13 +45,13 @@ final class StringConversion(printer: Printer) extends Conversion {
 /**
  * Appends values of one type to a VARIANT. Not thread-safe.
  *
- * @param sparkType the Spark type that values are read as first
+ * @param sparkType the Spark type that a value is read as before it is appended
  */
 class VariantValue(sparkType: DataType, conversion: Conversion) {
   private val writer = new UnsafeRowWriter(1)
   private val slot = new ValueWriter(writer, sparkType, 0)
 
-  /** Appends the value that `read` writes by the conversion. */
+  /** Appends the value that `read` writes with the conversion. */
   final def append(read: (Conversion, ValueWriter) => Unit, builder: VariantBuilder): Unit = {
     writer.reset()
     writer.zeroOutNullBytes()

@@ -19,7 +19,7 @@ final case class ConversionOptions(
     moneyScale: Int = 2
 ) {
 
-  /** The options for the values of a key, which refuse a value rather than change it. */
+  /** The options for the values of a key. A value that cannot be read unchanged is an error. */
   def ofKey: ConversionOptions = copy(infinity = InfinityMode.ErrorOfKey)
 
   def isOfKey: Boolean = infinity == InfinityMode.ErrorOfKey
@@ -30,7 +30,7 @@ sealed abstract class InfinityMode(val name: String)
 
 object InfinityMode {
 
-  /** An infinite value of a key is an error: another value could be the key of another row. */
+  /** An infinite value of a key is an error, because a value in its place could be the key of another row. */
   case object ErrorOfKey extends InfinityMode("error of a key")
   case object Error extends InfinityMode("error")
   case object Null extends InfinityMode("null")
@@ -38,6 +38,6 @@ object InfinityMode {
   /** The first or the last value that Spark prints: the years 1 to 9999. */
   case object Clamp extends InfinityMode("clamp")
 
-  /** What a user can choose. */
+  /** The modes that a user can choose. */
   val all: Seq[InfinityMode] = Seq(Error, Null, Clamp)
 }

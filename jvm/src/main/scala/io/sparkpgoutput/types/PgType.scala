@@ -3,7 +3,7 @@ package io.sparkpgoutput.types
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType}
 
 /**
- * A type of PostgreSQL's, and the Spark types that its values can be read as.
+ * A type of PostgreSQL, and the Spark types that its values can be read as.
  *
  * By default, values are read as STRING only.
  *
@@ -29,7 +29,8 @@ abstract class PgType(val name: String) {
   def sparkType(modifier: Int): DataType = StringType
 
   /**
-   * Returns whether text of an unknown type is read as text of this type, if the user asks for a Spark type.
+   * Returns whether text of an unknown type is read as text of this type, if the user asks for the Spark
+   * type `target`.
    */
   def readsUnknown(target: DataType): Boolean = false
 
@@ -67,8 +68,8 @@ trait TypeLookup {
   def byOid(oid: Long): PgType
 
   /**
-   * Finds the type of a part of a value. The part does not know the same oid any more. No type is a
-   * part of itself, and damaged bytes that claim this must not lead to an endless recursion.
+   * Returns the type of a part of a value. The returned type does not know this oid any more: no type
+   * is a part of itself, so damaged bytes that claim it cannot lead to an endless recursion.
    */
   def partByOid(oid: Long): PgType
 

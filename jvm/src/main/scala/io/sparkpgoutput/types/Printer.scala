@@ -78,7 +78,7 @@ final class BinaryReader(typeName: String) {
     at - size
   }
 
-  /** Reads a number of items. It is valid only if each item has room for its least size. */
+  /** Reads a number of items. So many items of at least `leastBytes` must fit into the bytes that are left. */
   def count(leastBytes: Int): Int = {
     val value = int32()
     if (value < 0 || value.toLong * leastBytes > left) throw InvalidValue.malformed(typeName)
@@ -123,7 +123,7 @@ final class TextBuffer {
   def number(value: Long): Unit = {
     reserve(20)
     if (value < 0) add('-')
-    // Negative all the way: the least number has no positive counterpart.
+    // The rest stays negative, because the least number has no positive counterpart.
     var rest = if (value < 0) value else -value
     var size = math.max(1, PowersOfTen.digits(-rest))
     var at = used + size
@@ -194,6 +194,6 @@ final class TextBuffer {
 private object TextBuffer {
   final private val HexDigits = "0123456789abcdef"
 
-  /** The longest array. The copy of a longer text fails with a clear exception. */
+  /** The greatest size of an array. A longer text fails with an IndexOutOfBoundsException. */
   private val Most = Int.MaxValue - 15L
 }

@@ -15,8 +15,8 @@ import io.sparkpgoutput.protocol.TextEncoding
  *
  * @param state the state before the first message of the read
  * @param repeated
- *   the Relation and Type messages that are not earlier ones: their positions are in the read, which
- *   must have the same messages there
+ *   the Relation and Type messages whose positions are not before the read. The read must have the same
+ *   messages at these positions.
  */
 final case class EarlierRelations(
     state: AssemblerState = AssemblerState(),

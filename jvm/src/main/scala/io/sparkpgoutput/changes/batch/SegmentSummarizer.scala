@@ -59,8 +59,8 @@ final class PartitionSummarizer(sourceType: Option[DataType], options: Assembler
   }
 
   /**
-   * Returns whether the positions leave out far more than between the messages before. Another partition may
-   * have these messages, if this partition has several files. A segment too many does no harm.
+   * Returns whether the gap before a position is far larger than the mean gap in the segment. If this partition
+   * has several files, another partition may have the messages of the gap. A segment too many does no harm.
    */
   private def isGap(position: Long): Boolean = {
     val gap = position - summarizer.lastPosition
@@ -78,8 +78,10 @@ private object PartitionSummarizer {
   /** More files than a partition has. Messages that are not in order have more segments. */
   final private val MostSegments = 500
 
-  /** The number of segments that may end at a gap, and how much larger a gap is than others. */
+  /** At most so many segments end at a gap. */
   final private val MostGaps = 100
+
+  /** A segment ends at a gap that is so many times larger than the mean gap. */
   final private val LargeGap = 1000
 }
 
@@ -181,7 +183,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
     phase = StreamPhase.InTransaction
   }
 
-  /** The phase stays Unknown, but it is a new one, in which logical messages have new information. */
+  /** The phase is Unknown, but it is a new one, so a logical message of any kind has new information. */
   private def beginPrepare(sent: MessageEvent): Unit = {
     add(sent, StreamPhase.Unknown)
     logicalMessages.clear()
@@ -318,5 +320,5 @@ final class Fingerprinter {
   def result: Fingerprint = Fingerprint(count, positions, crc.getValue)
 }
 
-/** Shows if messages that are read twice were the same. */
+/** Shows whether two reads had the same messages. */
 final case class Fingerprint(messages: Long, positions: Long, bytes: Long)

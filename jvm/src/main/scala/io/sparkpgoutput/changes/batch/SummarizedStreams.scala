@@ -29,9 +29,9 @@ import io.sparkpgoutput.changes.transactions._
  * segment, and the commit of each transaction that the segment has changes of. With that, the second pass reads
  * each segment by itself.
  *
- * '''Why both passes see the same.''' The query can be read again with another result, as a replication slot
- * is. So a [[SegmentRead]] has the [[Fingerprint]] of the messages of the first pass, and the second pass fails
- * if it reads others.
+ * '''Why both passes see the same.''' A second read of the query can have another result, for example if it reads
+ * a replication slot. So a [[SegmentRead]] has the [[Fingerprint]] of the messages of the first pass, and the
+ * second pass fails if it reads others.
  *
  * @param rows the messages; the segments of a partition follow one another
  * @param segments the segments of each partition
@@ -161,7 +161,7 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
 
   override def drop(transaction: Transaction): Unit = open.remove(transaction.firstPosition)
 
-  /** A segment, and the transactions that it has messages of and that its summary does not end. */
+  /** A segment, and the transactions that are open at its start or begin in it, except those that are whole in it. */
   final private class Segment(val start: AssemblerState, openAtStart: Seq[Transaction]) {
     val transactions = mutable.ArrayBuffer.from(openAtStart)
   }
@@ -171,7 +171,8 @@ final class SummaryAssembler(start: AssemblerState, options: AssemblerOptions)
  * The facts about a segment that the second pass needs.
  *
  * @param fingerprint the fingerprint of the messages in the first pass
- * @param repeated the messages that earlier messages have at positions of the segment
+ * @param repeated
+ *   the Relation and Type messages of [[EarlierRelations]] that the segment must have too, by position
  */
 final case class SegmentRead(
     fingerprint: Fingerprint,

@@ -47,7 +47,7 @@ final class ChangeRowWriter(format: ChangeFormat) extends Iterator[UnsafeRow] {
   /** Whether the rows need the cells of the tuples. */
   private val needsTuple = format.requiredColumns.nonEmpty || ordinals(MISSING) >= 0
 
-  /** Tells for each change type if its rows are wanted. */
+  /** For each change type, whether its rows are wanted. */
   private val keeps: Array[Boolean] = ChangeType.all.map(format.filter.keepsType).toArray
 
   private val tuple = new RowImage
@@ -336,7 +336,7 @@ final class RowImage {
    * message does not carry the value.
    */
   def goTo(column: Int): Int =
-    if (sentIsKey && !isKey(column)) RowImage.Missing // its n means: absent
+    if (sentIsKey && !isKey(column)) RowImage.Missing // n says that it was not sent
     else {
       found = sent
       val kind = sent.goTo(column)

@@ -63,7 +63,7 @@ case class TableChangesExec(
 
   /**
    * Checks that no two sources have the same changes. They do if a user takes a second read of a
-   * slot for a source. The check reads the messages once more, but only if sources share a commit.
+   * slot for another source. The check reads the messages once more, but only if sources share a commit.
    */
   private def checkSources(
       streams: SummarizedStreams,

@@ -34,7 +34,7 @@ final case class SourceState(
  * Reads and writes a [[SourceState]] as the bytes that a checkpoint keeps.
  *
  * Every later version of this library must read what this one writes. If the format has to change,
- * give the new format the next version and keep a reader for each version before it. Numbers are
+ * give the new format the next version and keep a reader for each earlier version. Numbers are
  * big-endian. A text or a message is its length and its bytes. A list is its length and its members.
  */
 object SourceStateFormat {

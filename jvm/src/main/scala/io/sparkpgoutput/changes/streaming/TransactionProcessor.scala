@@ -171,7 +171,7 @@ final class SourceBatch(
     )
   }
 
-  /** Adds the Relation message that holds here, unless the buffer has it already. */
+  /** Adds the Relation message that applies to a change, unless the buffer has it already. */
   private def bufferRelation(transaction: Transaction, oid: Long): Unit = {
     val buffered =
       bufferedRelations.getOrElseUpdate(transaction.firstPosition, mutable.LongMap.empty)

@@ -40,7 +40,7 @@ abstract class CommitHistory(after: Long) {
       false
     }
 
-  /** Returns whether a commit is above all commits before it. */
+  /** Returns whether a commit is above all earlier commits. */
   final def isAbove(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0
 
   /** Returns whether a commit is above the commits of an earlier read. */
@@ -62,7 +62,7 @@ object CommitHistory {
   final val UnknownXid = 0L
 }
 
-/** The commits of a stream that was checked before: a commit that does not grow was sent before. */
+/** The commits of a stream that was checked before: if the LSN of a commit does not grow, it was sent before. */
 final class CheckedCommits(after: Long) extends CommitHistory(after) {
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     !isAbove(lsn)
@@ -96,7 +96,7 @@ private object RememberedCommits {
 }
 
 /**
- * Commits whose LSNs grow. Each is stored as its differences from the commit before, in about 6 bytes
+ * Commits whose LSNs grow. Each is stored as its differences from the previous commit, in about 6 bytes
  * instead of the 24 bytes of three numbers.
  */
 final class CommitList extends Serializable {

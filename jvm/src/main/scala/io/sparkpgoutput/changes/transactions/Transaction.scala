@@ -5,7 +5,7 @@ import org.apache.spark.sql.types._
 import io.sparkpgoutput.protocol.StructSchema
 
 /**
- * An open transaction: the stream has its beginning, and not yet its commit or rollback.
+ * A transaction that is open: the stream does not have its commit or rollback yet.
  *
  * @param xid the xid of the top-level transaction
  * @param firstPosition
@@ -47,7 +47,7 @@ final case class Transaction(
   def define(relation: SchemaMessage): Unit =
     relations = relation +: relations.filterNot(_.oid == relation.oid)
 
-  /** The commit if it is known beforehand; null if it is not, or if there is none. */
+  /** The commit, if it is known before its message is read; null if it is not known, or if there is none. */
   @transient var commit: Commit = _
 }
 

@@ -41,9 +41,9 @@ import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
  * '''What is sent again.''' The server sends transactions in the order of their commit LSNs. When a reader has
  * lost its connection, the server sends again what the reader had not confirmed.
  *
- *  - A commit whose LSN is not above all LSNs before was sent before, and is left out. [[CommitHistory]]
- *    compares its xid too: if no commit with this LSN and xid came before, the messages are not of one stream,
- *    which is an error.
+ *  - A commit whose LSN is not above those of all earlier commits was sent before, and is left out.
+ *    [[CommitHistory]] compares its xid too: if no earlier commit has this LSN and xid, the messages are not of
+ *    one stream, which is an error.
  *  - A transaction that is cut off, after B or b, is dropped at the next message that is between
  *    transactions: the server sends it again from its beginning, or it was rolled back.
  *  - A first block S, or a transaction from B to C, drops what was streamed or prepared with the same xid.
@@ -52,9 +52,9 @@ import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
  * transaction whose changes are not there. That is an error, unless the commit was sent before, is not above
  * the option `after`, or `skipIncomplete` is true.
  *
- * '''Which definition of a table holds.''' A Relation message in a block holds for its transaction, until that
- * commits: another transaction can see another definition. Then it holds for all, because the server does not
- * send it again. A Relation message outside of blocks holds at once.
+ * '''Which definition of a table applies.''' A Relation message in a block applies only to its transaction until
+ * the transaction commits, because other transactions can see another definition. After the commit, it applies to
+ * all, because the server does not send it again. A Relation message outside of blocks applies to all at once.
  *
  * @param start the state before the first message
  * @see [[https://www.postgresql.org/docs/current/protocol-logical-replication.html]]
@@ -154,7 +154,7 @@ final class TransactionAssembler(
     if (phase == StreamPhase.InStream && !sent.isType) current.define(sent) else known.add(sent)
   }
 
-  /** A logical message shows whether a transaction was cut off, because it cannot be everywhere. */
+  /** A logical message that cannot be in this phase shows that a transaction was cut off. */
   private def logicalMessage(position: Long, message: Array[Byte]): Unit = phase match {
     case StreamPhase.InStream => if (fields.isOutside(position, message)) betweenTransactions()
     case _ => if (!fields.decode(position, message, context).getBoolean(TRANSACTIONAL)) {

@@ -94,7 +94,7 @@ abstract class MessageEvaluator extends BinaryExpression with ExpectsInputTypes 
   type Decoder <: AnyRef
   protected def decoderClass: Class[_ <: AnyRef]
 
-  /** A decoder for one task; generated code calls it. */
+  /** Makes a decoder for one task. Generated code calls this method. */
   def newDecoder(): Decoder
 
   /** The method of a decoder that generated code calls, with the bytes and the context. */

@@ -49,12 +49,17 @@ import io.sparkpgoutput.protocol.Lsn
  * the same snapshot. A kill between the commits leaves the mark L0 in one table only, so the next process starts over at
  * step 1 with both.
  *
- * '''What makes a table be copied.''' It is new in the publications. A user asks for it (`resync`). Its changes do not
- * say what happened to it, which [[io.sparkpgoutput.lake.catalog.TableComparison]] finds in the catalog: for
- * example, ALTER TABLE has rewritten its values. Its messages contradict the catalog
- * ([[io.sparkpgoutput.lake.fold.FoldFormat]]). An option gives a column another type, or its values another
- * meaning. Its mark is gone or older than the state says: somebody has removed or restored the table. It has
- * failed, and its queue was dropped. It gets the name of another table in the target.
+ * '''What makes a job copy a table.'''
+ *
+ *  - The table is new in the publications, is published again, or is not excluded any more.
+ *  - A user asks for a copy (`resync`).
+ *  - The server has altered the table in a way that its messages do not describe. For example, ALTER TABLE has
+ *    rewritten its values. [[io.sparkpgoutput.lake.catalog.TableComparison]] finds this in the catalog.
+ *  - The messages of the table contradict the catalog ([[io.sparkpgoutput.lake.fold.FoldFormat]]).
+ *  - An option gives a column another type, or its values another meaning.
+ *  - The mark of the table is missing, or older than the state says: somebody has removed or restored the table.
+ *  - The table has failed or was being copied, and the job has dropped its queue.
+ *  - The table gets a name in the target that another table had.
  */
 final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
   import TableCopier._

@@ -56,7 +56,7 @@ case class ReadTuple(tuple: Expression, typeIds: Expression, rowSchema: RowSchem
   def constantTypeIds: Option[Seq[Long]] =
     Option.when(typeIds.foldable)(ReadTuple.oids(typeIds.eval(), rowSchema))
 
-  /** A reader for one task; generated code calls it. */
+  /** Makes a reader for one task. Generated code calls this method. */
   def newReader(): TupleReader = new TupleReader(rowSchema)
 
   /** See `MessageEvaluator.decoders`. */

@@ -15,7 +15,7 @@ import io.sparkpgoutput.errors.SourceException
 object Connections {
   final private val ApplicationName = "spark-pgoutput"
 
-  /** What the URL's parameters can change. */
+  /** The defaults, which the parameters of the URL can replace. */
   private val defaults = Map(
     PGProperty.TCP_KEEP_ALIVE -> "true",
     PGProperty.SOCKET_FACTORY -> classOf[KeepAliveSockets].getName
@@ -46,7 +46,7 @@ object Connections {
   def open(address: ServerAddress, applicationName: String = ApplicationName): ServerConnection =
     open(address, applicationName, Map.empty)(new ServerConnection(_))
 
-  /** Opens a connection for the replication protocol, without time limits too. */
+  /** Opens a connection for the replication protocol. No time limit applies to it either. */
   def openReplication(
       address: ServerAddress,
       applicationName: String = ApplicationName

@@ -135,8 +135,8 @@ object ReplicationProtocol {
 }
 
 /**
- * The driver's connections to a server. The ordinary one stays, and is opened again if it is lost. Threads
- * use it one after the other.
+ * The connections of Spark's driver to a server. The ordinary connection stays open, and is opened again if it
+ * is lost. Threads use it one after the other.
  */
 final class ServerClient(address: ServerAddress, applicationName: String) extends AutoCloseable {
   private var connection: Option[ServerConnection] = None

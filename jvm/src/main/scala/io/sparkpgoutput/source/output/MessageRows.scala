@@ -84,7 +84,7 @@ final class MessageRows(fields: Seq[Int]) extends SlotRows with Iterator[Interna
   /** Puts the messages that describe a table in front of its first change in the batch. */
   private def define(oid: Long): Unit = {
     val definition = relations.getOrNull(oid)
-    // A change without a Relation message is an error of the reader of the messages.
+    // If there is no Relation message, the change comes alone, and whoever decodes it reports the error.
     if (definition != null && definition.batch != batch) {
       definition.batch = batch
       definition.types.foreach { case (typeId, message) =>

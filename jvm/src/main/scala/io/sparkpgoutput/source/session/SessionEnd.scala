@@ -17,8 +17,9 @@ object SessionEnd extends Logging {
   final private val PauseMillis = 20L
 
   /**
-   * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. It
-   * takes 10 seconds at most and never fails: the slot is then behind, which does no harm.
+   * Ends the session of a source, on whichever executor it is, and confirms an LSN to the server. This
+   * takes at most 10 seconds and never fails. If the LSN is not confirmed, the slot is behind, which does no
+   * harm.
    *
    * @param source
    *   the source that was read. If the address now leads to another server, nothing is confirmed there.

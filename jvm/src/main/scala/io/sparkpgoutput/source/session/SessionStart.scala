@@ -86,7 +86,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   /**
    * Ends another session of this source, which is on another executor, unless a task reads from it.
    * The server shows this only to a role with the rights of `pg_read_all_stats`. Without them, the
-   * first attempt of a task knows that the batch before is done, and a later attempt waits until the
+   * first attempt of a task knows that the previous batch is done, and a later attempt waits until the
    * earlier one ends.
    */
   private def endIfParked(holder: SlotHolder): Unit = {

@@ -113,7 +113,7 @@ object WalEnd {
     WalRecords.endBefore(SlotState.lsn(row.getString(1)), row.getInt(2), row.getLong(3))
   ).head
 
-  /** Waits until the WAL is flushed up to an LSN. The server's process for that takes 200 ms. */
+  /** Waits until the WAL is flushed up to an LSN. The WAL writer of the server does this every 200 ms by default. */
   @tailrec
   private def flushed(connection: ServerConnection, lsn: Long, deadline: Long): Long = {
     val end = Server.flushLsn(connection)

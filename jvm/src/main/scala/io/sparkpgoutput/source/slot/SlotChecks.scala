@@ -215,7 +215,7 @@ object SlotChecks {
  * The identity of a source, which its checkpoint keeps. A later start checks that it reads the same
  * history.
  *
- * @param id a UUID, by which the sessions of the source know each other
+ * @param id a UUID, by which the sessions of the source recognize each other
  * @param timelines the timelines that were accepted, in order; the last is the one that was read
  * @param publications the names of the publications, with their oids
  * @param firstLsn the start of the first batch
@@ -234,9 +234,9 @@ final case class SourceIdentity(
   /**
    * Checks that a start of the query has the same slot as the checkpoint.
    *
-   * The list of publications can change: to publish another table by a publication of its own is an
-   * ordinary operation, like ALTER PUBLICATION, which no reader can notice. A batch that runs again
-   * after it, though, is read by the new list.
+   * The list of publications can change, because it is an ordinary operation to publish another table with
+   * a new publication. (ALTER PUBLICATION is another one, which no reader can notice.) If a batch runs again
+   * after the change, it is read with the new list.
    *
    * @param publications what [[SlotChecks.publications]] returns
    * @return a warning, if the publications are others than before
@@ -261,7 +261,7 @@ final case class SourceIdentity(
   /**
    * Checks that no publication was dropped and made again, which only its oid shows. PostgreSQL 18
    * leaves out the changes in between without an error. Ask for the publications after the LSN up to
-   * which the slot is read: then they were there all the time.
+   * which the slot is read. If they have the same oids then, they existed all the time.
    */
   def checkPublications(now: Map[String, Long]): Unit = {
     val others = publications.collect { case (name, oid) if now.get(name).exists(_ != oid) => name }

@@ -10,7 +10,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
 /**
  * The state of a slot at one moment, as the server reports it.
  *
- * @param plugin None for a physical slot, as is the database
+ * @param plugin None for a physical slot, which has no database either
  * @param synced whether a standby copied the slot from its primary server, from PostgreSQL 17 on
  * @param restartLsn the oldest WAL that the slot needs; None if the slot is invalidated
  * @param confirmedFlush the server sends no transaction with a lower commit LSN any more
@@ -149,7 +149,7 @@ final case class SlotHolder(
     waitEvent: Option[String]
 ) {
 
-  /** The error of another reader of the slot. */
+  /** The error of a reader that finds the slot in use. */
   def error(slot: String): SourceException = new SourceException(
     "PGOUTPUT_SLOT_IN_USE.BY_ANOTHER",
     "slot" -> slot,

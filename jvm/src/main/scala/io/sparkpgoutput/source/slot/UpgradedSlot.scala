@@ -18,8 +18,8 @@ import io.sparkpgoutput.source.connection.{
  * Proves that a slot has everything that was written since `pg_upgrade` made it.
  *
  * `pg_upgrade` starts the WAL of the new server with `pg_resetwal`, which writes a checkpoint without a
- * predecessor at the begin of a segment. It then makes the slots, and nobody else can connect before it
- * ends. So all records from the begin of that segment to the confirmed LSN of the slot are of no
+ * predecessor at the beginning of a segment. It then makes the slots, and nobody else can connect before it
+ * ends. So no record from the beginning of that segment to the confirmed LSN of the slot belongs to a
  * transaction. If the slot was moved, or made later, or transactions ran before it was made, there are
  * records of transactions.
  */
@@ -78,7 +78,7 @@ object UpgradedSlot {
  *
  * @param xid the transaction that wrote the record; 0 if it was none
  * @param previous
- *   where the record before begins; 0 for the first record that initdb or pg_resetwal writes
+ *   where the previous record begins; 0 for the first record that initdb or pg_resetwal writes
  * @param kind
  *   the resource manager and its kind of record; 0 for a checkpoint of a server that was shut down
  */

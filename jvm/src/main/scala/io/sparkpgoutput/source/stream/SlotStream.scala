@@ -55,8 +55,8 @@ import io.sparkpgoutput.source.slot.{
  * '''One session serves many batches.''' A new session makes the server decode its WAL again, from the oldest
  * transaction that was open at the confirmed LSN. So [[io.sparkpgoutput.source.session.SlotSession]] stays open
  * on its executor, parked between two batches. The task reports its executor, the driver prefers it for the
- * next batch, and the task continues if the position of the session is exactly the start of the batch. Otherwise it starts
- * a new session there.
+ * next batch, and the task continues if the position of the session is exactly the start of the batch.
+ * Otherwise it starts a new session there.
  *
  * '''When the source confirms an LSN.''' The server may forget everything below the confirmed LSN. The source
  * confirms only the start of a batch that Spark asks for, and the last committed end when the query stops. Spark asks
@@ -77,10 +77,11 @@ import io.sparkpgoutput.source.slot.{
  *     gap.
  *
  * '''Who owns a slot.''' The `application_name` of a session has the UUID of its source, which the checkpoint
- * keeps, and the beginning of the UUID of this start of the query, which ends only its own sessions. Another
- * session of the same source is parked or busy: the applied LSN in its status updates says which, and
- * `pg_stat_replication` shows it. A new session ends a parked one with `pg_terminate_backend`, and waits for a
- * busy one, which is another attempt of the same task. A slot in the hands of anybody else is an error.
+ * keeps, and the beginning of the UUID of this start of the query. By the latter, a query that stops recognizes
+ * and ends only its own sessions. Another session of the same source is parked or busy: the applied LSN in its
+ * status updates says which, and `pg_stat_replication` shows it. A new session ends a parked one with
+ * `pg_terminate_backend`, and waits for a busy one, which is another attempt of the same task. If anybody else
+ * uses the slot, that is an error.
  *
  * @see [[https://www.postgresql.org/docs/current/protocol-replication.html]]
  */
@@ -270,7 +271,7 @@ final class BatchPace(idleInterval: Duration) {
   /**
    * The server was asked.
    *
-   * @param isBehind true if the batch is at its limit, so that there is more
+   * @param isBehind true if the batch is at its limit, and there is more to read
    */
   def asked(isBehind: Boolean): Unit = {
     lastQuestion = Some(System.nanoTime())

@@ -16,7 +16,7 @@ abstract class ArrayElements {
   /** The number of elements of each dimension. */
   val sizes: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
-  /** The index of the first element of each dimension. Text sets it only if it begins with bounds. */
+  /** The index of the first element of each dimension. It is 1 in a text that does not begin with bounds. */
   val lowerBounds: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
   /** The current element is in the bytes from `from` up to `to`. */
@@ -24,7 +24,7 @@ abstract class ArrayElements {
   var from = 0
   var to = 0
 
-  /** Begins with an array and finds its dimensions. They never have more elements than bytes. */
+  /** Starts to read an array and finds its dimensions. An array never has more elements than bytes. */
   def start(bytes: Array[Byte], from: Int, to: Int): Unit
 
   /**

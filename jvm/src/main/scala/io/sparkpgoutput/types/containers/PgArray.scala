@@ -72,7 +72,7 @@ object PgArray {
 abstract class ArrayElementsConversion(text: ArrayElements, binary: ArrayElements)
     extends Conversion {
 
-  /** Writes the array that the elements begin. */
+  /** Writes the array that `elements` has started. */
   protected def write(elements: ArrayElements, out: ValueWriter): Unit
 
   final override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {

@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import io.sparkpgoutput.types._
 
 /**
- * Composite types: STRUCT, with the fields by position. The STRUCT says how text is read. Binary
- * values name the types of their fields.
+ * Composite types: STRING by default, or a STRUCT with the fields by position. The STRUCT says how text
+ * is read. Binary values name the types of their fields.
  *
  * Text: `(1,"a b",)`. Binary: int32 number of fields; for each field uint32 oid of its type, int32
  * length, which is -1 for NULL, and value.

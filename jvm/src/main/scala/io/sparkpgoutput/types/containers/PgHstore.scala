@@ -6,7 +6,7 @@ import io.sparkpgoutput.protocol.TextEncoding
 import io.sparkpgoutput.types._
 
 /**
- * hstore: MAP<STRING, STRING>. It comes from an extension, so that its oid differs between databases.
+ * hstore: MAP<STRING, STRING>. It comes from an extension, so its oid differs between databases.
  *
  * @see `contrib/hstore/hstore_io.c`: `hstore_send`, `hstore_out`
  */

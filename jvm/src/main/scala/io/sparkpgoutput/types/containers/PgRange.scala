@@ -5,8 +5,8 @@ import org.apache.spark.sql.types.{BooleanType, DataType, StructType}
 import io.sparkpgoutput.types._
 
 /**
- * Ranges: STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty. A missing bound is NULL
- * and not inclusive. An empty range has no bounds.
+ * Ranges: STRING by default, or a STRUCT of lower, upper, lower_inclusive, upper_inclusive and empty.
+ * In a STRUCT, a missing bound is NULL and not inclusive, and an empty range has no bounds.
  *
  * Text: `[1,5)`, `(,5]`, `empty`. Binary: uint8 flags (1 empty, 2 lower inclusive, 4 upper inclusive,
  * 8 no lower bound, 16 no upper bound); for each bound int32 length and value.

@@ -9,7 +9,7 @@ import io.sparkpgoutput.types._
 
 /**
  * Reads dates and timestamps as servers print them with DateStyle ISO: `1997-12-17 07:37:16-08`. No
- * other DateStyle prints a year first, so that a text in another one is refused.
+ * other DateStyle prints a year first, so a text in another DateStyle is refused.
  *
  * An instance reads one value after another.
  *
@@ -100,7 +100,10 @@ final class DateTimeText(typeName: String) extends DateTimeCursor(typeName, "Dat
     value
   }
 
-  /** `1997-12-17 07:37:16`. Only without its offset it shows whether a server has the timestamp. */
+  /**
+   * `1997-12-17 07:37:16` in microseconds. This checks only that they fit in a Long. The caller subtracts the
+   * offset and then checks the range.
+   */
   private def dateAndTime(): Long = {
     val days = date()
     if (math.abs(days) > MostDays) throw malformed
@@ -146,7 +149,7 @@ private object DateTimeText {
   /** `MAX_TZDISP_HOUR` */
   private val MostHours = 15
 
-  /** The days that a Long of microseconds holds, less one that an offset may add. */
+  /** The days that fit in a Long of microseconds, minus one, because an offset can add a day. */
   private val MostDays = Long.MaxValue / MICROS_PER_DAY - 1
 }
 
@@ -206,7 +209,7 @@ abstract class DateTimeCursor(typeName: String, setting: String, style: String) 
       value * DateTimeCursor.FractionUnits(at - from)
     }
 
-  /** The number in the next digits, up to so many. */
+  /** Reads the number in the next digits: at least `least` and at most `most` of them. */
   protected def digits(least: Int, most: Int): Long = {
     val from = at
     val limit = math.min(end, from + most)
@@ -255,7 +258,7 @@ object DateTimePrinter {
 
   /** Prints microseconds as `07:37:16.5`, without their sign. */
   def time(micros: Long, out: TextBuffer): Unit = {
-    // A part can be made positive, unlike the least number as a whole.
+    // Each part has a positive counterpart, unlike the least number as a whole.
     val seconds = math.abs(micros / MICROS_PER_SECOND)
     val hours = seconds / 3600
     val inHour = seconds - hours * 3600
@@ -339,9 +342,9 @@ object DateTimeRange {
   private val FirstDay = -2451545L
   private val FirstMicros = -211813488000000000L
 
-  /** 5874898-06-04. */
+  /** 5874898-01-01. */
   private val EndDay = 2145031949L
 
-  /** The year 294277. */
+  /** 294277-01-01. */
   private val EndMicros = 9223371331200000000L
 }

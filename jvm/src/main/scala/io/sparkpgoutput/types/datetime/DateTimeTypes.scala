@@ -135,8 +135,8 @@ object PgDate extends PgType("date") {
 }
 
 /**
- * time and timetz. The binary value is an int64, the microseconds since midnight, and for timetz
- * then an int32, the seconds west of UTC. Spark 4.0 has no type for them.
+ * time and timetz. The binary value is an int64, the microseconds since midnight. For timetz, an
+ * int32 follows, the seconds west of UTC. Spark 4.0 has no type for them.
  *
  * @see `time_send`, `timetz_send`
  */
@@ -179,7 +179,7 @@ abstract class DateTimeConversion(
   private val first = unixEpoch + LocalDate.of(1, 1, 1).toEpochDay * unitsPerDay
   private val last = unixEpoch + LocalDate.of(10000, 1, 1).toEpochDay * unitsPerDay - 1
 
-  /** Converts a finite value to the one that Spark is to have. Both count from 2000-01-01. */
+  /** Converts a finite value to Spark's. Both values count from 2000-01-01. */
   protected def convert(value: Long): Long
 
   /** Writes Spark's value, which counts from 1970-01-01. */

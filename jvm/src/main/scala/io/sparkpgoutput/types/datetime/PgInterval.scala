@@ -166,7 +166,7 @@ object IntervalConversion {
       }
     }
 
-  /** One more than a Long of microseconds holds. */
+  /** One more than the days that fit in a Long of microseconds. */
   private val MostDays = Long.MaxValue / MICROS_PER_DAY + 1
 }
 
@@ -183,7 +183,7 @@ final class IntervalText(typeName: String)
     extends DateTimeCursor(typeName, "IntervalStyle", "postgres") {
   import IntervalText._
 
-  // Wider than an interval's, so that only the sums need a check.
+  // These are wider than the parts of an interval, so only the sums need a check.
   private var months = 0L
   private var days = 0L
   private var micros = 0L
@@ -245,7 +245,7 @@ final class IntervalText(typeName: String)
     val seconds = sixty()
     val rest = minutes * MICROS_PER_MINUTE + seconds * MICROS_PER_SECOND + fraction()
     if (hours > MostHours) throw malformed
-    // Negative all the way: the least number has no positive counterpart.
+    // The sum is computed as a negative number, because the least number has no positive counterpart.
     val value = -hours * MICROS_PER_HOUR - rest
     if (value > 0 || value == Long.MinValue && !negative) throw malformed
     micros = if (negative) value else -value

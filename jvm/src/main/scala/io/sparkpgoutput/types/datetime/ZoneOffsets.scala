@@ -50,7 +50,7 @@ final class ZoneOffsets(zone: ZoneId) {
 
   /**
    * The offset at a wall clock's time. If clocks skip the time or show it twice, this is the offset
-   * before the change, as if Spark casts TIMESTAMP_NTZ to TIMESTAMP.
+   * before the change, as when Spark casts TIMESTAMP_NTZ to TIMESTAMP.
    */
   def ofLocal(time: Long): Long =
     if (time < tableEnd) byClock.offset(time)
@@ -66,8 +66,8 @@ private object ZoneOffsets {
   private val TableEnd = 4102444800L
 
   /**
-   * Times that have one offset each: the first period lasts until the first start, and so on. The
-   * next time is likely to be in the same period as the last one.
+   * Periods of time with one offset each: the first period ends at the first of `starts`, and so on.
+   * The next time is likely to be in the same period as the last one.
    */
   final private class Periods(offsets: Array[Long], starts: Array[Long]) {
     private var start = 0L

@@ -8,7 +8,7 @@ import io.sparkpgoutput.types.numbers.{LongReader, NumberConversion, PgInteger}
 
 /**
  * The types whose names begin with reg: oids that print as names. A binary value is only the oid, so
- * that it is a number even as STRING. A text is the name, or a number if the server knows no name.
+ * it is a number even as STRING. A text is the name, or a number if the server knows no name.
  */
 final class PgReg(name: String) extends PgType(name) {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
@@ -108,7 +108,7 @@ object PgChar extends PgType("char") {
   }
 }
 
-/** aclitem. It has no send function, so that a server sends it as text, even in binary mode. */
+/** aclitem. It has no send function, so a server sends it as text, even in binary mode. */
 object PgAclItem extends PgType("aclitem") {
   override def printer(options: ConversionOptions): Printer = (_, _, _, _) =>
     throw new InvalidValue("is binary, but an aclitem has no binary form")

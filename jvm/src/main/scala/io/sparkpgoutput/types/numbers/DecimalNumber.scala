@@ -44,7 +44,7 @@ final class DecimalNumber {
     special = value
   }
 
-  /** Appends a digit. The exponent is the one of the digit before. */
+  /** Appends a digit, whose power of ten is one below that of the last digit. */
   def append(digit: Int): Unit =
     if (PowersOfTen.hasDigits(significand, DecimalNumber.MostDigits - 1)) {
       significand = significand * 10 + digit
@@ -98,7 +98,7 @@ object DecimalText {
   /** No number of a server has a greater exponent. */
   final private val MostExponent = 999999
 
-  // A smaller significand has room for so many digits in a DecimalNumber.
+  // A DecimalNumber has room for one more digit, or for eight more, if its significand is below these numbers.
   final private val RoomForOne = 1000000000000000000L
   final private val RoomForEight = 100000000000L
 
@@ -195,8 +195,8 @@ object DecimalText {
 }
 
 /**
- * Reads eight decimal digits of ASCII at once, as a Long whose lowest byte is the first digit. It
- * pays for the many digits that doubles have after the point. For fewer, a loop is as fast.
+ * Reads eight decimal digits of ASCII at once, as a Long whose lowest byte is the first digit. This
+ * is faster for the many digits that doubles have after the point. For fewer digits, a loop is as fast.
  *
  * @see Daniel Lemire, "Number Parsing at a Gigabyte per Second", 2021, section 6
  */
@@ -204,7 +204,8 @@ object EightDigits {
   final val Power = 100000000L
 
   /**
-   * Returns whether eight bytes are digits. A sum has the upper bit above 9, a difference below 0.
+   * Returns whether eight bytes are digits. The sum sets the upper bit of a byte above '9', and the
+   * difference sets that of a byte below '0'.
    */
   def areAt(bytes: Array[Byte], at: Int): Boolean = {
     val eight = load(bytes, at)

@@ -71,7 +71,8 @@ object PgFloat {
  * @see Noble Mushtak and Daniel Lemire, "Fast Number Parsing Without Fallback", 2023
  * @param mantissaBits the stored bits, without the leading 1
  * @param leastPower
- *   the least power of ten. With a lesser one, 64 bits are less than half the least number.
+ *   the least power of ten. With a lesser one, a significand of 64 bits gives less than half the least
+ *   number, so the result is 0.
  * @param leastTiePower
  *   the least power of ten with so few factors of five that a significand of 64 bits times the power
  *   can be halfway between two numbers
@@ -96,10 +97,10 @@ sealed abstract class IeeeFormat(
   /** The number with these bits, as a Double. */
   protected def fromBits(bits: Long): Double
 
-  /** Finds the nearest to the text of a number. */
+  /** Returns the number that is nearest to the one in a text. */
   protected def parse(text: String): Double
 
-  /** Finds the nearest to a number, whose text is in the bytes from `from` up to `to`. */
+  /** Returns the number that is nearest to a decimal one, whose text is in the bytes from `from` up to `to`. */
   final def nearest(number: DecimalNumber, bytes: Array[Byte], from: Int, to: Int): Double =
     if (!number.finite) number.special
     else if (isDecided(number)) {
@@ -107,7 +108,7 @@ sealed abstract class IeeeFormat(
       if (number.negative) -magnitude else magnitude
     } else parse(new String(bytes, from, to - from, StandardCharsets.US_ASCII))
 
-  /** Returns whether the significand decides, without the digits that follow it. */
+  /** Returns whether the significand alone decides which number is the nearest. */
   final def isDecided(number: DecimalNumber): Boolean =
     number.more == 0 || nearest(number.significand, number.exponent) ==
       nearest(number.significand + 1, number.exponent)
@@ -171,7 +172,7 @@ object IeeeFormat {
     override protected def fromBits(bits: Long): Double = java.lang.Double.longBitsToDouble(bits)
     override protected def parse(text: String): Double = java.lang.Double.parseDouble(text)
 
-    /** If both numbers are exact, one operation of the processor rounds right (Clinger). */
+    /** If the significand and the power of ten are exact, one operation of the processor rounds correctly (Clinger). */
     override protected def nearest(significand: Long, exponent: Int): Double =
       if (significand >>> 53 != 0 || exponent < -22 || exponent > 22) {
         super.nearest(significand, exponent)
@@ -188,10 +189,10 @@ object IeeeFormat {
  */
 object PowersOfFive {
 
-  /** With a lesser power of ten, 64 bits are less than half the least double. */
+  /** With a lesser power of ten, a significand of 64 bits gives less than half the least double. */
   final val Least = -342
 
-  /** With a greater power of ten, they are greater than the greatest double. */
+  /** With a greater power of ten, any significand except 0 gives more than the greatest double. */
   final val Greatest = 308
 
   private val powers = Array.tabulate(Greatest - Least + 1)(index => first128Bits(Least + index))

@@ -53,7 +53,7 @@ object PgInteger {
     val negative = from < to && bytes(from) == '-'
     var at = if (negative) from + 1 else from
     if (at == to) throw InvalidValue.malformed(typeName)
-    var value = 0L // negative all the way: the least number has no positive counterpart
+    var value = 0L // stays negative, because the least number has no positive counterpart
     while (at < to) {
       val digit = bytes(at) - '0'
       if (digit < 0 || digit > 9) throw InvalidValue.malformed(typeName)

@@ -188,7 +188,7 @@ object NumericBinary extends DecimalReader {
 }
 
 /**
- * Appends numerics to a VARIANT as decimals that have as many digits after the point.
+ * Appends numerics to a VARIANT as decimals with the same number of digits after the point.
  *
  * @param conversion reads numerics as STRING
  */

@@ -22,8 +22,8 @@ final case class TypeRegistry(declarations: Map[Long, String] = Map.empty) exten
   def +(declaration: (Long, String)): TypeRegistry = TypeRegistry(declarations + declaration)
 
   /**
-   * Adds domains by the names of their base types. A type that is declared already stays, and a base
-   * type that is not known is left out.
+   * Adds domains by the names of their base types. A type that is declared already stays, and a
+   * domain whose base type is not known is left out.
    */
   def withDomains(baseTypes: Iterable[(Long, String)]): TypeRegistry =
     TypeRegistry(baseTypes.filter(domain => declared(domain._2).isDefined).toMap ++ declarations)

@@ -30,12 +30,12 @@ object KeyFilter {
    * have different hashes.
    *
    * @param keys the rows with the keys
-   * @param most how many keys there are, or more
+   * @param most an upper bound of the number of keys
    * @param key the columns of the keys
    * @param table the columns of the table with their types, in the same order
    * @param hasLimits
-   *   true compares columns with the least and the greatest value too, by which formats leave out
-   *   files
+   *   true also compares columns with the least and the greatest key, because formats leave out files by
+   *   such limits
    */
   def of(
       keys: DataFrame,
@@ -137,7 +137,7 @@ object KeyFilter {
     RowsOfRdd.of(rows.agg(columns.head, columns.tail: _*)).map(_.copy()).first()
   }
 
-  /** Equal values of both types are also equal after a cast to the key's type, and have one hash. */
+  /** Returns whether equal values of both types are equal after a cast to the key's type, and so have one hash. */
   private def isComparable(key: DataType, column: DataType): Boolean = (key, column) match {
     case (_: IntegralType, _: IntegralType)           => true
     case (FloatType, DoubleType)                      => true

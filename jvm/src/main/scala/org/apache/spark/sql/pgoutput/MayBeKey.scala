@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryEx
 import org.apache.spark.util.sketch.BloomFilter
 
 /**
- * Returns whether a hash can be the hash of one of the keys in a Bloom filter. If it is false, the key is not
- * in it.
+ * Returns whether a hash can be the hash of one of the keys in a Bloom filter. If this is false, no key has the
+ * hash.
  *
  * Its SQL leaves the filter out, because Delta writes the condition of a MERGE into the commit.
  *

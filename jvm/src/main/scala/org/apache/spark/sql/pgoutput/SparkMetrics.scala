@@ -14,7 +14,7 @@ object SparkMetrics {
   /**
    * Registers metrics. Those that the registry gets later are registered too.
    *
-   * @return what takes them away again
+   * @return an object that removes the metrics when it is closed
    */
   def register(name: String, registry: MetricRegistry): AutoCloseable = {
     val system = SparkEnv.get.metricsSystem

@@ -30,10 +30,10 @@ object TablePlans {
   /** A table in a command. */
   sealed trait Written
 
-  /** A table that Spark looks up by its parts of a name. */
+  /** A table that Spark looks up by the parts of its name. */
   final case class Named(parts: Seq[String]) extends Written
 
-  /** The object that writes. */
+  /** A table that is given as the object that writes it. */
   final case class Loaded(table: Table, catalog: CatalogPlugin) extends Written
 
   /** Reads the list of a PARTITIONED BY. None if it is not one. */
