@@ -4,7 +4,7 @@
 # make test-sparks  run a smoke test on each of the other Sparks
 # make test-slot    kill streams of a slot on each version of PostgreSQL (half an hour)
 # make test-lake    kill jobs that keep tables equal in Delta and Iceberg
-# make test-histories HISTORIES=5000  write the small cuts of random histories into tables
+# make test-histories HISTORIES=5000  write random histories into tables in small commits
 # make test-infra   run jobs on an object store, catalogs, a cluster and Kafka that the tests start
 # make soak SECONDS=300 SEED=1  kill a stream of a slot, and then jobs (an hour each by default)
 # make test-all     run the tests on each Spark, with all captures (half an hour)
@@ -29,8 +29,8 @@ BIN := $(VENV)/bin
 JAR := python/spark_pgoutput/jars/spark-pgoutput.jar
 JAR_SOURCES := build.sbt pyproject.toml $(wildcard project/*.sbt project/*.properties) $(shell find jvm/src/main -type f)
 
-# Not by `jgo run`, which chooses another collector and a larger heap, whatever it is told. These take more CPU, and the
-# optimizing compiler takes as much again in a fresh clone: it needs longer than its code saves.
+# Java starts sbt, because `jgo run` always sets another collector and a larger heap, which take more CPU. The
+# optimizing compiler is off: in a fresh clone, it takes longer than its code saves.
 SBT = $(JAVA) -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmx3g -Xss4m -Dsbt.supershell=false \
   -jar "$$($(BIN)/jgo info path org.scala-sbt:sbt-launch:1.13.0)"
 LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
@@ -38,7 +38,7 @@ LINT_JVM := scalafmtSbtCheck scalafmtCheckAll 'scalafixAll --check'
 # Spark's classes, which the JVMs of the tests share.
 ARCHIVE := $(VENV)/spark.jsa
 
-# Two processes run half of the tests each. The first one to finish takes some of the other half.
+# Each of two processes runs half of the tests. The first one to finish takes tests from the other half.
 PARALLEL := --numprocesses 2 --dist worksteal
 
 # The newest patch release of each minor version of Spark, except for the one of `make test`, which
@@ -86,19 +86,19 @@ demo: build
 
 build: $(VENV)/installed $(JAR)
 
-# In parallel, because neither keeps two cores busy all the time.
+# Both targets run in parallel, because neither keeps two cores busy all the time.
 test: build
 	$(MAKE) --jobs 2 test-jvm test-python
 
 test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
-# Without the tests marked other_sparks, because other modules test this Spark more thoroughly. With
+# This leaves out the tests that are marked other_sparks, because other modules test this Spark more thoroughly. With
 # PYTEST_OPTIONS=--demo, it checks what the demo prints, too.
 test-python: ready
 	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
 
-# All that the tests in Python need.
+# This prepares all that the tests in Python need.
 ready: build $(ARCHIVE) .lake/installed .postgres/$(firstword $(POSTGRES))
 
 test-sparks: $(OTHER_SPARKS:%=test-spark-%)
@@ -109,11 +109,11 @@ test-spark-%: build .spark-%/installed
 test-all: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%) test-jvm $(OTHER_SPARKS:%=test-all-%)
 	$(BIN)/pytest $(PARALLEL) --exhaustive --demo
 
-# On all versions of PostgreSQL, with each kind of kill.
+# The tests run on all versions of PostgreSQL, with each kind of kill.
 test-slot: build $(ARCHIVE) $(POSTGRES:%=.postgres/%)
 	$(BIN)/pytest $(PARALLEL) --slot --exhaustive tests/test_servers.py tests/test_slot_*.py tests/test_source_*.py
 
-# On all versions of PostgreSQL, in both formats, with each kind of kill.
+# The tests run on all versions of PostgreSQL, in both formats, with each kind of kill.
 test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 	$(BIN)/pip install --quiet --group readers
 	$(BIN)/pytest $(PARALLEL) --lake -m lake
@@ -121,20 +121,20 @@ test-lake: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
 HISTORIES ?= 5000
 FIRST ?= 1
 
-# Each history twice, the second time with one hash for all keys, and a fault at each step of a write. Also as many folds
-# of changes, and ten times as many simulated jobs.
+# Each history runs twice, the second time with one hash for all keys, and with a fault at each step of a write. This
+# also runs as many folds of changes, and ten times as many simulated jobs.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
 	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *JobSimulationSuite'
 
-# Jobs and streams on services that the tests start. Spark 4.3 checks a pipeline.
+# The tests run jobs and streams on services that they start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))
 	$(BIN)/pytest --infra -m infra
 
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
 
-# A stream of a slot, and then jobs that keep tables equal, each for SECONDS.
+# The first target kills a stream of a slot, and the second one kills jobs that keep tables equal, each for SECONDS.
 soak: soak-source soak-replicate
 
 soak-%: build $(ARCHIVE) .lake/installed $(POSTGRES:%=.postgres/%)
@@ -153,7 +153,7 @@ lint-python: $(VENV)/installed
 	$(BIN)/ruff check python tests benchmarks examples
 	$(BIN)/mypy python tests benchmarks examples
 
-# In one run, because sbt takes long to start. What is compiled already is not compiled again.
+# One run of sbt does both, because sbt takes long to start. It does not compile again what `build` has compiled.
 check-jvm: build
 	$(SBT) $(LINT_JVM) jvm/test
 
@@ -180,7 +180,7 @@ bench-slot: .venv-bench/installed $(JAR)
 bench-replicate: .venv-bench/installed .lake/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) $(BENCH_OPTIONS)
 
-# One transaction of 10 million rows, and a thousand tables. Both take long.
+# The first target measures one transaction of 10 million rows, and the second one a thousand tables. Both take long.
 bench-replicate-large bench-replicate-thousand: bench-replicate-%: .venv-bench/installed .lake/installed $(JAR)
 	.venv-bench/bin/python -m benchmarks.replicate $(OLD:%=--old %) --only $* $(BENCH_OPTIONS)
 
@@ -194,13 +194,13 @@ clean:
 	rm -rf .venv .venv-bench .spark-* .postgres .lake .infra benchmarks/cache dist python/spark_pgoutput/jars jvm/target target project/target project/project
 
 $(JAR): $(JAR_SOURCES) | $(VENV)/tools
-	$(SBT) jvm/package jvm/Test/compile # make test would compile the tests with a cold compiler
+	$(SBT) jvm/package jvm/Test/compile # because make test would compile the tests with a cold compiler
 	@touch $@ # sbt does not write the JAR again if only comments changed
 
 # The tools that start sbt. They are ready long before Spark is unpacked.
 $(VENV)/tools: | requirements
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1' # older ones do not know groups
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1' # older versions of pip do not know groups
 	$(BIN)/pip install --quiet --group build
 	@touch $@
 
@@ -230,7 +230,7 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 	cp .infra/catalog/*-$(AWS_VERSION).jar .infra/catalog/reactive-streams-*.jar .infra/catalog/eventstream-*.jar .infra/spark
 	@touch $@
 
-# Only another PySpark. All other packages come from .venv.
+# This installs only another PySpark. All other packages come from .venv.
 .spark-%/installed: | $(VENV)/tools
 	$(BIN)/pip install --quiet --no-compile --upgrade --target .spark-$* pyspark==$*
 	@touch $@

@@ -23,14 +23,14 @@ from support.servers import Server
 from support.source import SourceClient, source_client
 from support.streams import PROVIDER, ROCKS_DB
 
-# An ordinary run looks at these two where it need not look at each capture.
+# If a test does not need each capture, an ordinary run uses only these two.
 TWO_CAPTURES = ("pg14-v2-stream_on-text", "pg18-v4-stream_parallel-binary")
 
 FILE_SYSTEMS = "io.sparkpgoutput.lake.target"
 
 SETTINGS = {
     "spark.driver.memory": "2g",
-    # The young generation has room for what a test throws away.
+    # The young generation has room for the objects that a test needs only for a moment.
     "spark.driver.extraJavaOptions": f"{SHORT_LIVED_JVM} -Xmn700m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -98,7 +98,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Python workers need pyarrow too
     builder = SparkSession.builder.master("local[2]").appName("spark-pgoutput's tests")
-    # Not with Iceberg's extension, which refuses functions that are written in SQL.
+    # The session lacks Iceberg's extension, which refuses functions that are written in SQL.
     formats = lake.settings(tmp_path_factory.mktemp("lake"), lake.DELTA) if lake.RUNS_HERE else {}
     for name, value in {**SETTINGS, **formats}.items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""A job without its process: the facts in its checkpoint folder, and requests to the job."""
+"""Functions that need no process of a job: they read and write files in its checkpoint folder."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def adopt(
 ) -> str:
     """Let a job continue with the server that `pg_upgrade` has made, with its slot.
 
-    The job must not run. If the function cannot prove that the new server has everything that the
+    The job must not run. If the function cannot prove that the new server has all changes that the
     tables lack, it changes nothing and raises an error.
 
     Parameters

@@ -13,7 +13,7 @@ from spark_pgoutput.job_options import LISTS, OF_TABLES
 
 _SUBMITTED = {"verify": "verify_job.py"}  # beside this file
 
-# The arguments that `verify --once` needs, and all that go with it.
+# The arguments that `verify --once` needs, and all arguments that it takes.
 _NEEDED = ("url", "slot", "publication", "target")
 _JOB = (
     *_NEEDED,

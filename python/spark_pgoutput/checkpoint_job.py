@@ -73,7 +73,7 @@ def _status(spark: SparkSession, arguments: argparse.Namespace) -> None:
                 user=arguments.user,
                 password=os.environ.get("PGPASSWORD"),
             )
-    finally:  # The tables count most when the server does not answer.
+    finally:  # If the server does not answer, the command still prints the tables.
         waiting = waits(spark, arguments.checkpoint)
         if arguments.json:
             print(status_report.as_json(tables, slot, waiting))

@@ -1,4 +1,4 @@
-"""The arguments `--config` and `--print-config`: a file in place of arguments, and the way back."""
+"""The arguments `--config` and `--print-config`, which read and write a file with arguments."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ def _names(command: str, given: argparse.Namespace, values: set[str]) -> set[str
         case "verify" if given.once:
             return values - {"once"}
         case "verify":
-            return {"checkpoint"}  # the job that has it knows the rest
+            return {"checkpoint"}  # the job of this checkpoint knows the rest
         case "resync":
-            return {"format"} if given.target else {"checkpoint"}  # which can be lost
+            # The checkpoint can be lost. The target is then in its place.
+            return {"format"} if given.target else {"checkpoint"}
         case "status" if given.status_file:
             return set()
-        case "status" if given.check or given.prometheus:  # without Spark
+        case "status" if given.check or given.prometheus:  # these start no Spark
             has_file = "status_file" in values and not given.checkpoint
             return {"status_file"} if has_file else {"checkpoint"}
         case "status":

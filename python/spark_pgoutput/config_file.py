@@ -110,12 +110,12 @@ def _escaped(text: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return how the documentation spells the name of an argument of Python in a file."""
+    """Return the spelling of a Python argument's name that the documentation has for a file."""
     return re.sub(r"_(.)", lambda found: found[1].upper(), name)
 
 
 class _Reader:
-    """Reads what YAML's composer makes: nodes, which have their lines and their text as it is."""
+    """Reads the nodes that YAML's composer makes. A node has its line and its original text."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -169,7 +169,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             assert mark is not None
-            # The text of YAML can have a part of the line, which can be a password.
+            # The text of the error can have a part of the line, which can be a password.
             problem = re.sub(r"'.{2,}'", "'…'", error.problem or str(error.context))
             raise ValueError(
                 f"{self._file}, line {mark.line + 1}: This is not YAML, because {problem}."

@@ -60,7 +60,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     jars = [options.get(_JARS), *named.values()]
     defaults = [spark_default(_JARS, _properties_file(arguments))]
     all_jars = _with_jar(*(jars if any(jars) else defaults))
-    if named:  # The driver uses only these JARs, and the executors use only the builder's.
+    # The driver uses only the JARs of these arguments, and the executors use only the builder's.
+    if named:
         for i, named_here in named.items():
             arguments[i] = arguments[i].removesuffix(named_here) + all_jars
         os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)

@@ -57,7 +57,7 @@ class LogDisplay(Display):
         self._shown: dict[str, float] = {}
 
     def __exit__(self, *raised: object) -> None:
-        """Do nothing: a log has no end."""
+        """Do nothing: the lines in a log need no end."""
 
     def _tell(self, line: str) -> None:
         print(line, flush=True)

@@ -24,7 +24,7 @@ PREFIXES = {
 """The arguments that are mappings, with the prefix that Scala's options have for their entries."""
 
 OF_TABLES = ("mode", "on_delete")
-"""The arguments that also are options of their own, for all tables that have no entry."""
+"""The arguments that are also options, whose values apply to all tables that have no entry."""
 
 LISTS = ("partition", "cluster")
 """The arguments whose entries can be lists."""
@@ -57,7 +57,7 @@ def declared() -> dict[str, type]:
 
 
 def merged(weak: Mapping[str, object], strong: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of both. If both set the same thing, the strong one counts."""
+    """Return the arguments of both mappings. If both set the same thing, `strong` counts."""
     found = dict(weak)
     for name, value in strong.items():
         if value is None:
@@ -104,12 +104,12 @@ def column_options(columns: Mapping[str, object]) -> dict[str, str]:
 
 
 def option_key(name: str) -> str:
-    """Return what the spellings of an option's name have in common."""
+    """Return one text for all spellings of an option's name."""
     return name.replace("-", "").replace("_", "").lower()
 
 
 def entry_key(name: str, key: str) -> str:
-    """Return what the spellings of a key in a mapping have in common: `orders`, `public.orders`."""
+    """Return one text for all spellings of a key in a mapping: `orders` and `public.orders`."""
     names = ("names", "columns", *OF_TABLES, *LISTS)
     is_of_public = name in names and "." not in key and key != "*"
     return f"public.{key}" if is_of_public else key
@@ -124,7 +124,7 @@ def _type(values: str) -> type:
 
 
 def entries_of(value: object) -> dict[str, object]:
-    """Return the entries of a mapping. A value alone is the entry of all other tables."""
+    """Return the entries of a mapping. A single value is the entry `"*"`, for all tables."""
     if value is None:
         return {}
     return dict(value) if isinstance(value, Mapping) else {"*": str(value)}

@@ -160,7 +160,7 @@ def _check(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
 
 
 def _show(status: Mapping[str, Any], arguments: argparse.Namespace) -> int:
-    # These two need PySpark, which takes too long for a probe.
+    # These two need PySpark, and to import it takes too long for a probe.
     from pyspark.sql import Row
 
     from spark_pgoutput import status_report
@@ -191,5 +191,5 @@ def _time(text: str) -> datetime:
 
 
 def _line(text: str) -> str:
-    """Return a text as one line, because a probe shows no more."""
+    """Return a text as one line, because a probe shows only one line."""
     return printable(" ".join(text.split()))

@@ -52,7 +52,7 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def url_without_password(url: str) -> str:
-    """Return the argument `--url` as it is, and refuse one that shows a password."""
+    """Return the argument `--url` unchanged. Refuse a URL that has a password."""
     if not url.startswith("jdbc:postgresql:"):
         raise argparse.ArgumentTypeError("the URL must begin with jdbc:postgresql:")
     if has_password(url):
@@ -83,7 +83,7 @@ def ask(user: str | None) -> str | None:
 
 
 class _Refused(argparse.Action):
-    """Ends the command without a word of the argument's value."""
+    """Ends the command, and shows nothing of the argument's value."""
 
     def __call__(
         self,
@@ -99,7 +99,7 @@ class _Refused(argparse.Action):
 
 
 def first_line(file: Path) -> str:
-    """Return the password that a file has."""
+    """Return the password, which is the first line of a file."""
     try:
         with file.open(encoding="utf-8") as lines:
             return lines.readline().rstrip("\r\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Control characters but the end of a line, and characters that turn the direction of a text.
+# Control characters except the end of a line, and characters that set the direction of a text.
 _UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -13,7 +13,7 @@ from spark_pgoutput.job_options import LISTS, OF_TABLES, entry_key, merged_entri
 
 _SUBMITTED = "replicate_job.py"  # beside this file
 
-# Spark takes it if nothing else says how large the driver's heap is. Its own default is 1g.
+# The size of the driver's heap if the user sets none. Spark's own default is 1g.
 _MEMORY, _DEFAULT_MEMORY = "SPARK_DRIVER_MEMORY", "2g"
 
 
@@ -171,7 +171,7 @@ class _Pairs(argparse.Action):
         setattr(namespace, self.dest, self._merged(pairs, name, value))
 
     def _merged(self, pairs: dict[str, str], name: str, value: str) -> dict[str, str]:
-        """Return the arguments with one more. The last one with a name counts."""
+        """Return the arguments with another one. If two have the same name, the last one counts."""
         return merged_entries(_OPTIONS.get(self.dest, self.dest), pairs, {name: value})
 
     def _pair(self, text: str) -> str:
@@ -184,7 +184,7 @@ class _Pairs(argparse.Action):
 
 
 class _OfTables(_Pairs):
-    """Collects the values of tables. A value without a table is that of all other tables."""
+    """Collects the values of tables. A value without a table is for all other tables."""
 
     def _pair(self, text: str) -> str:
         return text if "=" in text else f"*={text}"
@@ -211,7 +211,7 @@ class _Columns(argparse.Action):
 
 
 class _Options(_Pairs):
-    """Collects options. One that has an argument of its own would silently replace the argument."""
+    """Collects options, and refuses those that have an argument of their own."""
 
     def _problem(self, name: str) -> str | None:
         if name.lower() == "password":
@@ -230,7 +230,7 @@ class _Options(_Pairs):
         return {**{k: v for k, v in pairs.items() if option_key(k) != same}, name: value}
 
 
-# The arguments of the options that have one.
+# The options that have an argument of their own, with the argument.
 _ARGUMENTS = {
     **{
         name: name
@@ -251,7 +251,7 @@ def job_options(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def argument_values(config: ConfigFile) -> dict[str, object]:
-    """Return the values of arguments by a file. It is the reverse of `job_options`."""
+    """Return the values that a file gives the arguments. It is the reverse of `job_options`."""
     options = dict(config.options)
     values = {name: options.pop(option) for option, name in _ARGUMENTS.items() if option in options}
     values |= {"option": options} if options else {}

@@ -271,7 +271,7 @@ class Replication:
         return list(self._job.failed())
 
     def progress(self) -> list[CopyProgress]:
-        """Return how far the copies are that run, in the order of their tables."""
+        """Return the progress of the copies that run, in the order of their tables."""
         return [
             CopyProgress(copy.table(), copy.rows(), copy.bytes(), copy.share())
             for copy in self._job.progress()

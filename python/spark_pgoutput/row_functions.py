@@ -48,7 +48,7 @@ def pgoutput_row(
         that you read as TIMESTAMP (by default the session's), and for a binary timestamptz that you
         read as STRING (by default UTC).
         ``dateStyle``: the server's DateStyle, which must be ``ISO``. ``moneyScale``: how many
-        digits money has after the point, by default ``2``. ``encoding``: the server's
+        digits money has after the decimal point, by default ``2``. ``encoding``: the server's
         client_encoding, for the text in binary cells, by default ``UTF8``. ``type.<oid>``: the type
         behind an oid that PostgreSQL does not fix, for example ``enum`` or ``array:int4``. An
         option whose value is None counts as not given.

@@ -1,4 +1,4 @@
-"""The settings in spark-defaults.conf or a like file, before Spark's JVM starts and reads them."""
+"""The settings in spark-defaults.conf or a similar file, read before Spark's JVM starts."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from spark_pgoutput.jar import jar_path
 from spark_pgoutput.logging_file import use_logging_file
 from spark_pgoutput.spark_defaults import spark_default, spark_home
 
-# The variable of the environment that tells a script that the command's output is a terminal.
-# spark-submit gives its scripts pipes.
+# This variable of the environment says to a script that the command's output is a terminal. The
+# script cannot see it, because spark-submit gives its scripts pipes.
 TERMINAL = "SPARK_PGOUTPUT_TERMINAL"
 
 _PASSED_ON = ("--master", "--conf", "--packages", "--properties-file")
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in _PASSED_ON:
         spark.add_argument(name, action="append", default=[], help="as spark-submit takes it")
     spark.add_argument("--jars", default="", help="as spark-submit takes it")
-    # The variables of the environment that have the values of settings. No process shows them.
+    # The variables of the environment that have the values of secret settings.
     parser.set_defaults(secrets={})
 
 
@@ -48,7 +48,7 @@ def submit(
     given : sequence of str
         The same arguments as the user wrote them. The script reads them again.
     variables : mapping of str to str
-        More variables of the environment, which are no part of what `ps` or Spark show.
+        More variables of the environment. Neither `ps` nor Spark shows them.
     """
     environment = {**os.environ, **variables}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -71,9 +71,9 @@ def submit(
     for name in _PASSED_ON:
         for value in getattr(arguments, name[2:].replace("-", "_")):
             command += [name, value]
-    # The driver is this machine's, which has the password and takes the exit status.
+    # The driver runs on this machine, which has the password and takes the exit status.
     command += ["--deploy-mode", "client"]
-    # The setting spark.pyspark.python would come before the variable of the environment.
+    # Otherwise, the setting spark.pyspark.python would override the variable of the environment.
     command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
     command += [str(Path(__file__).with_name(script)), *given]
     try:

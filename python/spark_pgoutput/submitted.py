@@ -1,4 +1,4 @@
-"""Code of all scripts that spark-submit runs: the session, signals, and the text of an error."""
+"""Code for all scripts that spark-submit runs: the session, signals, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.logging_file import logger_levels
 
-# The errors that a command shows without a stack trace. PySpark leaves an error of a class that
-# it does not know, such as that of a missing driver of a file system, as Py4J has it.
+# The errors that a command shows without a stack trace. If PySpark does not know the class of an
+# error, such as that of a missing driver of a file system, the error is one of Py4J.
 FAILURES = (PySparkException, Py4JJavaError, RuntimeError, TypeError, TimeoutError)
 
-# From the first line on.
+# This level applies from the first line of Spark's log on.
 _QUIET = {"spark.log.level": "WARN"}
 
 JOB_SETTINGS = {
@@ -36,7 +36,7 @@ JOB_SETTINGS = {
 _EXTENSIONS = "spark.sql.extensions"
 _PACKAGES = "spark.jars.packages"
 
-# For a folder.
+# The settings if the target is a folder.
 DELTA_SETTINGS = {
     _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -98,16 +98,17 @@ def run(command: str, work: Callable[[threading.Event], int]) -> int:
     except FAILURES as error:
         print(f"spark-pgoutput {command}: {_text(error)}", file=sys.stderr)
     except Py4JError:
-        # Ctrl+C in a terminal goes to the JVM, too, which then ends its work and itself.
+        # Ctrl+C in a terminal also signals the JVM, which then ends its work and exits.
         if not stopping.is_set():
             raise
     return 1
 
 
 def _signalled() -> threading.Event:
-    """Return what is set when a signal is to end this process.
+    """Return an event that is set when a signal is to end this process.
 
-    An exception in Python would leave the answer to a call of the JVM for the next one to read.
+    A signal must not raise an exception: it would interrupt a call of the JVM, and the next call
+    would read the answer to the interrupted one.
     """
     found = threading.Event()
 

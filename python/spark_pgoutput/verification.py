@@ -43,11 +43,11 @@ def verify(
     tables : str or sequence of str, optional
         The names of tables at the server, such as ``"public.orders"``; by default, all tables.
     once : bool
-        Run the job up to now, in place of asking one that runs.
+        Run the job until it has applied everything, instead of asking a job that runs.
     timeout : float, optional
         The seconds to wait for the job that runs; by default, there is no limit.
     tell : callable, optional
-        Takes a text for each thing that happens before the result.
+        Is called with a text for each thing that happens before the result.
     **options
         With ``once=True``, the other arguments of `replicate`, such as ``config``.
 

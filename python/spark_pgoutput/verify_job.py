@@ -26,7 +26,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         session("spark-pgoutput verify", arguments.target, arguments.secrets),
         tables=arguments.table,
         timeout=arguments.timeout,
-        # spark-submit adds what a script writes to its standard error to the output.
+        # spark-submit mixes the standard error of a script into its output, so JSON stays alone.
         tell=None if arguments.json else lambda text: print(printable(text), flush=True),
         **given,
     ).collect()

@@ -1,9 +1,9 @@
 """A checkpoint of a streaming query that every later version must continue from.
 
-`python tests/support/checkpoint.py` writes it to tests/data/checkpoint.zip. Spark 4.0.0 and the
-first version of the format of the state wrote the one that is there. It has an open, a prepared and
-a committed transaction, and relations of the stream and of earlier messages. Users have checkpoints
-of all released versions, so if the format changes, add another file and keep this one.
+`python tests/support/checkpoint.py` writes it to tests/data/checkpoint.zip. Spark 4.0.0 wrote the
+present file, with the first version of the format of the state. The file has an open, a prepared
+and a committed transaction, and relations of the stream and of earlier messages. Users have
+checkpoints of all released versions, so if the format changes, add another file and keep this one.
 
 Spark keeps absolute paths in a checkpoint. The file has `ROOT` in place of the folder of the
 stream, and `continue_from_file` puts another folder there.
@@ -32,18 +32,19 @@ OLD = m.relation("public.old", m.column("k", key=True), oid=m.ORDERS + 1)
 TABLE = m.relation("public.t", m.column("k", key=True), m.column("v"))
 WIDER = m.relation("public.t", m.column("k", key=True), m.column("v"), m.column("w"))
 
-# In the view of the option `relations`.
+# The messages in the view of the option `relations`.
 EARLIER = [OLD]
-# In the micro-batches before the checkpoint was copied, and in the next one.
+# The messages of the micro-batches before the checkpoint was copied.
 WRITTEN = [
     *m.transaction(6, 100, TABLE, m.insert("1", "a")),
     *(m.begin_prepare(9, "gid", 50), m.insert("2", "b"), m.prepare(9, "gid", 50)),
     *(m.stream_start(7), m.in_stream(7, WIDER), m.in_stream(7, m.insert("3", "c", "x"))),
     *(m.in_stream(8, m.insert("4", "d", "y")), m.STREAM_STOP, m.stream_abort(7, 8)),
 ]
+# The messages of the next micro-batch.
 CONTINUED = [
     *(m.stream_start(7, first=False), m.in_stream(7, m.insert("5", "e", "z")), m.STREAM_STOP),
-    *m.transaction(6, 100, m.insert("1", "a")),  # which the state knows
+    *m.transaction(6, 100, m.insert("1", "a")),  # The state knows this transaction.
     *m.transaction(10, 110, m.insert("6", "f"), m.insert("7", oid=m.ORDERS + 1)),
     *(m.stream_commit(7, 120), m.commit_prepared(9, "gid", 130)),
 ]
@@ -62,7 +63,7 @@ def changes(spark: SparkSession, stream: Stream) -> DataFrame:
 
 
 def continue_from_file(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the changes that a query gives which continues from the file."""
+    """Return the changes of a query that continues from the file."""
     checkpoint = folder / "output" / "checkpoint"
     with zipfile.ZipFile(FILE) as file:
         file.extractall(checkpoint)
@@ -72,7 +73,7 @@ def continue_from_file(spark: SparkSession, folder: Path) -> DataFrame:
     stream.add_messages(CONTINUED, len(EARLIER) + len(WRITTEN))
     found = changes(spark, stream)
     output = str(folder / "found")
-    # Not the sink that wrote the checkpoint, because a file sink expects its earlier files.
+    # Another sink than that of the checkpoint, because a file sink expects its earlier files.
     writer = found.writeStream.foreachBatch(
         lambda rows, _: rows.write.mode("append").parquet(output)
     )

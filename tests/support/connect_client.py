@@ -1,8 +1,9 @@
 """What the tests ask a Spark Connect server for, in one process that is a client of it.
 
-`python -m support.connect_client URL` prints a JSON object: by the name of each function below, the
-texts of the values that it yields. With names after the URL, only these functions run. The
-environment variable `SLOT` has the options of a slot, as `support.servers.small_slot` gives them.
+`python -m support.connect_client URL` prints a JSON object. A key is the name of a function below,
+and its value is a list of texts, one for each value that the function yields. With names after the
+URL, only these functions run. The environment variable `SLOT` has the options of a slot, as
+`support.servers.small_slot` gives them.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def history(spark: SparkSession, job: LakeJob, table: str) -> list[Row]:
 
 
 def assert_copies(changes: Sequence[Row], number: int) -> None:
-    """Check that a history has so many copies, each but the first one after a truncate."""
+    """Check the number of copies in a history. Each but the first one comes after a truncate."""
     copies = {row["_commit_version"] for row in changes if row["_change_type"] == "snapshot"}
     empties = [row["_commit_version"] for row in changes if row["_change_type"] == "truncate"]
     assert len(copies) == number

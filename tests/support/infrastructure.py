@@ -91,7 +91,11 @@ class ObjectStore:
 
 @contextmanager
 def object_store(folder: Path) -> Iterator[ObjectStore]:
-    """Start a store. It looks and then writes, so it gets one conditional PUT after the other."""
+    """Start a store.
+
+    The store first checks the condition of a PUT, and then writes. So the proxy sends it only one
+    conditional PUT at a time.
+    """
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with (

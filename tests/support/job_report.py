@@ -17,7 +17,7 @@ class JobReport:
     Parameters
     ----------
     job : Replication
-        The job, whose lines nobody else takes.
+        The job. No other code takes its lines.
     """
 
     def __init__(self, job: Replication) -> None:

@@ -33,7 +33,7 @@ class JobTables:
         self._running = running
 
     def rows(self) -> dict[str, Any]:
-        """Return the row of each table of the server that is not dropped, or was dropped last."""
+        """Return a row for each name: that of the table that exists, or of the one dropped last."""
         found: dict[str, Any] = {}
         for row in self._running.status().collect():
             name = row.table.removeprefix("public.")
@@ -113,9 +113,9 @@ def wait_until_equal(
 
 
 def look(server: Server) -> str:
-    """Let a job look at the catalog, whose looks are a minute apart: a new table has a row.
+    """Let a job look at the catalog at once, because a new table has a row.
 
-    The publication of the job is one for all tables.
+    Otherwise, the job looks once a minute. The publication of the job is one for all tables.
     """
     name = f"knock_{secrets.token_hex(3)}"
     server.execute(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES (1)")

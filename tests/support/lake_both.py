@@ -46,7 +46,7 @@ def mark(job: LakeJob, table: str) -> Mark:
 
 
 class Between:
-    """Whether the mirror of a table has a commit that its history lacks, since both were equal."""
+    """Returns whether a mirror has a commit that its history lacks, after both were equal."""
 
     def __init__(self, job: LakeJob, table: str, *, in_copy: bool = False) -> None:
         self._job = job

@@ -1,4 +1,4 @@
-"""The tables of a server as a job sees them that keeps tables equal, through Py4J."""
+"""The tables of a server, as a job of `replicate` sees them, through Py4J."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def open_copy(
     spark : SparkSession
         The session that reads the rows.
     client : SourceClient
-        Who copies.
+        The connections to the server.
     publications : sequence of str
         The publications that send the table.
     table : str
@@ -61,7 +61,7 @@ def open_copy(
     types : mapping of str to str, optional
         Types of columns, if they are not the default ones.
     found : JavaObject, optional
-        The table as it was found in the catalog. It is looked for if it is not given.
+        The table as the catalog has it. By default, this function looks for it.
     """
     catalog = LakeCatalog(client)
     name = table if "." in table else f"public.{table}"

@@ -200,7 +200,7 @@ class LakeJob:
         return line
 
     def ending(self, process: subprocess.Popen[str]) -> str:
-        """Return what a job did that has ended: what it printed, and Spark's log."""
+        """Return what a job that has ended printed, and Spark's log."""
         output, _ = process.communicate(timeout=TIMEOUT)
         return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
 
@@ -217,7 +217,7 @@ class LakeJob:
         wait_until(is_connected, TIMEOUT)
 
     def is_read(self) -> bool:
-        """Return whether the server sends the slot to somebody."""
+        """Return whether a connection reads the slot."""
         return bool(
             self.server.execute(
                 f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{self.slot}' AND active"

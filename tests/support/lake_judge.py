@@ -1,4 +1,4 @@
-"""Compares tables of a lake with those of the server, by a reader that is not ours."""
+"""Compares tables of a lake with those of the server, by a reader that is not of this project."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SALT = "a salt of the tests"
 _LINES = "Order lines"
 
 # A table without a key has no marks and no versions. The column list of `partial` can leave out a
-# hidden column. What a history lacks of tables that are reshaped is in no message.
+# hidden column. A table that is reshaped has no history, because the messages lack some changes.
 _MARKED = ("orders", _LINES, "accounts", "parts", "partial")
 _VERSIONED = (*_MARKED, "seats")
 _BOTH = ("orders", _LINES, "seats", "readings", "events")

@@ -15,7 +15,7 @@ from support.lake_job import LakeJob
 from support.processes import TIMEOUT
 from support.suspension import suspend_when
 
-_MARK = "spark-pgoutput-"  # and the job, the oid and the generation
+_MARK = "spark-pgoutput-"  # The name goes on with the job, the oid and the generation.
 
 
 class Progress:
@@ -23,13 +23,13 @@ class Progress:
 
     def __init__(self, job: LakeJob) -> None:
         self.begun = time.time()
-        # The job writes the state after a commit, so the state is read first: what comes in between
-        # cannot seem to come out of order.
+        # The job writes the state after a commit. So this reads the state first, and never finds a
+        # state that is newer than the commits.
         self.state = job_state(job.checkpoint)
         self.tables = {table: commits(job, table) for table in TABLES.values()}
 
     def changed(self, before: Progress) -> set[str]:
-        """Return the tables that have commits since then."""
+        """Return the tables that have commits since the earlier moment."""
         return {table for table, number in self.tables.items() if number > before.tables[table]}
 
 
@@ -78,7 +78,8 @@ def is_being_written(job: LakeJob, table: str, since: float) -> bool:
     )
 
 
-Point = Callable[[LakeJob, Progress, Progress], bool]  # the progress at the start, and now
+# A point takes the progress at the start, and now.
+Point = Callable[[LakeJob, Progress, Progress], bool]
 
 
 def snapshot_is_noted(job: LakeJob, before: Progress, now: Progress) -> bool:

@@ -68,7 +68,7 @@ def _change(connection: psycopg.Connection[object], moments: random.Random, tabl
 
 
 class Resync:
-    """How far a resync of a table is, by the checkpoint folder and the files of the target.
+    """The progress of a resync of a table, from the checkpoint folder and the target's files.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Resync:
         return [file.name for file in (self._job.checkpoint / "requests").glob("*.json")]
 
     def step(self) -> int:
-        """Return the number of the step of STEPS that is the last one."""
+        """Return the number in STEPS of the last step that the job has reached."""
         table = tables_of_state(self._job)[self._table]
         if table["generation"] == self._generation:
             is_asked = table["status"]["name"] == "copying" or bool(self.requests)
@@ -101,7 +101,7 @@ class Resync:
         return STEPS.index("table is replaced" if is_replaced else "snapshot is made")
 
     def _has(self, mark: str) -> bool:
-        """Return whether a copy is committed, by the name of its mark."""
+        """Return whether the copy that has this mark is committed."""
         folder = self._job.tables / self._table
         files = *folder.glob("_delta_log/[0-9]*.json"), *folder.glob("metadata/v*.metadata.json")
         for file in files:

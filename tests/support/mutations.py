@@ -8,7 +8,7 @@ from random import Random
 # These mark tuples and columns, and some of them are message types too.
 LETTERS = b"NKOtnub"
 
-# Each byte up to here is changed. The rest of a long message is more of the same columns.
+# Each byte before this one is changed, and only some of the others, which are like the first.
 HEAD = 400
 STEP_BEYOND_HEAD = 7
 

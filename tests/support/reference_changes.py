@@ -1,8 +1,8 @@
 """A simple and slow way to find the committed changes in the messages of one source.
 
 The tests compare the fast way with it. It takes the messages one after the other, and keeps those
-of a transaction in memory until its commit. It looks up a relation where the change stands, but
-only a change that it gives out needs one.
+of a transaction in memory until its commit. It looks up the relation of a change at the
+position of the change, and only for a change that it returns.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Sent(NamedTuple):
 class Transaction:
     """The messages of an open transaction.
 
-    A headless one was seen from a later block on, and its changes are not kept.
+    If it is headless, its first block is not in the messages, and its changes are not kept.
     """
 
     xid: int
@@ -156,14 +156,14 @@ class Source:
         self.after = -1 if after is None else unsigned(after)
         self.skip = skip
         self.committed: list[Change] = []
-        # None: no message has shown it yet, because the first messages may come from anywhere.
+        # None if no message has shown it yet: the first message may be one inside a block.
         self.in_stream: bool | None = None
         self.begun: Transaction | None = None
         self.block: Transaction | None = None
         self.streamed: dict[int, Transaction] = {}
         self.prepared: dict[tuple[int, str], Transaction] = {}
         self.relations: dict[int, Relation] = {}
-        self.commits: dict[int, int | None] = {}  # xid by LSN; None if a Commit has no Begin
+        self.commits: dict[int, int | None] = {}  # the xid for each LSN; None without a Begin
         self.greatest = -1
 
     def message(self, position: int, data: bytes) -> None:

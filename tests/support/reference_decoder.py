@@ -161,7 +161,7 @@ class Reader:
         return string
 
     def xid_in_stream(self) -> Fields:
-        """Read the id of the transaction or subtransaction, which stands only in a stream block."""
+        """Read the id of the transaction or subtransaction, which only a stream block has."""
         if not self.in_stream:
             return {}
         start = self.at
@@ -230,7 +230,7 @@ def pg_type(r: Reader) -> Fields:
     type_id = r.uint32()
     start = r.at
     namespace = r.string()
-    # This is no namespace but the id of the type, after that of a transaction.
+    # The bytes are not a namespace but the id of the type, after the id of a transaction.
     if r.guessed and not r.in_stream and 0 < r.data[start] < 0x20:
         raise Malformed(start, "namespace begins with a control character")
     return {

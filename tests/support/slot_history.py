@@ -35,7 +35,7 @@ CREATE TABLE unpublished (writer int, entry text);
 CREATE PUBLICATION shop FOR TABLE accounts, documents;
 CREATE PUBLICATION more FOR TABLE journal;
 """
-# Only its own writer uses these tables, so nobody else is open on them when it changes them.
+# Only its own writer uses these tables, so no other transaction has them open.
 _TABLES_OF_A_WRITER = """
 CREATE TABLE evolving_{writer} (id bigint PRIMARY KEY, first text);
 CREATE TABLE emptied_{writer} (id bigint);
@@ -107,16 +107,16 @@ class Writer:
         while not self._ended.is_set():
             try:
                 with self._server.connect() as connection:
-                    # An old backend can prepare its transaction after this one has looked for it.
+                    # An older backend can still prepare a transaction after this looked for it.
                     connection.execute("SET lock_timeout = '20s'")
                     self._finish_prepared(connection)
                     while not self._ended.is_set():
                         self._write(connection)
                         time.sleep(self._dice.expovariate(1 / self._pause))
             except (psycopg.OperationalError, psycopg.Rollback):
-                time.sleep(0.2)  # the server is down, perhaps since a rollback
+                time.sleep(0.2)  # The server is down, perhaps during a rollback.
             except psycopg.errors.DuplicateObject:
-                time.sleep(0.2)  # an old backend has prepared its transaction only now
+                time.sleep(0.2)  # An older backend has prepared its transaction only now.
 
     def _write(self, connection: Connection) -> None:
         actions = {

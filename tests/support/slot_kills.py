@@ -18,7 +18,7 @@ def walsender(server: Server) -> int:
 
 def reading_walsender(server: Server) -> int:
     """Wait until a task reads from the session of the slot, and return its process."""
-    # What `SlotSession.Reading` says to the server. A server that has sent nothing shows it too.
+    # While a task reads, the session reports this LSN to the server (`SlotSession.Reading`).
     busy = f"""
         SELECT pid FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid
         WHERE slot_name = '{SLOT}' AND replay_lsn = '0/2'

@@ -188,7 +188,7 @@ class StreamProcess:
         self._process.communicate(timeout=TIMEOUT)
 
     def suspend_when(self, holds: Callable[[], object]) -> None:
-        """Stop all processes when a function returns true, and still does after that."""
+        """Stop all processes when a function returns true, and it still returns true after that."""
         suspend_when(self._process.pid, self._while_running(holds), pause=0.001)
 
     def suspend(self) -> None:

@@ -80,7 +80,7 @@ class Stream:
 def mixed(
     dice: random.Random, streams: Mapping[str, Messages], number: int
 ) -> Sequence[list[tuple[str, int, bytes]]]:
-    """Cut each stream into pieces at random places, and put the pieces of a number together.
+    """Cut each stream into pieces at random places. A result has one piece of each stream.
 
     The messages of a result are in random order.
     """

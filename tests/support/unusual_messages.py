@@ -85,7 +85,7 @@ READINGS = {
     ),
 }
 
-# Without context, where no reading is right: the byte where the one fails that gets further.
+# Without context, if no reading is right: the byte at which the reading that gets further fails.
 NO_READING = {
     "both at the tag's end": ("49", 1),
     "the one without id": ("49 00000001 4e 0003 6e 6e 78", 10),

@@ -11,8 +11,8 @@ from pathlib import Path
 from spark_pgoutput.demo.server import PostgresServer
 from support.servers import Server
 
-# pg_upgrade asks these programs what the old server's data have, and they are not in the package of
-# 17. The pg_controldata of 18 reads the file of 17, and what it says is what pg_resetwal would say.
+# pg_upgrade runs these two programs to look at the old server's data, and the package of 17 lacks
+# them. The pg_controldata of 18 reads the file of 17, and prints what pg_resetwal would print.
 _CONTROL_DATA = """#!/bin/sh
 exec "{bin}/pg_controldata" "$@" 2>/dev/null
 """
@@ -26,7 +26,7 @@ printf 'First log segment after reset: %s%08X\\n' "${{last%"$end"}}" $((0x$end +
 
 
 class Server16(Server):
-    """A server of PostgreSQL 16 with all programs, which the package of the demo has too."""
+    """A server of PostgreSQL 16 from the package of the demo, which has all programs."""
 
     def __init__(self) -> None:
         super().__init__(16)

@@ -7,7 +7,7 @@ import pyspark
 from spark_pgoutput.submitted import DELTA_SETTINGS
 
 SETTINGS = {
-    # A session is too short for the optimizing compiler: half the time without it.
+    # A session is too short for the optimizing compiler. Without it, a session takes half the time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     # The rows are too few for generated code, for adaptive plans and for several tasks. Delta reads
     # the state of a table by tasks of its own, before and after each commit.
