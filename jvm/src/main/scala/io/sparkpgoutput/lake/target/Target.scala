@@ -74,10 +74,10 @@ trait Target {
    */
   def compact(table: String): Boolean
 
-  /** Returns what the files of a table are that this process has written directly. */
+  /** Returns the numbers of the files of a table; None if this process has not written it directly. */
   def files(table: String): Option[TableFiles] = None
 
-  /** Writes what makes a table that was written directly fast to open, if that is due. */
+  /** Writes a checkpoint of a table that was written directly, if one is due, so that it opens fast. */
   def checkpoint(table: String): Unit
 
   /**
