@@ -416,8 +416,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   // Requests.
 
   /**
-   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again after
-   * [[isCommittingCopy]]. If the snapshot is not made, the copy that runs is the one that the user wants.
+   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again when
+   * [[isCommittingCopy]] is false. If the snapshot is not made yet, the copy that runs is the one that the user
+   * wants.
    *
    * @return the revision of the state that has the request; None if there is no such table
    */
