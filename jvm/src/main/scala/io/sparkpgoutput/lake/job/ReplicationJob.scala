@@ -183,7 +183,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
   }
 
-  /** The end of what was committed before a job with `once`; None if the server cannot be asked now. */
+  /** The end of what a job with `once` applies; None if the server cannot be asked now. */
   private def onceTarget(): Option[Long] =
     try Some(ofServer(WalEnd.next))
     catch { case error: Throwable if TableFailures.isPassing(error) => None }

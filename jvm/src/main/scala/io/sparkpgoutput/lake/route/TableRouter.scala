@@ -189,7 +189,7 @@ final private class TableRouter(table: RoutedTable) {
     }
   }
 
-  /** Returns the cells of a tuple; null if the message does not have it. It must have as many as the table. */
+  /** Returns the cells of a tuple, one for each column of the table; null if the message has no such tuple. */
   private def cells(decoder: ChangeMessageDecoder, field: Int, position: Long): TupleCells = {
     val found = decoder.cells(field)
     val columns = current.relation.columns.length

@@ -74,7 +74,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     val excess = times.length - versions
     val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
     val due = retained(since, oldest).toEpochMilli
-    // The job does not do this for each version, because it compares the files of all others.
+    // The job does not expire each version on its own, because that compares the files of all others.
     val isDue = excess > versions / 20 || times.headOption.exists(_ < due - Hour)
     if (isDue && !hasOwn && !isForbidden)
       load(table).expireSnapshots().expireOlderThan(due).retainLast(1).commit()
