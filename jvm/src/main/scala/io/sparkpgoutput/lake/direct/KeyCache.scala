@@ -47,7 +47,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
-  /** Returns whether there is room for so many keys, if keys of other tables are removed. */
+  /** Returns whether this many numbers have room, if the keys of other tables are removed. */
   private[direct] def takes(numbers: Long): Boolean =
     numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
 

@@ -337,7 +337,7 @@ final private class DirectTransaction(
 ) extends KnownTransactions(log, catalogTable, snapshot) {
 
   /**
-   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If no checkpoint
+   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it while commits go on. If no checkpoint
    * gets written, for example because each run of the job is short, the commit writes it. A commit that
    * needs a checkpoint also counts all files of the table, by a job of Spark.
    */

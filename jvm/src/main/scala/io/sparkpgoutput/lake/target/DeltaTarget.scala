@@ -297,7 +297,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
           )
           val hours = BigDecimal(kept.toMillis) / Duration.ofHours(1).toMillis
           val exact = hours.setScale(6, BigDecimal.RoundingMode.UP).bigDecimal.toPlainString
-          // It prints what it has deleted.
+          // VACUUM prints what it has deleted.
           Console.withOut(OutputStream.nullOutputStream) {
             own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $exact HOURS")
           }

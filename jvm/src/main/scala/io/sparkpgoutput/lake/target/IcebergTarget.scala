@@ -93,8 +93,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
 
   /**
-   * If a new session looked up the table, Spark would make a catalog for this session, with connections
-   * of its own, which nobody closes. Each commit has a new session.
+   * The new session of a commit must not look up the table itself. Spark would make a catalog for this
+   * session, with connections that nobody closes.
    */
   def read(session: SparkSession, table: String): DataFrame = {
     refresh(table)

@@ -192,7 +192,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     if (target.exists(table.target)) target.newest(table.target, job.id).map(_.generation)
     else None
 
-  /** The newest mark of a table, of whichever generation. */
+  /** The newest mark of a table, of any generation. */
   def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
 
   private def newest(table: String, properties: Map[String, String]): Option[Long] =

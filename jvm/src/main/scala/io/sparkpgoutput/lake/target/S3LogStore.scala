@@ -57,7 +57,7 @@ final class S3LogStore(configuration: Configuration)
 
 private object S3LogStore {
 
-  /** Opens a file that is there only if there was none of its name when it was closed. */
+  /** Opens a new file. Closing it fails if there is a file of this name. */
   def created(files: FileSystem, path: Path): FSDataOutputStream =
     files.createFile(path).recursive().overwrite(false)
       .opt("fs.option.create.conditional.overwrite", true).build()

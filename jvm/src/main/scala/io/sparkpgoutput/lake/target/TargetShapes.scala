@@ -12,7 +12,7 @@ import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 /** Says which shapes tables can have in the target. */
 object TargetShapes {
 
-  /** Delta clusters by so many columns. */
+  /** The greatest number of columns by which Delta clusters a table. */
   final val MostClustered = 4
 
   /** `delta.dataSkippingNumIndexedCols` */
