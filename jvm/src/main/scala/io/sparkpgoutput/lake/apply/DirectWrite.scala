@@ -153,7 +153,7 @@ final class DirectWrite(
       var index = -1
       val added = changes.flatMap { row =>
         val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
-        // With `repair`, a row that goes need not be there.
+        // With `repair`, the target need not have a row that is deleted.
         val isWritten =
           if (hasVersions) op(row) == RowOp.Replace || place != null
           else op(row) != RowOp.Delete && !(goes(row) && op(row) == RowOp.Update && place == null)

@@ -151,7 +151,7 @@ final class KeyedWrite(batch: TableBatch) {
         ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE $value END"
       }
     }
-    // If all columns are the key's, an update does nothing, but a row that is there is checked.
+    // If all columns belong to the key, an update changes nothing, but it still checks the row of the target.
     val set = if (others.isEmpty) Seq(key.head -> written(key.head)) else others
     val values = set.updated(0, set.head._1 -> checked(set.head._2))
     "WHEN MATCHED THEN UPDATE SET " +
