@@ -151,7 +151,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
 
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
-  /** What `status` shows of a table beside its state. */
+  /** What `status` shows of a table in addition to its state. */
   def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
     Shown(
       work.queue.fold(0L)(_.changes),

@@ -308,7 +308,7 @@ final private[job] class ReadyJob(
 }
 
 /**
- * A job whose slot is there.
+ * A job whose slot exists.
  *
  * @param state the state to begin with
  * @param begin where the session of the reader begins

@@ -194,7 +194,7 @@ object VerifyCommand {
   }
 
   /**
-   * Starts a job that applies everything that is there, then verifies tables, and ends.
+   * Starts a job that applies all changes that exist at its start, then verifies tables, and ends.
    *
    * @param options those of the job
    */

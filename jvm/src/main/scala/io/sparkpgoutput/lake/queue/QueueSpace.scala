@@ -92,7 +92,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
 
   private[queue] def addMemory(bytes: Long): Unit = usedMemory.addAndGet(bytes): Unit
 
-  /** Takes bytes of the disk. Returns false if there are not so many. */
+  /** Reserves bytes of the disk. Returns false if there is not enough room. */
   private[queue] def takeDisk(bytes: Long): Boolean = {
     val isTaken = usedDisk.addAndGet(bytes) <= disk
     if (!isTaken) giveDisk(bytes)
@@ -108,7 +108,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
         error
       )
 
-  /** Removes a file that no block needs any more. A file that cannot be removed goes on to count. */
+  /** Removes a file that no block needs any more. If a file cannot be removed, its bytes still count. */
   private[queue] def delete(file: SpillFile): Unit =
     try {
       Files.deleteIfExists(file.path)
