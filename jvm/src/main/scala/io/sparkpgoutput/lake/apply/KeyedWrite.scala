@@ -174,9 +174,7 @@ final class KeyedWrite(batch: TableBatch) {
       s"VALUES (${(first +: values.tail).mkString(", ")})"
   }
 
-  /**
-   * Returns the rows of a table after a TRUNCATE. The TRUNCATE has removed all rows from before.
-   */
+  /** Returns the rows of a table after a TRUNCATE, which has removed all earlier rows. */
   private def checked(rows: DataFrame): DataFrame = {
     val anyUnsent =
       unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
