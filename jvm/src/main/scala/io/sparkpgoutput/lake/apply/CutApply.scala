@@ -60,7 +60,7 @@ final class CutApply(
 ) {
   import CutApply._
 
-  /** The most of a cut that is written directly, which the driver has in memory. */
+  /** The limit of a cut that is written directly, because the driver has it in memory. */
   private val direct = CutLimit(SmallBytes, math.min(DirectChanges, smallCut * 10))
 
   /** Whether small cuts of a table are written directly. */
@@ -159,7 +159,7 @@ final class CutApply(
           val prepared = prepare(statistics)
           if (routedOf(prepared) == routedOf(table)) commit(statistics, prepared)
           else {
-            // The rows say what is missing in the columns that the table had.
+            // The rows were made for the columns that the table had before.
             clear()
             commit(route(prepared).get, prepared)
           }
@@ -188,7 +188,7 @@ final class CutApply(
         options,
         !repairs,
         droppedColumns(others, prepared),
-        // A row that comes back keeps the values of users, as one that is marked does.
+        // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
         splitsReplaced =
           !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
       )
@@ -447,9 +447,9 @@ final private case class WrittenCut(repaired: Long, byMerge: Option[String])
 final case class PlannedWrite(write: TargetWrite, repaired: Long)
 
 /**
- * The changes of a large cut: they go to executors in blocks, which sort them and keep them on their
- * disks. The driver has one block in memory while it makes them. Spark keeps a block that was made in
- * the driver's memory as long as there is room, then on its disk. Not thread-safe.
+ * The changes of a large cut: they go in blocks to executors, which sort them and keep them on their
+ * disks. The driver makes one block at a time in memory. Spark keeps finished blocks in the driver's
+ * memory while there is room, and then on its disk. Not thread-safe.
  *
  * @param session a session that sorts them, with adaptive execution, so that few changes are few tasks
  */

@@ -81,7 +81,7 @@ final class DirectWrite(
   private def goes(row: InternalRow) =
     batch.format.marks && !row.isNullAt(batch.format.deletedLsn)
 
-  /** A row that replaces another one looks for no row: the delete of the other one finds the old row. */
+  /** The rows that look up a row of the target. If a row replaces another one, the delete of that one looks it up. */
   private val keyed = changes.filter(op(_) != RowOp.Replace)
 
   private var repairs = 0L
@@ -153,7 +153,7 @@ final class DirectWrite(
       var index = -1
       val added = changes.flatMap { row =>
         val place = if (op(row) == RowOp.Replace) null else { index += 1; places(index) }
-        // With `repair`, a row that goes need not be there.
+        // With `repair`, the target need not have a row that is deleted.
         val isWritten =
           if (hasVersions) op(row) == RowOp.Replace || place != null
           else op(row) != RowOp.Delete && !(goes(row) && op(row) == RowOp.Update && place == null)
@@ -269,7 +269,7 @@ final class DirectWrite(
       "problem" -> shown(row, problem)
     )
 
-  /** The text that an expression of [[Drift]] has. */
+  /** Returns the text that an expression of [[Drift]] makes of a row. */
   private def shown(row: InternalRow, problem: String): String = {
     val one = LocalRows.toDataFrame(batch.session, IndexedSeq(row), folded)
     val columns = key.map(ordinal => FoldedColumns.column(ordinal) -> batch.columnName(ordinal))

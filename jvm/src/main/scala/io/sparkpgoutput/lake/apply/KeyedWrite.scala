@@ -44,8 +44,8 @@ final class KeyedWrite(batch: TableBatch) {
   private def name(ordinal: Int) = TablePlace.quoted(batch.columnName(ordinal))
 
   /**
-   * A row that replaces another one looks for no row: the delete of the other one finds the old row. A version that has
-   * ended is not found.
+   * A row that replaces another one matches no row: the delete of the other one matches the old row. A version that has
+   * ended is never matched.
    */
   private def condition: String = {
     import batch.format.{hasVersions, splitsReplaced}
@@ -56,7 +56,7 @@ final class KeyedWrite(batch: TableBatch) {
     (sameKey ++ finds ++ found).mkString(" AND ")
   }
 
-  /** The SQL that fails with the key of a row of the fold, which has the alias `s` in a MERGE. */
+  /** The SQL that fails and shows the key of a row of the fold. `prefix` is the alias of this row, with a point. */
   private def raise(problem: String, prefix: String) =
     Drift.raise(
       problem,
@@ -82,7 +82,8 @@ final class KeyedWrite(batch: TableBatch) {
 
   /**
    * The clauses if deleted rows are marked. A row that is marked counts as one that is not there: an insert revives
-   * it, with values of its own only. A row that goes is updated. With `repair`, it need not be there.
+   * it, with the values of the insert. A deletion is an update that sets the mark. With `repair`, the row that it
+   * deletes need not be there.
    */
   private def marking: String = {
     val (isMarked, goes) =
@@ -118,7 +119,7 @@ final class KeyedWrite(batch: TableBatch) {
     ).mkString("\n")
   }
 
-  /** The rows that no other change of the cut concerns go with its first TRUNCATE. */
+  /** The clause by which the first TRUNCATE ends the rows that no other change of the cut concerns. */
   private def truncating: String = {
     import batch.format.{deletedAt, deletedLsn, hasVersions, version}
     val first = batch.statistics.truncations.head
@@ -150,7 +151,7 @@ final class KeyedWrite(batch: TableBatch) {
         ordinal -> s"CASE WHEN $flag THEN t.${name(ordinal)} ELSE $value END"
       }
     }
-    // If all columns are the key's, an update does nothing, but a row that is there is checked.
+    // If all columns belong to the key, an update changes nothing, but it still checks the row of the target.
     val set = if (others.isEmpty) Seq(key.head -> written(key.head)) else others
     val values = set.updated(0, set.head._1 -> checked(set.head._2))
     "WHEN MATCHED THEN UPDATE SET " +
@@ -173,9 +174,7 @@ final class KeyedWrite(batch: TableBatch) {
       s"VALUES (${(first +: values.tail).mkString(", ")})"
   }
 
-  /**
-   * Returns the rows of a table after a TRUNCATE. The TRUNCATE has removed all rows from before.
-   */
+  /** Returns the rows of a table after a TRUNCATE, which has removed all earlier rows. */
   private def checked(rows: DataFrame): DataFrame = {
     val anyUnsent =
       unsent.map(FoldedColumns.unsent).foldLeft("false")((all, flag) => s"$all OR $flag")
@@ -206,7 +205,7 @@ final class KeyedWrite(batch: TableBatch) {
  */
 object BatchKeys {
 
-  /** In a larger cut, to look at the keys costs more than it saves. */
+  /** In a larger cut, looking at the keys costs more than it saves. */
   final private val MostChanges = 200000
 
   /**
@@ -308,7 +307,7 @@ final class MovedRows(batch: TableBatch) {
   }
 
   /**
-   * Takes the values that no message has from the target. A row that is not in the target is always
+   * Takes from the target the values that no message has. A row that is not in the target is always
    * an error.
    */
   private def inTarget(rows: DataFrame): DataFrame = {

@@ -4,11 +4,11 @@ import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
- * The transactions whose effects a look at the catalog saw: `pg_current_snapshot()` of the same statement.
+ * The transactions whose effects a query of the catalog saw: `pg_current_snapshot()` in the same statement.
  *
- * A server in recovery has an incomplete list of the transactions that its primary runs (`procarray.c`,
- * GetSnapshotData has them as subtransactions, which `pg_current_snapshot` leaves out). So its snapshots
- * decide nothing.
+ * In recovery, a server has an incomplete list of the transactions that its primary runs: GetSnapshotData
+ * (`procarray.c`) has them as subtransactions, which `pg_current_snapshot` leaves out. So the job decides
+ * nothing by the snapshots of such a server.
  *
  * @param xmin all transactions with a lower xid had ended
  * @param xmax no transaction with this xid or a greater one had ended
@@ -42,7 +42,7 @@ object CatalogSnapshot {
 }
 
 /**
- * What one cheap query shows about the catalog: whether the published tables have changed.
+ * The result of one cheap query of the catalog, which shows whether the published tables have changed.
  *
  * @param inRecovery whether the server is a standby, whose catalog can be behind
  * @param byOid
@@ -93,9 +93,9 @@ object CatalogFingerprint {
   }
 
   /**
-   * The tables `up` has the partitioned tables above each published one, `tree` each root with its
-   * partitions, `family` both. `part` has the rows of the catalog that belong to a root: a letter for their
-   * kind, two numbers that identify them, and their xmin.
+   * In the query, `up` has the partitioned tables above each published table, `tree` has each root with its
+   * partitions, and `family` has both. `part` has the rows of the catalog that belong to a root, each with a
+   * letter for its kind, two numbers that identify it, and its xmin.
    */
   private def query(version: Int, isLimited: Boolean) = {
     val limit = if (isLimited) "AND r.oid = ANY (?::oid[])" else ""

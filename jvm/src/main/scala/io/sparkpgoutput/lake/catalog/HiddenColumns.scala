@@ -56,7 +56,7 @@ final case class ColumnHiding(
    * Hides the columns of a table.
    *
    * @param source the table by the server's catalog
-   * @param kept the table as the job has copied it, if it has
+   * @param kept the table as the job copied it; None if there is no copy
    * @throws LakeException if the options do not fit the table any more
    */
   def apply(source: SourceTable, kept: Option[SourceTable]): SourceTable = of(source.name) match {
@@ -107,10 +107,10 @@ final case class ColumnHiding(
   }
 }
 
-/** The secret key of hashes. Nothing shows it: its text is its fingerprint. */
+/** The secret key of hashes. It is never shown: its text has only its fingerprint. */
 final class HashSalt private (key: Array[Byte]) extends Serializable {
 
-  /** The same for the same salt, and says nothing about it. */
+  /** Equal salts have equal fingerprints. A fingerprint does not reveal its salt. */
   val fingerprint: String = {
     val text = HashSalt.Fingerprinted.getBytes(US_ASCII)
     new String(new ValueHash(this).of(text, 0, text.length), US_ASCII).take(16)
@@ -136,7 +136,7 @@ object HashSalt {
   final private val Algorithm = "HmacSHA256"
   final private val Fingerprinted = "spark-pgoutput"
 
-  /** Returns the salt that a text is; None if the text is empty. */
+  /** Makes a salt of a text; None if the text is empty. */
   def of(text: String): Option[HashSalt] =
     Option.when(text.nonEmpty)(new HashSalt(text.getBytes(UTF_8)))
 

@@ -19,7 +19,7 @@ import io.sparkpgoutput.types.{ConversionOptions, PgType}
  * @param target the name of the table in the target
  * @param schema
  *   the columns of the target that come from the server, with the names and in the order of the source
- * @param types the types that columns have, as far as PostgreSQL does not fix their oids
+ * @param types the types of columns whose oids PostgreSQL does not fix
  * @param mode what the target has of the table
  * @param chosen the columns whose types in the target come from an option
  * @param shape how the rows are laid out in files
@@ -41,7 +41,7 @@ final case class MirroredTable(
   /** Whether the target has all versions of each row. */
   def hasVersions: Boolean = mode.hasVersions
 
-  /** The column that is NULL in the rows that the server has. If it is None, it has all rows. */
+  /** The column that is NULL in the rows that the server still has. None if the mode has no such column. */
   def endLsn: Option[String] = mode.parts.head match {
     case TableMode.Marking  => Some(TableMode.Marking.DeletedLsn)
     case TableMode.Versions => Some(TableMode.Versions.ToLsn)
@@ -54,7 +54,7 @@ final case class MirroredTable(
   /** The columns by which rows of the target are found. Rows of a history are only added. */
   def targetKey: Seq[String] = if (isHistory) Nil else source.key
 
-  /** This table for each table of the target that has it: a mirror or a history. */
+  /** This definition for each table of the target that has the table: a mirror, a history, or both. */
   def parts: Seq[MirroredTable] = mode.parts.zip(mode.targets(target)).map { case (part, name) =>
     copy(mode = part, target = name)
   }
@@ -91,7 +91,7 @@ sealed abstract class TableMode(val name: String) extends Serializable {
   /** The mode of each table of the target that has the table. */
   def parts: Seq[TableMode] = Seq(this)
 
-  /** The names of these tables, by the name of the first one. */
+  /** Returns the names of these tables. The first one has the given name. */
   def targets(name: String): Seq[String] = Seq(name)
 }
 

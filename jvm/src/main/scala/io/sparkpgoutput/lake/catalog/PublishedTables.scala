@@ -14,8 +14,8 @@ import io.sparkpgoutput.source.table.PublishedRelations
  * publications have a table, a row is sent that passes one of their filters, and one without a
  * filter sends all rows.
  *
- * It locks only tables with row filters. So an ALTER TABLE of a table without a row filter never delays it.
- * It runs several queries. For results that agree, the caller runs it in a snapshot, or holds a lock on the
+ * A read locks only tables with row filters. So an ALTER TABLE of a table without a row filter never delays
+ * it. It runs several queries. To get results that agree, the caller uses a snapshot, or holds a lock on the
  * tables.
  */
 object PublishedTables {
@@ -192,8 +192,8 @@ object PublishedTables {
   ): Map[Long, Seq[Leaf]] =
     connection
       .query(
-        // A partition can be attached with partitions of its own. The rows of system columns are never
-        // changed, so they show which transaction made a table.
+        // A partition can be attached with partitions of its own. The rows of system columns in
+        // pg_attribute never change, so their xmin shows which transaction made a table.
         """WITH RECURSIVE tree (root, oid, links, attached) AS (
           |  SELECT oid, oid, ''::text, false FROM unnest(?::oid[]) AS root (oid)
           |  UNION ALL

@@ -6,7 +6,7 @@ import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.source.table.PublishedRelations
 
 /**
- * What is missing before tables can be kept equal. Each text is whole and has the statement that corrects it.
+ * What is missing before the job can keep tables equal. Each text has the statement that corrects it.
  *
  * @param job what is missing for all tables, such as a right of the role to read a slot
  * @param tables what is missing for single tables, by their oids. A table that lacks nothing is not in it.
@@ -16,7 +16,7 @@ final case class Readiness(job: Seq[String], tables: Map[Long, Seq[String]])
 /**
  * Checks that the server writes what the stream needs, that the role of a connection can copy tables and
  * follow their changes, and that the publications send all changes. The connection itself shows that the
- * role may connect. It asks a fixed number of queries, however many tables there are.
+ * role may connect. The check runs the same number of queries, no matter how many tables there are.
  */
 object ServerReadiness {
 
@@ -109,7 +109,7 @@ object ServerReadiness {
       s"The role cannot use the schema $name: GRANT USAGE ON SCHEMA $name TO ${SqlIdentifier(role)};"
   }
 
-  /** The columns that are sent, and those that a row filter reads. */
+  /** Finds columns that are sent, or that a row filter reads, and that the role cannot read. */
   private def columns(
       connection: ServerConnection,
       role: String,
@@ -201,8 +201,8 @@ object ServerReadiness {
   }
 
   /**
-   * The hashed columns of keys whose equal values can have different texts, for example 1.0 and 1.00. Their hashes
-   * would be two rows.
+   * Finds hashed columns of keys whose equal values can have different texts, for example 1.0 and 1.00. The target
+   * would get a row for each text.
    */
   private def hashedKeys(
       connection: ServerConnection,
@@ -224,7 +224,7 @@ object ServerReadiness {
     }
   }
 
-  /** The columns for which equality is not that of their texts, each with its type or its collation. */
+  /** The columns in which equal values can have different texts, each with its type or its collation. */
   private def inexactColumns(connection: ServerConnection, tables: Seq[SourceTable]) =
     connection
       .query(
@@ -285,7 +285,7 @@ object ServerReadiness {
   }.toSeq
 
   /**
-   * Finds roots whose replica identity is not that of a partition. The server sends the old row by
+   * Finds partitions whose replica identity is not that of their root. The server sends the old row by
    * the identity of the partition, but describes it by the identity of the root.
    *
    * @param key the columns of the root's replica identity
@@ -317,9 +317,10 @@ object ServerReadiness {
   private def full(table: TableName) = s"ALTER TABLE ${shown(table)} REPLICA IDENTITY FULL;"
 
   /**
-   * A row cannot be found by a part of its key, and the server sends that part as the key. Before
-   * PostgreSQL 18 it also takes updates if a generated column is all of the key, and sends no key. Later
-   * versions refuse them, also if the replica identity is FULL, unless they publish the column.
+   * Finds a key that the publications send only in part. The server sends this part as the key, and no row
+   * can be found by it. If a generated column is the whole key, a server before PostgreSQL 18 takes updates,
+   * and sends no key. A later server refuses them, even with REPLICA IDENTITY FULL, unless it publishes the
+   * column.
    */
   private def unsentKey(
       table: SourceTable,
@@ -355,7 +356,7 @@ object ServerReadiness {
       .groupMap(_._1)(_._2)
       .map { case (oid, names) => oid -> names.toSet }
 
-  /** @param operations what the publication sends of its tables */
+  /** @param operations the operations that the publication sends */
   final private case class Publication(oid: Long, name: String, operations: Set[String])
 
   private def sentOperations(

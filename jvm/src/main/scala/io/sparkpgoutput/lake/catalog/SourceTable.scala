@@ -5,10 +5,10 @@ import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.types.registry.BuiltInTypes
 
 /**
- * A table as the publications send it, by the server's catalog.
+ * A table as the publications send it, according to the server's catalog.
  *
  * @param oid
- *   the oid under which changes come, which is that of the root if `publish_via_partition_root` is true
+ *   the oid that changes have: that of the root if `publish_via_partition_root` is true
  * @param columns the columns that are sent, in the order of their numbers
  * @param unsent the numbers of the columns that the table has and the publications leave out
  * @param key
@@ -62,7 +62,7 @@ final case class SourceTable(
     copy(columns = sent.map(column => column.copy(hash = hash(column))), excluded = left)
   }
 
-  /** Excludes and hashes the columns that another look at the table had excluded and hashed. */
+  /** Excludes and hashes the same columns as an earlier definition of the table. */
   def hidingAs(kept: SourceTable): SourceTable = {
     val left = kept.excluded.map(_.number).toSet
     val hashes = kept.columns.flatMap(column => column.hash.map(column.number -> _)).toMap
@@ -120,10 +120,10 @@ object TableColumn {
  * A partition that holds rows.
  *
  * @param attached
- *   whether the table was there before it became a partition, so that it can have brought rows
+ *   whether the table existed before it became a partition, so it can already have had rows
  * @param links
- *   the xmin of the rows of `pg_inherits` from the root to the partition. A partition that is detached and
- *   attached again has others. Empty if it is not known.
+ *   the xmin of the rows of `pg_inherits` from the root to the partition. They change if the partition is
+ *   detached and attached again. Empty if they are not known.
  * @param isLogged false for an unlogged or a foreign table, whose changes are not in the WAL
  * @param key
  *   the columns of the replica identity, by which the server sends old rows. Empty if there is no such key,
@@ -183,10 +183,10 @@ final private case class TableKeys(
 private object TableKeys {
 
   /**
-   * Returns the partitions that identify rows by other columns than their root. The server sends an old
-   * row by the columns of the partition, and describes it as one of the root. For a partition with REPLICA
-   * IDENTITY FULL, the server sends all columns. For a partition without a key, it refuses updates and
-   * deletes.
+   * Returns the partitions that identify rows by other columns than their root. For an old row, the server
+   * sends the columns that identify it in the partition, and describes it as a row of the root. For a
+   * partition with REPLICA IDENTITY FULL, the server sends all columns. For a partition without a key, it
+   * refuses updates and deletes.
    *
    * @param root the columns of the root's replica identity, which is not FULL
    */

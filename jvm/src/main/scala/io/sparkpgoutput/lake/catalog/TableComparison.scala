@@ -33,13 +33,13 @@ object TableChange {
    */
   final case class Vacuumed(file: Leaf) extends TableChange
 
-  /** A partition that was rewritten or truncated, as [[TableEvidence]] finds out. */
+  /** A partition that was rewritten or truncated. [[TableEvidence]] finds out which. */
   final case class PartitionRewritten(leaf: Leaf) extends TableChange
 }
 
 /**
- * Compares a table with an earlier look at it. Messages do not show all that ALTER TABLE
- * does, but the catalog does:
+ * Compares a table with what an earlier read of the catalog showed. Messages do not show all that
+ * ALTER TABLE does, but the catalog does:
  *
  *   - A column has a number that stays when it is renamed, and that no other column ever gets.
  *   - ADD COLUMN … DEFAULT sets `atthasmissing`, or rewrites the table if the default is volatile.
@@ -88,7 +88,7 @@ object TableComparison {
       () => altered(kept, now)
     ).flatMap(_())
 
-  /** Each publication can send other rows and other operations. */
+  /** Each membership counts, because each publication can send different rows and operations. */
   private def putBack(kept: SourceTable, now: SourceTable) = Option.when(
     !kept.memberships.forall(now.memberships.contains)
   )("It was taken out of the publication and put back, and the changes in between were not sent.")
@@ -117,7 +117,7 @@ object TableComparison {
       leaf =>
         s"The partition ${leaf.name} was detached and attached again, and changes in between were not sent."
     }
-    // The check before the copy names what is to be done.
+    // The check before the copy says what the user has to do.
     val unlogged = now.leaves.find(!_.isLogged).map(leaf =>
       s"The changes of the partition ${leaf.name} are not in the WAL."
     )
@@ -240,7 +240,7 @@ object TableComparison {
     private def nameAgain(column: TableColumn) =
       s"The column '${column.name}' is a new one with a name that the table had before."
 
-    /** A column that was renamed to a name that another one had, or that it had in another case. */
+    /** A column that was renamed to a name that another column had, or to its own name in another case. */
     private def takesName(from: TableColumn, to: TableColumn) =
       Option.when(from.name != to.name && isTaken(to.name))(
         s"The column '${from.name}' was renamed to '${to.name}', a name that the table had before."
@@ -264,7 +264,7 @@ object TableComparison {
     private def isSameType(from: TableColumn, to: TableColumn) =
       from.typeId == to.typeId && from.modifier == to.modifier
 
-    /** ALTER TABLE has rewritten the table, and no known reason that keeps the values explains it. */
+    /** Returns a reason if ALTER TABLE has rewritten the table in a way that can have changed values. */
     def rewrite: Option[String] =
       both.filter(_ => isRewritten).collectFirst {
         case (from, to)
@@ -275,13 +275,13 @@ object TableComparison {
 }
 
 /**
- * Changes of a column's type after which each value is what it was. A change that rewrites the table, such
- * as `int` to `bigint`, is not one of them: the catalog is the same after `TYPE bigint` and
- * after `TYPE bigint USING n * 2`.
+ * Changes of a column's type that keep each value. A change that rewrites the table, such as `int` to
+ * `bigint`, is not one of them: the catalog is the same after `TYPE bigint` and after
+ * `TYPE bigint USING n * 2`.
  */
 private object Widening {
 
-  /** The modifier of a varchar or a numeric is 4 more than what it says (VARHDRSZ). */
+  /** The catalog has the modifier of a varchar or a numeric plus 4 (VARHDRSZ). */
   private val ModifierOffset = 4
 
   def isLossless(from: TableColumn, to: TableColumn): Boolean = (typeOf(from), typeOf(to)) match {
@@ -295,21 +295,21 @@ private object Widening {
   private def typeOf(column: TableColumn) =
     BuiltInTypes.byOid.get(column.typeId).fold("")(_.name)
 
-  /** More digits before the point, and as many after it (`make_numeric_typmod`). */
+  /** Returns whether the new numeric has the same scale, and no lower precision (`make_numeric_typmod`). */
   private def widerNumeric(from: Int, to: Int) =
     from >= ModifierOffset && to >= ModifierOffset && {
       val (before, after) = (from - ModifierOffset, to - ModifierOffset)
       (before & 0xffff) == (after & 0xffff) && (before >>> 16) <= (after >>> 16) &&
-      // More digits than a DECIMAL of Spark has need another type.
+      // A numeric with more digits than a DECIMAL of Spark can have needs another type.
       ((after >>> 16) <= DecimalType.MAX_PRECISION || (before >>> 16) > DecimalType.MAX_PRECISION)
     }
 }
 
 /**
- * Looks at the rows of tables for what the catalog does not show. The server sends no message of a
- * TRUNCATE of one partition if changes come under the name of the root, and no rows that a table had
- * before it became a partition. A statement that truncates all of several partitions by their names looks
- * like a TRUNCATE of the root.
+ * Finds in the rows of tables what the catalog does not show. If changes come under the name of the root,
+ * the server sends no message about a TRUNCATE of one partition. It never sends the rows that a table had
+ * before it became a partition. A statement that names and truncates all of several partitions looks like
+ * a TRUNCATE of the root.
  */
 object TableEvidence {
 
@@ -378,7 +378,7 @@ object TableEvidence {
       )(_.getInt(1))
       .head == 1
 
-  /** Returns whether a table has a row that an older transaction wrote, as VACUUM FULL leaves it. */
+  /** Returns whether a table has a row that an older transaction wrote. VACUUM FULL keeps such rows. */
   private def hasRowFrom(connection: ServerConnection, table: TableName, horizon: Long) =
     connection
       .query(
@@ -394,7 +394,7 @@ object TableEvidence {
         s"SELECT EXISTS (SELECT FROM ONLY ${QuotedName(table)})"
       )(_.getBoolean(1)).head
 
-  /** Returns whether the transaction that made a partition wrote rows before it did so. */
+  /** Returns whether a transaction wrote rows into a table before it made the table a partition. */
   private def hasRowFromBefore(connection: ServerConnection, leaf: Leaf) =
     connection
       .query(

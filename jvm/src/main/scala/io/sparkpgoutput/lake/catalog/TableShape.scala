@@ -7,13 +7,13 @@ import org.apache.spark.sql.pgoutput.TablePlans
 /**
  * How the rows of a table of the target are laid out in files, by the options `partition` and `cluster`.
  *
- * @param partition what has the same value for all rows of a file
+ * @param partition the fields that have the same value in all rows of a file
  * @param cluster the columns by which rows are near each other
  */
 final case class TableShape(partition: Seq[PartitionField] = Nil, cluster: Seq[String] = Nil) {
   def isNone: Boolean = partition.isEmpty && cluster.isEmpty
 
-  /** Returns the same shape by other names of columns. */
+  /** Returns the same shape with other names of columns. */
   def renamed(name: String => String): TableShape = TableShape(
     partition.map(field => field.copy(column = name(field.column))),
     cluster.map(name)

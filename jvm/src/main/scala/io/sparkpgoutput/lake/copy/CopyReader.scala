@@ -109,7 +109,7 @@ private object CopyReader {
 }
 
 /**
- * Makes rows of what COPY writes, by the conversions that the changes have. Not thread-safe.
+ * Makes rows from what COPY writes, by the conversions that the changes have. Not thread-safe.
  *
  * @param salt the salt of the hashed columns; None if there are none
  */

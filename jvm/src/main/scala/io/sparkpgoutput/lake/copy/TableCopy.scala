@@ -23,8 +23,8 @@ import io.sparkpgoutput.source.connection.{ConnectionError, ServerAddress}
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
- * A first copy of a table: its rows as of an LSN. All transactions with a lower commit LSN are in the
- * rows, and no others are, so the changes with that LSN and higher ones follow.
+ * A copy of a table: its rows as of an LSN. All transactions with a lower commit LSN are in the rows, and
+ * no others are, so the changes with that LSN and higher ones follow.
  *
  * While it is open, a connection to the server holds the snapshot and a lock on the table. Readers and
  * writers go on. TRUNCATE, VACUUM FULL and most forms of ALTER TABLE wait for the end of the copy, and delay
@@ -74,7 +74,7 @@ final class TableCopy private (
   /** When the snapshot was made. */
   def at: Column = timestamp_micros(lit(time))
 
-  /** The columns of the mode, with their values in the rows of the copy. A row begins just before its first change. */
+  /** The columns of the mode, with their values in the rows of the copy. A version begins just before the LSN. */
   def added: Seq[(String, Column)] = addedBy(table.mode)
 
   private def addedBy(mode: TableMode): Seq[(String, Column)] = mode.columns.map { field =>
@@ -87,7 +87,7 @@ final class TableCopy private (
     field.name -> value.cast(field.dataType)
   }
 
-  /** Returns the rows as a table of the target without rows gets them. */
+  /** Returns the rows for a table of the target that has none yet, with the columns of a mode. */
   def newRows(session: SparkSession, mode: TableMode): DataFrame =
     rows(session).select(col("*") +: addedBy(mode).map { case (name, value) => value.as(name) }: _*)
 
@@ -124,7 +124,7 @@ final class TableCopy private (
 
   /** Gives up the snapshot and the lock. Tasks that still run fail, or end with all of their rows. */
   override def close(): Unit =
-    // A listener whose thread ends with it is waited for, which fails in a thread that is interrupted.
+    // Closing the watch can wait for the thread of its listener, which fails if this thread is interrupted.
     try watch.foreach(_.close())
     finally snapshot.close()
 }
@@ -141,7 +141,7 @@ object TableCopy {
   def open(source: CopySource, table: MirroredTable): TableCopy =
     new TableCopy(source, table, TableSnapshot.make(source, table.source))
 
-  /** Reads a table in a snapshot that is there, and must stay open. */
+  /** Reads a table in a snapshot that exists already, and must stay open. */
   def join(slot: SlotSnapshot, source: CopySource, table: MirroredTable): TableCopy =
     new TableCopy(source, table, TableSnapshot.join(slot, source, table.source))
 }
@@ -201,7 +201,7 @@ object HistoryCopy {
  * The server and the publications from which tables are copied.
  *
  * @param applicationName what `pg_stat_activity` shows
- * @param publications they say which rows and columns of a table are copied
+ * @param publications the publications, which say which rows and columns of a table are copied
  * @param options how values are read
  * @param hiding the columns that are left out or hashed
  */

@@ -74,7 +74,7 @@ private object TableSnapshot {
   }
 
   /**
-   * Takes a table into a snapshot that is there. It waits 10 seconds for the lock.
+   * Opens a table in a snapshot that exists already. It waits 10 seconds for the lock.
    *
    * @param slot the snapshot, which must stay open
    */
@@ -306,8 +306,8 @@ private object CopySession {
     }
 
   /**
-   * Begins a transaction that sees the rows of its snapshot. With CREATE_REPLICATION_SLOT, it has to be read
-   * only too.
+   * Begins a transaction that sees the rows of its snapshot. It is read-only, because CREATE_REPLICATION_SLOT
+   * needs that.
    */
   def begin(connection: ServerConnection): Unit =
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

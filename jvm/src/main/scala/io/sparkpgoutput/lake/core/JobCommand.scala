@@ -45,7 +45,7 @@ object JobCommand {
 }
 
 /**
- * How a job is to work.
+ * The settings of a job.
  *
  * @param appliers how many tables are committed at the same time
  * @param copiers how many tables are copied at the same time

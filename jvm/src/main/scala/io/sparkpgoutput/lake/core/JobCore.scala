@@ -44,8 +44,8 @@ import io.sparkpgoutput.protocol.Lsn
  *
  * '''Why a cut is right.''' A cut is a part of the queue from its beginning on, and ends at or below the read
  * LSN, so it has whole transactions. The applier commits one cut after the other, and each commit compares
- * the mark of the table with the one that the last commit has left. What a cut makes of its changes is in
- * [[io.sparkpgoutput.lake.fold.ChangeFold]].
+ * the mark of the table with the one that the last commit has left.
+ * [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a cut combines its changes.
  *
  * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in
  * seconds. The methods report what happened, and take the current time in milliseconds. The caller
@@ -416,8 +416,9 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   // Requests.
 
   /**
-   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again after
-   * [[isCommittingCopy]]. If the snapshot is not made, the copy that runs is the one that the user wants.
+   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again when
+   * [[isCommittingCopy]] is false. If the snapshot is not made yet, the copy that runs is the one that the user
+   * wants.
    *
    * @return the revision of the state that has the request; None if there is no such table
    */

@@ -31,7 +31,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   protected var applying = 0
   protected var copying = 0
 
-  /** The state, also what is not written yet. */
+  /** The newest state. It can have changes that are not written yet. */
   def state: JobState = current
 
   def readUpTo: Long = readLsn
@@ -151,7 +151,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
 
   def isBusy: Boolean = works.values.exists(_.phase != Phase.Idle)
 
-  /** What `status` shows of a table beside its state. */
+  /** What `status` shows of a table in addition to its state. */
   def shown(oid: Long): Shown = works.get(oid).fold(Shown.none)(work =>
     Shown(
       work.queue.fold(0L)(_.changes),
@@ -163,9 +163,9 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   )
 
   /**
-   * Gives up the tables that have had errors for too long.
+   * Gives up the tables that have waited for too long.
    *
-   * @param since the time since when
+   * @param since a table is given up if it has waited since this time, or longer
    */
   def giveUp(since: Long, now: Long): Unit = current.tables.values.foreach { table =>
     val work = works(table.oid)
@@ -216,7 +216,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
     table.isFailed && !table.needsCopy && work.phase == Phase.Idle
   )
 
-  /** The same of the tables that are copied. A copy can be requested while a commit runs, which reads the queue. */
+  /** The table to be copied whose queue has the most bytes, unless a commit still reads the queue. */
   protected def copyVictim: Option[TableState] = largest((table, work) =>
     table.needsCopy && work.losing.isEmpty && work.phase != Phase.Applying &&
       !work.phase.isInstanceOf[Phase.Defining]

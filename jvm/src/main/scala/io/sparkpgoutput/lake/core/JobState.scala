@@ -175,9 +175,9 @@ object TableStatus {
 }
 
 /**
- * What a mark is called. The mark is an LSN: all transactions with a lower commit LSN are in the table.
+ * The name of a mark. The mark is an LSN: all transactions with a lower commit LSN are in the table.
  *
- * Each copy of a table begins a new generation, which is greater than all generations of the job before. A
+ * Each copy of a table begins a new generation, which is greater than all earlier generations of the job. A
  * table of the target can get another owner. So a commit is refused if the table has a mark of a greater
  * generation of any owner: a process that was suspended cannot write a table that it does not own any more.
  *

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
 /**
- * Which files of a table are rewritten into one, so that a table that gets a small file with each commit has
- * few files.
+ * Chooses the files of a table that are rewritten into one, so that a table that gets a small file with each
+ * commit still has few files.
  *
  * Files are in levels by the number of their rows, and each level has eight times the rows of the level
  * below. If a level has eight files, they become one file of the next level, so each row is rewritten once
@@ -17,7 +17,7 @@ object Compaction {
   final private val BitsOfLevel = 3
   final private val FilesOfLevel = 8
 
-  /** One part in so many of a file can be deleted. */
+  /** A file is rewritten if more than one row in so many is deleted. */
   final private val DeletedPart = 5
 
   /** The most bytes that one rewrite reads. A file that is larger is rewritten alone, and only for its deleted rows. */
@@ -29,7 +29,7 @@ object Compaction {
 
   /** Small files come first. */
   private def ofPartition(files: Iterable[DirectFile]): Seq[DirectFile] = {
-    // So a whole level is one rewrite, and a large file is never rewritten without need.
+    // With this limit, a whole level is one rewrite, and a large file is never rewritten without need.
     val levels = files.filter(_.bytes <= MostBytes / FilesOfLevel).groupBy(level).toSeq.sortBy(_._1)
     val full = levels.collectFirst {
       // The lower levels have fewer files, and all of them are small.
@@ -86,7 +86,7 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
     }
   }
 
-  /** The positions of the new file follow from the number of rows. */
+  /** Checks the number of rows, from which the positions in the new file follow. */
   private def end(file: DirectFile, rows: => Long): Iterator[InternalRow] =
     if (rows == file.rows) Iterator.empty
     else throw new IllegalStateException(s"The file ${file.path} has $rows rows, not ${file.rows}.")

@@ -17,18 +17,18 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *                                                              for each partition that they are in
  * }}}
  *
- * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal. [[KeyColumn]] defines
- * when two keys are equal in the same way, and looks at each row that a file has and that is not deleted. A file is left out only if
- * its bounds exclude all keys of the cut. An update is a deletion of the old row and an insertion of the
- * new one, as in each MERGE with merge-on-read.
+ * '''Why this is the same as a MERGE.''' A MERGE with `t.key = s.key` finds the rows whose keys are equal. [[KeyColumn]]
+ * defines when two keys are equal in the same way, and [[KeyLookup]] looks at each row of a file that is not deleted. It
+ * leaves out a file only if the bounds of the file exclude all keys of the cut. An update is a deletion of the old row
+ * and an insertion of the new one, as in each MERGE with merge-on-read.
  *
- * '''Why nothing comes in between.''' The commit is one on the version that was looked up, or it fails with a conflict:
+ * '''Why nothing comes in between.''' The commit replaces the version that was looked up, or it fails with a conflict:
  * Delta's transaction has read the whole table and is serializable, and Iceberg validates that no file was
  * added, changed or removed since the snapshot. After a conflict, the lookup begins again.
  *
- * '''What is kept between commits''' are the names, the bounds and the deleted rows of the files, and the keys in them
- * ([[KeyCache]]). Data files never change. Before each commit, the log or the metadata say which version is the newest. If
- * somebody else has written one, the commits in between (Delta) or the manifests (Iceberg) are read.
+ * '''What is kept between commits.''' The driver keeps the names, the bounds and the deleted rows of the files, and their
+ * keys ([[KeyCache]]). Data files never change. Before each commit, the log or the metadata say which version is the
+ * newest. If somebody else has written it, the driver reads the commits in between (Delta) or the manifests (Iceberg).
  */
 trait DirectTable {
 
@@ -55,7 +55,7 @@ trait DirectTable {
 
 object DirectTable {
 
-  /** Of more partitions than these, executors write the files faster than the driver does. */
+  /** Executors write the files of more partitions than these faster than the driver does. */
   final private val MostPartitions = 64
 
   /**
@@ -82,7 +82,7 @@ abstract class DirectFile {
 
   def path: String
 
-  /** What all rows of the file have in common. No file has rows of two partitions. */
+  /** The partition of all rows of the file. */
   def partition: Any = ()
 
   /** How many rows the file has, also deleted ones. */
@@ -98,8 +98,8 @@ abstract class DirectFile {
   def deletedPositions: Array[Long]
 
   /**
-   * Returns a value that is not above all values of a column, and one that is not below them, as Spark has them in
-   * rows. None if the file does not say so exactly.
+   * Returns a lower and an upper bound of the values of a column, as Spark has them in rows. None if the file has no
+   * reliable bounds.
    *
    * @param column the place of the column in the schema of the table
    */
@@ -114,7 +114,7 @@ abstract class DirectFile {
 }
 
 /**
- * What the files of a table are after a commit, and what was rewritten since the start of the job.
+ * The number of files and of deleted rows of a table after a commit, and what the job has rewritten since its start.
  *
  * @param files the data files, and in Iceberg also the delete files
  * @param rewrittenBytes the bytes of the files that were rewritten
@@ -126,11 +126,11 @@ final case class TableFiles(
     lastRewrite: Option[Instant] = None
 ) {
 
-  /** Returns what the files are after another commit. */
+  /** Returns the numbers after another commit. */
   def committed(files: Long, deletedRows: Long): TableFiles =
     copy(files = files, deletedRows = deletedRows)
 
-  /** Returns what the files are after a rewrite of some of them. */
+  /** Returns the numbers after a rewrite of some files. */
   def rewritten(some: Seq[DirectFile]): TableFiles =
     copy(rewrittenBytes = rewrittenBytes + some.map(_.bytes).sum, lastRewrite = Some(Instant.now))
 }

@@ -28,7 +28,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  * '''Why a row is deleted without a look at its key.''' A key of one number is kept as it is. Of any other key, the first
  * 128 bits of the SHA-256 of its values are kept. Nobody can make two keys for which they are the same.
  *
- * Memory is used up first, then disk. If both are full, the cache removes the keys of tables without a lookup
+ * The cache uses memory first, and then disk. If both are full, the cache removes the keys of tables without a lookup
  * for ten minutes. If there is no such table, the lookup reads the files.
  *
  * @param memory the bytes of all keys in memory
@@ -44,10 +44,10 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
   private var usedDisk = 0L
   private var files = 0L
 
-  /** Returns the keys of a table by its name: those that are kept, for whoever opens the table next. */
+  /** Returns the keys of a table by its name, with what earlier lookups have kept. */
   def table(name: String): TableKeys = tables.computeIfAbsent(name, _ => new TableKeys(this))
 
-  /** Returns whether there is room for so many keys, if keys of other tables are removed. */
+  /** Returns whether this many numbers have room, if the keys of other tables are removed. */
   private[direct] def takes(numbers: Long): Boolean =
     numbers <= MostNumbers && numbers * 8 <= math.max(memory, disk)
 
@@ -68,7 +68,7 @@ final class KeyCache(memory: Long, disk: Long, folder: => File) extends Logging 
 
   private def idle = tables.values.asScala.filter(System.nanoTime() - _.used > IdleNanos)
 
-  /** The file has no name any more when the channel is closed, so it is gone when nobody has it in memory. */
+  /** Closing the channel removes the name of the file. The file itself lasts as long as its keys are in use. */
   private def written(keys: Array[Long], haveAll: Boolean): Option[KeptKeys] =
     try {
       files += 1
@@ -123,7 +123,7 @@ final private[direct] class KeptKeys(
 )
 
 /**
- * Takes the keys of a data file.
+ * Collects the keys of a data file.
  *
  * @param rows the number of its rows
  */
@@ -142,7 +142,7 @@ final private[direct] class FileKeys(rows: Int, key: KeyNumbers) {
 
   def hasAll: Boolean = count == rows
 
-  /** What is kept. */
+  /** The numbers that [[KeptKeys]] has. */
   def numbers: Array[Long] =
     if (hasAll) keys else keys.take(count * key.width) ++ positions.take(count)
 }
@@ -157,7 +157,7 @@ final class TableKeys private[direct] (cache: KeyCache) {
   /**
    * Begins a lookup, and removes the keys of files that the table does not have any more.
    *
-   * @param columns what the columns of the key are in data files, with their types
+   * @param columns the identities of the key's columns in data files, with their types
    */
   private[direct] def begin(columns: Seq[String], live: Seq[DirectFile]): Unit = {
     used = System.nanoTime()

@@ -18,7 +18,7 @@ final case class RowPlace(file: DirectFile, position: Long)
  * Finds rows of a table by their keys.
  *
  * @param columns the columns of the key
- * @param keys rows with the keys, each of which is there once
+ * @param keys rows with the keys. No two of them have the same key.
  * @param places the places of the key's columns in these rows
  * @param mixed the last step of a hash. Keys with the same hash are compared, so any function is right.
  */
@@ -213,7 +213,7 @@ final class KeyLookup(
 
   private lazy val numbered = new NumberedKeys
 
-  /** The keys by what a cache keeps of them. */
+  /** Finds keys by the numbers that a cache keeps of them. */
   final private class NumberedKeys {
     private val numbers = new KeyNumbers(columns)
     val width: Int = numbers.width
@@ -253,8 +253,8 @@ object KeyLookup {
 }
 
 /**
- * A column of a key: when two values are equal, as in Spark's `=`. For floating-point numbers, -0 equals 0 and NaN
- * equals itself (`NormalizeFloatingNumbers`).
+ * A column of a key. It says when two values are equal, as Spark's `=` does. For floating-point numbers, -0 equals 0
+ * and NaN equals itself (`NormalizeFloatingNumbers`).
  */
 sealed abstract class KeyColumn {
 
@@ -311,7 +311,7 @@ object KeyColumn {
 
   trait NumberOf { def apply(row: SpecializedGetters, at: Int): Long }
 
-  /** @param of two values are equal if their numbers are. -0 + 0 is 0. */
+  /** @param of returns the number of a value. For floating-point values it adds 0, which turns -0 into 0. */
   final private class NumberColumn(of: NumberOf, isOrdered: Boolean) extends KeyColumn {
     override val number: Option[NumberOf] = Some(of)
 

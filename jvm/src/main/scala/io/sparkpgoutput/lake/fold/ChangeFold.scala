@@ -47,11 +47,11 @@ import io.sparkpgoutput.lake.route.{
  * ([[FoldedColumns.Born]]). [[io.sparkpgoutput.lake.apply.MovedRows]] joins the two. It follows several changes
  * of the key in one cut back to the first key, under which the target has the value.
  *
- * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a key whose row goes keeps its row, with the last values, and
+ * '''If deleted rows are marked''' ([[FoldFormat.marks]]), a deleted row stays in the target, with its last values, and
  * with the LSN and the time of the commit. So the outcome is a row that lives or is marked, and the operation says what the
  * target has before: I if no row lives there (a row that is marked can be there), U if one does, R if a TRUNCATE of the
- * cut has ended what was there. Which rows are marked, and with what, does not depend on where cuts end: only what lived when a
- * transaction began can go with it. So a row that comes and goes in one transaction leaves nothing, and one that comes in one
+ * cut has ended what was there. Which rows are marked, and with what, does not depend on where cuts end: a transaction
+ * marks only rows that lived when it began. So a row that comes and goes in one transaction leaves nothing, and one that comes in one
  * transaction and goes in another one leaves a marked row. A TRUNCATE is a deletion of each row.
  */
 object ChangeFold {
@@ -347,7 +347,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 }
 
 /**
- * A row that has gone, and stays in the target.
+ * A row that the server has deleted, and that stays in the target.
  *
  * @param images what has its values, the newest first, and at the end what has its key
  * @param born the update that moved it to its key and did not send all values; null if none did

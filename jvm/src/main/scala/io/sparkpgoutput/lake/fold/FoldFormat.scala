@@ -162,7 +162,8 @@ object FoldFormat {
     val key = table.source.key.map(sent.fieldIndex)
     val toasted =
       if (table.isHistory) Nil else unsent(table, definitions.zip(statistics.definitions))
-    // A row that goes has only its key, and keeps its values in the target. So does a version that ends.
+    // The message of a deletion has only the key, so the row keeps its values in the target, and so does a version
+    // that ends.
     val goes = table.marks && statistics.deletes + statistics.keyChanges > 0
     val others = sent.indices.diff(key)
     FoldFormat(

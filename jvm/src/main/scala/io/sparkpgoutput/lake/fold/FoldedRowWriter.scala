@@ -147,9 +147,9 @@ final class FoldedRowWriter(format: FoldFormat, rowType: StructType) {
     if (value == null) column.setNull() else column.write(value, 0, value.length)
   }
 
-  /** Writes a number, or a position in two columns, or NULL for none. */
   def number(name: String, value: Long): Unit = out(rowType.fieldIndex(name)).write(value)
 
+  /** Writes a position into two columns, or NULL for none. */
   def position(names: Seq[String], value: MessagePosition): Unit =
     if (value == null) names.foreach(name => out(rowType.fieldIndex(name)).setNull())
     else {

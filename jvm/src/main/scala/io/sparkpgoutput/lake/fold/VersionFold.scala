@@ -66,7 +66,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   /** No row lives any more. */
   protected def vanish(): Unit
 
-  /** Ends a commit. Returns whether it has changed the row that lived when it began, or has a new one. */
+  /** Ends a commit. Returns whether the commit has changed the row that lived when it began, or has left a new row. */
   protected def commits(): Boolean
 
   /** Whether a row lives. */

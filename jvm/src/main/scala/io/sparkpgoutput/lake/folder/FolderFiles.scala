@@ -58,7 +58,7 @@ private[folder] object FolderFiles {
     else new RenamedFiles(files, qualified)
   }
 
-  /** A file is not in a folder by this name until it is whole. */
+  /** Returns a name, in the same folder, for a file that is not whole yet. */
   def unfinished(name: String): String = {
     val (folder, file) = name.splitAt(name.lastIndexOf('/') + 1)
     s"$folder.$file.${UUID.randomUUID}.tmp"

@@ -288,7 +288,7 @@ private[folder] object StateFormat {
     MirroredTable(source, target, schema, types, mode, shape = shape(of))
   }
 
-  /** The mode of the mirror beside a history. */
+  /** The mode of a mirror that has a history. */
   private def mirror(of: Fields)(field: String): TableMode = of.word(field) {
     case Marking => Some(TableMode.Marking)
     case _       => None

@@ -193,7 +193,7 @@ final private[job] class JobSource(slot: String, now: () => StatusNow) extends A
         new Gauge[Number] { override def getValue: Number = value.getOrElse(Unknown) }
       )
 
-  /** A sink asks for each metric on its own, so all of them use the tables of the last second. */
+  /** A sink asks for each metric separately, so all metrics use one status for a second. */
   private def latest: StatusNow = synchronized {
     val time = System.nanoTime()
     if (taken == null || time - takenAt > OneSecond) {

@@ -238,7 +238,7 @@ final class JobThreads(session: SparkSession, name: String, appliers: Int, copie
           context.setJobDescription(null)
         }
       }
-    // The reader still runs for a while, so a thread that can do only one thing is busy.
+    // The pool has ended while the reader still runs, or its only thread is busy.
     catch { case _: RejectedExecutionException => () }
 
   /** Ends the appliers, the copies and the verifications. The reader and the state go on. */

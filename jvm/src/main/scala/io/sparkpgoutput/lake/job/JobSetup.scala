@@ -34,7 +34,7 @@ private[job] object JobSetup {
       val folder = new JobFolder(options.checkpoint, session.sparkContext.hadoopConfiguration)
       folder.check()
       val kept = folder.read()
-      // The server is asked first, because its answer says best what is wrong with the connection.
+      // An error of the target waits, because the server says best what is wrong with the connection.
       val keys = new KeyCache(
         options.keyCacheMemoryBytes,
         options.keyCacheDisk,
@@ -308,7 +308,7 @@ final private[job] class ReadyJob(
 }
 
 /**
- * A job whose slot is there.
+ * A job whose slot exists.
  *
  * @param state the state to begin with
  * @param begin where the session of the reader begins

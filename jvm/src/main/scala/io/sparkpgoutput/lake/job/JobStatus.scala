@@ -377,7 +377,7 @@ final class JobLog extends Logging {
 
   private def add(line: String): Unit = {
     lines.add(line)
-    // The caller may never ask for them.
+    // The caller may never take the lines.
     if (lines.size > JobLog.MostLines) lines.poll()
   }
 

@@ -66,7 +66,7 @@ abstract private[job] class MergedCopy(
       .withColumn(Rank, row_number().over(sameKey.orderBy(by)))
   }
 
-  /** Returns each row of the snapshot beside the row of the target that has its key, and the other rows of both alone. */
+  /** Joins each row of the snapshot with the row of the target that has its key. The other rows of both come alone. */
   final protected def joined(rows: DataFrame, isFound: Column): DataFrame = {
     val sameKey = table.source.key.map(name => sent(schema.fieldIndex(name)) === kept(name))
     snapshot.toDF(schema.indices.map(now): _*).withColumn(IsThere, lit(true))
@@ -82,7 +82,7 @@ private[job] object MergedCopy {
   private def now(at: Int) = s"n$at"
   private def old(at: Int) = s"o$at"
 
-  /** Spark reads these as texts. */
+  /** Returns the type that Spark reads, which is a text for a VARCHAR. */
   private def plain(dataType: DataType): DataType = dataType match {
     case VarcharType(_) => StringType
     case other          => other
@@ -174,7 +174,7 @@ private[job] object MergedCopy {
         .select(s"$Merged.*")
     }
 
-    /** Whether the snapshot has the value of the target. Spark compares no maps and no variants, but their texts. */
+    /** Whether the snapshot has the value of the target. Of maps and variants, it compares the texts. */
     private def same(ordinal: Int): Column = {
       val values = Seq(sent(ordinal), kept(schema(ordinal).name))
       val Seq(one, other) =

@@ -14,7 +14,7 @@ import io.sparkpgoutput.source.PublicationNames
 /** The kinds of options that [[ReplicateOptions]] has: how each kind is read, and what its values are called. */
 private[job] object ReplicateOptionSpecs {
 
-  /** A longer time is a mistake. It would not fit into a number of nanoseconds. */
+  /** A longer time is a mistake. From 292 years on, it would not fit into a Long of nanoseconds. */
   final private val LongestTime = Duration.ofDays(365)
 
   private val Percent = "([1-9][0-9]?)%".r

@@ -52,11 +52,11 @@ import io.sparkpgoutput.types.{ConversionOptions, InfinityMode}
  * @param applies the number of tables that are committed at the same time
  * @param interval the least time between two commits of a table
  * @param maintains whether the job rewrites small files of tables, and files with many deleted rows
- * @param maintenanceShare the percentage of the time of one core that this takes at most
+ * @param maintenanceShare the percentage of the time of one core that the rewrites take at most
  * @param retain how long old versions of a table stay
  * @param retainVersions the most versions of a table that stay
  * @param icebergVersion the version of Iceberg's format that a new table has at least
- * @param repairs true takes a change that the table does not fit; false makes it an error
+ * @param repairs true takes a change that does not fit the table; false makes it an error
  * @param skips true isolates a table that has an error; false ends the job
  * @param copiesChanged
  *   true copies a table again that was altered in a way that changes do not show; false makes it an

@@ -130,8 +130,8 @@ final class Replication private (
     if (failure.isDefined || current.isCutShort) 1 else if (current.failedTables.nonEmpty) 3 else 0
 
   /**
-   * Returns the progress of the copies that run. Python asks each second. An array costs little: PySpark reads a list to
-   * its end by an error, for which it looks up a dozen classes in all JARs.
+   * Returns the progress of the copies that run. Python asks each second. The result is an array, because PySpark finds
+   * the end of a list by an error, for which it looks up a dozen classes in all JARs.
    */
   def progress: Array[CopyProgress] = log.progress.toArray
 
@@ -152,8 +152,8 @@ object Replication {
   private val running = ConcurrentHashMap.newKeySet[Replication]
 
   /**
-   * The driver's end stops the jobs before the session. A signal stops them before the JVM begins to
-   * shut down, because Iceberg ends the threads that write its commits at once then.
+   * When the driver ends, the jobs stop before the session does. After a signal, they stop before the JVM
+   * begins to shut down, because Iceberg then ends the threads that write its commits at once.
    */
   private lazy val stopAtEnd: Unit = {
     Signals.beforeExit(stopAll())

@@ -134,8 +134,8 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   }
 
   /**
-   * The error that ends the job. If the slot has moved because an earlier process of the job has written a
-   * newer state until this one took the slot, the start is tried again.
+   * The error that ends the job. If the slot has moved because an earlier process of the job wrote a newer
+   * state before this process took the slot, the job starts again.
    */
   private def ofStart(error: Throwable): Throwable = error match {
     case moved: SourceException
@@ -183,7 +183,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     }
   }
 
-  /** All that was committed before the start of a job with `once`. */
+  /** The end of what a job with `once` applies; None if the server cannot be asked now. */
   private def onceTarget(): Option[Long] =
     try Some(ofServer(WalEnd.next))
     catch { case error: Throwable if TableFailures.isPassing(error) => None }
@@ -311,7 +311,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     val end = ofServer(Server.flushLsn)
     catalogWaits = None
     parts.core(_.published(published, end, now))
-    // A table that is copied already does not need what a copy needs.
+    // What is missing for a copy does not matter to a table that goes on without one.
     val failed = parts.state.tables.values.filter(_.isFailed).map(_.oid).toSet
     for (found <- published; problem <- found.problem if failed(found.oid))
       log.refused(found.table.source.name, problem)

@@ -28,7 +28,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /** The requests that are being handled. */
   private val underWay = ConcurrentHashMap.newKeySet[String]
 
-  /** The copies that are requested and not in a durable state: the tables to ask for, and the revisions. */
+  /** The requests for copies that no durable state has yet: the tables that are left, and the revisions. */
   private val resyncs = mutable.Map.empty[String, (Seq[TableName], Seq[Long])]
   @volatile private var wereTaken = false
 
@@ -70,7 +70,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   /**
    * Asks for copies. The request is removed when the state has it for all tables.
    *
-   * @param revisions those of the tables for which the core was asked already
+   * @param revisions the revisions of the state that have the copies for which the core was already asked
    */
   private def resync(id: String, tables: Seq[TableName], revisions: Seq[Long]): Unit = {
     val asked = tables.map(name => name -> ask(name))
@@ -87,7 +87,7 @@ final private[job] class Requests(job: JobParts, verifications: Verifications, l
   def stateEnded(): Unit =
     resyncs.foreach { case (id, (later, _)) => if (later.isEmpty) folder.handled(id) }
 
-  /** Returns the revision of the state that has the request, or none of it; None if it is asked again later. */
+  /** Returns the revision that has the request, if the table can be copied. None if the job has to ask again later. */
   private def ask(name: TableName): Option[Option[Long]] = core { core =>
     Requests.table(core.state, name) match {
       case Some(table) if core.isCommittingCopy(table.oid) => None
@@ -194,7 +194,7 @@ object VerifyCommand {
   }
 
   /**
-   * Starts a job that applies everything that is there, then verifies tables, and ends.
+   * Starts a job that applies all changes that exist at its start, then verifies tables, and ends.
    *
    * @param options those of the job
    */

@@ -46,8 +46,9 @@ final class ServerCatalog(
   /**
    * Reads all published tables. For a table that the options exclude, it only reports that the table exists.
    *
-   * @param state what the job knows about the tables: they keep their modes, and names that no other table
-   * has
+   * @param state
+   *   what the job knows about the tables. They keep their modes, and also their names if no other table has
+   *   them.
    */
   def all(state: JobState): Seq[CatalogEntry] = client.query { connection =>
     connection.inSnapshot {

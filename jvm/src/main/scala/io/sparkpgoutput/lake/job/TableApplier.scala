@@ -79,7 +79,7 @@ final private[job] class TableApplier(job: JobParts) {
   /**
    * Returns the next definition.
    *
-   * @throws io.sparkpgoutput.lake.LakeException if the table must be copied again
+   * @throws LakeException if the table must be copied again
    */
   private def following(table: TableState, now: MirroredTable): NextDefinition =
     TableComparison.compare(table.table.source, now.source, table.columnNames) match {
@@ -107,8 +107,8 @@ final private[job] class TableApplier(job: JobParts) {
     }
 
   /**
-   * The name of a new or renamed column that another one of the target has: one that the source had before
-   * a copy, or one that a user has added.
+   * Returns the name of a new or renamed column if another column of the target has it: one that the source
+   * had before a copy, or one that a user has added.
    */
   private def taken(
       table: TableState,
@@ -130,8 +130,8 @@ final private[job] class TableApplier(job: JobParts) {
   }
 
   /**
-   * Commits a cut: in each table of the target, if the table has a mirror and a history. If the process ends between the
-   * two commits, the marks differ. The cut comes again, and the table that has it leaves it out.
+   * Commits a cut to each table of the target: to two of them if the table has a mirror and a history. If the process
+   * ends between the two commits, the marks differ. The cut comes again, and the table that has it leaves it out.
    */
   private def commit(table: TableState, queue: TableQueue, cut: Cut, upTo: Long): Unit = {
     val started = System.nanoTime()
@@ -159,7 +159,7 @@ final private[job] class TableApplier(job: JobParts) {
     }
   }
 
-  /** Commits a cut to a table of the target. Returns the mark that it has then, too. */
+  /** Commits a cut to a table of the target. Returns the result, and the mark that the table then has. */
   private def commit(part: TableState, expected: Long, cut: Cut): (CutResult, Long) = {
     val name = part.markName(job.state.id)
     val done = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)()

@@ -132,7 +132,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
 
   /** Makes a table of the target ready for a copy, and then writes the rows of the snapshot in one commit. */
   final private class Part(table: TableState, copy: TableCopy, lsn: Long) {
-    // Before the table has the properties of this copy.
+    // These two come before `prepare` gives the table the properties of this copy.
     private val isOfTable = table.table.marks && own.isOf(job.state, table)
     private val areMarked = isOfTable && own.marks(job.state, table)
     private val isNew =
@@ -199,7 +199,7 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     target.alter(table.target, changes)
   }
 
-  /** A replacement of the columns removes the clustering. The rows are right without it, too. */
+  /** Clusters the table again, because a replacement of the columns ends that. The rows are right without it, too. */
   private def arrange(table: TableState): Unit =
     try target.arrange(
         table.target,

@@ -6,8 +6,8 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.util.control.NonFatal
 
 /**
- * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]]. A table is
- * right without that, so an error is not an error of the table, and each part runs if another part fails.
+ * Rewrites small files of tables, and removes old files: see [[io.sparkpgoutput.lake.direct.Compaction]]. The rows of a
+ * table are right without that. So a failure is not an error of the table, and the other parts of the work still run.
  *
  * @param isVerifying whether older versions of tables are read
  * @param pause how long a part of a table that has failed is left out
@@ -21,7 +21,7 @@ final private[job] class TableMaintenance(
   private val due = ConcurrentHashMap.newKeySet[String]
   private val failures = new ConcurrentHashMap[(String, String), MaintenanceFailure]
 
-  /** Looks at the files of a table that was committed, beside its next commits. */
+  /** Maintains the files of a table after a commit, while its next commits run. */
   def after(oid: Long): Unit =
     job.state.tables.get(oid).toSeq.flatMap(_.table.targets).filter(due.add).foreach { table =>
       threads.maintain {
@@ -66,7 +66,7 @@ final private[job] class TableMaintenance(
       }
   }
 
-  /** Leaves the share of the time of a core to the commits. */
+  /** Waits so long that the work takes only its share of the time of a core. */
   private def rest(nanos: Long): Unit =
     if (!job.options.once) {
       val share = job.options.maintenanceShare

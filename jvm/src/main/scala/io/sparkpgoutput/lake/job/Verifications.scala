@@ -20,7 +20,7 @@ import io.sparkpgoutput.source.slot.ServerStillWaits
 /**
  * Compares tables with those of the server, both as of one LSN, while the job goes on:
  *
- *   1. The appliers of the asked tables commit nothing above the read LSN.
+ *   1. The appliers of the requested tables commit nothing above the read LSN.
  *   1. The server makes a snapshot with an LSN L. All tables have no change at L or above. If open
  *      transactions delay the snapshot, the appliers go on, and the verification starts over later.
  *   1. The appliers go up to L, and then each table has exactly the transactions below L.
@@ -89,8 +89,8 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
   }
 
   /**
-   * Compares tables in one snapshot, and then each table that could not be compared, for a reason that
-   * passes, in a snapshot of its own. A snapshot of many tables gets old, and no table may be truncated in
+   * Compares tables in one snapshot. If a table could not be compared for a reason that passes, it is then
+   * compared in a snapshot of its own. A snapshot of many tables gets old, and no table may be truncated in
    * the meantime.
    */
   @tailrec
@@ -142,7 +142,7 @@ final private[job] class Verifications(job: JobParts, reader: SlotReader, look: 
       core.hold(oids, core.readUpTo)
       core.readUpTo
     }
-    // A commit that has begun can go no further than this.
+    // A commit that has already begun ends at or below this LSN.
     while (!job.isEnding && core.look(core => oids.exists(core.isApplying)))
       Thread.sleep(PauseMillis)
     val found =

@@ -29,7 +29,7 @@ trait CutMessages {
   def foreach(take: (Long, Array[Byte]) => Unit): Unit
 }
 
-/** The most that a cut of several transactions has. */
+/** The greatest size of a cut of several transactions. */
 final case class CutLimit(bytes: Long, changes: Long = Long.MaxValue) {
   def allows(bytes: Long, changes: Long): Boolean = bytes <= this.bytes && changes <= this.changes
 }
@@ -76,8 +76,8 @@ final class Cut private[queue] (
   /**
    * Calls a function with the ordinal and the message of each entry, in order: for each transaction a Begin
    * message, an Origin message if it has one, its changes and a Commit message. Type and Relation messages
-   * are before the first change that they define, and before the first change of the cut in any case. What
-   * is no change has the ordinal [[Cut.NoOrdinal]].
+   * are before the first change that they define, and before the first change of the cut in any case. A
+   * message that is no change has the ordinal [[Cut.NoOrdinal]].
    */
   def foreach(take: (Long, Array[Byte]) => Unit): Unit = {
     // An earlier cut can have had the definition that is in force at the first change.
@@ -156,8 +156,8 @@ object Cut {
 }
 
 /**
- * Where a cut can end. The counts of the blocks say in which block; what that block has is read only if the
- * cut does not end at the block's last commit.
+ * Finds where a cut can end. The counts of the blocks show in which block. The messages of this block are read
+ * only if the cut does not end at the block's last commit.
  *
  * @param blocks the blocks of the queue up to the last that matters
  * @param front where in the first block the queue begins
@@ -243,7 +243,7 @@ private[queue] object CutSearch {
   }
 }
 
-/** What the blocks before one have, without what earlier cuts had. */
+/** The totals of all blocks before a block, without those of earlier cuts. */
 final private[queue] case class BlocksBefore(
     index: Int,
     bytes: Long,

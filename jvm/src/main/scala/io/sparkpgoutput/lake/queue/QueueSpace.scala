@@ -16,8 +16,8 @@ import org.apache.spark.internal.Logging
 import io.sparkpgoutput.protocol.BigEndian
 
 /**
- * Memory and disk that all queues of a job share. Above the memory, blocks of the queue that has most go to
- * files of a local folder: first those that are read last.
+ * Memory and disk that all queues of a job share. If the memory is used up, blocks of the queue that has most
+ * go to files of a local folder. The blocks that are read last go first.
  *
  * @param memory the bytes that queues may have in memory
  * @param disk the bytes that queues may have in files
@@ -32,7 +32,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
   private val usedDisk = new AtomicLong
   private val queues = ConcurrentHashMap.newKeySet[TableQueue]()
 
-  // Of the one that moves blocks to files.
+  // What the moves of blocks to files need. The lock of this object guards them.
   private var root: Path = null
   private var files = 0L
   private var isClosed = false
@@ -92,7 +92,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
 
   private[queue] def addMemory(bytes: Long): Unit = usedMemory.addAndGet(bytes): Unit
 
-  /** Takes bytes of the disk. Returns false if there are not so many. */
+  /** Reserves bytes of the disk. Returns false if there is not enough room. */
   private[queue] def takeDisk(bytes: Long): Boolean = {
     val isTaken = usedDisk.addAndGet(bytes) <= disk
     if (!isTaken) giveDisk(bytes)
@@ -108,7 +108,7 @@ final class QueueSpace(memory: Long, disk: Long, folder: => File)
         error
       )
 
-  /** Removes a file that no block needs any more. A file that cannot be removed goes on to count. */
+  /** Removes a file that no block needs any more. If a file cannot be removed, its bytes still count. */
   private[queue] def delete(file: SpillFile): Unit =
     try {
       Files.deleteIfExists(file.path)

@@ -33,7 +33,7 @@ import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdenti
  *
  * One thread calls [[run]]. It owns the one replication session of the job. The session can be lost or
  * renewed: the next one begins at the read LSN, and the changes of the transaction that was open are
- * forgotten, because the server sends this transaction again from its begin.
+ * forgotten, because the server sends this transaction again from its beginning.
  *
  * @param identity the server and the slot, for the checks before a session begins
  * @param events takes what was read
@@ -136,7 +136,7 @@ final class SlotReader(
    */
   def confirm(lsn: Long): Unit = confirmation = lsn
 
-  /** Stops to read for a while, and goes on answering the server. */
+  /** Stops reading for a while, and goes on answering the server. */
   def pause(): Unit = isPaused = true
   def resume(): Unit = isPaused = false
 
@@ -144,8 +144,8 @@ final class SlotReader(
   def ask(isWaiting: Boolean): Unit = asks = isWaiting
 
   /**
-   * Begins a new session. A server before version 15 keeps in a session how it publishes a table, also
-   * when the table becomes a partition or is none any more (`rel_sync_cache_relation_cb` in `pgoutput.c`).
+   * Begins a new session. Within a session, a server before version 15 does not change how it publishes a table,
+   * even if the table becomes a partition or stops being one (`rel_sync_cache_relation_cb` in `pgoutput.c`).
    */
   def renew(): Unit = isRenewing = true
 
@@ -538,7 +538,7 @@ object SlotReader {
     /** Each transaction with a commit LSN below an LSN is whole in the queues. */
     def read(lsn: Long, changed: Iterable[Long]): Unit
 
-    /** A change has a table without a queue. */
+    /** The reader has read a change of a table that has no queue. */
     def unknown(oid: Long): Unit
 
     /**

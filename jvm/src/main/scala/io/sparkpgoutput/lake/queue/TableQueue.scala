@@ -14,8 +14,8 @@ import io.sparkpgoutput.protocol.{BeginMessage, Lsn}
  * order, as messages of pgoutput. It is in memory and, if the queues have more than their memory, in files.
  *
  * One thread appends (`begin`, `add`, `commit`, `abandon`), one at a time takes (`cut`, `remove`), and any
- * thread may ask and drop. Nobody holds the lock of the queue while a file is read or written. What the queue
- * keeps for itself is some 100 bytes a block, however many transactions it has.
+ * thread may ask and drop. Nobody holds the lock of the queue while a file is read or written. For itself, the
+ * queue needs about 100 bytes a block, no matter how many transactions it has.
  *
  * @param oid the oid of the table
  * @param from changes of transactions with a commit LSN below it are not taken
@@ -59,8 +59,8 @@ final class TableQueue(val oid: Long, val from: Long, space: QueueSpace)
   // The reader's side.
 
   /**
-   * Begins a transaction of the table, before its first change. A transaction that the queue has already, or
-   * had, is passed over: a new session of the slot can send it again.
+   * Begins a transaction of the table, before its first change. The queue skips a transaction that it has, or
+   * had: a new session of the slot can send it again.
    *
    * @param begin its Begin message
    * @param origin its Origin message, null if it has none
@@ -449,7 +449,7 @@ final private class SpilledBlock(
       try output.write(data, 0, used)
       catch {
         case error: IOException =>
-          // What was written of the block goes, to give the disk its room back.
+          // This removes the written part of the block, so that the disk has its room again.
           try output.setLength(file.size)
           catch { case another: IOException => error.addSuppressed(another) }
           throw error

@@ -161,7 +161,7 @@ final class ChangePacker(most: Int, put: Array[Byte] => Unit) {
     size = end
   }
 
-  /** Gives the rows that no array has had yet. */
+  /** Puts the rows that are in no array yet into one. */
   def flush(): Unit = if (size > 0) {
     put(Arrays.copyOf(buffer, size))
     size = 0

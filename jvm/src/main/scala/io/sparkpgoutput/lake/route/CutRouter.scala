@@ -17,8 +17,8 @@ import io.sparkpgoutput.protocol.StreamContext.OUTSIDE
 import io.sparkpgoutput.protocol.{BeginMessage, BigEndian, Lsn, TextEncoding}
 
 /**
- * Makes rows of [[ChangeFields]] of the messages of one table, in order. It keeps nothing but the
- * definitions of the table, so a cut can be larger than the memory.
+ * Makes rows of [[ChangeFields]] from the messages of one table, in order. It keeps only the definitions
+ * of the table, so a cut can be larger than the memory.
  *
  * @param put takes a row, which is valid until it returns
  */
@@ -229,13 +229,13 @@ final case class Truncation(at: MessagePosition, time: Long)
  * @param relation the Relation message
  * @param types the Type messages of its columns
  * @param changes
- *   the inserts, updates and deletes under this definition. It does not matter if there are none: the
- *   table can have been altered since, and copied.
+ *   the inserts, updates and deletes under this definition. If there are none, the definition does not
+ *   matter: the table can have been altered since, and copied.
  * @param updates the updates among them
  * @param unsent for each column, whether an update did not send its value
  * @param partialInsert
  *   the LSN of the first commit with an insert that did not send all values: the row filter of a
- *   publication has made it of an update
+ *   publication has turned an update into this insert
  * @param missingKey
  *   the columns of the table's key that the message does not have. Then the changes are left out.
  */

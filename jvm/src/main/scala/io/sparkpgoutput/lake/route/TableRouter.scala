@@ -16,8 +16,9 @@ import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.RowSchema
 
 /**
- * Makes rows of the changes of one table. After [[change]], it has the rows of one change: two if an
- * update gives a row another key, else one. After [[truncate]], it has one if the table is kept.
+ * Makes rows from the changes of one table. After [[change]], it has the rows of one change: two if an
+ * update gives a row another key, none if the change has no effect, else one. After [[truncate]], it has
+ * one row if all changes are kept ([[RoutedTable.isKept]]).
  */
 final private class TableRouter(table: RoutedTable) {
   import TableRouter._
@@ -40,8 +41,8 @@ final private class TableRouter(table: RoutedTable) {
   private val newKey = new KeyBytes
 
   /**
-   * The message that is being routed, and the effects that it still has to give: two if an UPDATE changes the key.
-   * 0 is none.
+   * The message that is being routed, and those of its effects that are not written yet: two if an UPDATE changes the
+   * key. 0 means none.
    */
   private var message: Array[Byte] = _
   private var first = 0
@@ -94,7 +95,7 @@ final private class TableRouter(table: RoutedTable) {
 
   /** Takes the change as it is. */
   private def keep(decoder: ChangeMessageDecoder, position: Long): Unit = {
-    tuples.foreach(cells(decoder, _, position)) // which checks them
+    tuples.foreach(cells(decoder, _, position)) // checks the number of columns
     first = message(0).toChar match {
       case Tag.Insert => inserts += 1; RowEffect.Insert
       case Tag.Delete => deletes += 1; RowEffect.Delete
@@ -188,7 +189,7 @@ final private class TableRouter(table: RoutedTable) {
     }
   }
 
-  /** The cells of a tuple from the first one on, or null. It must have as many as the table. */
+  /** Returns the cells of a tuple, one for each column of the table; null if the message has no such tuple. */
   private def cells(decoder: ChangeMessageDecoder, field: Int, position: Long): TupleCells = {
     val found = decoder.cells(field)
     val columns = current.relation.columns.length
@@ -218,7 +219,7 @@ final private class TableRouter(table: RoutedTable) {
     second = 0
   }
 
-  /** The number by which changes are partitioned: those of one row have the same. */
+  /** The number by which changes are partitioned. All changes of a row have the same number. */
   private def hash(key: KeyBytes): Long =
     if (isKept) { written += 1; written / InOrder }
     else if (current.hasKey) key.hash
@@ -252,7 +253,7 @@ private object TableRouter {
   /** Spreads numbers that follow each other over all 64 bits (the golden ratio). */
   final private val Spread = 0x9e3779b97f4a7c15L
 
-  /** How many changes of a table that is kept stay together, in order. */
+  /** How many changes stay together, in order, if all changes of a table are kept. */
   final private val InOrder = 1024
 
   private val tuples =
@@ -378,7 +379,7 @@ private object KeyBytes {
     case _                                                   => false
   }
 
-  /** The end of a number without the zeros that end its fraction. An exponent has no such zeros. */
+  /** The end of a number without the zeros that end its fraction. A number with an exponent has no such zeros. */
   private def endOfNumber(source: Array[Byte], from: Int, to: Int): Int = {
     var hasPoint = false
     var hasExponent = false

@@ -40,8 +40,8 @@ import io.sparkpgoutput.lake.direct.{
 
 /**
  * Direct commits to a Delta table. This file and `DeltaFiles.scala` have all calls to internal classes of
- * Delta that direct commits need. None of it runs a job of Spark, but for the first look at the files of a
- * table.
+ * Delta that direct commits need. None of it runs a job of Spark, except the first read of the list of a
+ * table's files.
  *
  * @see Delta's PROTOCOL.md, "Deletion Vectors" and "Add File and Remove File"
  */
@@ -78,7 +78,7 @@ final private class DeltaDirect(
   )(change: DirectTable => DirectChange): Long = synchronized {
     val transaction = new DirectTransaction(log, catalogTable, snapshot)
     check(transaction)
-    // Together with the isolation level, nothing that others write comes between the lookup and the commit.
+    // With this and the isolation level, Delta refuses the commit if somebody else has written since the lookup.
     transaction.readWholeTable()
     val layout = layoutOf(this.layout, snapshot, transaction)
     this.layout = Some(layout)
@@ -100,7 +100,7 @@ final private class DeltaDirect(
     counted = counted.committed(files.files.size.toLong, files.files.values.map(_.deletedRows).sum)
   }
 
-  /** What the files are now. */
+  /** The numbers of the files and of their deleted rows. */
   def tableFiles: TableFiles = counted
 
   private def fresh(add: AddFile, files: DeltaFiles) =
@@ -199,7 +199,7 @@ final private class DeltaDirect(
       .flatMap(_.upTo(snapshot))
       .getOrElse(DeltaFiles.all(snapshot))
 
-  /** Returns the actions for deleted rows, and the files that still have others. */
+  /** Returns the actions for deleted rows, and the files that still have other rows. */
   private def deletions(
       files: DeltaFiles,
       deleted: Map[String, Array[Long]]
@@ -337,7 +337,7 @@ final private class DirectTransaction(
 ) extends KnownTransactions(log, catalogTable, snapshot) {
 
   /**
-   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it beside the commits. If no checkpoint
+   * A checkpoint takes seconds, so [[DeltaDirect.checkpoint]] writes it while commits go on. If no checkpoint
    * gets written, for example because each run of the job is short, the commit writes it. A commit that
    * needs a checkpoint also counts all files of the table, by a job of Spark.
    */

@@ -98,8 +98,8 @@ final private class DeltaFile(
   }
 
   /**
-   * Texts are cut, and the greater one is made greater than all texts that begin with it. Bounds of other types
-   * are not exact: timestamps have milliseconds, and NaN is above the greatest number.
+   * Delta cuts long texts, and makes the upper bound greater than all texts that begin with it. Bounds of other
+   * types are not reliable: timestamps have milliseconds, and NaN is above the greatest number.
    */
   private def bound(field: StructField, value: JsonNode): Option[Any] = field.dataType match {
     case ByteType | ShortType | IntegerType | LongType =>
@@ -114,7 +114,7 @@ final private class DeltaFile(
 /** The values of columns of a partitioning, which the log has as texts, and the data files do not have. */
 private object DeltaPartition {
 
-  /** @throws NotDirect for a text that Delta takes for NULL, for which a MERGE has an error */
+  /** @throws NotDirect for a text that Delta takes for NULL, and that makes a MERGE fail */
   def text(value: Any, dataType: DataType): String =
     if (value == null) null
     else {
@@ -180,7 +180,7 @@ final private case class DeltaFiles(
 
 private object DeltaFiles {
 
-  /** Delta reads the state of a table faster than more commits than these. */
+  /** If there are more commits than these, Delta reads the state of the table faster. */
   final private val MostCommits = 100L
 
   def all(snapshot: Snapshot): DeltaFiles = DeltaFiles(
@@ -307,7 +307,7 @@ final private class DeltaLayout(
     }.toMap
   }.map { case (partition, some) => write(some.iterator, partition) }
 
-  /** Returns the columns that are in files. */
+  /** Returns rows with only the columns that are in files. */
   private def storedOf(rows: Iterator[InternalRow]): Iterator[InternalRow] =
     if (partitions.isEmpty) rows
     else {
@@ -324,7 +324,7 @@ final private class DeltaLayout(
   def write(rows: Iterator[InternalRow], partition: Map[String, String]): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
     val path = new Path(log.dataPath, name)
-    // One for many files, because Spark compiles code for each.
+    // One tracker serves many files, because Spark compiles code for each tracker.
     if (written % FilesOfTracker == 0) statistics =
       tracker.map(_.newTaskInstance().asInstanceOf[DeltaTaskStatisticsTracker])
     written += 1
@@ -345,7 +345,7 @@ final private class DeltaLayout(
     add(path, name, partition, stats.getOrElse(s"""{"numRecords":$count}"""))
   }
 
-  /** The constructor of the action has more parameters in later versions of Delta. */
+  /** Makes the action from JSON, because its constructor has more parameters in later versions of Delta. */
   private def add(
       path: Path,
       name: String,
@@ -368,7 +368,7 @@ final private class DeltaLayout(
 
 private object DeltaLayout {
 
-  /** The file of a commit that changes no data. */
+  /** Returns the file for a commit that changes no data. */
   def unchanged(add: AddFile): AddFile = {
     val node = JsonUtils.mapper.readTree(add.json)
     node.get("add").asInstanceOf[ObjectNode].put("dataChange", false)
@@ -379,7 +379,7 @@ private object DeltaLayout {
   final private val FilesOfTracker = 1000
 }
 
-/** Rows that are made of others, which can be closed early. */
+/** Rows that are made from the rows of a file, which can be closed early. */
 final private class ReadRows(rows: Iterator[InternalRow], make: InternalRow => InternalRow)
     extends Iterator[InternalRow]
     with AutoCloseable {

@@ -53,7 +53,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
   // fewer than 50, and, if a zone is not UTC, in each commit.
   if (isUnset(FilesInChecksum)) session.conf.set(FilesInChecksum, false)
 
-  /** The version of each table up to which no RESTORE comes after the last mark. */
+  /** The version of each table up to which the history has no RESTORE after the last mark. */
   private val checked = new ConcurrentHashMap[String, Long]
 
   /** What is known of the files of tables. */
@@ -99,11 +99,11 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       ColumnMapping -> "name",
       "delta.enableDeletionVectors" -> "true",
       TypeWidening -> "true",
-      // A checkpoint takes about a second. A reader reads up to so many small files instead.
+      // A checkpoint takes about a second. Between two checkpoints, a reader reads up to so many small files.
       "delta.checkpointInterval" -> "100"
     ) ++
       // The log gets a file for each commit. By default, all of the last 30 days stay. Delta refuses a time that is
-      // shorter than that of the data files.
+      // shorter than the one for removed data files.
       Option.when(
         !chosen.contains(FileRetention)
       )("delta.logRetentionDuration" -> "interval 7 days")
@@ -191,7 +191,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     TablePlans.run(session, command)
   }
 
-  /** Delta's parser miscounts the characters behind an emoji. An ALTER TABLE takes longer than the CREATE TABLE. */
+  /** Delta's parser miscounts the characters after an emoji. Only then is there an ALTER TABLE, which takes longer. */
   protected def isParsed(create: String): Boolean =
     create.codePointCount(0, create.length) == create.length
 
@@ -208,7 +208,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       transaction.txnVersion(name.toString)
       // A copy of an empty table has no files by which Delta would find the conflict.
       transaction.txnVersion(name.copy(generation = name.generation + 1).toString)
-      // Delta accepts an append that is made beside others. An append of another copy must not be accepted.
+      // Delta accepts two appends at the same time. It must not accept an append of another copy.
       write match {
         case TargetWrite.Append(_) => transaction.readWholeTable()
         case _                     => ()
@@ -222,7 +222,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       case TargetWrite.Direct(change) => direct(table, name, lsn, check)(change)
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, name, lsn, other, check)
-        // A rewrite is not committed beside a query, which could lose against each of them.
+        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
         Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
@@ -271,9 +271,9 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     }
 
   /**
-   * Delta removes old files of the log itself when it writes a checkpoint. Each hour, VACUUM LITE removes the data files that the
-   * log says are not used any more. It leaves what the log does not know, for example the files of another writer that
-   * has not committed yet. The property of the table wins.
+   * Delta itself removes old files of the log when it writes a checkpoint. Each hour, VACUUM LITE removes the data files
+   * that the log says are not used any more. It leaves files that the log does not know, for example those of another
+   * writer that has not committed yet. It does not run if the table has a property for the time that these files stay.
    */
   def expire(table: String, since: Instant, versions: Int): Unit =
     if (directs.containsKey(table) && Option(vacuums.get(table)).forall(_.isBefore(Instant.now))) {
@@ -297,7 +297,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
           )
           val hours = BigDecimal(kept.toMillis) / Duration.ofHours(1).toMillis
           val exact = hours.setScale(6, BigDecimal.RoundingMode.UP).bigDecimal.toPlainString
-          // It prints what it has deleted.
+          // VACUUM prints what it has deleted.
           Console.withOut(OutputStream.nullOutputStream) {
             own.sql(s"VACUUM ${sqlName(table)} LITE RETAIN $exact HOURS")
           }
@@ -325,7 +325,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       "spark.databricks.delta.commitInfo.userMetadata" -> comment(name, lsn)
     )
     settings.foreach { case (key, value) => session.conf.set(key, value) }
-    // A MERGE needs neither, because Delta sends its rows to their partitions itself.
+    // A MERGE does not use these two values, because Delta itself sends its rows to their partitions.
     lazy val found = open(table)
     lazy val partition = write match {
       case TargetWrite.Replace(_, shape) => shape.toSeq.flatMap(_.partition.map(_.column))
@@ -370,7 +370,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     found
   }
 
-  /** Goes back in the history from the newest commit to the last one of ours. */
+  /** Searches the history for a RESTORE, from the newest commit back to our last one. */
   private def checkHistory(table: String, snapshot: Snapshot, ours: String): Unit =
     DeltaHistory.commits(snapshot).takeWhile(!_.userMetadata.contains(ours))
       .find(_.operation == "RESTORE").foreach(_ =>
@@ -405,7 +405,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
     val known = log.unsafeVolatileSnapshot
     val found =
       if (DeltaHistory.isNewest(known)) known else log.update(false, None, catalogTable)
-    // Delta computes them when it is asked for the first time, with the settings of that moment.
+    // Delta computes the transactions when they are first asked for, with the settings of that moment.
     transactions(found): Unit
     OpenedTable(log, catalogTable, found)
   }
@@ -461,7 +461,7 @@ private object DeltaTransactions {
     .map(_.map(found => found.appId -> found.version).toMap)
 }
 
-/** A transaction that does not ask Spark for the transactions of applications if it can do without. */
+/** A transaction that asks Spark for the transactions of applications only if the checksum lacks them. */
 private class KnownTransactions(
     log: DeltaLog,
     catalogTable: Option[CatalogTable],
@@ -535,7 +535,7 @@ private object DeltaHistory {
    * does, takes longer than the rest of a direct commit.
    *
    * The last commit has to be the file that the snapshot has, because the table can have been made again in the same
-   * folder. After as many commits as make a checkpoint due, only a list finds that somebody has written it.
+   * folder. If a checkpoint is due, only a list of the log shows whether somebody has written it.
    */
   def isNewest(snapshot: Snapshot): Boolean = DeltaDirect.unknownFeature(snapshot).isEmpty && {
     val log = snapshot.deltaLog
@@ -553,7 +553,7 @@ private object DeltaHistory {
     Option.when(version >= 0)(FileNames.unsafeDeltaFile(log.logPath, version))
       .flatMap(changed(log, _))
 
-  /** Returns when VACUUM has removed files of the table the last time, as far as Delta has noted that. */
+  /** Returns when VACUUM last removed files of the table, if Delta has noted it. */
   def lastVacuum(snapshot: Snapshot): Option[Instant] = {
     val log = snapshot.deltaLog
     changed(log, new Path(log.logPath, "_last_vacuum_info"))

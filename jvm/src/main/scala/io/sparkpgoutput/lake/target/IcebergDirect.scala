@@ -60,7 +60,7 @@ final private class IcebergDirect(keys: TableKeys) {
    * Commits a change of the current version.
    *
    * @param name Iceberg's name of the table
-   * @param mark what the summary of the snapshot has, too
+   * @param mark a name and a value that the summary of the snapshot also gets
    * @throws NotDirect if a MERGE has to write the change
    * @throws ValidationException if somebody else has written the table since the lookup
    */
@@ -93,7 +93,7 @@ final private class IcebergDirect(keys: TableKeys) {
       case problem: RuntimeException if isConflict(problem) =>
         writer.removeAll(problem)
         throw problem
-      // A rollback or the end of a snapshot's life took away the snapshot of the lookup.
+      // A rollback or an expiry has removed the snapshot of the lookup.
       case problem: IllegalArgumentException
           if operations.refresh().metadataFileLocation != metadata.metadataFileLocation =>
         throw new ValidationException(problem, "%s", problem.getMessage)
@@ -113,7 +113,7 @@ final private class IcebergDirect(keys: TableKeys) {
       counted.committed(total("data-files") + total("delete-files"), total("position-deletes"))
   }
 
-  /** What the files are now. */
+  /** The numbers of the files and of their deleted rows. */
   def tableFiles: TableFiles = counted
 
   private def filesOf(table: BaseTable, snapshot: Option[Long]): IcebergFiles =
@@ -206,7 +206,7 @@ final private class IcebergDirect(keys: TableKeys) {
             deletion.file.path -> deletion.file.withDeleted(bitmap, List(vector))
           }
         } else {
-          // A rewrite can add delete files only in place of others, so all of the partition become one.
+          // A rewrite can add delete files only in place of others, so all those of the partition become one.
           val bitmap = bitmapOf(positions)
           val partition = fresh.get.partition
           val beside = kept.values.filter(_.partition == partition).toSeq
@@ -225,7 +225,7 @@ final private class IcebergDirect(keys: TableKeys) {
           kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
         }
       known = None
-      // After an error, the files stay: a lost answer can be one of a commit that was made.
+      // After an error, the files stay, because the commit can have been made although its answer was lost.
       replace.commit()
       count(operations)
       counted = counted.rewritten(rewrite.files)
@@ -337,7 +337,7 @@ final private class IcebergDirect(keys: TableKeys) {
 
 private object IcebergDirect {
 
-  /** Each scan of a table reads them all. */
+  /** If a partition has more delete files, they become one, because each scan reads them all. */
   final private val MostDeleteFiles = 16
 
   /** Returns whether somebody else has written the table, and nothing of the commit is in it. */
@@ -410,7 +410,7 @@ private object IcebergDirect {
   final private val MergeMode = "write.merge.mode"
   final private val OnRead = "merge-on-read"
 
-  /** With what the known properties begin whose names begin with `write.`. */
+  /** The known properties whose names begin with `write.`, by the beginnings of their names. */
   private val Known = Seq(
     "write.avro.",
     "write.data.path",

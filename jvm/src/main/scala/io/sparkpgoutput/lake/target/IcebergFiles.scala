@@ -138,13 +138,13 @@ final private class IcebergFile private (
   val path: String = file.location
   val rows: Long = file.recordCount
 
-  /** Most files have no row that a cut changes, so their deletions are never read. */
+  /** It is lazy, because a cut changes no row of most files. */
   lazy val deleted: RoaringBitmap = load()
 
   def withDeleted(deleted: RoaringBitmap, deletes: List[DeleteFile]): IcebergFile =
     new IcebergFile(file, partition, least, most, nulls, deletes, () => deleted)
 
-  /** Iceberg cuts texts, and makes the greater one greater than all texts that begin with it. */
+  /** Iceberg cuts long texts, and makes the upper bound greater than all texts that begin with it. */
   def bounds(field: Types.NestedField): Option[(Any, Any)] = for {
     least <- least.get(field.fieldId)
     most <- most.get(field.fieldId)
@@ -152,7 +152,7 @@ final private class IcebergFile private (
 
   def hasOnlyNulls(field: Types.NestedField): Boolean = nulls(field.fieldId)
 
-  /** The number of a type that was narrower when the file was written has fewer bytes. */
+  /** If the type was narrower when the file was written, a number has fewer bytes. */
   private def value(field: Types.NestedField, bytes: ByteBuffer): Any =
     if (field.`type`.typeId == TypeID.STRING)
       UTF8String.fromBytes(ByteBuffers.toByteArray(bytes.duplicate))
@@ -191,7 +191,7 @@ private object IcebergFile {
     )
   }
 
-  /** The types of which a lookup asks the bounds. */
+  /** The types whose bounds a lookup uses. */
   private val Bounded =
     Set(TypeID.INTEGER, TypeID.LONG, TypeID.DATE, TypeID.TIMESTAMP, TypeID.STRING)
 }
@@ -288,7 +288,7 @@ private object IcebergVersion {
   private def hasLineage(columns: Schema) =
     columns.findField(MetadataColumns.ROW_ID.fieldId) != null
 
-  /** What the rows of a file have that the file does not say: those that were not moved. */
+  /** The row lineage of the rows that were never moved, which the file itself does not have. */
   private def lineage(file: DataFile): java.util.Map[Integer, Any] = Map(
     MetadataColumns.ROW_ID -> file.firstRowId,
     MetadataColumns.LAST_UPDATED_SEQUENCE_NUMBER -> file.dataSequenceNumber
@@ -297,7 +297,7 @@ private object IcebergVersion {
   }.asJava
 }
 
-/** Rows of an open file, which is closed behind the last one and after an error. */
+/** Rows of an open file, which is closed after the last row and after an error. */
 final private class OpenRows[T](source: CloseableIterable[T], rowsOf: T => Iterator[InternalRow])
     extends Iterator[InternalRow]
     with AutoCloseable {
@@ -448,7 +448,7 @@ final private class IcebergWriter(
   }
 }
 
-/** A row of Spark with the values of which Iceberg computes partitions. */
+/** A row of Spark, as Iceberg reads it to compute the partition of the row. */
 final private class IcebergRow(schema: Schema) extends StructLike {
   private val types = SparkSchemaUtil.convert(schema).map(_.dataType).toIndexedSeq
   private var row: InternalRow = _

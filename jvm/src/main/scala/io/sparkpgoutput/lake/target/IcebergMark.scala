@@ -33,7 +33,7 @@ object IcebergMark {
    * Reads the mark.
    *
    * @return None if the table never had one of this name
-   * @throws LakeException if a rollback went behind all marks that are known
+   * @throws LakeException if a rollback went back to a snapshot before all known marks
    */
   def read(metadata: TableMetadata, table: String, name: MarkName): Option[Long] = {
     val written = Option(metadata.properties.get(name.toString)).map(parse)
@@ -120,7 +120,7 @@ private class CheckedOperations(operations: TableOperations) extends TableOperat
 
 /**
  * Adds a mark to each commit of a table, and refuses a commit if the table has another mark than the one
- * expected. What is compared is the metadata that the commit replaces, so nothing comes between the two.
+ * expected. It reads the mark in the metadata that the commit replaces, so no other commit comes in between.
  */
 final private class MarkingOperations(
     operations: TableOperations,

@@ -51,7 +51,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     TargetLook(SparkSchemaUtil.convert(found.current.schema), IcebergDirect.problem(found))
   }
 
-  /** The metadata of Iceberg are whole after each commit. */
+  /** Iceberg needs no checkpoints: each commit writes the whole metadata. */
   def checkpoint(table: String): Unit = ()
 
   override def files(table: String): Option[TableFiles] =
@@ -74,7 +74,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     val excess = times.length - versions
     val oldest = Option.when(excess > 0)(Instant.ofEpochMilli(times(excess)))
     val due = retained(since, oldest).toEpochMilli
-    // Not for each of them, because the files of all others are compared.
+    // The job does not expire each version on its own, because that compares the files of all others.
     val isDue = excess > versions / 20 || times.headOption.exists(_ < due - Hour)
     if (isDue && !hasOwn && !isForbidden)
       load(table).expireSnapshots().expireOlderThan(due).retainLast(1).commit()
@@ -93,8 +93,8 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
     Option(operations(table).current.currentSnapshot).fold("")(_.snapshotId.toString)
 
   /**
-   * If a new session looked up the table, Spark would make a catalog for this session, with connections
-   * of its own, which nobody closes. Each commit has a new session.
+   * The new session of a commit must not look up the table itself. Spark would make a catalog for this
+   * session, with connections that nobody closes.
    */
   def read(session: SparkSession, table: String): DataFrame = {
     refresh(table)
@@ -125,7 +125,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
   protected def layout(schema: StructType, key: Seq[String], shape: TableShape): Option[String] =
     None
 
-  /** A table without a sort order of the options keeps the one of others. */
+  /** If the options give no sort order, the table keeps the one that somebody else has given it. */
   def arrange(table: String, schema: StructType, key: Seq[String], shape: TableShape): Unit =
     if (shape.cluster.nonEmpty) reshape(table, shape)
 
@@ -151,7 +151,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       case TargetWrite.Direct(change) => direct(table, marking, name, lsn)(change)
       case other: TargetWrite.Query =>
         def run(): Unit = query(session, table, marking, name, lsn, other)
-        // A rewrite is not committed beside a query, which could lose against each of them.
+        // No rewrite is committed while a query runs, because each of them could be a conflict for the query.
         Option(directs.get(table)).fold(run())(_.synchronized(run()))
     }
   }
@@ -189,7 +189,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
           val transaction = Transactions.newTransaction(marked.name, marking)
           val all = withOthers(table, rows)
           checkSorted(table, transaction.table, all.schema)
-          // A column of the shape is not removed.
+          // Iceberg does not remove a column that the shape uses.
           if (shape.nonEmpty && !IcebergColumns.fits(transaction.table.schema, all.schema))
             IcebergShape.fit(transaction, TableShape.none)
           IcebergColumns.fit(transaction.updateSchema(), transaction.table.schema, all.schema)
@@ -232,7 +232,7 @@ final class IcebergTarget(session: SparkSession, place: CatalogPlace, keys: KeyC
       RowsOfRdd.toDataFrame(session, RowsOfRdd.of(rows.repartition(columns: _*)), rows.schema)
   }
 
-  /** Spark does not write rows without columns of users. */
+  /** Adds the columns of users, because Spark does not write rows without them. */
   private def whole(table: String, rows: DataFrame): DataFrame =
     if (load(table).schema.columns.size == rows.columns.length) rows else withOthers(table, rows)
 
@@ -303,7 +303,7 @@ private object IcebergColumns {
       val known = before.find(_.name.equalsIgnoreCase(field.name))
       if (!known.exists(isSame(_, field))) {
         known.foreach(known => update.deleteColumn(known.name))
-        // A name with a point is that of a column here, and not a path.
+        // In this method, a name with a point is the name of a column, and not a path.
         update.allowIncompatibleChanges()
           .addColumn(null, field.name, after.asStruct.field(field.name).`type`)
       }

@@ -50,7 +50,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     target.newest(table.target, job.id).exists(_.oid == table.oid)
 
   /**
-   * Makes the table of the target for a copy, or makes one that the job has made ready for another copy.
+   * Makes the table of the target for a copy, or prepares the table that the job has already made.
    *
    * @return whether the table is new, and has no rows
    * @throws LakeException if somebody else has made the table, or if it has another mode
@@ -127,7 +127,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
    * because it was suspended, cannot write the table any more. The rows and their mark stay, under a new
    * generation, which is the same one for a mirror and its history.
    *
-   * @param tables the tables of the target that have one table
+   * @param tables the tables of the target that belong to one table of the server
    * @return the generation of the next copy
    */
   def close(tables: String*): Int = {
@@ -162,8 +162,8 @@ final class OwnTables(session: SparkSession, val target: Target) {
     }.flatten
 
   /**
-   * A target can have hundreds of tables, and each look takes a while. The threads have the class loader of
-   * this one, which knows the JARs of the format.
+   * Looks at several tables at the same time, because a target can have hundreds, and each look takes a while.
+   * The threads have the class loader of the calling thread, which knows the JARs of the format.
    */
   private def sideBySide[A, B](values: Seq[A])(look: A => B): Seq[B] = {
     val pool = Executors.newFixedThreadPool(Threads)
@@ -192,7 +192,7 @@ final class OwnTables(session: SparkSession, val target: Target) {
     if (target.exists(table.target)) target.newest(table.target, job.id).map(_.generation)
     else None
 
-  /** The newest mark of a table, of whichever generation. */
+  /** The newest mark of a table, of any generation. */
   def newest(table: String): Option[Long] = newest(table, propertiesIn(table))
 
   private def newest(table: String, properties: Map[String, String]): Option[Long] =

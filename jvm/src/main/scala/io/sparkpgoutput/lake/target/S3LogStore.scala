@@ -21,8 +21,8 @@ import io.sparkpgoutput.lake.folder.ObjectStores
 
 /**
  * Writes the log of a Delta table in S3, so that several drivers can commit to the table. A commit is one PUT with
- * `If-None-Match`, which S3 refuses if the object exists. The log store that Delta takes by itself looks first and
- * writes then. It lists the log in the same way, so the rest is inherited.
+ * `If-None-Match`, which S3 refuses if the object exists. Delta's default log store looks for the object first, and
+ * then writes it. It lists the log in the same way, so this class inherits the rest.
  *
  * The job takes this log store by itself ([[S3Commits]]). Other processes that write the tables, such as OPTIMIZE,
  * need the setting `spark.delta.logStore.s3a.impl`.
@@ -57,7 +57,7 @@ final class S3LogStore(configuration: Configuration)
 
 private object S3LogStore {
 
-  /** Opens a file that is there only if there was none of its name when it was closed. */
+  /** Opens a new file. Closing it fails if there is a file of this name. */
   def created(files: FileSystem, path: Path): FSDataOutputStream =
     files.createFile(path).recursive().overwrite(false)
       .opt("fs.option.create.conditional.overwrite", true).build()
@@ -90,7 +90,7 @@ private object S3Commits {
    *
    * @param folder where tables are, or one table
    * @return whether Delta opens tables with another log store than before
-   * @throws io.sparkpgoutput.lake.LakeException if commits are not atomic. Its text says what to set.
+   * @throws LakeException if commits are not atomic. Its text says what to set.
    */
   def ensure(session: SparkSession, folder: Path): Boolean = {
     val bucket = Option(folder.toUri.getScheme).filter(ObjectStores.S3)
@@ -119,7 +119,7 @@ private object S3Commits {
     named.filter(SingleDriver).foreach(store =>
       throw refused(s"the log store $store is safe for one driver only")
     )
-    // Of other log stores, the user knows that they are safe.
+    // If the user names another log store, the user knows that it is safe.
     if (named.forall(_ == Ours)) {
       val files = folder.getFileSystem(session.sessionState.newHadoopConf())
       probe(files, folder).foreach(why => throw refused(why))
@@ -132,8 +132,8 @@ private object S3Commits {
   }
 
   /**
-   * Creates an object twice, which must fail the second time. Both streams are open before one is closed, so that a
-   * look before a write finds nothing.
+   * Creates an object twice, which must fail the second time. Both streams are open before one is closed, so a store
+   * that only looks before it writes finds nothing.
    *
    * @return why this was possible, or None if it was not
    */

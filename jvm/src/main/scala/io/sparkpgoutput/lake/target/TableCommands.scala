@@ -41,10 +41,11 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
     }
 
   /**
-   * Returns the time before which versions go: the later one of the two.
+   * Returns the time before which versions are removed: the later one of the two.
    *
-   * @param since from when versions stay
-   * @param oldest when the oldest of the most versions that stay was made, if there are so many
+   * @param since the time from which on versions stay
+   * @param oldest
+   *   the time of the oldest version that the greatest number of versions allows; None if there are fewer versions
    */
   final protected def retained(since: Instant, oldest: Option[Instant]): Instant =
     (oldest.toSeq :+ since).max
@@ -59,7 +60,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
    */
   protected def defaults(schema: StructType, chosen: Map[String, String]): Map[String, String]
 
-  /** Lets a table that was made without some types have columns of them. */
+  /** Lets a table have columns of types that it was made without. */
   protected def allowTypes(table: String, schema: StructType): Unit
 
   /** The clause of CREATE TABLE and ALTER TABLE that clusters a table by its shape or else by its key. */
@@ -164,7 +165,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
         if (!found.contains(lsn)) throw explained(table, name, expected, found, problem)
     }
     rows match {
-      case TargetWrite.Direct(_) => () // Only an answer of the format's own commit ends it.
+      case TargetWrite.Direct(_) => () // It returns only after the format has confirmed the commit.
       case _ =>
         val found = mark(table, name)
         if (!found.contains(lsn)) throw TargetError.otherMark(sqlName(table), expected, found)
@@ -214,7 +215,7 @@ abstract class TableCommands(session: SparkSession, tableFormat: LakeFormat, pla
       error
     } else {
       val causes = ErrorCauses.of(problem).toSeq
-      // A value that does not fit, for example, which Spark wraps into words about its tasks.
+      // For example, a value does not fit. Spark wraps this error into a text about its tasks.
       causes.collectFirst { case known: PgOutputException => known }.orElse(
         DeltaPartitionText.error(sqlName(table), problem)
       ).getOrElse(

@@ -28,9 +28,9 @@ import io.sparkpgoutput.protocol.Lsn
 object TableEvolution {
 
   /**
-   * Makes a history ready for the columns of a new copy. A column whose new type takes all values that it
-   * has gets this type, if that is possible. Another column whose type changes stays under another name, with
-   * its values.
+   * Makes a history ready for the columns of a new copy. If the new type of a column takes all values of the
+   * column, the column gets this type, if that is possible. If not, the old column keeps its values under
+   * another name.
    *
    * @param has the columns of the target
    * @param wanted the columns of the copy
@@ -76,7 +76,7 @@ object TableEvolution {
     val known = fields(kept.table)
     val columns = now.source.columns.zip(now.schema).map { case (column, field) =>
       known.get(column.number) match {
-        // A type that the option types has asked for can take all values already.
+        // The type in the target can come from the option types, and take all values already.
         case Some(has) if !widened(column.number) || !isWider(has.dataType, field.dataType) =>
           field.copy(dataType = has.dataType)
         case _ => field
@@ -123,9 +123,8 @@ object TableEvolution {
     )
 
   /**
-   * Returns the shape of a table by the names that its columns have now, if the options still say what they have
-   * said before. An option can name a column by a former name, or one that the server has dropped: the target
-   * keeps that column.
+   * Returns the shape of a table with the current names of its columns, if the options still ask for the same shape.
+   * An option can have a former name of a column, or the name of a dropped column, which the target keeps.
    */
   def sameShape(kept: TableState, now: SourceTable, wanted: TableShape): Option[TableShape] = {
     val current = nameOf(kept.table.source, now)
@@ -177,8 +176,8 @@ object TableEvolution {
 }
 
 /**
- * A history is in the order of its LSNs, and so are versions. The WAL of a restored server, or of another one, can be
- * below what they have, so a copy would come before changes that it replaces.
+ * A history is in the order of its LSNs, and so are versions. The LSNs of a restored server, or of another one, can be
+ * lower than those in the target. Then a copy would come before changes that it replaces.
  */
 object HistoryOrder {
 

@@ -86,7 +86,7 @@ final class CatalogPlace(session: SparkSession, catalogName: String, namespace: 
 
   def removeUnfinished(table: String): Unit = ()
 
-  /** Some catalogs let nobody remove files, or not those of tables with `gc.enabled` = false. */
+  /** Keeps the files if the catalog does not remove them: some never do, or not if `gc.enabled` is false. */
   def drop(table: String): Unit = if (!lacksNamespace) {
     val statement = s"DROP TABLE IF EXISTS ${sqlName(table)}"
     try session.sql(s"$statement PURGE"): Unit
@@ -138,13 +138,13 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
 
   def parts(table: String): Seq[String] = Seq(LakeFormat.Delta.name, path(table).toString)
 
-  /** A table is there from its first commit on. Delta makes the folder of the log before. */
+  /** A table exists from its first commit on. Delta makes the folder of the log before that. */
   def exists(table: String): Boolean = {
     val log = new Path(path(table), FolderPlace.Log)
     files.exists(log) && files.listStatus(log).exists(file => isCommit(file.getPath.getName))
   }
 
-  // Commits and checkpoints have numbers. A file that was not renamed in the end begins with a point.
+  // The names of commits and checkpoints begin with numbers. The name of an unfinished file begins with a point.
   private def isCommit(name: String) = name.headOption.exists(_.isDigit)
 
   def tables(): Seq[String] =
@@ -159,7 +159,7 @@ final class FolderPlace(session: SparkSession, folder: String) extends TablePlac
   def removeUnfinished(table: String): Unit =
     if (!exists(table)) files.delete(new Path(path(table), FolderPlace.Log), true): Unit
 
-  /** The log goes first: what is left of an interrupted removal is no table. */
+  /** Removes the log first, so that no table is left if the removal is interrupted. */
   def drop(table: String): Unit = {
     files.delete(new Path(path(table), FolderPlace.Log), true)
     files.delete(path(table), true): Unit

@@ -74,10 +74,10 @@ trait Target {
    */
   def compact(table: String): Boolean
 
-  /** Returns what the files of a table are that this process has written directly. */
+  /** Returns the numbers of the files of a table; None if this process has not written it directly. */
   def files(table: String): Option[TableFiles] = None
 
-  /** Writes what makes a table that was written directly fast to open, if that is due. */
+  /** Writes a checkpoint of a table that was written directly, if one is due, so that it opens fast. */
   def checkpoint(table: String): Unit
 
   /**
@@ -148,7 +148,7 @@ trait Target {
   /** Returns the newest generation of a source table's copies that has a mark in the table. */
   def generation(table: String, job: String, oid: Long): Option[Int]
 
-  /** Returns the mark of a job with the greatest generation, of whichever source table. */
+  /** Returns the mark of a job with the greatest generation, for any source table. */
   def newest(table: String, job: String): Option[MarkName]
 
   /** Returns what changes with each commit to a table. */
@@ -218,7 +218,7 @@ object TargetWrite {
   /**
    * Deletes rows and adds others. See [[DirectTable]].
    *
-   * @param change what to change in a version of the table. It is asked again after a conflict.
+   * @param change what to change in a version of the table. It is called again after a conflict.
    */
   final case class Direct(change: DirectTable => DirectChange) extends TargetWrite
 

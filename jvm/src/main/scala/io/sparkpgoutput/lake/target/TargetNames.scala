@@ -21,7 +21,7 @@ object TargetNames {
    * @param names
    *   the names of single tables. A key is `schema.table`, or `table` for a table of public; SQL's
    *   quotes are possible.
-   * @param problem why the target cannot have a name
+   * @param problem returns why the target cannot have a name
    * @param others the names of other tables, which the text of an error does not suggest
    * @param modes the modes of the tables. A mirror with a history has two names.
    * @throws LakeException if two tables get the same name, or if a table gets one that cannot be
@@ -65,8 +65,8 @@ object TargetNames {
    * Checks the columns of a table. In PostgreSQL, the names of two columns can differ only in case. In the
    * target, they cannot.
    *
-   * @param others the columns that a history has beside them
-   * @param problem why a column of the target cannot have a name
+   * @param mode the mode of the table, whose columns need other names
+   * @param problem returns why a column of the target cannot have a name
    */
   def checkColumns(
       table: TableName,
@@ -117,7 +117,7 @@ object TargetNames {
       template.getOrElse(
         if (table.namespace == PublicNamespace) "{table}" else "{schema}_{table}"
       ) match {
-        // At once, because a name can have braces too.
+        // Both are replaced in one step, because a name can have braces too.
         case pattern =>
           """\{(schema|table)\}""".r.replaceAllIn(
             pattern,
@@ -195,7 +195,7 @@ object TargetTypes {
     case _ => Option.when(!lacking(dataType))(dataType)
   }
 
-  /** Neither format has them. Spark has TIME from 4.1 on. */
+  /** Returns whether neither format has a type. Spark has TIME from 4.1 on. */
   private def lacking(dataType: DataType) = dataType match {
     case CalendarIntervalType | NullType                   => true
     case _: DayTimeIntervalType | _: YearMonthIntervalType => true

@@ -9,10 +9,10 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.{ErrorCauses, LakeException}
 import io.sparkpgoutput.lake.catalog.{PartitionField, TableShape}
 
-/** Which shapes tables can have in the target. */
+/** Says which shapes tables can have in the target. */
 object TargetShapes {
 
-  /** Delta clusters by so many columns. */
+  /** The greatest number of columns by which Delta clusters a table. */
   final val MostClustered = 4
 
   /** `delta.dataSkippingNumIndexedCols` */
@@ -82,7 +82,7 @@ object TargetShapes {
       )
   }
 
-  /** Two of the same kind would be one too many. */
+  /** For one column, two fields of the same kind say the same. */
   private def kindOf(field: PartitionField) =
     if (Times(field.transform)) "time" else field.transform
 
@@ -174,7 +174,7 @@ object DeltaPartitionText {
     }: _*)
   }
 
-  /** Returns the error of a table if a cause is one of [[checked]]. */
+  /** Returns the error of a table if a cause is the error that an expression of [[checked]] raises. */
   def error(table: String, problem: Throwable): Option[LakeException] =
     ErrorCauses.of(problem).flatMap(cause => Option(cause.getMessage)).collectFirst {
       case text if text.contains(Raised) && text.indexOf(End, text.indexOf(Raised)) > 0 =>

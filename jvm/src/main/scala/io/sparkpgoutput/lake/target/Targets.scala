@@ -83,7 +83,7 @@ object Targets {
       else (current, parts)
     if (namespace.isEmpty)
       throw new LakeException("PGOUTPUT_REPLICATE_OPTION.CATALOG", "target" -> target)
-    // Before the catalog is loaded: that the class is missing says little.
+    // This comes before the catalog is loaded, because Spark's error about a missing class says little.
     configured(session, catalog).foreach(_.check())
     val format = wanted.orElse(written(session, catalog)).getOrElse(
       throw new LakeException("PGOUTPUT_REPLICATE_OPTION.NO_FORMAT", "catalog" -> catalog)
@@ -110,7 +110,7 @@ object Targets {
     new DeltaTarget(session, place, keys)
   }
 
-  /** A catalog of the type hadoop makes a commit by a rename. */
+  /** Refuses a catalog of the type hadoop in an object store, because it makes a commit by a rename. */
   private def checkIceberg(session: SparkSession, catalog: String): Unit = {
     val prefix = s"spark.sql.catalog.$catalog"
     def setting(name: String) = session.conf.getOption(s"$prefix.$name")
@@ -132,7 +132,7 @@ object Targets {
   private def isConfigured(session: SparkSession, catalog: String) =
     session.conf.getOption(s"spark.sql.catalog.$catalog").nonEmpty
 
-  /** What the class of a catalog says by its name. */
+  /** The format that the class of a catalog writes, as far as the name of the class shows it. */
   private def configured(session: SparkSession, catalog: String): Option[LakeFormat] =
     session.conf.getOption(s"spark.sql.catalog.$catalog").flatMap(ofClass)
 
@@ -140,7 +140,7 @@ object Targets {
     if (name.startsWith("org.apache.iceberg.")) Some(LakeFormat.Iceberg)
     else Option.when(name == "org.apache.spark.sql.delta.catalog.DeltaCatalog")(LakeFormat.Delta)
 
-  /** What a catalog writes. */
+  /** The format that a catalog writes, as far as its class or a superclass shows it. */
   private def written(session: SparkSession, catalog: String): Option[LakeFormat] = {
     val found = CatalogPlace.catalog(session, catalog).getClass
     Iterator.iterate[Class[_]](found)(_.getSuperclass).takeWhile(_ != null)
