@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
-from support import lake, lake_history
+from support import lake, lake_history, lake_operations
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -139,3 +139,37 @@ def test_a_job_goes_on_beside_compactions(
         assert (running.exit_code, running.exception()) == (0, None)
         assert replicate(once=True).exit_code == 0
     assert_equal(spark, job)
+
+
+@pytest.mark.parametrize("target", lake.TARGETS)
+def test_a_table_that_is_altered_for_long_delays_no_other(
+    target: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The server reads the row filter of a table only when it gets the lock of the table."""
+    with Server() as server:
+        server.execute(lake_operations.SETUP)
+        server.execute("ALTER PUBLICATION shop SET TABLE orders WHERE (id > 0), seats, readings")
+        job = LakeJob(tmp_path, server, target)
+        with job.session(spark) as replicate:
+            running = replicate()
+            wait_until_live(running)
+            with server.open_transaction() as altering:
+                altering.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+                server.execute("ALTER TABLE seats ADD COLUMN added int")
+                server.execute("UPDATE seats SET added = id; INSERT INTO readings VALUES (1, 'b')")
+
+                def is_applied() -> bool:
+                    seats = spark.sql(f"SELECT * FROM {job.sql_name('seats')}")
+                    readings = spark.sql(f"SELECT * FROM {job.sql_name('readings')} WHERE y = 'b'")
+                    has_column = (
+                        "added" in seats.columns and seats.where("added = id").count() == 50
+                    )
+                    return has_column and readings.count() == 1
+
+                wait_until(is_applied, 60, pause=0.5)
+                before = time.monotonic()
+                running.stop()
+                assert time.monotonic() - before < 20
+            assert (running.exit_code, running.exception()) == (0, None)
+            assert replicate(once=True).exit_code == 0
+            assert_equal(spark, job, lake_operations.TABLES)

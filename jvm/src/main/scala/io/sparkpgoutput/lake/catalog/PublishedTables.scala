@@ -117,7 +117,7 @@ object PublishedTables {
           |    JOIN pg_class parent ON parent.oid = ANY (up.oids || c.oid)
           |    WHERE pnpubid = p.oid AND pnnspid = parent.relnamespace""".stripMargin
     connection.query(
-      s"""${PublishedRelations.of(version, filterOf)}
+      s"""${PublishedRelations.of(version, filterOf.fold("true")(oid => s"r.prrelid = $oid"))}
          |SELECT c.oid::bigint AS oid, n.nspname, c.relname, c.relkind = 'p' AS is_partitioned,
          |  c.relreplident, c.relfilenode::bigint AS file, c.relnatts,
          |  p.oid::bigint AS publication, p.xmin::text AS publication_version,

@@ -67,14 +67,16 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
 
   def rows: Long = firsts.last
 
-  /** The rows of the new file. A row is valid until the next one. */
-  def read(): Iterator[InternalRow] = {
+  /** Gives the rows of the new file to a writer. A row is valid until the next one. */
+  def read[T](write: Iterator[InternalRow] => T): T = {
     val types = table.schema.map(_.dataType).toIndexedSeq
     val values = new Array[Any](types.length)
     val whole = new GenericInternalRow(values)
-    files.iterator.flatMap { file =>
+    var open = Iterator.empty[InternalRow]
+    def rows = files.iterator.flatMap { file =>
       var position = -1L
-      val live = table.read(file, types.indices).filter { _ =>
+      open = table.read(file, types.indices)
+      val live = open.filter { _ =>
         position += 1
         !file.isDeleted(position)
       }
@@ -84,6 +86,12 @@ final class Rewrite(table: DirectTable, val files: IndexedSeq[DirectFile]) {
         whole
       } ++ end(file, position + 1)
     }
+    try write(rows)
+    finally
+      open match { // the writer can have failed
+        case file: AutoCloseable => file.close()
+        case _                   => ()
+      }
   }
 
   /** Checks the number of rows, from which the positions in the new file follow. */

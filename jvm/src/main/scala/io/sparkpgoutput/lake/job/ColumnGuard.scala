@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import java.io.IOException
 import java.util.concurrent.TimeUnit
 
 import io.sparkpgoutput.changes.TableName
@@ -68,7 +69,11 @@ final private[job] class ColumnGuard(
     case _                            => !(table.isFailed && table.needsCopy)
   }
 
-  /** Returns whether the hidden columns are as they were when the table was copied. */
+  /**
+   * Returns whether the hidden columns are as they were when the table was copied.
+   *
+   * @throws IOException if the catalog does not see the transaction yet
+   */
   private def areSame(kept: SourceTable, xid: Option[Long]): Boolean = {
     val wanted = kept.hidden.map(column => (column.number, column.name, column.version)).toSet
     val deadline = System.nanoTime() + ColumnGuard.WaitForCatalog
@@ -93,7 +98,8 @@ final private[job] class ColumnGuard(
       Thread.sleep(ColumnGuard.PauseMillis)
       answer = found()
     }
-    answer.getOrElse(false)
+    // The reader starts a new session, as after a lost connection.
+    answer.getOrElse(throw new IOException(s"${ServerCatalog.NotVisible.capitalize}."))
   }
 }
 

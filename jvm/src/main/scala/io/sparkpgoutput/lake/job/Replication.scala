@@ -43,8 +43,14 @@ final class Replication private (
     try
       while (runToEnd(current)) {
         val again = startAgain()
-        synchronized { job = again }
-        if (stopping) throw new InterruptedException
+        val goesOn = synchronized {
+          job = again
+          !isStopping
+        }
+        if (!goesOn) {
+          again.close() // it has a connection to the server
+          throw new InterruptedException
+        }
       }
     catch {
       case error: Throwable if !stopping =>

@@ -1,5 +1,6 @@
 package io.sparkpgoutput.lake.job
 
+import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
@@ -69,6 +70,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   @volatile private var slotNow = Option.empty[SlotState]
   @volatile private var fileProblem = Option.empty[String]
   @volatile private var hasEnded = false
+  @volatile private var isClosed = false
 
   /** When the job began to wait for the server or the folder, with the option `once`. */
   private var waitsSince = Long.MaxValue
@@ -98,6 +100,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         reader.put(table.oid, queue)
         core(_.queueBegun(table.oid, queue))
       }
+      client.limitLockWaits(LockWait)
       threads.read {
         try reader.run(start.begin)
         catch {
@@ -386,7 +389,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
     .filter(_.isFailed).sortBy(_.oid).map(table => table.name.toString -> table.status.why.get)
 
   /** Whether the threads of the job run. */
-  def isRunning: Boolean = threads != null
+  def isRunning: Boolean = threads != null && !isClosed
 
   /** True if the job ended before it had everything that the option `once` asks for. */
   def isCutShort: Boolean = options.once && !hasEverything
@@ -398,7 +401,7 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
   }
 
   /** Ends the threads: first the work ends, then the state is written, and then its LSN is confirmed. */
-  private def close(): Unit =
+  private[job] def close(): Unit =
     try
       if (threads != null) {
         // Work that is interrupted from here on has not failed.
@@ -415,11 +418,20 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
         threads.close()
       }
     finally {
-      Option(source).foreach(_.close())
-      Option(copier).foreach(_.close())
-      queues.values.asScala.foreach(_.drop())
-      space.close()
-      client.close()
+      quietly(Option(source).foreach(_.close()))
+      quietly(Option(copier).foreach(_.close()))
+      quietly(queues.values.asScala.foreach(_.drop()))
+      quietly(space.close())
+      quietly(client.close())
+      isClosed = true
+    }
+
+  /** Ends a part of the job. An error does not prevent the end of the others. */
+  private def quietly(close: => Unit): Unit =
+    try close
+    catch {
+      case NonFatal(error) =>
+        log.warn(s"A part of the job cannot be closed. ${TableFailures.text(error)}")
     }
 
   /**
@@ -439,11 +451,12 @@ final class ReplicationJob private[job] (ready: ReadyJob, verifies: Seq[String])
       }
       reader.confirm(last.confirmed)
       requests.stateEnded()
+    } catch {
+      case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
+    } finally {
       hasEnded = true
       writeStatusFile()
       writeStatus()
-    } catch {
-      case NonFatal(error) => log.warn(s"The state is not written. ${TableFailures.text(error)}")
     }
 
   private def now = JobClock.millis
@@ -539,6 +552,9 @@ private object ReplicationJob {
   final private val MillisAfterFailedLook = 2000L
   final private val MillisForReader = 15000L
   final private val SecondsOfSilence = 60
+
+  /** How long a query of the catalog waits for an ALTER TABLE. All tables wait for the query. */
+  private val LockWait = Duration.ofMillis(500)
 }
 
 /** Another process has taken an epoch while this one started. The start is tried again. */

@@ -1,6 +1,7 @@
 package io.sparkpgoutput.lake.job
 
 import java.io.IOException
+import java.sql.SQLException
 
 import scala.collection.concurrent.TrieMap
 
@@ -80,8 +81,8 @@ final class ServerCatalog(
     }
   }
 
-  private def published(connection: ServerConnection) =
-    PublishedTables.read(connection, options.publications, server.majorVersion)
+  private def published(connection: ServerConnection, filterOf: Option[Long] = None) =
+    PublishedTables.read(connection, options.publications, server.majorVersion, filterOf)
 
   private def isExcluded(source: SourceTable) = options.excludes(source.name)
 
@@ -95,9 +96,7 @@ final class ServerCatalog(
       val print = fingerprint(connection, Some(Seq(table.oid)))
       if (print.inRecovery) checkRecovery(connection)
       if (!xids.forall(print.snapshot.sees))
-        Look.Behind(
-          "the server has not made the last commits visible yet, which wait for a standby"
-        )
+        Look.Behind(ServerCatalog.NotVisible)
       else print.byOid.get(table.oid) match {
         case None                                                   => Look.Gone
         case Some(now) if known.get(table.oid).contains(now)        => Look.Same
@@ -125,10 +124,27 @@ final class ServerCatalog(
       table: TableState,
       state: JobState,
       xids: Array[Long]
+  ): Look =
+    try readAll(connection, table, state, xids, filterOf = None)
+    catch {
+      // An ALTER TABLE of a table with a row filter delays no other table.
+      case locked: SQLException if locked.getSQLState == ServerCatalog.LockNotAvailable =>
+        readAll(connection, table, state, xids, filterOf = Some(table.oid))
+    }
+
+  /** @param filterOf the only table that is noted and whose row filter is read; None for all tables */
+  private def readAll(
+      connection: ServerConnection,
+      table: TableState,
+      state: JobState,
+      xids: Array[Long],
+      filterOf: Option[Long]
   ): Look = connection.inSnapshot {
     val prints = fingerprint(connection, None)
-    val sources = published(connection).filterNot(isExcluded)
-    note(prints, sources, mirrored(connection, sources, state))
+    val sources = published(connection, filterOf).filterNot(isExcluded)
+    val found = sources.zip(mirrored(connection, sources, state))
+      .filter { case (source, _) => filterOf.forall(_ == source.oid) }
+    note(prints, found.map(_._1), found.map(_._2))
     if (!xids.forall(prints.snapshot.sees)) Look.Behind("the catalog of the server is behind")
     else if (!prints.byOid.contains(table.oid) || !sources.exists(_.oid == table.oid)) Look.Gone
     else changed(table.oid)
@@ -148,7 +164,8 @@ final class ServerCatalog(
   def forCopy(table: TableState, state: JobState): MirroredTable = client.query { connection =>
     connection.inSnapshot {
       checkRecovery(connection)
-      val source = published(connection).filterNot(isExcluded).find(_.oid == table.oid)
+      val source = published(connection, Some(table.oid)).filterNot(isExcluded)
+        .find(_.oid == table.oid)
         .getOrElse(
           throw new LakeException("PGOUTPUT_TABLE_CHANGED.NOT_PUBLISHED", "table" -> table.name)
         )
@@ -225,7 +242,7 @@ final class ServerCatalog(
    */
   def checkRecovery(connection: ServerConnection): Unit =
     try checkRecovery(connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head)
-    catch { case standby: IOException => client.close(); throw standby }
+    catch { case standby: IOException => client.disconnect(); throw standby }
 
   /**
    * Fails if a standby answers, and the job began with a primary. The URL can name both, and the standby
@@ -379,6 +396,11 @@ final class ServerCatalog(
 }
 
 object ServerCatalog {
+  private[job] val NotVisible =
+    "the server has not made the last commits visible yet, which wait for a standby"
+
+  /** `lock_not_available`: a query has waited for the lock of a table as long as it may. */
+  final private val LockNotAvailable = "55P03"
 
   /** The result of a look at a table for a cut. */
   sealed trait Look

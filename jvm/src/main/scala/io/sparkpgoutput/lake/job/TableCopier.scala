@@ -233,7 +233,13 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     copy.nonEmpty
   }
 
-  override def close(): Unit = open.keySet.forEach(oid => forget(oid): Unit)
+  override def close(): Unit = open.keySet.forEach { oid =>
+    try forget(oid): Unit
+    catch {
+      case NonFatal(error) =>
+        job.log.warn(s"A snapshot cannot be closed. ${TableFailures.text(error)}")
+    }
+  }
 }
 
 private object TableCopier {

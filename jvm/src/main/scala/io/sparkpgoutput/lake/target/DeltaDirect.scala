@@ -27,8 +27,6 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.types.{StructField, StructType}
 
-import org.apache.hadoop.fs.Path
-
 import io.sparkpgoutput.lake.direct.{
   Compaction,
   DirectChange,
@@ -85,11 +83,11 @@ final private class DeltaDirect(
     val files = filesOf(snapshot)
     known = None // until the commit is there
     val found = change(new DeltaVersion(layout, files, keys))
-    val added = layout.write(found.added)
-    val (actions, changed) = deletions(files, found.deleted)
+    val (added, (actions, changed)) =
+      layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
-    val version = transaction.commit(actions ++ added :+ mark, operation)
+    val version = layout.committing(transaction.commit(actions ++ added :+ mark, operation))
     if (version == snapshot.version + 1)
       keep(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
     version
@@ -126,7 +124,9 @@ final private class DeltaDirect(
       Option.when(problem(snapshot).isEmpty)(begin(snapshot)).flatten
     }
     begun.exists { case (layout, rewrite, partition) =>
-      val added = Option.when(rewrite.rows > 0)(layout.write(rewrite.read(), partition))
+      val added = Option.when(rewrite.rows > 0)(
+        layout.writing(rewrite.read(layout.write(_, partition)))
+      )
       synchronized(commitRewrite(update(), layout, rewrite, added))
     }
   }
@@ -156,6 +156,7 @@ final private class DeltaDirect(
     val carried = Option.when(
       layout.isOf(snapshot) && problem(snapshot).isEmpty
     )(rewrite.carried(files.files.get(_))).flatten
+    if (carried.isEmpty) layout.removeAll()
     carried.foreach { positions =>
       val transaction = new DirectTransaction(log, catalogTable, snapshot)
       transaction.readWholeTable()
@@ -168,14 +169,18 @@ final private class DeltaDirect(
           val deleted = new RoaringBitmapArray
           positions.foreach(deleted.add)
           val (marked, _) = unchanged
-            .removeRows(writeVectors(Seq(deleted)).head, updateStats = true, dataChange = false)
+            .removeRows(
+              writeVectors(layout, Seq(deleted)).head,
+              updateStats = true,
+              dataChange = false
+            )
           new DeltaFile(marked, deleted, files.schema)
         }
       }
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
       known = None
-      val version = transaction.commit(removed ++ file.map(_.add), operation)
+      val version = layout.committing(transaction.commit(removed ++ file.map(_.add), operation))
       if (version == snapshot.version + 1)
         keep(files.next(version, old.map(_.path), file))
       counted = counted.rewritten(old)
@@ -201,6 +206,7 @@ final private class DeltaDirect(
 
   /** Returns the actions for deleted rows, and the files that still have other rows. */
   private def deletions(
+      layout: DeltaLayout,
       files: DeltaFiles,
       deleted: Map[String, Array[Long]]
   ): (Seq[Action], Seq[DeltaFile]) = {
@@ -212,7 +218,7 @@ final private class DeltaDirect(
       file -> bitmap
     }
     val (empty, left) = bitmaps.partition { case (file, bitmap) => bitmap.cardinality == file.rows }
-    val vectors = if (left.isEmpty) Nil else writeVectors(left.map(_._2))
+    val vectors = if (left.isEmpty) Nil else writeVectors(layout, left.map(_._2))
     val changed = left.zip(vectors).map { case ((file, bitmap), vector) =>
       val (add, remove) = file.add.removeRows(vector, updateStats = true)
       (Seq[Action](add, remove), new DeltaFile(add, bitmap, file.schema))
@@ -221,9 +227,12 @@ final private class DeltaDirect(
   }
 
   /** Writes one file: a byte for the version, then the size, the bitmap and its CRC-32 of each vector. */
-  private def writeVectors(bitmaps: Seq[RoaringBitmapArray]): Seq[DeletionVectorDescriptor] = {
+  private def writeVectors(
+      layout: DeltaLayout,
+      bitmaps: Seq[RoaringBitmapArray]
+  ): Seq[DeletionVectorDescriptor] = {
     val id = UUID.randomUUID
-    val path = new Path(log.dataPath, s"deletion_vector_$id.bin")
+    val path = layout.newFile(s"deletion_vector_$id.bin")
     val out =
       new DataOutputStream(path.getFileSystem(log.newDeltaHadoopConf()).create(path, false))
     try {

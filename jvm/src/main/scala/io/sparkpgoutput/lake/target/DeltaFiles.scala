@@ -4,6 +4,7 @@ import java.io.FileNotFoundException
 import java.util.UUID
 
 import scala.collection.mutable
+import scala.util.Try
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
@@ -17,7 +18,12 @@ import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray
 import org.apache.spark.sql.delta.stats.{DeltaFileStatistics, DeltaTaskStatisticsTracker}
 import org.apache.spark.sql.delta.storage.dv.HadoopFileSystemDVStore
 import org.apache.spark.sql.delta.util.{DeltaFileOperations, JsonUtils}
-import org.apache.spark.sql.delta.{DeltaColumnMapping, DeltaLog, Snapshot}
+import org.apache.spark.sql.delta.{
+  DeltaColumnMapping,
+  DeltaConcurrentModificationException,
+  DeltaLog,
+  Snapshot
+}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types.{
@@ -299,6 +305,43 @@ final private class DeltaLayout(
   private var statistics = Option.empty[DeltaTaskStatisticsTracker]
   private var written = 0
 
+  /** The files of the next commit. */
+  private val made = mutable.ArrayBuffer.empty[Path]
+
+  /** Names a file that is written for the next commit. */
+  def newFile(name: String): Path = {
+    val path = new Path(log.dataPath, name)
+    made += path
+    path
+  }
+
+  /** Writes files, and removes them after an error. */
+  def writing[T](write: => T): T =
+    try write
+    catch {
+      case problem: Throwable =>
+        removeAll()
+        throw problem
+    }
+
+  /**
+   * Commits the files, and removes them if another writer has prevented the commit. After any other error they stay,
+   * because the commit can have been made although its answer was lost.
+   */
+  def committing[T](commit: => T): T =
+    try commit
+    catch {
+      case conflict: DeltaConcurrentModificationException =>
+        removeAll()
+        throw conflict
+    } finally made.clear()
+
+  /** Removes the files of a commit that is not made. VACUUM LITE would never find them. */
+  def removeAll(): Unit = {
+    made.foreach(path => Try(path.getFileSystem(log.newDeltaHadoopConf()).delete(path, false)))
+    made.clear()
+  }
+
   /** Writes a file for each partition of rows. */
   def write(rows: IndexedSeq[InternalRow]): Seq[AddFile] = DirectTable.byPartition(rows) { row =>
     partitions.map { at =>
@@ -323,7 +366,7 @@ final private class DeltaLayout(
   /** Writes one file, whose rows are all in one partition. */
   def write(rows: Iterator[InternalRow], partition: Map[String, String]): AddFile = {
     val name = s"part-00000-${UUID.randomUUID}.c000${factory.getFileExtension(context)}"
-    val path = new Path(log.dataPath, name)
+    val path = newFile(name)
     // One tracker serves many files, because Spark compiles code for each tracker.
     if (written % FilesOfTracker == 0) statistics =
       tracker.map(_.newTaskInstance().asInstanceOf[DeltaTaskStatisticsTracker])

@@ -90,7 +90,7 @@ final private class IcebergDirect(keys: TableKeys) {
       }
     try delta.commit()
     catch {
-      case problem: RuntimeException if isConflict(problem) =>
+      case problem @ (_: CommitFailedException | _: ValidationException) =>
         writer.removeAll(problem)
         throw problem
       // A rollback or an expiry has removed the snapshot of the lookup.
@@ -155,7 +155,7 @@ final private class IcebergDirect(keys: TableKeys) {
     }
     begun.exists { case (writer, write, rewrite) =>
       val added =
-        try Option.when(rewrite.rows > 0)(write(rewrite.read()))
+        try Option.when(rewrite.rows > 0)(rewrite.read(write))
         catch {
           case problem: Exception =>
             writer.removeAll(problem)
@@ -225,8 +225,13 @@ final private class IcebergDirect(keys: TableKeys) {
           kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
         }
       known = None
-      // After an error, the files stay, because the commit can have been made although its answer was lost.
-      replace.commit()
+      // After any other error, the files stay, because the commit can have been made although its answer was lost.
+      try replace.commit()
+      catch {
+        case problem @ (_: CommitFailedException | _: ValidationException) =>
+          writer.removeAll(problem)
+          throw problem
+      }
       count(operations)
       counted = counted.rewritten(rewrite.files)
       known = Option(operations.current.currentSnapshot)

@@ -148,7 +148,7 @@ final private class MarkingOperations(
     committed = true
   }
 
-  /** Iceberg removes the files of a commit that fails in this way, and does not try it again. */
+  /** Iceberg removes the manifests of a commit that fails in this way, and does not try it again. */
   private def refused(error: LakeException) =
     new ValidationException(error, "%s", error.getMessage)
 }

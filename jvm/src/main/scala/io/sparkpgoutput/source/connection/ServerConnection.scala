@@ -1,9 +1,10 @@
 package io.sparkpgoutput.source.connection
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.sql.{Connection, ResultSet, SQLException}
-import java.time.Instant
 import java.time.temporal.ChronoUnit
+import java.time.{Duration, Instant}
 import java.util.Arrays
 
 import scala.collection.mutable
@@ -139,8 +140,10 @@ object ReplicationProtocol {
  * is lost. Threads use it one after the other.
  */
 final class ServerClient(address: ServerAddress, applicationName: String) extends AutoCloseable {
-  private var connection: Option[ServerConnection] = None
+  @volatile private var connection: Option[ServerConnection] = None
+  @volatile private var isClosed = false
   private var openedConnections = 0
+  private var lockTimeout = Option.empty[Duration]
 
   /** The number of ordinary connections so far. A new one can lead to another server. */
   def connections: Int = synchronized(openedConnections)
@@ -149,11 +152,21 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
   def query[T](run: ServerConnection => T): T = synchronized(ConnectionError.explaining(address) {
     try run(connection.getOrElse(open()))
     catch {
-      case error: SQLException if connection.isDefined && ConnectionError.isLost(error) =>
-        close()
+      case error: SQLException
+          if connection.isDefined && ConnectionError.isLost(error) && !isClosed =>
+        disconnect()
         run(open())
     }
   })
+
+  /** Lets each later query fail that waits longer than this for the lock of a table. Other threads wait for the query. */
+  def limitLockWaits(timeout: Duration): Unit = synchronized {
+    lockTimeout = Some(timeout)
+    query(limit)
+  }
+
+  private def limit(connection: ServerConnection): Unit =
+    lockTimeout.foreach(timeout => connection.execute(s"SET lock_timeout = ${timeout.toMillis}"))
 
   /** Runs commands on a replication connection of their own. */
   def replication[T](run: ReplicationConnection => T): T =
@@ -162,14 +175,23 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     }
 
   private def open() = {
+    if (isClosed) throw new IOException("The client of the server is closed.")
     val made = Connections.open(address, applicationName)
     connection = Some(made)
     openedConnections += 1
+    limit(made)
     made
   }
 
-  override def close(): Unit = synchronized {
+  /** Ends the connection. The next query opens another one. */
+  def disconnect(): Unit = synchronized {
     connection.foreach(_.abort())
     connection = None
+  }
+
+  /** Ends the connection, and the query of another thread that runs on it. */
+  override def close(): Unit = {
+    isClosed = true
+    connection.foreach(_.abort()) // without the lock, which the query has
   }
 }

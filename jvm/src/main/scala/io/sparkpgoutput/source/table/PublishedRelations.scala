@@ -22,13 +22,14 @@ object PublishedRelations {
    * `publication` and of the `relation`, the `columns` that a list names, the `row_filter`, and
    * whether the publication sends generated columns. If a publication names the roots of partitioned
    * tables, the rows also have those partitions that it has by themselves, which the view leaves out.
-   * The server reads a row filter only if the query uses it.
    *
    * @param version the major version of the server
-   * @param filterOf the only table whose row filter is wanted; None for all tables
+   * @param isFiltered
+   *   an SQL condition: whether the row filter of the relation `r.prrelid` is wanted. If not, `row_filter` is NULL, and
+   *   the server does not wait for the lock of the table.
    */
-  def of(version: Int, filterOf: Option[Long] = None): String =
-    if (version > NewestKnown) ofView else ofCatalog(version, filterOf)
+  def of(version: Int, isFiltered: String = "false"): String =
+    if (version > NewestKnown) ofView else ofCatalog(version, isFiltered)
 
   /** A later server can have publications that the SQL below does not know. */
   private val ofView =
@@ -43,7 +44,7 @@ object PublishedRelations {
       |  WHERE t.pubname = ANY (?)
       |)""".stripMargin
 
-  private def ofCatalog(version: Int, filterOf: Option[Long]) = {
+  private def ofCatalog(version: Int, isFiltered: String) = {
     val ofSchemas =
       if (version < FirstWithSchemas) ""
       else
@@ -57,10 +58,8 @@ object PublishedRelations {
         "EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = l.publication AND pnnspid = c.relnamespace)"
     val (columns, rowFilter) =
       if (version < FirstWithLists) ("NULL::int2vector", "NULL::text")
-      else {
-        val text = "pg_get_expr(r.prqual, r.prrelid)"
-        ("r.prattrs", filterOf.fold(text)(oid => s"CASE WHEN r.prrelid = $oid THEN $text END"))
-      }
+      else
+        ("r.prattrs", s"CASE WHEN $isFiltered THEN pg_get_expr(r.prqual, r.prrelid) END")
     val generated =
       if (version < FirstWithGeneratedColumns) "false" else "w.pubgencols = 's'"
     s"""WITH RECURSIVE wanted AS (SELECT * FROM pg_publication WHERE pubname = ANY (?)),

@@ -36,7 +36,7 @@ class CompactionSuite extends AnyFunSuite {
         made.without(some(made))
       }
       val rewrite = new Rewrite(table, files)
-      val rewritten = rewrite.read().map(_.getInt(0)).toIndexedSeq
+      val rewritten = rewrite.read(_.map(_.getInt(0)).toIndexedSeq)
       assert(rewritten == files.flatMap(live(_)) && rewritten.length == rewrite.rows)
       val now = files.map(file => file.without(some(file))).map(file => file.path -> file).toMap
       val carried = rewrite.carried(now.get(_)).get

@@ -16,7 +16,7 @@ import io.sparkpgoutput.DeltaTests
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.ServerHistory
 import io.sparkpgoutput.lake.core.{JobState, MarkName, TableState, TableStatus}
-import io.sparkpgoutput.lake.direct.DirectChange
+import io.sparkpgoutput.lake.direct.{DirectChange, DirectTable}
 
 /** Tables of Delta. */
 class DeltaTargetSuite extends DeltaTests {
@@ -76,6 +76,40 @@ class DeltaTargetSuite extends DeltaTests {
     target.commit(spark, "t", name, mark, mark.getOrElse(0L) + 1)(
       TargetWrite.Direct(_ => DirectChange(Map.empty, Vector(InternalRow(id))))
     )
+  }
+
+  test("a commit that another writer prevents leaves no files") {
+    val root = Files.createTempDirectory("conflict")
+    val folder = root.resolve("t")
+    val target = Targets.of(spark, root.toString, Some("delta"))
+    target.create("t", schema, Nil, Map.empty)
+    def commit(lsn: Long)(change: DirectTable => DirectChange): Unit =
+      target.commit(
+        spark,
+        "t",
+        name,
+        Option.when(lsn > 1)(lsn - 1),
+        lsn
+      )(TargetWrite.Direct(change))
+    commit(1)(_ => DirectChange(Map.empty, Vector(InternalRow(1), InternalRow(2))))
+    val attempts = Iterator.from(1)
+    var last = 0
+    commit(2) { table =>
+      last = attempts.next()
+      if (last == 1) spark.sql(s"INSERT INTO delta.`$folder` VALUES (3)"): Unit
+      val file = table.files.find(_.rows == 2).get
+      DirectChange(Map(file.path -> Array(0L)), Vector(InternalRow(4)))
+    }
+    assert(last == 2)
+    val log = files(folder.resolve("_delta_log")).filter(_.toString.endsWith(".json"))
+    // Spark writes into folders of its own.
+    val inLog = log.flatMap { file =>
+      "\"path\":\"(part-[^\"]+)".r.findAllMatchIn(Files.readString(file)).map(_.group(1))
+    }
+    val (vectors, data) = files(folder).map(_.getFileName.toString).partition(_.endsWith(".bin"))
+    assert(data == inLog && vectors.size == 1)
+    val rows = target.read(spark, "t").collect().map(_.getInt(0)).toSet
+    assert(rows == Set(2, 3, 4))
   }
 
   test("a commit runs no job of Spark, even if a checkpoint is due") {
