@@ -205,7 +205,7 @@ $(VENV)/tools: | requirements
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/tools
-	$(BIN)/pip install --quiet --group build --group lint --group test --group examples --group lake-spark -e '.[demo]'
+	$(BIN)/pip install --quiet --no-compile --group build --group lint --group test --group examples --group lake-spark -e '.[demo]'
 	@touch $@
 
 $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
