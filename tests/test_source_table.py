@@ -109,7 +109,6 @@ def find(
         client.sql,
         client.seq(publications),
         client.jvm.io.sparkpgoutput.changes.TableName(namespace, name),
-        client.server.majorVersion(),
         types,
     )
 
