@@ -182,7 +182,7 @@ object ChangesOptions {
       )
       .orElse(
         repeated(schema.fieldNames.toSeq).map(name =>
-          s"The schema has two columns '$name', which Spark cannot tell apart. Set " +
+          s"The schema has two columns '$name', which Spark cannot distinguish. Set " +
             "spark.sql.caseSensitive to true, or use the option 'row' in place of 'schema'."
         )
       )

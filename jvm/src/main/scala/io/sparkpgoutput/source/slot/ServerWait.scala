@@ -82,8 +82,8 @@ object ServerWait extends Logging {
       ),
       Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)"),
       Option.when(Server.isStandby(connection))(
-        "the transactions that are open on the primary server, which tells them by " +
-          "SELECT pg_log_standby_snapshot()"
+        "the transactions that are open on the primary server (run SELECT " +
+          "pg_log_standby_snapshot() there to send their list)"
       )
     ).flatten
     Option.when(named.nonEmpty)(named.mkString(" and of "))
