@@ -109,7 +109,6 @@ def find(
         client.sql,
         client.seq(publications),
         client.jvm.io.sparkpgoutput.changes.TableName(namespace, name),
-        client.server.majorVersion(),
         types,
     )
 
@@ -246,3 +245,20 @@ def test_a_table_that_is_not_published(client: SourceClient) -> None:
         find(client, ["nothing"], "unpublished")
     with fails("PGOUTPUT_PUBLICATION_NOT_FOUND", "'missing' does not exist"):
         find(client, ["types", "missing"], "plain")
+
+
+def test_names_in_proposed_statements_are_quoted_as_the_server_quotes_them(
+    spark: SparkSession, server: Server
+) -> None:
+    odd = ["orders", "_1", "a_1", "a$b", "1st", "Orders", "größe", "two words", 'say "hi"', ""]
+    with server.connect() as connection:
+        names = connection.execute(
+            "SELECT name, quote_ident(name) FROM ("
+            "SELECT word FROM pg_get_keywords() UNION SELECT unnest(%s::text[])) AS names (name)",
+            [odd],
+        ).fetchall()
+    assert len(names) > 400 + len(odd)
+    jvm: Any = spark._jvm
+    quoted = {name: jvm.io.sparkpgoutput.source.SqlIdentifier.apply(name) for name, _ in names}
+    others = {name for name, by_server in names if quoted[name] != by_server}
+    assert others <= ({"json"} if server.version < 17 else set())  # it is reserved from 17 on

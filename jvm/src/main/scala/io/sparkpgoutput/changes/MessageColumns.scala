@@ -1,5 +1,6 @@
 package io.sparkpgoutput.changes
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.DataType
@@ -17,14 +18,20 @@ object MessageColumns {
 
   /** Returns the position of a message, or throws an error if it is NULL. */
   def position(row: InternalRow): Long =
-    if (row.isNullAt(Position)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
-    else row.getLong(Position)
+    if (row.isNullAt(Position)) throw nullPosition else row.getLong(Position)
+
+  def position(row: Row): Long =
+    if (row.isNullAt(Position)) throw nullPosition else row.getLong(Position)
+
+  private def nullPosition = new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
 
   /** Returns the bytes of a message, or throws an error if it is NULL. */
   def message(row: InternalRow, position: Long): Array[Byte] =
-    if (row.isNullAt(Message))
-      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
-    else row.getBinary(Message)
+    if (row.isNullAt(Message)) throw nullMessage(position) else row.getBinary(Message)
+
+  /** The error of a message that is NULL. */
+  def nullMessage(position: Long): PgOutputException =
+    new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
 
   /** Returns the source of a message, or null if there is no source column. */
   def source(row: InternalRow, sourceType: Option[DataType]): Any = sourceType match {

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.changes
 
+import scala.annotation.tailrec
+
 import org.apache.spark.sql.catalyst.InternalRow
 
 import io.sparkpgoutput.protocol.RelationSchema
@@ -44,7 +46,7 @@ object TablePattern {
   final private val PublicNamespace = "public"
   private val Part = """"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\s"`.,*]+"""
   private val Pattern = s"""\\s*($Part)\\s*(?:\\.\\s*($Part|\\*)\\s*)?""".r
-  private val Separator = ","
+  final private val Separator = ','
 
   /**
    * Parses a list of names in SQL's notation. Names in quotes stay as they are, and other names
@@ -53,21 +55,26 @@ object TablePattern {
    *
    * @return Left with the rest of the list that cannot be parsed
    */
-  def parse(list: String): Either[String, Seq[TablePattern]] =
-    Pattern.findPrefixMatchOf(list) match {
-      case None => Left(list)
-      case Some(one) =>
+  def parse(list: String): Either[String, Seq[TablePattern]] = {
+    val one = Pattern.pattern.matcher(list)
+    @tailrec def add(
+        from: Int,
+        patterns: Vector[TablePattern]
+    ): Either[String, Seq[TablePattern]] =
+      if (!one.region(from, list.length).lookingAt()) Left(list.substring(from))
+      else {
         val first = unquoted(one.group(1))
         val pattern = one.group(2) match {
           case null => TablePattern(PublicNamespace, Some(first))
           case "*"  => TablePattern(first, None)
           case name => TablePattern(first, Some(unquoted(name)))
         }
-        val rest = one.after.toString
-        if (rest.isEmpty) Right(Seq(pattern))
-        else if (!rest.startsWith(Separator)) Left(rest)
-        else parse(rest.stripPrefix(Separator)).map(pattern +: _)
-    }
+        if (one.end == list.length) Right(patterns :+ pattern)
+        else if (list.charAt(one.end) == Separator) add(one.end + 1, patterns :+ pattern)
+        else Left(list.substring(one.end))
+      }
+    add(0, Vector.empty)
+  }
 
   private def unquoted(part: String): String = part.head match {
     case quote @ ('"' | '`') =>

@@ -114,10 +114,7 @@ final class MessageDecoder(
     val lsnWithout = logicalMessageLsn
     val withXid = guess(message, messageType, withXid = true)
     if (without != null) orElse(without, withXid)
-    else if (
-      withXid == null &&
-      java.lang.Long.compareUnsigned(logicalMessageLsn, lsnWithout) < 0
-    ) null
+    else if (withXid == null && Lsn.isBelow(logicalMessageLsn, lsnWithout)) null
     else guess(message, messageType, withXid = false)
   }
 }

@@ -60,8 +60,8 @@ abstract class MessageLayouts(
 
   /** Recognizes the bytes that users often pass instead of a message. */
   private def hint(message: Array[Byte]): String =
-    if (message(0) == 'w' && message.length >= XLogDataHeader) {
-      s"; if this is an XLogData message, remove its header of $XLogDataHeader bytes"
+    if (message(0) == 'w' && message.length >= XLogDataHeader.Size) {
+      s"; if this is an XLogData message, remove its header of ${XLogDataHeader.Size} bytes"
     } else if (isHexadecimal(message)) {
       "; if this is hexadecimal text, turn it into bytes with unhex (without a leading \\x)"
     } else ""
@@ -259,9 +259,6 @@ abstract class MessageLayouts(
 }
 
 private object MessageLayouts {
-
-  /** The tag, three 64-bit integers: see "Streaming Replication Protocol". */
-  final private val XLogDataHeader = 25
 
   /** Returns whether all bytes are hexadecimal digits, maybe after the `\\x` of bytea text. */
   private def isHexadecimal(message: Array[Byte]): Boolean = {

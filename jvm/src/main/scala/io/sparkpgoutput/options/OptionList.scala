@@ -116,6 +116,10 @@ object OptionSpec {
       values.collectFirst { case (known, value) if known.equalsIgnoreCase(text) => value }
     )(set)
 
+  /** An option that is true or false. The default is false. */
+  def flag[T](name: String, description: String)(set: (T, Boolean) => T): OptionSpec[T] =
+    choice[T, Boolean](name, "false", description)("true" -> true, "false" -> false)(set)
+
   /** An option whose value is read; None if that fails. */
   def parsed[T, V](name: String, values: String, default: String, description: String)(
       parse: String => Option[V]

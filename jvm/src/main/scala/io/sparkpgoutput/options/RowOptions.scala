@@ -59,7 +59,7 @@ object RowOptions {
     ),
     OptionSpec[RowOptions](
       "dateStyle",
-      "ISO, alone or as in 'ISO, MDY'",
+      DateStyles,
       "ISO",
       "The DateStyle of the server when it wrote the messages. It must be ISO."
     )(dateStyle),
@@ -88,11 +88,13 @@ object RowOptions {
     SharedOptions.tryMode[RowOptions]("pgoutput_row") +: values
   )
 
+  final private val DateStyles = "ISO, alone or as in 'ISO, MDY'"
+
   /** Checks the value of `SHOW DateStyle`. The order of a date's parts does not matter with ISO. */
   private def dateStyle(options: RowOptions, entry: OptionEntry) = Either.cond(
     entry.value.matches("(?i) *ISO *(, *(DMY|MDY|YMD) *)?"),
     options,
-    entry.invalid("ISO, alone or as in 'ISO, MDY'") + " Set DateStyle to ISO for the server, the " +
+    entry.invalid(DateStyles) + " Set DateStyle to ISO for the server, the " +
       "database or the role that sends the messages."
   )
 

@@ -84,18 +84,18 @@ final class MessageReader {
     if (has(1, field, part)) { at += 1; bytes(at - 1) & 0xff }
     else 0
 
-  def uint16(field: Int, part: String = null): Int =
+  def uint16(field: Int, part: String): Int =
     if (has(2, field, part)) { at += 2; BigEndian.int16(bytes, at - 2) & 0xffff }
     else 0
 
-  def int32(field: Int, part: String = null): Int =
+  def int32(field: Int, part: String): Int =
     if (has(4, field, part)) { at += 4; BigEndian.int32(bytes, at - 4) }
     else 0
 
   def uint32(field: Int, part: String = null): Long = int32(field, part) & 0xffffffffL
 
-  def int64(field: Int, part: String = null): Long =
-    if (has(8, field, part)) { at += 8; BigEndian.int64(bytes, at - 8) }
+  def int64(field: Int): Long =
+    if (has(8, field, null)) { at += 8; BigEndian.int64(bytes, at - 8) }
     else 0L
 
   /** A byte that must be between 0 and `most`. */
@@ -108,7 +108,7 @@ final class MessageReader {
   }
 
   /** The number of bytes before the NUL byte that ends a string; it is not skipped. */
-  def stringLength(field: Int, part: String = null): Int = {
+  def stringLength(field: Int, part: String): Int = {
     var end = at
     while (end < limit && bytes(end) != 0) end += 1
     if (end == limit) {

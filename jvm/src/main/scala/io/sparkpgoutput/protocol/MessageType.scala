@@ -85,6 +85,14 @@ object StreamContext {
   def of(inStream: Boolean): Int = if (inStream) INSIDE else OUTSIDE
 }
 
+/**
+ * The header before a message of pgoutput in CopyData: the tag; Int64 start of the WAL data; Int64 end of the
+ * WAL; Int64 clock.
+ */
+object XLogDataHeader {
+  final val Size = 1 + 3 * 8
+}
+
 /** The fields of a Begin message: Int64 LSN of the commit; Int64 time of the commit; Int32 xid. */
 object BeginMessage {
   final val Size = 1 + 8 + 8 + 4

@@ -1,5 +1,7 @@
 package io.sparkpgoutput.source
 
+import scala.annotation.tailrec
+
 /**
  * The names of publications in an option, with commas between them. A name keeps its case. A name
  * with a comma, a double quote or a space is in double quotes, and a double quote in it is doubled, as in SQL.
@@ -15,14 +17,18 @@ object PublicationNames {
   def parse(list: String): Option[Seq[String]] =
     parts(list).filter(names => names.distinct == names)
 
-  private def parts(list: String): Option[Seq[String]] =
-    Name.findPrefixMatchOf(list).flatMap { found =>
-      val name = Option(found.group(1)).fold(found.group(2))(_.replace("\"\"", "\""))
-      val rest = found.after.toString
-      if (rest.isEmpty) Some(Seq(name))
-      else if (rest.startsWith(",")) parts(rest.tail).map(name +: _)
-      else None
-    }
+  private def parts(list: String): Option[Seq[String]] = {
+    val found = Name.pattern.matcher(list)
+    @tailrec def add(from: Int, names: Vector[String]): Option[Seq[String]] =
+      if (!found.region(from, list.length).lookingAt()) None
+      else {
+        val name = Option(found.group(1)).fold(found.group(2))(_.replace("\"\"", "\""))
+        if (found.end == list.length) Some(names :+ name)
+        else if (list.charAt(found.end) == ',') add(found.end + 1, names :+ name)
+        else None
+      }
+    add(0, Vector.empty)
+  }
 
   /** Writes names so that [[parse]] reads them. */
   def format(names: Seq[String]): String =

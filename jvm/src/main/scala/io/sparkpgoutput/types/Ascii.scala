@@ -11,13 +11,10 @@ object Ascii {
       index == text.length
     }
 
-  /** Returns whether the bytes are this text in any case. `text` is in lower case. */
-  def equalIgnoreCase(bytes: Array[Byte], from: Int, to: Int, text: String): Boolean =
-    to - from == text.length && {
-      var index = 0
-      while (index < text.length && lowerCase(bytes(from + index)) == text.charAt(index)) index += 1
-      index == text.length
-    }
+  /** Returns whether the bytes from `from` up to `to` are NULL in any case. */
+  def isNull(bytes: Array[Byte], from: Int, to: Int): Boolean =
+    to - from == 4 && lowerCase(bytes(from)) == 'n' && lowerCase(bytes(from + 1)) == 'u' &&
+      lowerCase(bytes(from + 2)) == 'l' && lowerCase(bytes(from + 3)) == 'l'
 
   private def lowerCase(byte: Byte): Int = if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt
 

@@ -12,7 +12,11 @@ import scala.util.control.NoStackTrace
  */
 final class InvalidValue(val problem: String, val remedy: String = null)
     extends RuntimeException(problem)
-    with NoStackTrace
+    with NoStackTrace {
+
+  /** Returns whether the remedy is only another type for the column, and no option. */
+  def needsOtherType: Boolean = remedy != null && !remedy.contains("option")
+}
 
 object InvalidValue {
 

@@ -47,6 +47,11 @@ class TableNameSuite extends AnyFunSuite {
     ).foreach { case (text, rest) => assert(TablePattern.parse(text) == Left(rest), text) }
   }
 
+  test("a list of names can be long") {
+    val names = (1 to 50000).map(number => TablePattern("public", Some(s"t$number")))
+    assert(TablePattern.parse(names.mkString(", ")) == Right(names))
+  }
+
   test("a pattern matches one table, or all of a namespace") {
     val tables = Seq(
       TableName("public", "orders"),

@@ -22,8 +22,8 @@ class MessageReaderSuite extends PropertySuite {
     forAll(bytes) { message =>
       val expected = ByteBuffer.wrap(message, 1, 8)
       assert(reader(message).uint8(field) == (expected.get(1) & 0xff))
-      assert(reader(message).uint16(field) == (expected.getShort(1) & 0xffff))
-      assert(reader(message).int32(field) == expected.getInt(1))
+      assert(reader(message).uint16(field, null) == (expected.getShort(1) & 0xffff))
+      assert(reader(message).int32(field, null) == expected.getInt(1))
       assert(reader(message).uint32(field) == (expected.getInt(1) & 0xffffffffL))
       assert(reader(message).int64(field) == expected.getLong(1))
     }
@@ -41,7 +41,7 @@ class MessageReaderSuite extends PropertySuite {
 
   test("after the first failure nothing is left, and later failures do not replace it") {
     val in = reader(Fields.unhex("45 0102"))
-    assert(in.int32(field) == 0)
+    assert(in.int32(field, null) == 0)
     val failure = in.failure
     assert(!in.ok)
     assert(in.left == 0)

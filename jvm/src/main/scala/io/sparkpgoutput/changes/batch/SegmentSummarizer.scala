@@ -19,7 +19,7 @@ import io.sparkpgoutput.changes.transactions.{
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema.{LSN, TRANSACTIONAL, XID}
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.StreamContext
+import io.sparkpgoutput.protocol.{Lsn, StreamContext}
 
 /**
  * Summarizes the segments of streams in one partition. A segment ends where another source begins, or
@@ -89,7 +89,7 @@ private object PartitionSummarizer {
  * Summarizes a segment of a stream. The messages before are not known, so the segment may begin
  * anywhere, for example in the middle of a transaction.
  */
-final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = null) {
+final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any) {
   import SegmentSummarizer._
   import SummaryEvent._
 
@@ -192,7 +192,7 @@ final class SegmentSummarizer(fields: ControlMessageDecoder, val source: Any = n
   private def commit(sent: MessageEvent): Unit = {
     val lsn = fields.decode(sent.position, sent.message, StreamContext.OUTSIDE).getLong(LSN)
     val isWhole = begin != null && begin.lsn == lsn &&
-      java.lang.Long.compareUnsigned(lsn, greatest) > 0
+      Lsn.isBelow(greatest, lsn)
     if (isWhole) {
       commits.add(lsn, begin.xid, sent.position)
       schemaMessages ++= begin.schemaMessages

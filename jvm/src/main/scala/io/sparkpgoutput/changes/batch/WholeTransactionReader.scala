@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.sparkpgoutput.changes.rows.{ChangeFormat, ChangeRowWriter}
 import io.sparkpgoutput.changes.transactions.{
   Commit,
+  CommitHistory,
   ControlMessageDecoder,
   KnownRelations,
   Transaction,
@@ -80,14 +81,8 @@ final class WholeTransactionReader(format: ChangeFormat) {
         "message" -> "a BEGIN before the COMMIT of another transaction"
       )
     }
-    if (java.lang.Long.compareUnsigned(lsn, lastCommit) <= 0) {
-      throw new PgOutputException(
-        "PGOUTPUT_COMMIT_WENT_BACK",
-        "position" -> position,
-        "ofXid" -> s" of xid ${row.getLong(XID)}",
-        "lsn" -> Lsn.format(lsn)
-      )
-    }
+    if (!Lsn.isBelow(lastCommit, lsn))
+      throw CommitHistory.wentBack(position, Some(row.getLong(XID)), lsn)
     transaction = Transaction(row.getLong(XID), position, hasBeginning = true, lsn)
     transaction.commit = Commit(lsn, row.getLong(TIMESTAMP), null, Set.empty)
   }

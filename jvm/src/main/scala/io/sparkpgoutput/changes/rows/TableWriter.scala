@@ -263,15 +263,22 @@ final class VariantWriter(relation: Relation, format: ChangeFormat, writer: Valu
     val name = relation.columns(column).name
     try {
       fields.add(new VariantBuilder.FieldEntry(name, builder.addKey(name), builder.getWritePos))
-      if (kind == 'n') builder.appendNull()
-      else values(column).append(_.fromCell(kind, tuple.cells, _), builder)
-    } catch {
-      case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
-      case invalid: InvalidValue =>
-        throw TableWriter.invalid(invalid, name, relation.name, position)
-      case _: VariantSizeLimitException => throw tooLarge(position)
-    }
+      if (kind == 'n') builder.appendNull() else append(column, kind, tuple, position)
+    } catch { case _: VariantSizeLimitException => throw tooLarge(position) }
   }
+
+  private def append(column: Int, kind: Int, tuple: RowImage, position: Long): Unit =
+    try values(column).append(_.fromCell(kind, tuple.cells, _), builder)
+    catch {
+      case _: InvalidValue if !format.failFast => builder.appendNull() // nothing was appended
+      case invalid: InvalidValue               =>
+        // The type of a value in a VARIANT is fixed.
+        val shown =
+          if (invalid.needsOtherType)
+            new InvalidValue(invalid.problem, "use a schema, or the option row 'map'")
+          else invalid
+        throw TableWriter.invalid(shown, relation.columns(column).name, relation.name, position)
+    }
 
   private def tooLarge(position: Long) = new PgOutputException(
     "PGOUTPUT_INVALID_VALUE.TOO_LARGE_FOR_VARIANT",

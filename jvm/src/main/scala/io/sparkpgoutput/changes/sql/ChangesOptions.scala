@@ -83,7 +83,7 @@ object ChangesOptions {
       )((options, name) => options.copy(source = Some(name))),
       OptionSpec[ChangesOptions](
         "tables",
-        "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them",
+        TableNames,
         "all tables",
         "The result has only the changes of these tables."
       )(parseTables),
@@ -102,7 +102,7 @@ object ChangesOptions {
       ),
       OptionSpec[ChangesOptions](
         "schemaEvolution",
-        "error, ignore",
+        Evolutions,
         "error",
         "With error, a column that does not fit the schema is an error. With ignore, the result does not " +
           "have its values."
@@ -141,6 +141,10 @@ object ChangesOptions {
     )
   )
 
+  final private val TableNames =
+    "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them"
+  final private val Evolutions = "error, ignore"
+
   /** Reads the options, with names in any case. `Left` says what is wrong. */
   def parse(options: Seq[(String, String)]): Either[String, ChangesOptions] =
     list.parse(options).flatMap(check)
@@ -163,7 +167,7 @@ object ChangesOptions {
     .left
     .map(rest =>
       s"'${entry.value}' is not valid for the option 'tables', from '$rest' on. The valid values are " +
-        "names such as public.orders, \"My\".\"Table\" or sales.*, with commas between them."
+        s"$TableNames."
     )
     .map(patterns => options.copy(tables = Some(patterns)))
 
@@ -178,7 +182,7 @@ object ChangesOptions {
       )
       .orElse(
         repeated(schema.fieldNames.toSeq).map(name =>
-          s"The schema has two columns '$name', which Spark cannot tell apart. Set " +
+          s"The schema has two columns '$name', which Spark cannot distinguish. Set " +
             "spark.sql.caseSensitive to true, or use the option 'row' in place of 'schema'."
         )
       )
@@ -195,7 +199,7 @@ object ChangesOptions {
       case "error"  => Right(options.copy(ignoreEvolution = false))
       case "ignore" => Right(options.copy(ignoreEvolution = true))
       case "merge"  => Left(mergedSchema)
-      case _        => Left(entry.invalid("error, ignore"))
+      case _        => Left(entry.invalid(Evolutions))
     }
 
   private def mergedSchema =

@@ -39,8 +39,8 @@ object ChangesStrategy extends SparkStrategy {
 case class TableChangesExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
-    val options: ChangesOptions,
-    val format: ChangeFormat
+    options: ChangesOptions,
+    format: ChangeFormat
 ) extends TwoPassExec {
   override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown
 
@@ -109,7 +109,7 @@ case class TableChangesExec(
 case class OpenTransactionsExec(
     children: Seq[SparkPlan],
     output: Seq[Attribute],
-    val options: ChangesOptions
+    options: ChangesOptions
 ) extends TwoPassExec {
   override protected def doExecute(): RDD[InternalRow] = {
     val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
@@ -195,7 +195,7 @@ abstract class TwoPassExec extends MessagesExec {
   private def warnIfAllIsBefore(streams: Seq[AssembledStream]): Unit = {
     val after = options.after
     val greatest = streams.map(_.transactions.state.greatestCommit).headOption.getOrElse(0L)
-    if (after != 0 && java.lang.Long.compareUnsigned(greatest, after) <= 0) {
+    if (after != 0 && !Lsn.isBelow(after, greatest)) {
       val last =
         if (greatest == 0) "there is no commit"
         else s"the greatest commit is ${Lsn.format(greatest)} ($greatest)"
@@ -212,8 +212,8 @@ abstract class TwoPassExec extends MessagesExec {
 case class StreamedChangesExec(
     child: SparkPlan,
     output: Seq[Attribute],
-    val options: ChangesOptions,
-    val format: ChangeFormat
+    options: ChangesOptions,
+    format: ChangeFormat
 ) extends UnaryExecNode
     with MessagesExec {
   override protected def stringArgs: Iterator[Any] = super.stringArgs ++ format.filter.shown

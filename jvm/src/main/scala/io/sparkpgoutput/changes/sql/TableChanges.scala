@@ -60,7 +60,7 @@ case class TableChanges(
 /** Returns the transactions that are open at the end of a batch of messages. */
 case class OpenTransactions(
     children: Seq[LogicalPlan],
-    val options: ChangesOptions,
+    options: ChangesOptions,
     columns: Seq[Attribute],
     sourceId: Option[ExprId]
 ) extends MessagesOperator {

@@ -112,7 +112,10 @@ object TableSchemas {
     val Seq(position, message, source) = MessageColumns.names.map(col)
     val encoding = map(lit("encoding"), lit(options.row.conversion.encoding.toString))
     messages
-      .map(_.withColumn(members(Source), if (options.source.isEmpty) lit(0) else source))
+      .map(_.withColumn(
+        members(Source),
+        if (options.source.isEmpty) lit(Arguments.NoSource) else source
+      ))
       .reduce(_ union _)
       .where(position.isNotNull && substring(message, 1, 1).isin("R".getBytes, "Y".getBytes))
       .withColumn("d", call_function("try_pgoutput_decode", message, lit(null), encoding))

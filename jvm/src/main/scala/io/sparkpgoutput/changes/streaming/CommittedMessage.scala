@@ -16,15 +16,16 @@ import io.sparkpgoutput.protocol.{StreamContext, StructSchema}
  * changes need. The columns after `ordinal` matter for changes only.
  */
 object CommittedMessage extends StructSchema {
-  val POSITION: Int = field("position", LongType, "the message's")
+  val POSITION: Int = field("position", LongType, "the position of the message")
   val MESSAGE: Int = field("message", BinaryType, "the message")
   val IN_STREAM: Int = field("in_stream", BooleanType, "whether it was sent in a stream block")
-  val ORDINAL: Int = field("ordinal", LongType, "that of the change's first row")
-  val LSN: Int = field("lsn", LongType, "of the commit")
-  val TIMESTAMP: Int = field("timestamp", LongType, "of the commit, microseconds since 1970")
-  val XID: Int = field("xid", LongType, "the top-level transaction's")
-  val GID: Int = field("gid", StringType, "of a prepared transaction")
-  val ORIGIN: Int = field("origin", StringType, "of the transaction")
+  val ORDINAL: Int = field("ordinal", LongType, "the ordinal of the first row of the change")
+  val LSN: Int = field("lsn", LongType, "the LSN of the commit")
+  val TIMESTAMP: Int =
+    field("timestamp", LongType, "the time of the commit, in microseconds since 1970")
+  val XID: Int = field("xid", LongType, "the xid of the top-level transaction")
+  val GID: Int = field("gid", StringType, "the gid of a prepared transaction")
+  val ORIGIN: Int = field("origin", StringType, "the origin of the transaction")
 
   /** The source is the last column. Its type is that of the user's column. */
   val SOURCE: Int = schema.length

@@ -13,7 +13,7 @@ import io.sparkpgoutput.changes.rows.ChangeMessageDecoder
 import io.sparkpgoutput.changes.transactions._
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageType.Tag
-import io.sparkpgoutput.protocol.{StreamContext, TextEncoding}
+import io.sparkpgoutput.protocol.{Lsn, StreamContext, TextEncoding}
 
 /**
  * Returns the changes of committed transactions in the order of the commits, for each source. This head explains
@@ -59,13 +59,11 @@ final class TransactionProcessor(options: AssemblerOptions, abandoned: Set[Long]
   ): Iterator[Row] = {
     lazy val batch = new SourceBatch(source.get(0), options, abandoned, store)
     Iterator.single(()).flatMap(_ => batch.begin()) ++
-      messages.flatMap(row => batch.message(position(row), row.getAs[Array[Byte]](1))) ++
+      messages.flatMap(row =>
+        batch.message(MessageColumns.position(row), row.getAs[Array[Byte]](MessageColumns.Message))
+      ) ++
       Iterator.single(()).flatMap(_ => batch.end())
   }
-
-  private def position(row: Row): Long =
-    if (row.isNullAt(0)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
-    else row.getLong(0)
 }
 
 /** Processes the messages of one source in one micro-batch. */
@@ -120,8 +118,7 @@ final class SourceBatch(
         "position" -> position,
         "last" -> last.get
       )
-    if (message == null)
-      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
+    if (message == null) throw MessageColumns.nullMessage(position)
     if (ahead.nonEmpty) checkPositions(position, message)
     last = Some(position)
     output = Iterator.empty
@@ -247,8 +244,7 @@ final class StoredCommits(
   override def repeats(lsn: Long, xid: Option[Long]): Boolean =
     if (xids.containsKey(lsn)) isSame(xid, xids.getValue(lsn))
     else
-      number > Remembered &&
-      java.lang.Long.compareUnsigned(lsn, lsns.getValue((number % Remembered).toInt)) < 0
+      number > Remembered && Lsn.isBelow(lsn, lsns.getValue((number % Remembered).toInt))
 
   override protected def remember(lsn: Long, xid: Long): Unit = {
     val slot = (number % Remembered).toInt
@@ -268,7 +264,7 @@ private object StoredCommits {
  * from earlier messages. Spark reads it in the first micro-batch of a new checkpoint.
  */
 object InitialState {
-  import MessageColumns.{Message, Position, Source}
+  import MessageColumns.{Message, Source}
 
   /**
    * Returns one row for each source, with the last Relation message of each table and the last Type
@@ -302,10 +298,8 @@ object InitialState {
   }
 
   private def add(found: LastSchemaMessages, row: Row): Unit = {
-    if (row.isNullAt(Position)) throw new PgOutputException("PGOUTPUT_MESSAGE_ORDER.NULL_POSITION")
-    val position = row.getLong(Position)
-    if (row.isNullAt(Message))
-      throw new PgOutputException("PGOUTPUT_MALFORMED_MESSAGE.NULL", "position" -> position)
+    val position = MessageColumns.position(row)
+    if (row.isNullAt(Message)) throw MessageColumns.nullMessage(position)
     found.add(position, row.getAs[Array[Byte]](Message))
   }
 }

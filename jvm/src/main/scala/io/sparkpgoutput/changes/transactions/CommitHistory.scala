@@ -30,21 +30,16 @@ abstract class CommitHistory(after: Long) {
       isAfter(lsn)
     } else {
       if (isAfter(lsn) && !repeats(lsn, Some(xid))) {
-        throw new PgOutputException(
-          "PGOUTPUT_COMMIT_WENT_BACK",
-          "position" -> position,
-          "ofXid" -> s" of xid $xid",
-          "lsn" -> Lsn.format(lsn)
-        )
+        throw CommitHistory.wentBack(position, Some(xid), lsn)
       }
       false
     }
 
   /** Returns whether a commit is above all earlier commits. */
-  final def isAbove(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, greatestLsn) > 0
+  final def isAbove(lsn: Long): Boolean = Lsn.isBelow(greatestLsn, lsn)
 
   /** Returns whether a commit is above the commits of an earlier read. */
-  final def isAfter(lsn: Long): Boolean = java.lang.Long.compareUnsigned(lsn, after) > 0
+  final def isAfter(lsn: Long): Boolean = Lsn.isBelow(after, lsn)
 
   /** Returns whether the commit was sent before. The xid is None if it is not known. */
   def repeats(lsn: Long, xid: Option[Long]): Boolean
@@ -60,6 +55,15 @@ object CommitHistory {
 
   /** The xid of a Commit without its Begin (`InvalidTransactionId`). */
   final val UnknownXid = 0L
+
+  /** The error of a commit that is not above an earlier one, and that was not sent before. */
+  def wentBack(position: Long, xid: Option[Long], lsn: Long): PgOutputException =
+    new PgOutputException(
+      "PGOUTPUT_COMMIT_WENT_BACK",
+      "position" -> position,
+      "ofXid" -> xid.fold("")(id => s" of xid $id"),
+      "lsn" -> Lsn.format(lsn)
+    )
 }
 
 /** The commits of a stream that was checked before: if the LSN of a commit does not grow, it was sent before. */
@@ -121,9 +125,8 @@ final class CommitList extends Serializable {
   }
 
   /** Returns whether an LSN is between the first and the last commit. */
-  def covers(lsn: Long): Boolean = count > 0 &&
-    java.lang.Long.compareUnsigned(first.lsn, lsn) <= 0 &&
-    java.lang.Long.compareUnsigned(lsn, last.lsn) <= 0
+  def covers(lsn: Long): Boolean =
+    count > 0 && !Lsn.isBelow(lsn, first.lsn) && !Lsn.isBelow(last.lsn, lsn)
 
   def iterator: Iterator[Entry] = new Iterator[Entry] {
     private var before = Entry(0, 0, 0)

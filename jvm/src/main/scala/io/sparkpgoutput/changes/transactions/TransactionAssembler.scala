@@ -9,7 +9,7 @@ import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.MessageSchema._
 import io.sparkpgoutput.protocol.MessageType.Tag
 import io.sparkpgoutput.protocol.StreamContext._
-import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
+import io.sparkpgoutput.protocol.TextEncoding
 
 /**
  * Assembles the transactions of a stream from its messages in order. A stream is what a reader of one
@@ -314,12 +314,7 @@ final class TransactionAssembler(
       gid: Option[String]
   ): Unit =
     if (!commits.repeats(lsn, xid) && commits.isAfter(lsn)) {
-      if (!commits.isAbove(lsn)) throw new PgOutputException(
-        "PGOUTPUT_COMMIT_WENT_BACK",
-        "position" -> position,
-        "ofXid" -> xid.fold("")(id => s" of xid $id"),
-        "lsn" -> Lsn.format(lsn)
-      )
+      if (!commits.isAbove(lsn)) throw CommitHistory.wentBack(position, xid, lsn)
       incomplete(s"$message of a transaction", position, xid, gid)
       commits.accepts(lsn, xid.getOrElse(CommitHistory.UnknownXid), position)
     }

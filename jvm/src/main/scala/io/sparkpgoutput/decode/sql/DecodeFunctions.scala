@@ -17,7 +17,7 @@ object DecodeFunctions {
 
   private val InStream =
     """in_stream - BOOLEAN: whether the message is between Stream Start and Stream Stop. It is
-      |      ignored for messages that cannot stand there. If it is NULL or left out, the function
+      |      ignored for messages that cannot be there. If it is NULL or left out, the function
       |      infers it from the message."""
 
   private def options(description: String) = s"options - a constant map:\n$description"

@@ -74,7 +74,7 @@ object TableComparison {
         ),
       () =>
         differs(kept.publish.mkString(", "), now.publish.mkString(", "))(
-          "What the publication publishes"
+          "The list of published operations"
         ),
       () => differs(kept.identity.toString, now.identity.toString)("The replica identity"),
       () => columns.reason,
@@ -107,10 +107,10 @@ object TableComparison {
   private def partitionReason(kept: SourceTable, now: SourceTable): Option[String] = {
     val (before, after) = (kept.leaves.map(_.oid).toSet, now.leaves.map(_.oid).toSet)
     val gone = kept.leaves.find(leaf => !after(leaf.oid)).map { leaf =>
-      s"The partition ${leaf.name} was detached or dropped, and no message tells which rows went with it."
+      s"The partition ${leaf.name} was detached or dropped, and no message says which rows it had."
     }
     val attached = now.leaves.find(leaf => !before(leaf.oid) && leaf.attached).map { leaf =>
-      s"The table ${leaf.name} was attached as a partition, and no message tells which rows it has."
+      s"The table ${leaf.name} was attached as a partition, and no message says which rows it has."
     }
     val links = kept.leaves.map(leaf => leaf.oid -> leaf.links).toMap
     val again = now.leaves.find(leaf => links.get(leaf.oid).exists(isOther(_, leaf.links))).map {
@@ -247,11 +247,11 @@ object TableComparison {
       )
 
     private def default(column: TableColumn) =
-      s"The column '${column.name}' was added with a default, which all rows from before have."
+      s"The column '${column.name}' was added with a default, which all older rows have."
 
     private def rewritingAdd(column: TableColumn) =
-      s"The column '${column.name}' was added and the table was rewritten, so rows from before can " +
-        "have values in it."
+      s"The column '${column.name}' was added and the table was rewritten, so older rows can have " +
+        "values in it."
 
     private def otherType(from: TableColumn, to: TableColumn) =
       Option.when(!isSameType(from, to) && !Widening.isLossless(from, to))(
@@ -352,17 +352,17 @@ object TableEvidence {
       emptied.length < kept.leaves.length || !isOneStatement(connection, emptied)
     )
     ofSome.map { leaf =>
-      s"The partition ${leaf.name} was truncated, or has none of its rows from before, and no message " +
-        "tells it."
+      s"The partition ${leaf.name} was truncated, or has none of its rows any more, and no message " +
+        "says so."
     }.orElse(changes.collectFirst {
       case Vacuumed(file) if isRewritten(connection, file.name, kept.horizon) =>
         s"ALTER TABLE has rewritten ${file.name}, and the values of a column can have changed."
       // The file of a new table has the number of its oid, until TRUNCATE or VACUUM FULL.
       case PartitionAdded(leaf) if leaf.fileNode != leaf.oid =>
-        s"The new partition ${leaf.name} was truncated or rewritten, and no message tells which rows " +
+        s"The new partition ${leaf.name} was truncated or rewritten, and no message says which rows " +
           "it lost."
       case PartitionAdded(leaf) if hasRowFromBefore(connection, leaf) =>
-        s"The partition ${leaf.name} had rows before it became one, and no message tells them."
+        s"The partition ${leaf.name} had rows before it became a partition, and no message has them."
     })
   }
 

@@ -368,7 +368,7 @@ private object CopySession {
           "PGOUTPUT_COPY_INTERRUPTED",
           "table" -> table,
           "reason" -> ("another session waits for a lock of the table, for example to truncate it, and the copy " +
-            "gives way to it.")
+            "gives way to this session.")
         )
     }
 

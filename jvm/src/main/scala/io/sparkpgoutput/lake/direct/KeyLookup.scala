@@ -316,7 +316,7 @@ object KeyColumn {
     override val number: Option[NumberOf] = Some(of)
 
     override def bytes(row: SpecializedGetters, at: Int): Array[Byte] =
-      throw new IllegalStateException("The number tells whether two values are equal.")
+      throw new IllegalStateException("The number shows whether two values are equal.")
 
     override def hash(row: SpecializedGetters, at: Int, seed: Long): Long =
       XXH64.hashLong(of(row, at), seed)

@@ -1,21 +1,13 @@
 package io.sparkpgoutput.lake.job
 
 import java.time.Duration
-import java.util.concurrent.TimeUnit
-
-import scala.util.Try
-
-import org.apache.spark.network.util.JavaUtils
 
 import io.sparkpgoutput.lake.catalog.HashSalt
-import io.sparkpgoutput.options.{OptionEntry, OptionSpec}
+import io.sparkpgoutput.options.{OptionEntry, OptionSpec, OptionValues}
 import io.sparkpgoutput.source.PublicationNames
 
 /** The kinds of options that [[ReplicateOptions]] has: how each kind is read, and what its values are called. */
 private[job] object ReplicateOptionSpecs {
-
-  /** A longer time is a mistake. From 292 years on, it would not fit into a Long of nanoseconds. */
-  final private val LongestTime = Duration.ofDays(365)
 
   private val Percent = "([1-9][0-9]?)%".r
 
@@ -27,10 +19,7 @@ private[job] object ReplicateOptionSpecs {
   def flag(name: String, description: String)(
       set: (ReplicateOptions, Boolean) => ReplicateOptions
   ): OptionSpec[ReplicateOptions] =
-    OptionSpec.choice[ReplicateOptions, Boolean](name, "false", description)(
-      "true" -> true,
-      "false" -> false
-    )(set)
+    OptionSpec.flag[ReplicateOptions](name, description)(set)
 
   def number(name: String, default: Int, description: String, values: Range = 1 to 100)(
       set: (ReplicateOptions, Int) => ReplicateOptions
@@ -48,12 +37,7 @@ private[job] object ReplicateOptionSpecs {
     "a time such as 500ms, 5s or 10min",
     default,
     description
-  )(text =>
-    Try(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).toOption
-      .filter(milliseconds => milliseconds >= 0 && milliseconds <= LongestTime.toMillis)
-      .filter(milliseconds => milliseconds == 0 || text.exists(_.isLetter))
-      .map(Duration.ofMillis)
-  )(set)
+  )(text => OptionValues.time(text).filter(_.isZero || text.exists(_.isLetter)))(set)
 
   def size(name: String, default: String, description: String)(
       set: (ReplicateOptions, Long) => ReplicateOptions
@@ -62,14 +46,11 @@ private[job] object ReplicateOptionSpecs {
     "a size such as 512m or 2g",
     default,
     description
-  )(bytes)(set)
-
-  private def bytes(size: String): Option[Long] =
-    Try(JavaUtils.byteStringAsBytes(size)).toOption.filter(_ > 0)
+  )(OptionValues.size)(set)
 
   def memory(text: String): Option[Long] = text match {
     case Percent(percent) => Some(ofHeap(percent.toInt))
-    case size             => bytes(size)
+    case size             => OptionValues.size(size)
   }
 
   def ofHeap(percent: Int): Long = Runtime.getRuntime.maxMemory / 100 * percent

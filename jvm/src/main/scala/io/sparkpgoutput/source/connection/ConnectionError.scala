@@ -4,7 +4,7 @@ import java.sql.SQLException
 
 import org.postgresql.util.{PSQLException, ServerErrorMessage}
 
-import io.sparkpgoutput.errors.{ErrorCauses, SourceException}
+import io.sparkpgoutput.errors.{ErrorCauses, ErrorText, SourceException}
 import io.sparkpgoutput.source.SqlIdentifier
 
 /**
@@ -12,12 +12,7 @@ import io.sparkpgoutput.source.SqlIdentifier
  * quote the URL's parameters, which can have secrets.
  */
 private[sparkpgoutput] object ConnectionError {
-  private val ConnectionException = "08000"
-  private val ProtocolViolation = "08P01"
-  private val InsufficientPrivilege = "42501"
-  private val NotInPrerequisiteState = "55000"
-  private val InvalidParameter = "22023"
-  private val UndefinedObject = "42704"
+  import SqlState._
 
   /** The functions of the server that ask for the attribute REPLICATION, in any of its versions. */
   private val asksForReplication = Set("InitPostgres", "check_permissions", "CheckSlotPermissions")
@@ -82,7 +77,9 @@ private[sparkpgoutput] object ConnectionError {
 
   /** Returns whether an error is in the text of a value, or in a row filter. */
   private def isOfValue(error: SQLException) =
-    Option(error.getSQLState).exists(state => state.startsWith("22") && state != InvalidParameter)
+    Option(error.getSQLState).exists(state =>
+      state.startsWith("22") && state != InvalidParameterValue
+    )
 
   /** The server's text and its hint. */
   private def onOneLine(error: SQLException) = error.getMessage.replaceAll("\\s*\n\\s*", " ")
@@ -121,14 +118,14 @@ private[sparkpgoutput] object ConnectionError {
     Set("0A", "42", "54", "55", "58", "XX").exists(state.startsWith)
 
   private def advice(state: String): String = state match {
-    case "28P01" => "Check the options user and password."
-    case "28000" => "Check the role, and the lines of pg_hba.conf for it."
-    case "3D000" => "Check the name of the database in the URL."
-    case "53300" =>
+    case InvalidPassword      => "Check the options user and password."
+    case InvalidAuthorization => "Check the role, and the lines of pg_hba.conf for it."
+    case InvalidCatalogName   => "Check the name of the database in the URL."
+    case TooManyConnections =>
       "A query needs one connection for replication and two others. Check max_connections, " +
         "max_wal_senders and the role's connection limit."
-    case "22023" => "Correct the parameter in the URL."
-    case "57P03" => "Start the query again when the server accepts connections."
+    case InvalidParameterValue => "Correct the parameter in the URL."
+    case CannotConnectNow      => "Start the query again when the server accepts connections."
     case statement if isOfStatement(statement) =>
       "Correct what the server names, and start again."
     case _ => "No change is lost. Start the query or the job again."
@@ -139,7 +136,7 @@ private[sparkpgoutput] object ConnectionError {
       answer.getMessage,
       answer.getDetail,
       answer.getHint
-    ).flatMap(Option(_)).map(sentence).mkString(" ")
+    ).flatMap(Option(_)).map(ErrorText.sentence).mkString(" ")
 
   /** The driver's text, and the text of the cause if that says more, such as the name of an unknown host. */
   private def chain(error: Throwable): String =
@@ -147,9 +144,7 @@ private[sparkpgoutput] object ConnectionError {
       Option(error.getMessage).map(text => error -> text)
     }.foldLeft("") { case (text, (error, more)) =>
       if (text.contains(more)) text
-      else if (text.isEmpty) sentence(more)
-      else s"$text ${sentence(s"${error.getClass.getSimpleName}: $more")}"
+      else if (text.isEmpty) ErrorText.sentence(more)
+      else s"$text ${ErrorText.sentence(s"${error.getClass.getSimpleName}: $more")}"
     }
-
-  private def sentence(text: String) = if (text.endsWith(".")) text else s"$text."
 }

@@ -13,7 +13,7 @@ import scala.util.{Try, Using}
 import org.postgresql.PGConnection
 import org.postgresql.copy.{CopyDual, CopyOut}
 
-import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch}
+import io.sparkpgoutput.protocol.{BigEndian, Lsn, PostgresEpoch, XLogDataHeader}
 
 /** A connection to a server. It runs SQL, one statement at a time. Not thread-safe. */
 class ServerConnection(protected val connection: Connection) extends AutoCloseable {
@@ -109,9 +109,9 @@ object ReplicationProtocol {
   final val Keepalive = 'k'
   final private val StatusUpdate = 'r'
 
-  /** XLogData: the tag; Int64 start of the WAL data; Int64 end of the WAL; Int64 clock; the data. */
+  /** XLogData: its header; the data. */
   def walData(message: Array[Byte]): Array[Byte] =
-    Arrays.copyOfRange(message, 1 + 3 * 8, message.length)
+    Arrays.copyOfRange(message, XLogDataHeader.Size, message.length)
 
   /** Keepalive: the tag; Int64 end of the WAL that was decoded; Int64 clock; Byte1 reply wanted. */
   def keepaliveLsn(message: Array[Byte]): Long = BigEndian.int64(message, 1)

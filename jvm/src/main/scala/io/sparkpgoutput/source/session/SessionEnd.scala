@@ -51,7 +51,9 @@ object SessionEnd extends Logging {
       }
     } catch {
       case NonFatal(error) =>
-        logWarning(s"The slot ${settings.slot} was not told what is committed: ${error.getMessage}")
+        logWarning(
+          s"The query could not confirm to the slot ${settings.slot} what is committed: ${error.getMessage}"
+        )
     }
 
   /**

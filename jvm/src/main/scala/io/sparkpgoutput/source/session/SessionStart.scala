@@ -17,7 +17,8 @@ import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
   ReplicationConnection,
-  ServerConnection
+  ServerConnection,
+  SqlState
 }
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotHolder, SlotState, WalEnd}
 
@@ -81,7 +82,7 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   /** Returns None if the slot is in use, as it can be for 30 ms after its session has ended. */
   private def tryToStart(connection: ReplicationConnection): Option[CopyDual] =
     try Some(connection.start(settings.slot, read.start, settings.pluginOptions))
-    catch { case error: SQLException if error.getSQLState == ObjectInUse => None }
+    catch { case error: SQLException if error.getSQLState == SqlState.ObjectInUse => None }
 
   /**
    * Ends another session of this source, which is on another executor, unless a task reads from it.
@@ -121,12 +122,10 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   /** Asks on a connection of its own. A server that is shutting down refuses it. */
   private def isShuttingDown: Boolean =
     try Using.resource(Connections.open(settings.address, name(read)))(_ => false)
-    catch { case error: SourceException => error.getSqlState == CannotConnectNow }
+    catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
 }
 
 object SessionStart {
-  final private val ObjectInUse = "55006"
-  final private val CannotConnectNow = "57P03"
   private val LongestStatusInterval = TimeUnit.SECONDS.toNanos(10)
   final private val PauseMillis = 20L
   private val WarningInterval = TimeUnit.SECONDS.toNanos(10)

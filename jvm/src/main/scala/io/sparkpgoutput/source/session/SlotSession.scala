@@ -17,7 +17,8 @@ import io.sparkpgoutput.source.connection.{
   ConnectionError,
   ReplicationConnection,
   ReplicationProtocol,
-  ServerAddress
+  ServerAddress,
+  SqlState
 }
 
 /**
@@ -209,7 +210,8 @@ final class SlotSession(
     while (!closing && queuedBytes.get >= QueueBytes) {
       status()
       if (System.nanoTime() - asked > ShutdownQuestionInterval) {
-        if (shutsDown()) throw new SQLException("The server is shutting down.", AdminShutdown)
+        if (shutsDown())
+          throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
         asked = System.nanoTime()
       }
       endIfParkedTooLong()
@@ -220,7 +222,8 @@ final class SlotSession(
   private def endIfParkedTooLong(): Unit =
     if (wanted == 0 && System.nanoTime() - parkedSince > LongestParking) {
       // A batch that begins at this moment takes another session, as if the connection broke.
-      failure = new SQLException("The session was not used for too long.", ConnectionFailure)
+      failure =
+        new SQLException("The session was not used for too long.", SqlState.ConnectionFailure)
       close()
     }
 
@@ -258,8 +261,6 @@ object SlotSession {
   final val Parked = 1L
   final val Reading = 2L
 
-  final private val AdminShutdown = "57P01"
-  final private val ConnectionFailure = "08006"
   final private val QueueBytes = 16L << 20
   final private val ChunkBytes = 128L << 10
 

@@ -75,6 +75,9 @@ object Server extends Logging {
     server
   }
 
+  def isStandby(connection: ServerConnection): Boolean =
+    connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
+
   /** The server's expression for the end of the WAL that a slot can be read to. */
   private[slot] val FlushLsn =
     "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
@@ -97,14 +100,12 @@ object WalEnd {
    *
    * A standby cannot write. There, it is the end of the replay, and the primary's next record passes it.
    */
-  def next(connection: ServerConnection): Long = {
-    val isStandby = connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
-    if (isStandby) Server.flushLsn(connection)
+  def next(connection: ServerConnection): Long =
+    if (Server.isStandby(connection)) Server.flushLsn(connection)
     else {
       connection.query("SELECT txid_current()")(_ => ())
       flushed(connection, written(connection), System.nanoTime() + Limit.toNanos)
     }
-  }
 
   private def written(connection: ServerConnection): Long = connection.query(
     "SELECT pg_current_wal_insert_lsn()::text, current_setting('wal_block_size')::int, " +

@@ -76,15 +76,14 @@ object ServerWait extends Logging {
     val blocking = connection.query("SELECT unnest(pg_blocking_pids(?))", pid)(_.getInt(1)).distinct
     // A prepared transaction has no process: pg_blocking_pids gives 0 for it.
     val (prepared, processes) = blocking.partition(_ == 0)
-    val isStandby = connection.query("SELECT pg_is_in_recovery()")(_.getBoolean(1)).head
     val named = Seq(
       Option.when(processes.nonEmpty)(
         s"the transactions of these processes: ${processes.mkString(", ")} (see pg_stat_activity)"
       ),
       Option.when(prepared.nonEmpty)("a prepared transaction (see pg_prepared_xacts)"),
-      Option.when(isStandby)(
-        "the transactions that are open on the primary server, which tells them by " +
-          "SELECT pg_log_standby_snapshot()"
+      Option.when(Server.isStandby(connection))(
+        "the transactions that are open on the primary server (run SELECT " +
+          "pg_log_standby_snapshot() there to send their list)"
       )
     ).flatten
     Option.when(named.nonEmpty)(named.mkString(" and of "))

@@ -9,7 +9,8 @@ import io.sparkpgoutput.source.connection.{
   ConnectionError,
   Connections,
   ServerAddress,
-  ServerConnection
+  ServerConnection,
+  SqlState
 }
 
 /**
@@ -18,7 +19,6 @@ import io.sparkpgoutput.source.connection.{
  */
 object SlotCreation {
   private val FirstVersionWithFailover = 17
-  private val DuplicateObject = "42710"
 
   /**
    * Makes a slot, and waits until it is ready. It does nothing if the slot exists. An interrupt of the
@@ -52,7 +52,7 @@ object SlotCreation {
     val arguments = if (failover) "?, 'pgoutput', failover => true" else "?, 'pgoutput'"
     try connection.query(s"SELECT pg_create_logical_replication_slot($arguments)", slot)(_ => ())
     catch {
-      case error: SQLException if error.getSQLState == DuplicateObject => ()
+      case error: SQLException if error.getSQLState == SqlState.DuplicateObject => ()
       case error: SQLException =>
         throw ConnectionError.ofCreation(error, address, slot)
     }
@@ -61,16 +61,14 @@ object SlotCreation {
 
 /** Drops a slot that nobody reads. The server then forgets all changes that it kept for it. */
 object SlotRemoval {
-  private val UndefinedObject = "42704"
-  private val ObjectInUse = "55006"
 
   /** Drops a slot. It does nothing if there is no such slot. */
   def drop(address: ServerAddress, slot: String): Unit = ConnectionError.explaining(address) {
     Using.resource(Connections.open(address)) { connection =>
       try connection.query("SELECT pg_drop_replication_slot(?)", slot)(_ => ()): Unit
       catch {
-        case error: SQLException if error.getSQLState == UndefinedObject => ()
-        case error: SQLException if error.getSQLState == ObjectInUse =>
+        case error: SQLException if error.getSQLState == SqlState.UndefinedObject => ()
+        case error: SQLException if error.getSQLState == SqlState.ObjectInUse =>
           val holder = SlotState.read(connection, slot).flatMap(_.holder)
           throw holder.fold[Throwable](error)(_.error(slot))
       }

@@ -82,7 +82,7 @@ object SlotHealth {
       Warning(
         s"open transaction of ${oldest.process}",
         s"A transaction of ${oldest.process} is open for ${oldest.age.toMinutes} minutes. The server " +
-          s"keeps all WAL since its begin for the slot '${state.name}'" +
+          s"keeps all WAL since its beginning for the slot '${state.name}'" +
           state.retainedWal.fold("")(bytes => s", $bytes bytes now") +
           ". End the transaction if nobody needs it."
       )

@@ -55,7 +55,7 @@ object UpgradedSlot {
       case Some(first +: _) if !first.beginsWal =>
         Some("The WAL of the slot does not begin with the upgrade.")
       case Some(_ +: records) if records.exists(_.xid != 0) =>
-        Some("Transactions ran between the upgrade and the begin of the slot.")
+        Some("Transactions ran between the upgrade and the beginning of the slot.")
       case Some(_ +: _) => None
       case _            => Some("The WAL between the upgrade and the slot cannot be read.")
     }

@@ -97,8 +97,7 @@ object SlotTable {
       val found =
         Using.resource(new ServerClient(options.address, options.applicationName))(_.query {
           connection =>
-            val version = connection.majorVersion
-            PublishedTable.find(connection, options.publications, name, version, changes.row.types)
+            PublishedTable.find(connection, options.publications, name, changes.row.types)
         })
       options.copy(changes =
         changes.copy(

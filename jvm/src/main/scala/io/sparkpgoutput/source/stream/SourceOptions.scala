@@ -4,15 +4,13 @@ import java.time.Duration
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 
-import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.sparkpgoutput.changes.sql.ChangesOptions
 import io.sparkpgoutput.changes.{TableName, TablePattern}
 import io.sparkpgoutput.errors.SourceException
-import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec}
+import io.sparkpgoutput.options.{OptionEntry, OptionList, OptionSpec, OptionValues}
 import io.sparkpgoutput.source.PublicationNames
 import io.sparkpgoutput.source.connection.ServerAddress
 import io.sparkpgoutput.source.session.SessionSettings
@@ -102,7 +100,10 @@ object SourceOptions {
       )("changes" -> false, "messages" -> true)((options, asMessages) =>
         options.copy(asMessages = asMessages)
       ),
-      flag("binary", "If true, the source asks the server for binary values.")((options, binary) =>
+      OptionSpec.flag[SourceOptions](
+        "binary",
+        "If true, the source asks the server for binary values."
+      )((options, binary) =>
         options.copy(binary = binary)
       ),
       OptionSpec.parsed[SourceOptions, Long](
@@ -110,29 +111,25 @@ object SourceOptions {
         "a size such as 512m or 2g, at least 1 byte",
         "1g",
         "The greatest size of a batch, in bytes of WAL. A transaction is never split."
-      )(text => Try(JavaUtils.byteStringAsBytes(text)).toOption.filter(_ > 0))((options, bytes) =>
-        options.copy(maxBytesPerTrigger = bytes)
-      ),
+      )(OptionValues.size)((options, bytes) => options.copy(maxBytesPerTrigger = bytes)),
       OptionSpec.parsed[SourceOptions, Duration](
         "idleInterval",
         "a time such as 500ms or 10s",
         "1s",
         "The time from a batch without rows to the next batch."
-      )(text =>
-        Try(Duration.ofMillis(JavaUtils.timeStringAsMs(text))).toOption.filterNot(_.isNegative)
-      )((options, interval) => options.copy(idleInterval = interval)),
-      flag(
+      )(OptionValues.time)((options, interval) => options.copy(idleInterval = interval)),
+      OptionSpec.flag[SourceOptions](
         "createSlot",
         "If true, a stream makes the slot at its first start, unless the slot exists."
       )((options, createSlot) => options.copy(createSlot = createSlot)),
-      flag(
+      OptionSpec.flag[SourceOptions](
         "failover",
         "If true, the stream makes a slot that is synchronized to standbys. This needs PostgreSQL 17 and " +
           "createSlot."
       )((options, failover) => options.copy(failover = failover)),
       OptionSpec[SourceOptions](
         "table",
-        "one name such as public.orders or \"My\".\"Table\"",
+        OneTable,
         "none: the option schema or row applies",
         "The result has only the changes of this table, with the columns that the publications send."
       )(parseTable)
@@ -140,6 +137,7 @@ object SourceOptions {
   )
 
   final private val Required = "required"
+  final private val OneTable = "one name such as public.orders or \"My\".\"Table\""
 
   /** The options that users may expect and that do not exist, each with the reason. */
   private val refused: Map[String, String] = Map(
@@ -224,17 +222,10 @@ object SourceOptions {
       set: (SourceOptions, String) => SourceOptions
   ) = OptionSpec.text[SourceOptions](name, values, Required, description)(set)
 
-  private def flag(name: String, description: String)(
-      set: (SourceOptions, Boolean) => SourceOptions
-  ) = OptionSpec.choice[SourceOptions, Boolean](name, "false", description)(
-    "true" -> true,
-    "false" -> false
-  )(set)
-
   private def parseTable(options: SourceOptions, entry: OptionEntry) =
     TablePattern.parse(entry.value) match {
       case Right(Seq(TablePattern(namespace, Some(name)))) =>
         Right(options.copy(table = Some(TableName(namespace, name))))
-      case _ => Left(entry.invalid("one name such as public.orders or \"My\".\"Table\""))
+      case _ => Left(entry.invalid(OneTable))
     }
 }

@@ -25,16 +25,15 @@ object PublishedTable {
    * Asks the catalog for a table. Fails if a publication does not exist, or no publication sends
    * changes under this name.
    *
-   * @param version the major version of the server
    * @param types the types that the user has declared
    */
   def find(
       connection: ServerConnection,
       publications: Seq[String],
       table: TableName,
-      version: Int,
       types: TypeRegistry
   ): PublishedTable = {
+    val version = connection.majorVersion
     SlotChecks.publications(connection, publications)
     val oid = PublishedName.check(connection, publications, table, version)
     val columns = connection.query(columnsQuery(version), publications.toArray, oid) { row =>

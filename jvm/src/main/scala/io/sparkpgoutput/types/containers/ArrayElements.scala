@@ -19,6 +19,13 @@ abstract class ArrayElements {
   /** The index of the first element of each dimension. It is 1 in a text that does not begin with bounds. */
   val lowerBounds: Array[Int] = new Array[Int](ArrayElements.MostDimensions)
 
+  /** Returns whether the elements of a dimension begin with another index than 1. */
+  final def hasOtherBounds: Boolean = {
+    var dimension = 0
+    while (dimension < dimensions && lowerBounds(dimension) == 1) dimension += 1
+    dimension < dimensions
+  }
+
   /** The current element is in the bytes from `from` up to `to`. */
   var bytes: Array[Byte] = Array.emptyByteArray
   var from = 0
@@ -80,7 +87,7 @@ final class TextArrayElements(typeName: String, delimiter: Char) extends ArrayEl
       from = at
       at = endOfUnquoted()
       to = at
-      !Ascii.equalIgnoreCase(text, from, to, "null")
+      !Ascii.isNull(text, from, to)
     }
   }
 

@@ -111,7 +111,7 @@ final class ArrayConversion(
 
   override protected def write(elements: ArrayElements, out: ValueWriter): Unit = {
     if (elements.dimensions > 0 && elements.dimensions != depth) throw otherDepth(elements)
-    if (isOfKey && elements.lowerBounds.take(elements.dimensions).exists(_ != 1))
+    if (isOfKey && elements.hasOtherBounds)
       throw new InvalidValue("is a part of a key and does not begin with the index 1", "use STRING")
     if (out.writer ne parent) prepare(out.writer)
     val start = parent.cursor
@@ -202,16 +202,9 @@ final class ArrayPrinter(
     elements.start(bytes, from, to)
     if (elements.dimensions == 0) out.add("{}")
     else {
-      if (hasOtherBounds) printBounds(out)
+      if (elements.hasOtherBounds) printBounds(out)
       printDimension(0, out)
     }
-  }
-
-  /** Returns whether the elements of a dimension begin with another index than 1. */
-  private def hasOtherBounds: Boolean = {
-    var dimension = 0
-    while (dimension < elements.dimensions && elements.lowerBounds(dimension) == 1) dimension += 1
-    dimension < elements.dimensions
   }
 
   private def printBounds(out: TextBuffer): Unit = {
@@ -253,7 +246,7 @@ final class ArrayPrinter(
     val bytes = text.bytes
     var index = 0
     while (index < text.size && !isSpecial(bytes(index))) index += 1
-    index < text.size || text.size == 0 || Ascii.equalIgnoreCase(bytes, 0, text.size, "null")
+    index < text.size || text.size == 0 || Ascii.isNull(bytes, 0, text.size)
   }
 
   private def isSpecial(byte: Byte): Boolean =

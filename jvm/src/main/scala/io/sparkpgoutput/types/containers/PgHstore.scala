@@ -26,7 +26,7 @@ object PgHstore extends PgType("hstore") {
   }
 
   override def printer(options: ConversionOptions): Printer = new Printer {
-    private val reader = new HstoreReader(PgHstore.name, options.encoding)
+    private val reader = new HstoreReader(options.encoding)
 
     override def print(bytes: Array[Byte], from: Int, to: Int, out: TextBuffer): Unit = {
       reader.fromBinary(bytes, from, to)
@@ -56,7 +56,7 @@ object PgHstore extends PgType("hstore") {
 
 /** Reads hstore as MAP. */
 final private class HstoreConversion(options: ConversionOptions) extends Conversion {
-  private val reader = new HstoreReader(PgHstore.name, options.encoding)
+  private val reader = new HstoreReader(options.encoding)
   private val map = new StringMapWriter
 
   override def fromText(bytes: Array[Byte], from: Int, to: Int, out: ValueWriter): Unit = {
@@ -71,10 +71,10 @@ final private class HstoreConversion(options: ConversionOptions) extends Convers
 }
 
 /** Reads the pairs of an hstore. An instance reads one value after another. */
-final class HstoreReader(typeName: String, encoding: TextEncoding) {
+final class HstoreReader(encoding: TextEncoding) {
   import HstoreReader._
 
-  private val binary = new BinaryReader(typeName)
+  private val binary = new BinaryReader(PgHstore.name)
   private val text = new EncodedText(encoding)
 
   val pairs = new KeyValueBuffer
@@ -138,7 +138,7 @@ final class HstoreReader(typeName: String, encoding: TextEncoding) {
   private def finish(): Unit =
     if (pairs.hasDuplicateKeys) throw new InvalidValue("has a key twice", "use STRING")
 
-  private def malformed = InvalidValue.malformed(typeName)
+  private def malformed = InvalidValue.malformed(PgHstore.name)
 }
 
 private object HstoreReader {

@@ -23,13 +23,13 @@ object PgInterval extends PgType("interval") {
   override def conversion(target: DataType, options: ConversionOptions): Option[Conversion] =
     Option(target match {
       case months: YearMonthIntervalType =>
-        IntervalConversion.toYearMonth(name, months, options.infinity)
+        IntervalConversion.toYearMonth(months, options.infinity)
       case micros: DayTimeIntervalType =>
-        IntervalConversion.toDayTime(name, micros, options.infinity)
+        IntervalConversion.toDayTime(micros, options.infinity)
       case _ => null
     })
 
-  override def printer(options: ConversionOptions): Printer = new IntervalPrinter(name)
+  override def printer(options: ConversionOptions): Printer = new IntervalPrinter
 
   /** The user gave no precision: `INTERVAL_FULL_PRECISION`. */
   final private val FullPrecision = 0xffff
@@ -72,9 +72,9 @@ final class Interval {
  * A value that is finer than the last field of the Spark type is refused: an INTERVAL DAY has no
  * hours.
  */
-abstract class IntervalConversion(typeName: String, infinity: InfinityMode) extends Conversion {
-  private val text = new IntervalText(typeName)
-  private val binary = new BinaryReader(typeName)
+abstract class IntervalConversion(infinity: InfinityMode) extends Conversion {
+  private val text = new IntervalText
+  private val binary = new BinaryReader(PgInterval.name)
   private val interval = new Interval
 
   /** Writes a finite interval. */
@@ -110,12 +110,8 @@ object IntervalConversion {
   private val DayTime = DayTimeIntervalType()
 
   /** Spark's value has months. */
-  def toYearMonth(
-      typeName: String,
-      target: YearMonthIntervalType,
-      infinity: InfinityMode
-  ): Conversion =
-    new IntervalConversion(typeName, infinity) {
+  def toYearMonth(target: YearMonthIntervalType, infinity: InfinityMode): Conversion =
+    new IntervalConversion(infinity) {
       private val unit = if (target.endField == YearMonthIntervalType.YEAR) MONTHS_PER_YEAR else 1
 
       override protected def write(interval: Interval, out: ValueWriter): Unit = {
@@ -131,8 +127,8 @@ object IntervalConversion {
     }
 
   /** Spark's value has microseconds. A day has 24 hours. */
-  def toDayTime(typeName: String, target: DayTimeIntervalType, infinity: InfinityMode): Conversion =
-    new IntervalConversion(typeName, infinity) {
+  def toDayTime(target: DayTimeIntervalType, infinity: InfinityMode): Conversion =
+    new IntervalConversion(infinity) {
       private val unit = target.endField match {
         case DayTimeIntervalType.DAY    => MICROS_PER_DAY
         case DayTimeIntervalType.HOUR   => MICROS_PER_HOUR
@@ -179,8 +175,7 @@ object IntervalConversion {
  *
  * @see `EncodeInterval` of PostgreSQL's `datetime.c`
  */
-final class IntervalText(typeName: String)
-    extends DateTimeCursor(typeName, "IntervalStyle", "postgres") {
+final class IntervalText extends DateTimeCursor(PgInterval.name, "IntervalStyle", "postgres") {
   import IntervalText._
 
   // These are wider than the parts of an interval, so only the sums need a check.
@@ -279,8 +274,8 @@ private object IntervalText {
  *
  * @see `EncodeInterval`, `AddPostgresIntPart` of PostgreSQL's `datetime.c`
  */
-final class IntervalPrinter(typeName: String) extends Printer {
-  private val reader = new BinaryReader(typeName)
+final class IntervalPrinter extends Printer {
+  private val reader = new BinaryReader(PgInterval.name)
   private val interval = new Interval
 
   /** Whether the last part was negative: then a positive part needs a sign. */

@@ -76,8 +76,7 @@ final class JsonConversion(typeName: String, printer: Printer) extends Conversio
     out.write(
       try parse(text)
       catch {
-        case _: VariantSizeLimitException =>
-          throw new InvalidValue("is too large for VARIANT", "use STRING")
+        case _: VariantSizeLimitException => throw VariantValue.tooLarge
         case _: StreamConstraintsException =>
           throw new InvalidValue("has parts too long or too deep for VARIANT", "use STRING")
         case _: IOException => throw malformed

@@ -48,7 +48,7 @@ object BatchRead {
       part: Seq[Positioned],
       options: AssemblerOptions = BatchRead.options
   ): SegmentSummary = {
-    val summarizer = new SegmentSummarizer(new ControlMessageDecoder(options.encoding))
+    val summarizer = new SegmentSummarizer(new ControlMessageDecoder(options.encoding), null)
     part.foreach(message => summarizer.message(message.position, message.bytes))
     summarizer.result()
   }

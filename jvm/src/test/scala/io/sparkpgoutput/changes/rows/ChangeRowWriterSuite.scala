@@ -3,6 +3,7 @@ package io.sparkpgoutput.changes.rows
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Row => SparkRow}
+import org.apache.spark.types.variant.VariantUtil
 import org.apache.spark.unsafe.types.VariantVal
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -266,6 +267,38 @@ class ChangeRowWriterSuite extends AnyFunSuite {
       rows(variant.copy(failFast = false), messages: _*).map(shown) ==
         Seq("""{"body":"a","id":1,"n":null} insert""")
     )
+  }
+
+  test("an error of a value in a VARIANT names a type of the result that takes the value") {
+    def of(typeId: Long, value: String) =
+      raised("PGOUTPUT_INVALID_VALUE") {
+        changes(
+          TableFormat.AsVariant,
+          relation(Seq(Column("v", typeId = typeId))),
+          insert(Seq(value))
+        )
+      }.getMessage
+    val (numeric, numerics, json, date) = (1700L, 1231L, 114L, 1082L)
+    Seq(
+      numeric -> "NaN",
+      numeric -> "1" * 39,
+      numerics -> "{NaN}",
+      json -> "{",
+      json -> "1e100",
+      date -> "0044-03-15 BC"
+    ).foreach { case (typeId, value) =>
+      assert(of(typeId, value).contains("; use a schema, or the option row 'map'; "), value)
+    }
+    assert(of(date, "infinity").contains("; use the option infinity; "))
+  }
+
+  test("a row that is too large for VARIANT is an error, even if its last value is not valid") {
+    val most = "x" * (VariantUtil.SIZE_LIMIT - 5) // after its header, no byte is left
+    val messages = Seq(relation(columns.reverse.take(2)), insert(Seq(most, "two")))
+    val format = BatchRead.format(TableFormat.AsVariant).copy(failFast = false)
+    fails("PGOUTPUT_INVALID_VALUE", "position 2", "public.t", "too large for VARIANT") {
+      rows(format, messages: _*)
+    }
   }
 
   test("unwanted tables and changes give no rows, and do not affect the others") {

@@ -39,9 +39,18 @@ class SourceOptionsSuite extends AnyFunSuite {
     assert(options.asMessages && options.createSlot && !options.failover)
     assert(options.maxBytesPerTrigger == (2L << 20))
     assert(options.idleInterval == Duration.ofMillis(250))
+    Map("250" -> 250L, "0" -> 0L, "2min" -> 120000L, "365d" -> 365L * 24 * 3600 * 1000).foreach {
+      case (text, millis) =>
+        assert(parse("idleInterval" -> text).idleInterval == Duration.ofMillis(millis), text)
+    }
     val odd = "shop, \"a,b\" ,\" say \"\"hi\"\"\",Größe-1"
     assert(parse("publication" -> odd).publications == Seq("shop", "a,b", " say \"hi\"", "Größe-1"))
     assert(parse("table" -> "\"My\".orders").table.contains(TableName("My", "orders")))
+  }
+
+  test("a list of publications can be long") {
+    val names = (1 to 50000).map(number => s"p$number")
+    assert(parse("publication" -> names.mkString(",")).publications == names)
   }
 
   test("a text of the options shows no password and no query part of the URL") {
@@ -66,6 +75,8 @@ class SourceOptionsSuite extends AnyFunSuite {
       Seq("maxBytesPerTrigger" -> "0") -> "'0' is not valid for the option 'maxBytesPerTrigger'",
       Seq("maxBytesPerTrigger" -> "many") -> "is not valid",
       Seq("idleInterval" -> "-1s") -> "is not valid",
+      Seq("idleInterval" -> "366d") -> "is not valid",
+      Seq("idleInterval" -> "107000d") -> "is not valid",
       Seq("publication" -> "a,,b") -> "is not valid",
       Seq("publication" -> "a,\"a\"") -> "is not valid",
       Seq("publication" -> "a,") -> "is not valid",
