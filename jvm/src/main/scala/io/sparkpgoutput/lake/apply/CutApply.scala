@@ -86,9 +86,6 @@ final class CutApply(
    * @param expected
    *   the mark that the table has. Changes below it are in the table already, and are left out. If nothing is
    *   left, nothing is committed.
-   * @param prepare
-   *   makes the table ready for the definitions of the cut, and returns it as it is then. It is called
-   *   once, before the commit, and only if there is a change.
    */
   def commit(
       session: SparkSession,
@@ -97,23 +94,14 @@ final class CutApply(
       mark: MarkName,
       expected: Long,
       cut: CutMessages
-  )(
-      prepare: TableStatistics => PreparedTable = _ => PreparedTable(table, formerNames)
   ): CutResult =
     try {
       val isSmall = cut.changes <= smallCut && cut.bytes <= SmallBytes
       def isWrittenDirectly = direct.allows(cut.bytes, cut.changes) && isDirect(table)
-      var prepared = Option.empty[PreparedTable]
-      def once(statistics: TableStatistics) = {
-        if (prepared.isEmpty) prepared = Some(prepare(statistics))
-        prepared.get
-      }
       def large(reason: Option[String]) =
-        new LargeCut(session, mark, expected, cut, reason)
-          .run(PreparedTable(table, formerNames), once)
+        new LargeCut(session, mark, expected, cut, reason).run(table, formerNames)
       if (isSmall || isWrittenDirectly)
-        try new SmallCut(session, mark, expected, cut, isSmall)
-            .run(PreparedTable(table, formerNames), once)
+        try new SmallCut(session, mark, expected, cut, isSmall).run(table, formerNames)
         catch { case found: NotDirect => large(Some(found.reason)) }
       else large(None)
     } catch { case NonFatal(thrown) => throw Drift.error(table.source.name, thrown, thrown) }
@@ -152,42 +140,29 @@ final class CutApply(
     /** Forgets the rows that the packer has, and frees what they need. */
     protected def clear(): Unit
 
-    def run(table: PreparedTable, prepare: TableStatistics => PreparedTable): CutResult =
+    def run(table: MirroredTable, formerNames: Map[String, String]): CutResult =
       try {
-        val routed = route(table)
-        routed.fold(CutResult.nothing) { statistics =>
-          val prepared = prepare(statistics)
-          if (routedOf(prepared) == routedOf(table)) commit(statistics, prepared)
-          else {
-            // The rows were made for the columns that the table had before.
-            clear()
-            commit(route(prepared).get, prepared)
-          }
-        }
+        val rows = packer
+        val router = new CutRouter(RoutedTable.of(table, expected, formerNames), rows.add)
+        cut.foreach(router.take)
+        rows.flush()
+        router.statistics.fold(CutResult.nothing)(commit(table, formerNames, _))
       } finally clear()
 
-    private def routedOf(table: PreparedTable) =
-      RoutedTable.of(table.table, expected, table.names)
-
-    private def route(table: PreparedTable): Option[TableStatistics] = {
-      val rows = packer
-      val router = new CutRouter(routedOf(table), rows.add)
-      cut.foreach(router.take)
-      rows.flush()
-      router.statistics
-    }
-
-    private def commit(statistics: TableStatistics, prepared: PreparedTable): CutResult = {
-      val table = prepared.table
+    private def commit(
+        table: MirroredTable,
+        formerNames: Map[String, String],
+        statistics: TableStatistics
+    ): CutResult = {
       val look = target.look(table.target)
       val others = otherColumns(look.schema, table)
       val format = FoldFormat.of(
         table,
-        prepared.names,
+        formerNames,
         statistics,
         options,
         !repairs,
-        droppedColumns(others, prepared),
+        droppedColumns(others, table, formerNames),
         // If deleted rows are marked, a row that is inserted again keeps the values of users' columns.
         splitsReplaced =
           !table.isHistory && !table.marks && !table.hasVersions && others.nonEmpty
@@ -266,10 +241,11 @@ final class CutApply(
    */
   private def droppedColumns(
       others: Seq[StructField],
-      prepared: PreparedTable
+      table: MirroredTable,
+      formerNames: Map[String, String]
   ): Seq[StructField] = {
-    val dropped = prepared.names.values.toSet
-    if (prepared.table.isHistory)
+    val dropped = formerNames.values.toSet
+    if (table.isHistory)
       others.filter(field => dropped(field.name)).map(field =>
         StructField(field.name, field.dataType)
       )
@@ -305,13 +281,6 @@ object CutApply {
 
   final private val Partitions = "spark.sql.shuffle.partitions"
 }
-
-/**
- * A table that is ready for the definitions of a cut.
- *
- * @param names the column of the target for each name in the definitions that is not the target's
- */
-final case class PreparedTable(table: MirroredTable, names: Map[String, String] = Map.empty)
 
 /**
  * The result of a cut.

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.types._
 
+import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.ChangeSchema
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.source.connection.ServerConnection
@@ -404,6 +405,10 @@ object MirroredTables {
 
 /** The errors of the tables of the server. */
 object TableError {
+
+  /** @param reason a whole sentence */
+  def changed(table: TableName, reason: String): LakeException =
+    new LakeException("PGOUTPUT_TABLE_CHANGED.UNDESCRIBED", "table" -> table, "reason" -> reason)
 
   /** @param problems what is missing, each a whole text with the statement that corrects it */
   def notReady(problems: Seq[String]): LakeException = problems match {

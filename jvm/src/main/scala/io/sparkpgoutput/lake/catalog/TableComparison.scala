@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.catalog
 import org.apache.spark.sql.types.DecimalType
 
 import io.sparkpgoutput.changes.TableName
-import io.sparkpgoutput.lake.catalog.TableChange.{PartitionAdded, PartitionRewritten, Vacuumed, _}
+import io.sparkpgoutput.lake.catalog.TableChange._
 import io.sparkpgoutput.source.connection.ServerConnection
 import io.sparkpgoutput.types.registry.BuiltInTypes
 

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.Platform
 
 import org.postgresql.copy.CopyOut
 
-import io.sparkpgoutput.errors.{LakeException, PgOutputException}
+import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.lake.catalog.{HashSalt, MirroredTable, QuotedName, ValueHash}
 import io.sparkpgoutput.protocol.TupleCells
 import io.sparkpgoutput.rows.CellReader
@@ -56,10 +56,9 @@ final private class CopyReader(settings: CopySettings, range: CopyRange)
     CopySession.lock(connection, range.from, table.source.name)
     val file = connection
       .query("SELECT pg_relation_filenode(?::oid)::bigint", range.oid)(_.getLong(1))
-    if (file != Seq(range.fileNode)) throw new LakeException(
-      "PGOUTPUT_COPY_INTERRUPTED",
-      "table" -> table.source.name,
-      "reason" -> "it was truncated or rewritten during the copy."
+    if (file != Seq(range.fileNode)) throw CopySession.interrupted(
+      table.source.name,
+      "it was truncated or rewritten during the copy."
     )
     connection.copyOut(s"COPY ($query) TO STDOUT")
   }

@@ -8,7 +8,13 @@ import scala.util.Try
 
 import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.errors.LakeException
-import io.sparkpgoutput.lake.catalog.{ColumnHiding, PublishedTables, QuotedName, SourceTable}
+import io.sparkpgoutput.lake.catalog.{
+  ColumnHiding,
+  PublishedTables,
+  QuotedName,
+  SourceTable,
+  TableError
+}
 import io.sparkpgoutput.protocol.Lsn
 import io.sparkpgoutput.source.connection.{
   ConnectionError,
@@ -66,10 +72,9 @@ private object TableSnapshot {
       .continually(attempt(from, kept)(start _))
       .take(MostAttempts)
       .collectFirst { case Some(made) => made }
-      .getOrElse(throw new LakeException(
-        "PGOUTPUT_COPY_INTERRUPTED",
-        "table" -> kept.name,
-        "reason" -> s"it was truncated, rewritten or altered while each of $MostAttempts snapshots was made."
+      .getOrElse(throw CopySession.interrupted(
+        kept.name,
+        s"it was truncated, rewritten or altered while each of $MostAttempts snapshots was made."
       ))
   }
 
@@ -89,10 +94,9 @@ private object TableSnapshot {
       }
     }
     attempt(from, kept)(start _).getOrElse(
-      throw new LakeException(
-        "PGOUTPUT_COPY_INTERRUPTED",
-        "table" -> kept.name,
-        "reason" -> "it was truncated, rewritten or altered after the snapshot was made."
+      throw CopySession.interrupted(
+        kept.name,
+        "it was truncated, rewritten or altered after the snapshot was made."
       )
     )
   }
@@ -160,11 +164,7 @@ private object TableSnapshot {
     )
     val now = hiding(found, Some(kept))
     if (shape(now) != shape(kept))
-      throw new LakeException(
-        "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
-        "table" -> kept.name,
-        "reason" -> "Its definition was altered before the copy began."
-      )
+      throw TableError.changed(kept.name, "Its definition was altered before the copy began.")
     now
   }
 
@@ -324,11 +324,7 @@ private object CopySession {
     try connection.execute(s"SET TRANSACTION SNAPSHOT '$snapshot'")
     catch {
       case error: SQLException if LostSnapshot(error.getSQLState) =>
-        throw new LakeException(
-          "PGOUTPUT_COPY_INTERRUPTED",
-          "table" -> table,
-          "reason" -> "the connection that holds its snapshot has ended."
-        )
+        throw interrupted(table, "the connection that holds its snapshot has ended.")
     }
   }
 
@@ -352,11 +348,7 @@ private object CopySession {
     try givingWay(table)(connection.query(s"SELECT FROM $from LIMIT 0")(_ => ())): Unit
     catch {
       case error: SQLException if isMissing(error.getSQLState) =>
-        throw new LakeException(
-          "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
-          "table" -> table,
-          "reason" -> s"The server has no $from any more."
-        )
+        throw TableError.changed(table, s"The server has no $from any more.")
     }
 
   /** @throws LakeException if the wait for a lock takes longer than its limit */
@@ -364,13 +356,16 @@ private object CopySession {
     try body
     catch {
       case error: SQLException if error.getSQLState == LockNotAvailable =>
-        throw new LakeException(
-          "PGOUTPUT_COPY_INTERRUPTED",
-          "table" -> table,
-          "reason" -> ("another session waits for a lock of the table, for example to truncate it, and the copy " +
-            "gives way to this session.")
+        throw interrupted(
+          table,
+          "another session waits for a lock of the table, for example to truncate it, and the copy " +
+            "gives way to this session."
         )
     }
+
+  /** @param reason a sentence that begins with a small letter */
+  def interrupted(table: TableName, reason: String): LakeException =
+    new LakeException("PGOUTPUT_COPY_INTERRUPTED", "table" -> table, "reason" -> reason)
 
   private val LockNotAvailable = "55P03"
 

@@ -53,7 +53,6 @@ object JobCommand {
  * @param maxHeldWal the bytes of WAL that a failed table holds back at most
  * @param stopsAtError whether the first failed table ends the job
  * @param copiesChanged whether a table is copied if its changes do not show what happened to it
- * @param writeMillis the time between two writes of a state that only has new marks
  * @param excludes whether the options exclude a table. That is the same for the whole life of a process.
  */
 final case class JobSettings(
@@ -63,7 +62,6 @@ final case class JobSettings(
     maxHeldWal: Long = 10L << 30,
     stopsAtError: Boolean = false,
     copiesChanged: Boolean = true,
-    writeMillis: Long = 10000,
     excludes: TableName => Boolean = _ => false
 )
 

@@ -55,7 +55,7 @@ import io.sparkpgoutput.protocol.Lsn
  * @param begin the LSN at which the session of the reader begins: it gets all transactions from there on
  */
 final class JobCore(settings: JobSettings, start: JobState, begin: Long)
-    extends JobMemory(settings, start, begin) {
+    extends JobMemory(start, begin) {
   import JobCore._
 
   private var isPaused = false
@@ -179,8 +179,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
       oid: Long,
       lsn: Long,
       table: MirroredTable,
-      newest: Int = 0,
-      now: Long = 0
+      newest: Int,
+      now: Long
   ): Boolean =
     works.get(oid).exists { work =>
       val kept = current.tables(oid)

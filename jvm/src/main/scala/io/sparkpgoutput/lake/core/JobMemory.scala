@@ -13,7 +13,9 @@ import io.sparkpgoutput.protocol.Lsn
  * The state of a job in memory, which part of it is durable, and what each table is doing. Work that must not
  * begin before a state is durable begins in [[stateWritten]], and only there.
  */
-abstract private[core] class JobMemory(settings: JobSettings, start: JobState, begin: Long) {
+abstract private[core] class JobMemory(start: JobState, begin: Long) {
+  import JobMemory._
+
   protected var current: JobState = start
   private var durable = start
   protected var readLsn: Long = begin
@@ -57,7 +59,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   }
 
   protected def writeIfDue(now: Long): Unit = {
-    val isDue = now - lastWrite >= settings.writeMillis
+    val isDue = now - lastWrite >= WriteMillis
     if (isDue) tell()
     if (writing == 0 && (isUrgent || (isDue && revision > written))) {
       isUrgent = false
@@ -117,7 +119,7 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
   def stateFailed(now: Long): Unit = {
     writing = 0
     isUrgent = false
-    lastWrite = now - settings.writeMillis + TableWork.FirstWait
+    lastWrite = now - WriteMillis + TableWork.FirstWait
   }
 
   // What other threads ask of a table.
@@ -238,6 +240,12 @@ abstract private[core] class JobMemory(settings: JobSettings, start: JobState, b
     current = current.put(table)
     revision += 1
   }
+}
+
+private object JobMemory {
+
+  /** The time between two writes of a state that only has new marks. */
+  final private val WriteMillis = 10000L
 }
 
 /** What the core knows about a table, and does not write into the state. */

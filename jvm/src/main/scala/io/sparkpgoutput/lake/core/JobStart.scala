@@ -128,14 +128,11 @@ object JobStart {
   }
 
   private def check(fresh: JobState, found: FoundJob, kept: JobState): Unit = {
-    def source(job: JobState) =
-      s"the slot '${job.slot}' of the database '${job.database}' at the " +
-        s"server with the system identifier ${job.systemIdentifier}"
-    if (source(fresh) != source(kept))
+    if (fresh.source != kept.source)
       throw new LakeException(
         "PGOUTPUT_OTHER_JOB.OTHER_SOURCE",
-        "kept" -> source(kept),
-        "found" -> source(fresh)
+        "kept" -> kept.source,
+        "found" -> fresh.source
       )
     found.marks.map(_.job).find(_ != kept.id).foreach(other =>
       throw new LakeException("PGOUTPUT_OTHER_JOB.TWO_JOBS", "one" -> kept.id, "other" -> other)

@@ -36,6 +36,11 @@ final case class JobState(
     moneyScale: Int = 2
 ) {
 
+  /** What the job reads, in words. */
+  def source: String =
+    s"the slot '$slot' of the database '$database' at the server with the system identifier " +
+      systemIdentifier
+
   /**
    * The LSN up to which the server must have everything that the job has read: the confirmed LSN, or the newest mark
    * of a table if that is higher. A table that needs a copy counts only if its copy is being committed.
@@ -52,12 +57,6 @@ final case class JobState(
 
   /** Adds a table, or replaces what is known of it. */
   def put(table: TableState): JobState = copy(tables = tables + (table.oid -> table))
-
-  /** Returns the table that owns a name in the target. Names that differ only in case are one name. */
-  def owner(target: String): Option[TableState] =
-    tables.values.find(table =>
-      table.owns && table.table.targets.exists(_.equalsIgnoreCase(target))
-    )
 }
 
 /**
@@ -188,6 +187,7 @@ object TableStatus {
 final case class MarkName(job: String, oid: Long, generation: Int) {
   override def toString: String = s"${MarkName.prefix(job)}$oid-$generation"
 
+  /** The name that the next copy of the table gets. */
   def next: MarkName = copy(generation = generation + 1)
 
   /** Returns whether one of these names is the mark of a newer copy. Names of another form do not count. */

@@ -6,14 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-import io.sparkpgoutput.lake.route.{
-  ChangeChunk,
-  ChangeView,
-  MessagePosition,
-  RowEffect,
-  TransactionStart,
-  Truncation
-}
+import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
  * '''The fold''' makes one row of all changes of a key in a cut, so that one commit can write the net effect of
@@ -218,7 +211,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
   private var marked: MarkedRow = _
 
   override def take(change: ChangeView): UnsafeRow = {
-    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    val begins = change.begins
     if (isFirst) {
       isFirst = false
       wasThere = !begins && !isEmptied
@@ -229,7 +222,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
     change.kind match {
       case RowEffect.Insert => begin(change, null)
       case RowEffect.MovedIn =>
-        begin(change, if (change.isWhole) null else MessagePosition(change.lsn, change.ordinal))
+        begin(change, if (change.isWhole) null else change.position)
       case RowEffect.Update =>
         exists = true
         add(Image.sent(change))
@@ -268,7 +261,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
 
   private def end(change: ChangeView): UnsafeRow = {
     last = Image.old(change)
-    vanish(last, new TransactionStart(change.transaction).timestamp)
+    vanish(last, change.time)
     if (format.splitsReplaced && wasThere && gone == null) gone = last
     null
   }
@@ -284,7 +277,7 @@ final class KeyedFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFo
         writer.start()
         images.write(writer)
         writer.add(Image.old(change))
-        write(RowOp.Left, images.areWhole, born, MessagePosition(change.lsn, change.ordinal))
+        write(RowOp.Left, images.areWhole, born, change.position)
       }
     end(change)
     shown
@@ -407,7 +400,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
   override def take(change: ChangeView): UnsafeRow = {
     val isUpdate = change.kind == RowEffect.Update
     val before =
-      if (change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn) null
+      if (change.begins) null
       else if (!change.hasOld) throw format.keyNotSent
       else goes(Image.old(change))
     if (before == null || isUpdate) rows += new Come(
@@ -417,7 +410,7 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
       isUpdate && before.livedAt(change.lsn)
     )
     else if (format.marks && before.livedAt(change.lsn))
-      mark(Image.old(change), change.lsn, new TransactionStart(change.transaction).timestamp)
+      mark(Image.old(change), change.lsn, change.time)
     null
   }
 
@@ -436,14 +429,14 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     val found = reader.indexOf(rows.toSeq.map(_.image), old)
     if (found >= 0) rows.remove(found)
     else {
-      if ((gone != null || isEmptied) && format.isStrict) throw format.differs(Twice)
+      if ((gone != null || isEmptied) && format.isStrict) throw format.differs(KeyFold.Twice)
       if (!isEmptied) gone = old
       new Come(old, isUpdated = true, lsn = 0, lived = !isEmptied)
     }
   }
 
   override def finish(): UnsafeRow = {
-    if (rows.length > 1 && format.isStrict) throw format.differs(Twice)
+    if (rows.length > 1 && format.isStrict) throw format.differs(KeyFold.Twice)
     if (
       format.splitsReplaced && gone != null && rows.lastOption.exists(!_.isUpdated) && !isReplaced
     ) {
@@ -479,9 +472,6 @@ final class FullFold(format: FoldFormat, writer: FoldedRowWriter) extends KeyFol
     writer.finish(op, areUnsent = op == RowOp.Update && !isWhole, born = null, left = null)
     writer.row
   }
-
-  private def Twice =
-    "its changes contradict each other: a key has two rows, or a row is changed that is deleted"
 }
 
 /**
@@ -496,9 +486,8 @@ final class RowCountFold(format: FoldFormat, writer: FoldedRowWriter) extends Ke
   override def take(change: ChangeView): UnsafeRow = {
     // An update that has the old row comes as two changes.
     if (change.kind == RowEffect.Update) throw format.keyNotSent
-    val came = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
-    count += (if (came) 1 else -1)
-    last = if (came) Image.sent(change) else Image.old(change)
+    count += (if (change.begins) 1 else -1)
+    last = if (change.begins) Image.sent(change) else Image.old(change)
     null
   }
 

@@ -6,7 +6,7 @@ import io.sparkpgoutput.changes.TableName
 import io.sparkpgoutput.changes.rows.{Relation, RelationDecoder}
 import io.sparkpgoutput.changes.transactions.SchemaMessage
 import io.sparkpgoutput.errors.{LakeException, PgOutputException}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableMode}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, TableError, TableMode}
 import io.sparkpgoutput.lake.route.{CutDefinition, MessagePosition, TableStatistics, Truncation}
 import io.sparkpgoutput.protocol.{Lsn, TextEncoding}
 import io.sparkpgoutput.types.ConversionOptions
@@ -43,7 +43,7 @@ final case class FoldFormat(
     options: ConversionOptions,
     isStrict: Boolean,
     mode: TableMode,
-    splitsReplaced: Boolean = false
+    splitsReplaced: Boolean
 ) {
 
   def isHistory: Boolean = mode.isHistory
@@ -101,11 +101,8 @@ final case class FoldDefinition(
 
 object FoldFormat {
 
-  private def changed(table: MirroredTable, reason: String) = new LakeException(
-    "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
-    "table" -> table.source.name,
-    "reason" -> reason
-  )
+  private def changed(table: MirroredTable, reason: String) =
+    TableError.changed(table.source.name, reason)
 
   /** The stream does not have the value (`pgoutput_row_filter` in `pgoutput.c`). */
   private def partialInsert(lsn: Long) =

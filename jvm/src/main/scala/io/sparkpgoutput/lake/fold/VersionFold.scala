@@ -4,13 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.sparkpgoutput.lake.route.{
-  ChangeView,
-  MessagePosition,
-  RowEffect,
-  TransactionStart,
-  Truncation
-}
+import io.sparkpgoutput.lake.route.{ChangeView, MessagePosition, RowEffect, Truncation}
 
 /**
  * '''The versions of a key.''' The fold of a table with the mode versions gives a row for each version that a cut begins,
@@ -79,8 +73,8 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   protected def clear(): Unit
 
   final override def take(change: ChangeView): UnsafeRow = {
-    follow(change.lsn, new TransactionStart(change.transaction).timestamp)
-    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    follow(change.lsn, change.time)
+    val begins = change.begins
     val isUpdate = change.kind == RowEffect.Update
     last = if (begins || isUpdate) Image.sent(change) else Image.old(change)
     this.change(change)
@@ -154,7 +148,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
   protected def fromTarget(change: ChangeView): MessagePosition = {
     if (root == null) {
       root = last
-      rootAt = MessagePosition(change.lsn, change.ordinal)
+      rootAt = change.position
     }
     rootAt
   }
@@ -165,7 +159,7 @@ abstract class VersionFold(format: FoldFormat, writer: FoldedRowWriter) extends 
     writer.begin(commit, time)
     images.write(writer)
     writer.add(Image.old(change))
-    val at = MessagePosition(change.lsn, change.ordinal)
+    val at = change.position
     out += write(RowOp.Left, images.areWhole, born, at)
   }
 
@@ -200,7 +194,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
   private var born: MessagePosition = _
 
   override protected def change(change: ChangeView): Unit = {
-    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    val begins = change.begins
     if (isFirst) {
       isFirst = false
       isGone = !begins && !isEmptied
@@ -211,7 +205,7 @@ final class KeyedVersions(format: FoldFormat, writer: FoldedRowWriter)
     change.kind match {
       case RowEffect.Insert => begin(change, null)
       case RowEffect.MovedIn =>
-        begin(change, if (change.isWhole) null else MessagePosition(change.lsn, change.ordinal))
+        begin(change, if (change.isWhole) null else change.position)
       case RowEffect.Update =>
         exists = true
         if (images.isEmpty && !change.isWhole) born = fromTarget(change)
@@ -278,7 +272,7 @@ final class FullVersions(format: FoldFormat, writer: FoldedRowWriter)
   private var went = false
 
   override protected def change(change: ChangeView): Unit = {
-    val begins = change.kind == RowEffect.Insert || change.kind == RowEffect.MovedIn
+    val begins = change.begins
     if (!begins && !change.hasOld) throw format.keyNotSent
     val born = if (begins) null else goes(Image.old(change), change)
     if (begins || change.kind == RowEffect.Update)

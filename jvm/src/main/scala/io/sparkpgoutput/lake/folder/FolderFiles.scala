@@ -113,7 +113,7 @@ final private class StoredObjects(files: FileSystem, folder: Path)
       val builder =
         if (!files.getConf.getBoolean("fs.s3a.create.conditional.enabled", true)) file
         else file.opt("fs.option.create.conditional.overwrite", true)
-      put(builder.build(), content)
+      ObjectStores.put(builder.build(), content)
       true
     } catch {
       case _: FileAlreadyExistsException => false
@@ -123,18 +123,7 @@ final private class StoredObjects(files: FileSystem, folder: Path)
     }
 
   override def replace(name: String, content: Array[Byte]): Unit =
-    put(files.createFile(path(name)).recursive().overwrite(true).build(), content)
-
-  private def put(out: FSDataOutputStream, content: Array[Byte]): Unit = {
-    try out.write(content)
-    catch {
-      case NonFatal(problem) => // To close the stream would make a file of what was written.
-        try out.abort(): Unit
-        catch { case NonFatal(other) => problem.addSuppressed(other) }
-        throw problem
-    }
-    out.close()
-  }
+    ObjectStores.put(files.createFile(path(name)).recursive().overwrite(true).build(), content)
 }
 
 /**
@@ -231,4 +220,16 @@ private[lake] object ObjectStores {
   val S3: Set[String] = Set("s3", "s3a", "s3n")
 
   val Schemes: Set[String] = S3 ++ Set("gs", "oss", "cosn", "obs")
+
+  /** Writes a file, whole or not at all. */
+  def put(out: FSDataOutputStream, content: Array[Byte]): Unit = {
+    try out.write(content)
+    catch {
+      case NonFatal(problem) => // To close the stream would make a file of what was written.
+        try out.abort(): Unit
+        catch { case NonFatal(other) => problem.addSuppressed(other) }
+        throw problem
+    }
+    out.close()
+  }
 }

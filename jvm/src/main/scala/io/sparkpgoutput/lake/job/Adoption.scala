@@ -84,11 +84,12 @@ object Adoption {
     new LakeException("PGOUTPUT_NOT_ADOPTED", "reason" -> reason)
 
   private def checkJob(state: JobState, server: Server, slot: String, last: Long): Unit = {
-    def source(systemIdentifier: String, database: String, slot: String) =
-      s"the slot '$slot' of the database '$database' at the server with the system identifier " +
-        systemIdentifier
-    val kept = source(state.systemIdentifier, state.database, state.slot)
-    val now = source(server.systemIdentifier, server.database, slot)
+    val kept = state.source
+    val now = state.copy(
+      systemIdentifier = server.systemIdentifier,
+      database = server.database,
+      slot = slot
+    ).source
     val behind = state.tables.values.find(table => table.status != Live && !table.isLeft)
     val problem =
       if (kept == now) Some("The job knows this server already. Start the job.")

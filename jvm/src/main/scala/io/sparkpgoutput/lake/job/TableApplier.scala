@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToInstant
 
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutApply, CutResult}
-import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison}
+import io.sparkpgoutput.lake.catalog.{MirroredTable, TableChange, TableComparison, TableError}
 import io.sparkpgoutput.lake.core.{MarkName, NextDefinition, TableFailure, TableState}
 import io.sparkpgoutput.lake.job.ServerCatalog.Look
 import io.sparkpgoutput.lake.queue.{Cut, CutLimit, TableQueue}
@@ -162,7 +162,7 @@ final private[job] class TableApplier(job: JobParts) {
   /** Commits a cut to a table of the target. Returns the result, and the mark that the table then has. */
   private def commit(part: TableState, expected: Long, cut: Cut): (CutResult, Long) = {
     val name = part.markName(job.state.id)
-    val done = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)()
+    val done = cuts.commit(job.session, part.table, part.formerNames, name, expected, cut)
     // Nothing is committed if the table had all changes already.
     val mark = if (done.committed) cut.end else expected
     marks.replace(part.target, name -> mark): Unit
@@ -225,11 +225,7 @@ final private[job] class TableApplier(job: JobParts) {
       }
     }
 
-  private def changed(table: TableState, reason: String) = new LakeException(
-    "PGOUTPUT_TABLE_CHANGED.UNDESCRIBED",
-    "table" -> table.name,
-    "reason" -> reason
-  )
+  private def changed(table: TableState, reason: String) = TableError.changed(table.name, reason)
 
   private def markLost(part: TableState) =
     new LakeException("PGOUTPUT_MARK_LOST.NO_MARK", "table" -> part.target)

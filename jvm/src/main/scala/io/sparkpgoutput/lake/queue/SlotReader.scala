@@ -395,7 +395,7 @@ final class SlotReader(
       isSkipped = Lsn.isBelow(lsn, readLsn)
     case Tag.Commit =>
       val changed = touched.keys.toSeq
-      val end = BigEndian.int64(message, 1 + 1 + 8)
+      val end = CommitEntry.end(message)
       touched.values.foreach(_.commit(end))
       touched.clear()
       isOpen = false

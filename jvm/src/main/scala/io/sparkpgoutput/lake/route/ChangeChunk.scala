@@ -63,33 +63,21 @@ object ChangeChunk {
   final private val MaxSize = 1 << 20
   final private[route] val Head = 8
 
+  /** The size of a buffer at first. */
+  final private[route] val First = 1 << 16
+
   /** Puts rows into arrays. */
   def pack(rows: Iterator[InternalRow]): Iterator[Array[Byte]] =
     new Iterator[Array[Byte]] {
-      private val ahead = rows.buffered
-      private var buffer = new Array[Byte](MaxSize)
+      private val ahead = rows.map(_.asInstanceOf[UnsafeRow]).buffered
+      private val buffer = new ChunkBuffer(MaxSize)
 
       override def hasNext: Boolean = ahead.hasNext
 
       override def next(): Array[Byte] = {
-        var size = 0
-        do {
-          val row = ahead.next().asInstanceOf[UnsafeRow]
-          val end = size + Head + row.getSizeInBytes
-          if (end > buffer.length) buffer = java.util.Arrays.copyOf(buffer, end)
-          Platform.putLong(
-            buffer,
-            Platform.BYTE_ARRAY_OFFSET.toLong + size,
-            row.getSizeInBytes.toLong
-          )
-          row.writeToMemory(buffer, Platform.BYTE_ARRAY_OFFSET.toLong + size + Head)
-          size = end
-        } while (fits(size))
-        java.util.Arrays.copyOf(buffer, size)
+        do buffer.add(ahead.next()) while (ahead.hasNext && buffer.fits(ahead.head))
+        buffer.take()
       }
-
-      private def fits(size: Int): Boolean = ahead.hasNext &&
-        size + Head + ahead.head.asInstanceOf[UnsafeRow].getSizeInBytes <= MaxSize
     }
 
   /** Reads the changes of arrays, each of which the next one overwrites. */
@@ -110,7 +98,7 @@ object ChangeChunk {
         view
       }
     }.toArray
-    java.util.Arrays.sort(views, ChangeView.order)
+    Arrays.sort(views, ChangeView.order)
     views
   }
 
@@ -146,31 +134,51 @@ object ChangeChunk {
  */
 final class ChangePacker(most: Int, put: Array[Byte] => Unit) {
   private val unsafe = UnsafeProjection.create(ChangeFields.schema)
-  private var buffer = new Array[Byte](math.min(most, ChangePacker.First))
-  private var size = 0
+  private val buffer = new ChunkBuffer(most)
 
   def add(row: InternalRow): Unit = {
     val packed = unsafe(row)
-    if (size > 0 && size + ChangeChunk.Head.toLong + packed.getSizeInBytes > most) flush()
-    val end = Math.addExact(size, Math.addExact(ChangeChunk.Head, packed.getSizeInBytes))
-    if (end > buffer.length)
-      buffer = Arrays.copyOf(buffer, math.max(end, math.min(most, 2 * buffer.length)))
-    val offset = Platform.BYTE_ARRAY_OFFSET.toLong + size
-    Platform.putLong(buffer, offset, packed.getSizeInBytes.toLong)
-    packed.writeToMemory(buffer, offset + ChangeChunk.Head)
-    size = end
+    if (!buffer.fits(packed)) flush()
+    buffer.add(packed)
   }
 
   /** Puts the rows that are in no array yet into one. */
-  def flush(): Unit = if (size > 0) {
-    put(Arrays.copyOf(buffer, size))
-    size = 0
-    if (buffer.length > most) buffer = new Array[Byte](most)
-  }
+  def flush(): Unit = if (!buffer.isEmpty) put(buffer.take())
 }
 
-private object ChangePacker {
-  final private val First = 1 << 16
+/**
+ * The rows of the next array of [[ChangeChunk]].
+ *
+ * @param most the size of an array in bytes, unless it has only one row
+ */
+final private class ChunkBuffer(most: Int) {
+  import ChangeChunk.{First, Head}
+
+  private var bytes = new Array[Byte](math.min(most, First))
+  private var size = 0
+
+  def isEmpty: Boolean = size == 0
+
+  def fits(row: UnsafeRow): Boolean =
+    isEmpty || size + Head.toLong + row.getSizeInBytes <= most
+
+  def add(row: UnsafeRow): Unit = {
+    val end = Math.addExact(size, Math.addExact(Head, row.getSizeInBytes))
+    if (end > bytes.length)
+      bytes = Arrays.copyOf(bytes, math.max(end, math.min(most, 2 * bytes.length)))
+    val offset = Platform.BYTE_ARRAY_OFFSET.toLong + size
+    Platform.putLong(bytes, offset, row.getSizeInBytes.toLong)
+    row.writeToMemory(bytes, offset + Head)
+    size = end
+  }
+
+  /** Returns the rows as an array, and forgets them. */
+  def take(): Array[Byte] = {
+    val taken = Arrays.copyOf(bytes, size)
+    size = 0
+    if (bytes.length > most) bytes = new Array[Byte](most)
+    taken
+  }
 }
 
 /** A row of [[ChangeFields]] in an array of bytes, whose key and message are not copied. */
@@ -214,6 +222,14 @@ final class ChangeView {
 
   /** The beginning of the transaction, copied; null if the table does not have it. */
   def transaction: Array[Byte] = row.getBinary(ChangeFields.TRANSACTION)
+
+  /** The time of the commit, in microseconds since 1970, if the table has the beginning of the transaction. */
+  def time: Long = new TransactionStart(transaction).timestamp
+
+  def position: MessagePosition = MessagePosition(lsn, ordinal)
+
+  /** Returns whether a row comes, so that the change has no old one. */
+  def begins: Boolean = kind == RowEffect.Insert || kind == RowEffect.MovedIn
 
   def isAfter(position: MessagePosition): Boolean =
     lsn > position.lsn || lsn == position.lsn && ordinal > position.ordinal

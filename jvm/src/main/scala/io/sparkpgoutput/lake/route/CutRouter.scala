@@ -269,11 +269,6 @@ final class TransactionStart(val bytes: Array[Byte]) {
   def origin: Array[Byte] =
     if (bytes.length == BeginMessage.Size) null
     else bytes.slice(BeginMessage.Size + OriginHead, bytes.length - 1)
-
-  def messages: Seq[Array[Byte]] = {
-    val (begin, origin) = bytes.splitAt(BeginMessage.Size)
-    Seq(begin, origin).filter(_.nonEmpty)
-  }
 }
 
 object TransactionStart {

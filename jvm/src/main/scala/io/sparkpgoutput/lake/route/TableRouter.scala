@@ -30,8 +30,7 @@ final private class TableRouter(table: RoutedTable) {
   private var inserts = 0L
   private var updates = 0L
   private var deletes = 0L
-  private val truncations = Vector.newBuilder[Truncation]
-  private var truncates = 0L
+  private var truncations = Vector.empty[Truncation]
   private var keyChanges = 0L
   private var moved = 0L
   private var lastCommit = 0L
@@ -49,7 +48,6 @@ final private class TableRouter(table: RoutedTable) {
   private var second = 0
   private var isWhole = false
 
-  def mark: Long = table.mark
   def isKept: Boolean = table.isKept
   def isDefined: Boolean = current != null
   def hasNext: Boolean = first != 0
@@ -61,8 +59,7 @@ final private class TableRouter(table: RoutedTable) {
     }
 
   def truncate(at: MessagePosition, time: Long): Unit = {
-    truncates += 1
-    truncations += Truncation(at, time)
+    truncations :+= Truncation(at, time)
     lastCommit = time
     if (isKept) {
       message = TableRouter.truncate(table.oid)
@@ -232,7 +229,7 @@ final private class TableRouter(table: RoutedTable) {
   private var written = 0L
 
   def statistics: Option[TableStatistics] =
-    Option.when(inserts + updates + deletes + truncates > 0)(
+    Option.when(inserts + updates + deletes > 0 || truncations.nonEmpty)(
       TableStatistics(
         table.oid,
         current.relation.name,
@@ -240,7 +237,7 @@ final private class TableRouter(table: RoutedTable) {
         inserts,
         updates,
         deletes,
-        truncations.result(),
+        truncations,
         keyChanges,
         moved,
         lastCommit

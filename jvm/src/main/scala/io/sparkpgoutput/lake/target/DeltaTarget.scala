@@ -207,7 +207,7 @@ final class DeltaTarget(session: SparkSession, place: TablePlace, keys: KeyCache
       // This also makes Delta refuse the commit if another one with such a mark comes before.
       transaction.txnVersion(name.toString)
       // A copy of an empty table has no files by which Delta would find the conflict.
-      transaction.txnVersion(name.copy(generation = name.generation + 1).toString)
+      transaction.txnVersion(name.next.toString)
       // Delta accepts two appends at the same time. It must not accept an append of another copy.
       write match {
         case TargetWrite.Append(_) => transaction.readWholeTable()

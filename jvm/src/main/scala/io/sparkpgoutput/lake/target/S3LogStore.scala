@@ -39,9 +39,10 @@ final class S3LogStore(configuration: Configuration)
   ): Unit = {
     val files = path.getFileSystem(configuration)
     val content = actions.asScala.map(_ + "\n").mkString.getBytes(UTF_8)
-    if (overwrite) put(files.createFile(path).recursive().overwrite(true).build(), content)
+    if (overwrite)
+      ObjectStores.put(files.createFile(path).recursive().overwrite(true).build(), content)
     else
-      try put(created(files, path), content)
+      try ObjectStores.put(created(files, path), content)
       catch {
         // The condition is not fulfilled, or the answer is not known.
         case problem: IOException if files.exists(path) =>
@@ -61,16 +62,6 @@ private object S3LogStore {
   def created(files: FileSystem, path: Path): FSDataOutputStream =
     files.createFile(path).recursive().overwrite(false)
       .opt("fs.option.create.conditional.overwrite", true).build()
-
-  def put(out: FSDataOutputStream, content: Array[Byte]): Unit = {
-    try out.write(content)
-    catch {
-      case problem: IOException => // To close the stream would make a file of what was written.
-        out.abort(): Unit
-        throw problem
-    }
-    out.close()
-  }
 
   private def contentOf(files: FileSystem, path: Path): Array[Byte] = {
     val in = files.open(path)
@@ -141,7 +132,7 @@ private object S3Commits {
     val file = new Path(folder, s"_spark_pgoutput_probe_${UUID.randomUUID}")
     try {
       val streams = Seq.fill(2)(S3LogStore.created(files, file))
-      streams.foreach(S3LogStore.put(_, Array[Byte](1)))
+      streams.foreach(ObjectStores.put(_, Array[Byte](1)))
       Some("the store, or its connector, has created an object twice")
     } catch {
       case problem: IOException if isRefusal(problem)      => None

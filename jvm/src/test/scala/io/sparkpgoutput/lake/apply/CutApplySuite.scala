@@ -44,7 +44,7 @@ class CutApplySuite extends TableTests {
         MarkName("job", table.oid, 0),
         target.marks(table.name),
         cut
-      )()
+      )
     finally spark.conf.unset(setting)
   }
 
@@ -337,26 +337,6 @@ class CutApplySuite extends TableTests {
       val messages = Seq(StreamMessages.truncate(Seq(7L, 42L, 8L)), truncated.insert(Seq("2", "b")))
       run(batch(truncated, 110)(messages), 120, Seq(truncated), smallCut)(42).get
       assert(content(truncated) == Seq("2|b"))
-  }
-
-  both("a table that is altered before the commit is routed by its new columns") { smallCut =>
-    val altered = table(43, "altered", "id", "v", "w")
-    create(altered)
-    val messages = batch(altered, 100)(Seq(altered.insert(Seq("1", "a", "x"))))
-    val before = table(43, "altered", "id", "v").target
-    val found = new CutApply(target, repairs = false, smallCut = smallCut).commit(
-      spark,
-      before,
-      Map.empty,
-      MarkName("job", 43, 0),
-      0,
-      CutOfServer(43, messages, 110)
-    ) { statistics =>
-      assert(statistics.inserts == 1)
-      PreparedTable(altered.target)
-    }
-    assert(found.changes == 1)
-    assert(content(altered) == Seq("1|a|x"))
   }
 
   both("an old key with NULL is of a partition with another identity, and the table's error") {

@@ -166,7 +166,7 @@ final class DirectHistory(
         mark,
         lsn,
         cut
-      )()
+      )
     )
     def byMerge(repairs: Boolean, expected: Try[CutResult]): Unit = if (comparesMerge) {
       val onlyMerge = new TargetBehind(target) {

@@ -75,7 +75,7 @@ class DirectWriteSuite extends DeltaTests {
           name(table),
           marks(table.oid),
           cut
-        )()
+        )
         if (hasNoJobs && !isTruncated(cut)) assert(nextJob() == job + 1, s"${table.name} ran a job")
         Await.result(other, Duration.Inf)
         if (number % 2 == 1) beside(table.name)
@@ -127,7 +127,7 @@ class DirectWriteSuite extends DeltaTests {
         name,
         expected,
         CutOfServer(table.oid, messages, lsn + 1)
-      )()
+      )
       assert(found.byMerge.isEmpty)
     }
     target.commit(spark, table.name, name, None, 1)(

@@ -125,7 +125,7 @@ class InterruptedWritesSuite extends DeltaTests {
         name,
         from,
         cuts(from)
-      )()
+      )
       assert(done.byMerge.isEmpty)
     }
 

@@ -100,7 +100,7 @@ class ShapedTablesSuite extends DeltaTests {
           definition = cut.definition.orElse(definition)
           // Executors fold each third cut.
           new CutApply(target, repairs = false, smallCut = if (number % 3 == 0) 0 else 10000)
-            .commit(session, mirrored, Map.empty, name, mark, cut)()
+            .commit(session, mirrored, Map.empty, name, mark, cut)
           mark = history.end
           val columns = table.names.map(column => col(TablePlace.quoted(column)))
           def content(where: String) = ServerTable.sorted(
@@ -240,7 +240,7 @@ class ShapedTablesSuite extends DeltaTests {
       name,
       1,
       CutOfServer(table.oid, messages, 11)
-    )(): Unit)
+    ): Unit)
     assert(target.read(spark, table.name).collect().toSeq == Seq(Row(1, "a", "x", 1L)))
   }
 }

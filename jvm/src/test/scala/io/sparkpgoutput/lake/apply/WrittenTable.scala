@@ -53,7 +53,7 @@ class WrittenTable(
     }
     val end = transactions.last._1 + 1
     val found = new CutApply(target, repairs)
-      .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))()
+      .commit(spark, server.target, Map.empty, name, mark, CutOfServer(1, messages, end))
     mark = end
     found
   }

@@ -339,7 +339,7 @@ final class SimulatedProcess(
         if (found.hasBadValue) failed(oid, TableFailure.Lasting, "A value cannot be read.")
         else later(s"snapshot of $oid is made at $lsn") {
           snapshots(oid) = shown -> found
-          core.snapshotMade(oid, shown, found.definition): Unit
+          core.snapshotMade(oid, shown, found.definition, newest = 0, now): Unit
         }
       case _ => failed(oid, TableFailure.Passing, "The table cannot be read.")
     }
