@@ -59,7 +59,7 @@ class LakeCatalog:
     def published_sql(self, version: int) -> str:
         """Return a query of the tables, which has the names of publications as its parameter."""
         relations = self._client.jvm.io.sparkpgoutput.source.table.PublishedRelations
-        return f"""{relations.of(version, self._no_filter)}
+        return f"""{relations.of(version, "true")}
             SELECT p.pubname, n.nspname, c.relname, t.row_filter,
               array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE {relations.isSent(version, "a")})
             FROM published t
@@ -98,11 +98,14 @@ class LakeCatalog:
         )
         for error in errors:
             self._client.jvm.scala.util.Failure(error).get()  # raises it
+        # The function that returns its argument.
+        identity = getattr(getattr(self._client.jvm.scala, "$less$colon$less$"), "MODULE$").refl()
         (found,) = elements(
-            self._package.MirroredTables.each(self._client.sql, tables, targets, given, by_type)
+            self._package.MirroredTables.each(
+                self._client.sql, tables, targets, given, by_type, identity
+            )
         )
-        is_error = getattr(getattr(self._client.jvm.scala, "$less$colon$less$"), "MODULE$").refl()
-        return found.toTry(is_error).get()  # raises the reason if the target cannot have the table
+        return found.toTry(identity).get()  # raises the reason if the target cannot have the table
 
     def _map(self, entries: Mapping[Any, str]) -> JavaObject:
         pair = self._client.jvm.scala.Tuple2
