@@ -33,11 +33,11 @@ import io.sparkpgoutput.protocol.Lsn
  * already, and is left out. The next process begins at the LSN of the state, so it never asks the server for
  * WAL that was removed.
  *
- * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position.
- * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
- * error is gone. Other tables go on, and their queues get empty. If a failed table holds back more WAL than
- * `maxHeldWal`, or if the disk for queues is full, the state says that the table needs a copy. When that is
- * durable, the queue is dropped, and the table has no position any more.
+ * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position. So the server
+ * keeps the WAL from there on, and the table continues without a copy when the cause of its error is gone. Other tables
+ * go on, and their queues get empty. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is
+ * full, the state says that the table needs a copy. When that is durable, the queue is dropped, and the table has no
+ * position any more.
  *
  * A table without a queue does not hold back the confirmed LSN. Its changes are not kept, so it must be
  * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
@@ -47,10 +47,9 @@ import io.sparkpgoutput.protocol.Lsn
  * the mark of the table with the one that the last commit has left.
  * [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a cut combines its changes.
  *
- * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in
- * seconds. The methods report what happened, and take the current time in milliseconds. The caller
- * synchronizes all calls, runs the commands of [[take]] in any order and on any thread, and reports their
- * results.
+ * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in seconds.
+ * The methods report what happened, and take the current time in milliseconds. The caller synchronizes all calls, runs
+ * the commands of [[take]] in any order and on any thread, and reports their results.
  *
  * @param begin the LSN at which the session of the reader begins: it gets all transactions from there on
  */

@@ -87,7 +87,9 @@ final private class DeltaDirect(
       layout.writing(layout.write(found.added) -> deletions(layout, files, found.deleted))
     val operation =
       DeltaOperations.StreamingUpdate(OutputMode.Update, mark.appId, mark.version, Some(comment))
-    val version = layout.committing(transaction.commit(actions ++ added :+ mark, operation))
+    // A store can report that the version exists because it has lost its answer to the first request.
+    def isMade = DeltaTransactions.of(log.update()).forall(_.get(mark.appId).contains(mark.version))
+    val version = layout.committing(isMade)(transaction.commit(actions ++ added :+ mark, operation))
     if (version == snapshot.version + 1)
       keep(files.next(version, found.deleted.keys, changed ++ added.map(fresh(_, files))))
     version
@@ -180,7 +182,10 @@ final private class DeltaDirect(
       val removed = old.map(_.add.removeWithTimestamp(now, dataChange = false))
       val operation = DeltaOperations.Optimize(Nil, Nil, auto = true)
       known = None
-      val version = layout.committing(transaction.commit(removed ++ file.map(_.add), operation))
+      // A rewrite has no mark that says whether it was made.
+      val version = layout.committing(isMade = true)(
+        transaction.commit(removed ++ file.map(_.add), operation)
+      )
       if (version == snapshot.version + 1)
         keep(files.next(version, old.map(_.path), file))
       counted = counted.rewritten(old)

@@ -327,12 +327,14 @@ final private class DeltaLayout(
   /**
    * Commits the files, and removes them if another writer has prevented the commit. After any other error they stay,
    * because the commit can have been made although its answer was lost.
+   *
+   * @param isMade whether the commit is in the table after a conflict, or may be
    */
-  def committing[T](commit: => T): T =
+  def committing[T](isMade: => Boolean)(commit: => T): T =
     try commit
     catch {
       case conflict: DeltaConcurrentModificationException =>
-        removeAll()
+        if (!Try(isMade).getOrElse(true)) removeAll()
         throw conflict
     } finally made.clear()
 

@@ -90,7 +90,8 @@ final private class IcebergDirect(keys: TableKeys) {
       }
     try delta.commit()
     catch {
-      case problem @ (_: CommitFailedException | _: ValidationException) =>
+      // If the mark is refused, the files stay, because it can be the mark of this commit, whose answer was lost.
+      case problem: RuntimeException if isConflict(problem) =>
         writer.removeAll(problem)
         throw problem
       // A rollback or an expiry has removed the snapshot of the lookup.
@@ -225,13 +226,8 @@ final private class IcebergDirect(keys: TableKeys) {
           kept ++ all.map { case (file, bitmap) => file.path -> file.withDeleted(bitmap, made) }
         }
       known = None
-      // After any other error, the files stay, because the commit can have been made although its answer was lost.
-      try replace.commit()
-      catch {
-        case problem @ (_: CommitFailedException | _: ValidationException) =>
-          writer.removeAll(problem)
-          throw problem
-      }
+      // After an error, the files stay, because the commit can have been made although its answer was lost.
+      replace.commit()
       count(operations)
       counted = counted.rewritten(rewrite.files)
       known = Option(operations.current.currentSnapshot)

@@ -175,10 +175,13 @@ final class ServerClient(address: ServerAddress, applicationName: String) extend
     }
 
   private def open() = {
-    if (isClosed) throw new IOException("The client of the server is closed.")
     val made = Connections.open(address, applicationName)
     connection = Some(made)
     openedConnections += 1
+    if (isClosed) { // close() can have come before the connection
+      made.abort()
+      throw new IOException("The client of the server is closed.")
+    }
     limit(made)
     made
   }
