@@ -256,7 +256,7 @@ def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
     (kept,) = catalog.tables("c").values()
     server.execute("ALTER PUBLICATION c SET (publish = 'insert')")
     (now,) = catalog.tables("c").values()
-    assert "publishes was insert, update, delete, truncate and is insert." in catalog.compare(
+    assert "operations was insert, update, delete, truncate and is insert." in catalog.compare(
         kept, now
     )
     # What it has not sent is not known.
