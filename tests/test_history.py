@@ -90,7 +90,7 @@ def forget_all_but_the_tables(job: LakeJob, kept: Path) -> None:
     """Let the server send changes again that the tables have, as after a kill."""
     shutil.rmtree(job.checkpoint)
     shutil.copytree(kept, job.checkpoint)
-    job.server.execute("SELECT pg_drop_replication_slot('lake')")
+    job.server.drop_slot("lake")
     job.server.execute("SELECT pg_copy_logical_replication_slot('kept', 'lake')")
 
 

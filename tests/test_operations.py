@@ -261,7 +261,7 @@ def assert_not_adopted(spark: SparkSession, job: LakeJob, last: str, reason: str
 
 def make_slot(server: Server, how: str) -> None:
     """Make the slot of the job in another way."""
-    server.execute("SELECT pg_drop_replication_slot('lake')")
+    server.drop_slot("lake")
     server.execute(how)
 
 

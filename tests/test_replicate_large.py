@@ -47,4 +47,4 @@ def test_one_large_transaction(
     assert [*map(str, found or ())] == [*map(str, server.execute(f"SELECT {sums} FROM big")[0])]
     # The server keeps the WAL of both transactions for the slot.
     wait_until(lambda: not job.is_read())
-    server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
+    server.drop_slot(job.slot)

@@ -78,7 +78,7 @@ def _started(spark: SparkSession, first: LakeJob, parts: str) -> str:
             source = first.folder.parent / ("earlier" if kept == "o" else "first")
             shutil.copytree(source / copy.relative_to(job.folder), copy)
     if server.execute(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{job.slot}'"):
-        server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
+        server.drop_slot(job.slot)
     if slot == "s":
         server.execute(f"SELECT pg_copy_logical_replication_slot('kept', '{job.slot}')")
     before = _files(job)

@@ -45,7 +45,7 @@ def test_what_is_lost_is_made_anew(
         server.configure(max_slot_wal_keep_size="-1")
 
     def lose_slot() -> None:
-        server.execute(f"SELECT pg_drop_replication_slot('{job.slot}')")
+        server.drop_slot(job.slot)
 
     def lose_checkpoint() -> None:
         shutil.rmtree(job.checkpoint)

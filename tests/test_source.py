@@ -40,7 +40,7 @@ def slot(spark: SparkSession, server: Server) -> Iterator[str]:
     yield SLOT
     for query in spark.streams.active:  # of a test that failed: it would keep the slot
         query.stop()
-    server.execute(f"SELECT pg_drop_replication_slot('{SLOT}')")
+    server.drop_slot(SLOT)
 
 
 def options(server: Server, **more: str) -> dict[str, str]:

@@ -104,6 +104,18 @@ class Server(PostgresServer):
         ((value,),) = self.execute(query)
         return value
 
+    def drop_slot(self, name: str) -> None:
+        """Drop a slot. A task that a stopped query leaves behind can hold it for a moment."""
+
+        def is_dropped() -> bool:
+            try:
+                self.execute(f"SELECT pg_drop_replication_slot('{name}')")
+            except psycopg.errors.ObjectInUse:
+                return False
+            return True
+
+        wait_until(is_dropped)
+
     def configure(self, **settings: str) -> None:
         """Change settings that need no restart. New sessions have them at the return."""
         with self.connect() as connection:
