@@ -94,7 +94,7 @@ test-jvm: $(VENV)/tools
 	$(SBT) jvm/test
 
 # This leaves out the tests that are marked other_sparks, because other modules test this Spark more thoroughly. With
-# PYTEST_OPTIONS=--demo, it checks what the demo prints, too.
+# PYTEST_OPTIONS="--demo --store", it also checks what the demo prints, and runs jobs on .infra/store.
 test-python: ready
 	$(BIN)/pytest $(PARALLEL) -m 'not other_sparks' $(PYTEST_OPTIONS)
 
@@ -129,7 +129,7 @@ test-histories: $(VENV)/tools
 
 # The tests run jobs and streams on services that they start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))
-	$(BIN)/pytest --infra -m infra
+	$(BIN)/pytest --infra --store -m "infra or store"
 
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
@@ -220,14 +220,20 @@ $(ARCHIVE): $(VENV)/installed tests/support/class_archive.py
 	@touch $@
 
 # The SDK is a part of the catalog's dependencies, and Spark has the other JARs that the SDK needs.
-.infra/installed: Makefile | $(VENV)/tools
-	rm -rf .infra && mkdir -p .infra/spark .infra/catalog .infra/kafka
-	$(BIN)/pip install --quiet --group infra --group readers
-	for jar in $(S3_JARS) $(KAFKA_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
+.infra/store: Makefile | $(VENV)/tools
+	rm -rf .infra && mkdir -p .infra/spark .infra/catalog
+	$(BIN)/pip install --quiet --group infra
+	for jar in $(S3_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
 	for jar in $(SDK_JARS) $(CATALOG_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/catalog || exit 1; done
 	cp $$($(BIN)/jgo info jars $(CATALOG_TREE) | grep '^/') .infra/catalog
-	cp $$($(BIN)/jgo info jars $(KAFKA) | grep '^/') .infra/kafka
 	cp .infra/catalog/*-$(AWS_VERSION).jar .infra/catalog/reactive-streams-*.jar .infra/catalog/eventstream-*.jar .infra/spark
+	@touch $@
+
+.infra/installed: .infra/store
+	rm -rf .infra/kafka && mkdir .infra/kafka
+	$(BIN)/pip install --quiet --group readers
+	for jar in $(KAFKA_JARS); do cp "$$($(BIN)/jgo info path $$jar)" .infra/spark || exit 1; done
+	cp $$($(BIN)/jgo info jars $(KAFKA) | grep '^/') .infra/kafka
 	@touch $@
 
 # This installs only another PySpark. All other packages come from .venv.

@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
     parser.addoption("--lake", action="store_true", help="also kill jobs that keep tables equal")
     parser.addoption("--infra", action="store_true", help="also run jobs on services")
+    parser.addoption("--store", action="store_true", help="also run jobs in S3 and a REST catalog")
     parser.addoption("--soak", type=int, default=0, help="kill streams for so many seconds")
     parser.addoption("--seed", default="1", help="the seed of --soak")
 
@@ -74,6 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "slot": "test-slot",
         "lake": "test-lake",
         "infra": "test-infra",
+        "store": "test-infra",
         "soak": "soak",
     }
     for mark, target in long_tests.items():

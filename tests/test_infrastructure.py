@@ -17,7 +17,7 @@ from support.job_tables import wait_until_equal
 from support.lake_judge import assert_equal
 from support.servers import Server, server_fixture
 
-pytestmark = [needs_infrastructure, pytest.mark.infra]
+pytestmark = [needs_infrastructure, pytest.mark.store]
 
 SETUP = """
 CREATE TABLE good (id int PRIMARY KEY, v text);

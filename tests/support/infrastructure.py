@@ -23,7 +23,7 @@ from support.servers import Server, wait_until
 CATALOG_JARS = lake.INFRASTRUCTURE / "catalog"
 
 needs_infrastructure = pytest.mark.skipif(
-    not (lake.RUNS_HERE and CATALOG_JARS.exists()), reason="make .infra/installed"
+    not (lake.RUNS_HERE and CATALOG_JARS.exists()), reason="make .infra/store"
 )
 
 REGION = "us-east-1"
@@ -43,7 +43,7 @@ class ObjectStore:
     """
 
     def __init__(self, proxy: Proxy) -> None:
-        import boto3  # make .infra/installed brings it
+        import boto3  # make .infra/store brings it
 
         self.proxy = proxy
         self.client: Any = boto3.client(
