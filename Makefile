@@ -125,7 +125,7 @@ FIRST ?= 1
 # also runs as many folds of changes, and ten times as many simulated jobs.
 test-histories: $(VENV)/tools
 	$(SBT) 'set jvm/Test/javaOptions ++= Seq("-Dspark-pgoutput.histories=$(HISTORIES)", "-Dspark-pgoutput.seed=$(FIRST)", "-Dspark-pgoutput.steps=1")' \
-	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *JobSimulationSuite'
+	  'jvm/testOnly *DirectHistoriesSuite *InterruptedWritesSuite *ShapedTablesSuite *ChangeFoldSuite *VersionFoldSuite *JobSimulationSuite'
 
 # The tests run jobs and streams on services that they start. Spark 4.3 checks a pipeline.
 test-infra: build $(ARCHIVE) .lake/installed .infra/installed .postgres/$(firstword $(POSTGRES)) $(filter .spark-4.3%,$(OTHER_SPARKS:%=.spark-%/installed))

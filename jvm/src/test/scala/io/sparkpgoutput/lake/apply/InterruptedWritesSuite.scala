@@ -23,7 +23,7 @@ import io.sparkpgoutput.lake.target._
  * are taken, because each takes seconds.
  */
 class InterruptedWritesSuite extends DeltaTests {
-  private val stride = Integer.getInteger("spark-pgoutput.steps", 6).intValue
+  private val stride = Integer.getInteger("spark-pgoutput.steps", 9).intValue
   private val takesAll = System.getProperty("spark-pgoutput.steps") != null
   private val name = MarkName("job", 1, 0)
   private lazy val folder = {

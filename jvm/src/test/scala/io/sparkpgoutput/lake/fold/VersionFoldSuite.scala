@@ -14,8 +14,12 @@ import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.route._
 import io.sparkpgoutput.types.ConversionOptions
 
-/** The versions that router and folds make of random histories, applied one by one to a list of rows. */
+/**
+ * The versions that router and folds make of random histories, applied one by one to a list of rows.
+ * `-Dspark-pgoutput.histories=` gives the number of histories.
+ */
 class VersionFoldSuite extends AnyFunSuite {
+  private val count = Integer.getInteger("spark-pgoutput.histories", 70).intValue
 
   /** A table of the target. */
   final private class Versions(val server: ServerTable) {
@@ -94,7 +98,7 @@ class VersionFoldSuite extends AnyFunSuite {
   }
 
   test("a random history has the versions that its transactions made, wherever cuts end") {
-    val ended = (1 to 200).map { seed =>
+    val ended = (1 to count).map { seed =>
       val history = new ServerHistory(new Random(seed))
       val tables = history.tables.filter(_.key.nonEmpty)
       tables.foreach(_.mode = TableMode.Versions)
@@ -124,6 +128,6 @@ class VersionFoldSuite extends AnyFunSuite {
       }
       whole.map(_.rows.count(_.last == false)).sum
     }
-    assert(ended.sum > 1000)
+    assert(ended.sum > 5 * count)
   }
 }
