@@ -21,7 +21,8 @@ import io.sparkpgoutput.source.connection.{
   Connections,
   ReplicationConnection,
   ServerAddress,
-  ServerConnection
+  ServerConnection,
+  SqlState
 }
 import io.sparkpgoutput.source.slot.ServerWait
 import io.sparkpgoutput.source.table.PublishedRelations
@@ -355,7 +356,7 @@ private object CopySession {
   def givingWay[T](table: TableName)(body: => T): T =
     try body
     catch {
-      case error: SQLException if error.getSQLState == LockNotAvailable =>
+      case error: SQLException if error.getSQLState == SqlState.LockNotAvailable =>
         throw interrupted(
           table,
           "another session waits for a lock of the table, for example to truncate it, and the copy " +
@@ -367,11 +368,12 @@ private object CopySession {
   def interrupted(table: TableName, reason: String): LakeException =
     new LakeException("PGOUTPUT_COPY_INTERRUPTED", "table" -> table, "reason" -> reason)
 
-  private val LockNotAvailable = "55P03"
-
-  /** An undefined table or schema. */
-  private val isMissing = Set("42P01", "3F000")
+  private val isMissing = Set(SqlState.UndefinedTable, SqlState.InvalidSchemaName)
 
   /** What the server says of a snapshot whose transaction has ended (`ImportSnapshot`). */
-  private val LostSnapshot = Set("22023", "42704", "55000")
+  private val LostSnapshot = Set(
+    SqlState.InvalidParameterValue,
+    SqlState.UndefinedObject,
+    SqlState.NotInPrerequisiteState
+  )
 }

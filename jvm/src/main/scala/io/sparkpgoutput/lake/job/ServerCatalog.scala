@@ -11,7 +11,7 @@ import io.sparkpgoutput.lake.catalog._
 import io.sparkpgoutput.lake.core.{CatalogEntry, JobState, TableState}
 import io.sparkpgoutput.lake.target.{TableEvolution, Target, TargetNames, TargetShapes, TargetTypes}
 import io.sparkpgoutput.protocol.Lsn
-import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection}
+import io.sparkpgoutput.source.connection.{ServerClient, ServerConnection, SqlState}
 import io.sparkpgoutput.source.slot.{Server, SlotChecks}
 
 /**
@@ -128,7 +128,7 @@ final class ServerCatalog(
     try readAll(connection, table, state, xids, filterOf = None)
     catch {
       // An ALTER TABLE of a table with a row filter delays no other table.
-      case locked: SQLException if locked.getSQLState == ServerCatalog.LockNotAvailable =>
+      case locked: SQLException if locked.getSQLState == SqlState.LockNotAvailable =>
         readAll(connection, table, state, xids, filterOf = Some(table.oid))
     }
 
@@ -398,9 +398,6 @@ final class ServerCatalog(
 object ServerCatalog {
   private[job] val NotVisible =
     "the server has not made the last commits visible yet, which wait for a standby"
-
-  /** `lock_not_available`: a query has waited for the lock of a table as long as it may. */
-  final private val LockNotAvailable = "55P03"
 
   /** The result of a look at a table for a cut. */
   sealed trait Look

@@ -5,6 +5,7 @@ import java.net.{SocketException, SocketTimeoutException, UnknownHostException}
 
 import io.sparkpgoutput.errors.{ErrorCauses, PgOutputException, SourceException}
 import io.sparkpgoutput.lake.core.TableFailure
+import io.sparkpgoutput.source.connection.SqlState
 
 /**
  * Decides what happens to a table, or to the job, after an error.
@@ -18,8 +19,7 @@ object TableFailures {
    * Classes of SQLSTATEs that a running job waits for: connections, logins that are refused (a password is
    * changed), resources that the server lacks, statements and sessions that somebody ends, and errors of disks.
    */
-  private val PassingStates = Set("08", "28", "53", "57", "58", "55P03", "40")
-  private val NoRights = "42501"
+  private val PassingStates = Set("08", "28", "53", "57", "58", "40", SqlState.LockNotAvailable)
 
   /** What Spark says about tasks whose executor is lost. */
   private val LostTasks =
@@ -57,11 +57,12 @@ object TableFailures {
     val kind =
       if (isPassing(error)) TableFailure.Waits
       else known(error).map(_.getCondition) match {
-        case Some(condition) if Changed(condition)               => TableFailure.Changed
-        case Some("PGOUTPUT_SOURCE_NOT_READY")                   => TableFailure.Passing
-        case _ if known(error).exists(_.getSqlState == NoRights) => TableFailure.Passing
-        case Some(_)                                             => TableFailure.Lasting
-        case None                                                => TableFailure.Passing
+        case Some(condition) if Changed(condition) => TableFailure.Changed
+        case Some("PGOUTPUT_SOURCE_NOT_READY")     => TableFailure.Passing
+        case _ if known(error).exists(_.getSqlState == SqlState.InsufficientPrivilege) =>
+          TableFailure.Passing
+        case Some(_) => TableFailure.Lasting
+        case None    => TableFailure.Passing
       }
     TableFailure(kind, text(error))
   }

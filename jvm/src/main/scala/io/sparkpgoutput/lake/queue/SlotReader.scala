@@ -23,7 +23,8 @@ import io.sparkpgoutput.source.connection.{
   Connections,
   ReplicationConnection,
   ReplicationProtocol,
-  ServerAddress
+  ServerAddress,
+  SqlState
 }
 import io.sparkpgoutput.source.session.SessionSettings
 import io.sparkpgoutput.source.slot.{Server, SlotChecks, SlotState, SourceIdentity}
@@ -294,7 +295,7 @@ final class SlotReader(
           try copy = Some(connection.start(settings.slot, readLsn, settings.pluginOptions))
           catch {
             case error: SQLException
-                if error.getSQLState == ObjectInUse && System.nanoTime() < deadline =>
+                if error.getSQLState == SqlState.ObjectInUse && System.nanoTime() < deadline =>
               Thread.sleep(PauseMillis)
           }
       }
@@ -329,8 +330,9 @@ final class SlotReader(
       lastProbe = System.nanoTime()
       val shutsDown =
         try Using.resource(Connections.open(address, settings.applicationName))(_ => false)
-        catch { case error: SourceException => error.getSqlState == CannotConnectNow }
-      if (shutsDown) throw new SQLException("The server is shutting down.", AdminShutdown)
+        catch { case error: SourceException => error.getSqlState == SqlState.CannotConnectNow }
+      if (shutsDown)
+        throw new SQLException("The server is shutting down.", SqlState.AdminShutdown)
     }
   }
 
@@ -340,7 +342,8 @@ final class SlotReader(
   }
 
   private def idle(session: Session): Unit = {
-    if (!session.copy.isActive) throw new SQLException("The server ended the session.", "08006")
+    if (!session.copy.isActive)
+      throw new SQLException("The server ended the session.", SqlState.ConnectionFailure)
     val now = System.nanoTime()
     if (asks && now - lastQuestion > QuestionInterval) {
       lastQuestion = now
@@ -559,9 +562,6 @@ object SlotReader {
     def pause(millis: Long): Unit
   }
 
-  final private val ObjectInUse = "55006"
-  final private val AdminShutdown = "57P01"
-  final private val CannotConnectNow = "57P03"
   final private val IdleMillis = 10L
   final private val SilentMillis = 50L
   final private val PauseMillis = 20L
