@@ -28,24 +28,21 @@ import io.sparkpgoutput.protocol.Lsn
  * LSN to the server, which may then remove the WAL below it.
  *
  * '''Why no change is lost, and none is applied twice.''' A change that is read and not committed is in a
- * queue, so it is not below the confirmed LSN. Queues are lost in a crash, and the server then sends all
- * changes from the confirmed LSN on again. A change that is below the mark of its table is in the table
- * already, and is left out. The next process begins at the LSN of the state, so it never asks the server for
- * WAL that was removed.
+ * queue, so it is not below the confirmed LSN. A crash loses the queues. The next process begins at the LSN
+ * of the state. The server still has the WAL from there on, and sends all these changes again. A change that
+ * is below the mark of its table is in the table already, and is left out.
  *
- * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position. So the server
- * keeps the WAL from there on, and the table continues without a copy when the cause of its error is gone. Other tables
- * go on, and their queues get empty. If a failed table holds back more WAL than `maxHeldWal`, or if the disk for queues is
- * full, the state says that the table needs a copy. When that is durable, the queue is dropped, and the table has no
- * position any more.
+ * '''What a failed table holds back.''' The queue of a failed table stays, and so does the table's position.
+ * So the server keeps the WAL from there on, and the table continues without a copy when the cause of its
+ * error is gone. Other tables go on. If a failed table holds back more WAL than `maxHeldWal`, or if the disk
+ * for queues is full, the state says that the table needs a copy. When that is durable, the queue is dropped.
+ * A table without a queue holds back nothing, and must be copied: see
+ * [[io.sparkpgoutput.lake.job.TableCopier]].
  *
- * A table without a queue does not hold back the confirmed LSN. Its changes are not kept, so it must be
- * copied: see [[io.sparkpgoutput.lake.job.TableCopier]].
- *
- * '''Why a cut is right.''' A cut is a part of the queue from its beginning on, and ends at or below the read
- * LSN, so it has whole transactions. The applier commits one cut after the other, and each commit compares
- * the mark of the table with the one that the last commit has left.
- * [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a cut combines its changes.
+ * '''Why a cut is right.''' A cut is the first part of a queue, and ends at or below the read LSN, so it has
+ * whole transactions. The cuts of a table are committed one after the other, and each commit compares the
+ * mark with the one that the last commit has left. [[io.sparkpgoutput.lake.fold.ChangeFold]] describes how a
+ * cut combines its changes.
  *
  * The core has no threads, and does no input or output, so a test can run ten thousand histories of a job in seconds.
  * The methods report what happened, and take the current time in milliseconds. The caller synchronizes all calls, runs
@@ -244,8 +241,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
         work.waits(text, now)
         // Nothing is known of what has changed, so the next try counts as the first.
         work.triedWith = None
-        // The queue of the copy is dropped, so a commit of the copy that was made in spite of the error does
-        // not count.
+        // The queue is dropped, so a copy that was committed in spite of the error does not count.
         if (wasCopying) change(oid)(kept => kept.copy(status = Copying(kept.status.why.get)))
       case TableFailure.Changed if settings.copiesChanged && work.mayCopyAgain(text) =>
         change(oid)(_.copy(status = Copying(text)))
@@ -271,8 +267,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   /**
    * All published tables, at a look at the catalog that sees everything below an LSN.
    *
-   * @param upTo the end of the WAL when the catalog was asked: a table that is not published any more has
-   *   no changes above it
+   * @param upTo the end of the WAL at that look: no table that has left the publication has changes above it
    */
   def published(tables: Seq[CatalogEntry], upTo: Long, now: Long): Unit = {
     val (left, followed) = tables.partition(found => settings.excludes(found.table.source.name))
@@ -415,9 +410,8 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
   // Requests.
 
   /**
-   * A user asks for a copy. A copy whose snapshot is made already does not count: the caller asks again when
-   * [[isCommittingCopy]] is false. If the snapshot is not made yet, the copy that runs is the one that the user
-   * wants.
+   * A user asks for a copy. A copy that runs counts if its snapshot is not made yet. If the snapshot is made,
+   * the caller asks again when [[isCommittingCopy]] is false.
    *
    * @return the revision of the state that has the request; None if there is no such table
    */
@@ -467,10 +461,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     writeIfDue(now)
   }
 
-  /**
-   * Failed tables hold back WAL up to a limit. If the disk is full, failed tables lose their queues first,
-   * and then copies.
-   */
+  /** Limits the WAL of failed tables. If the disk is full, they lose their queues first, then copies do. */
   private def limits(): Unit = {
     current.tables.values.foreach { table =>
       val work = works(table.oid)
@@ -495,10 +486,7 @@ final class JobCore(settings: JobSettings, start: JobState, begin: Long)
     }
   }
 
-  /**
-   * Drops the changes of a table that is copied. The state forgets the LSN of the snapshot first: without the
-   * changes from there on, the copy would not be equal to the table.
-   */
+  /** Drops the queue of a copy. The state first forgets the snapshot, which needs the changes after it. */
   private def giveUpCopy(work: TableWork, oid: Long): Unit = {
     change(oid)(kept => kept.copy(status = Copying(kept.status.why.getOrElse(""))))
     work.losing = Some(write())

@@ -1,10 +1,23 @@
 package io.sparkpgoutput.lake.folder
 
 import java.io.{FileNotFoundException, IOException}
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.nio.file.StandardCopyOption.ATOMIC_MOVE
+import java.nio.file.StandardOpenOption.{CREATE, CREATE_NEW, READ, WRITE}
+import java.nio.file.{
+  FileAlreadyExistsException => LocalFileExists,
+  FileSystemException,
+  Files,
+  NoSuchFileException,
+  Path => LocalPath
+}
 import java.time.Instant
 import java.util.UUID
 
 import scala.annotation.tailrec
+import scala.jdk.CollectionConverters._
+import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -53,7 +66,7 @@ private[folder] object FolderFiles {
     val files = folder.getFileSystem(configuration)
     val qualified = files.makeQualified(folder)
     if (files.getUri.getScheme == "file")
-      new LocalFiles(java.nio.file.Path.of(qualified.toUri.getPath))
+      new LocalFiles(LocalPath.of(qualified.toUri.getPath))
     else if (isObjectStore(files, qualified)) new StoredObjects(files, qualified)
     else new RenamedFiles(files, qualified)
   }
@@ -74,6 +87,100 @@ private[folder] object FolderFiles {
   private def isObjectStore(files: FileSystem, path: Path) =
     ObjectStores.Schemes(files.getUri.getScheme) ||
       files.hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
+}
+
+/**
+ * Files on a disk of the driver's host, or one that it has mounted.
+ *
+ * A file and the entry of its folder are synced, so they are there after a crash of the host. Hadoop's
+ * LocalFileSystem syncs no folder, and its checksum is a second file (`.name.crc`), which one rename
+ * cannot replace together with the first.
+ */
+final private class LocalFiles(folder: LocalPath) extends FolderFiles {
+  import LocalFiles._
+
+  private def path(name: String): LocalPath = folder.resolve(name)
+
+  override def list(folder: String): Seq[FolderFile] =
+    try
+      Using.resource(Files.list(path(folder)))(_.iterator.asScala.toList).flatMap { file =>
+        try Some(FolderFile(file.getFileName.toString, Files.getLastModifiedTime(file).toInstant))
+        catch { case _: NoSuchFileException => None } // It was removed since.
+      }
+    catch { case _: NoSuchFileException => Nil }
+
+  override def read(name: String): Option[Array[Byte]] =
+    try Some(Files.readAllBytes(path(name)))
+    catch { case _: NoSuchFileException => None }
+
+  override def create(name: String, content: Array[Byte]): Boolean =
+    !Files.exists(path(name)) && write(name, content)(link(_, path(name)))
+
+  /** The folder itself is not made here: it is missing if its disk is not mounted any more. */
+  override def replace(name: String, content: Array[Byte]): Unit =
+    if (!Files.isDirectory(folder)) throw new NoSuchFileException(folder.toString)
+    else write(name, content)(Files.move(_, path(name), ATOMIC_MOVE): Unit)
+
+  override def delete(name: String): Unit = Files.deleteIfExists(path(name)): Unit
+
+  /** Writes a file under another name, and syncs it. `named` gives it its name. */
+  private def write[A](name: String, content: Array[Byte])(named: LocalPath => A): A = {
+    val written = path(FolderFiles.unfinished(name))
+    createFolder(written.getParent)
+    try {
+      Using.resource(FileChannel.open(written, CREATE_NEW, WRITE)) { channel =>
+        val buffer = ByteBuffer.wrap(content)
+        while (buffer.hasRemaining) channel.write(buffer): Unit
+        channel.force(true)
+      }
+      val result = named(written)
+      sync(written.getParent)
+      result
+    } finally Files.deleteIfExists(written): Unit
+  }
+
+  /** Gives a file a second name, if no file has it. */
+  private def link(written: LocalPath, target: LocalPath): Boolean =
+    try {
+      Files.createLink(target, written)
+      true
+    } catch {
+      case _: LocalFileExists => false
+      // Some file systems, for example exFAT, have no hard links.
+      case _: FileSystemException | _: UnsupportedOperationException => move(written, target)
+    }
+}
+
+private object LocalFiles {
+
+  /** Gives a file a name that no file has. A lock keeps other processes from doing the same at that time. */
+  def move(written: LocalPath, target: LocalPath): Boolean = synchronized {
+    Using.resource(FileChannel.open(target.resolveSibling(".lock"), CREATE, WRITE)) { channel =>
+      Using.resource(channel.lock()) { _ =>
+        !Files.exists(target) && {
+          Files.move(written, target, ATOMIC_MOVE)
+          true
+        }
+      }
+    }
+  }
+
+  private def createFolder(folder: LocalPath): Unit = if (!Files.isDirectory(folder)) {
+    val parent = Option(folder.toAbsolutePath.getParent)
+    parent.foreach(createFolder(_))
+    try Files.createDirectory(folder): Unit
+    catch {
+      case problem: LocalFileExists => if (!Files.isDirectory(folder)) throw problem
+    }
+    parent.foreach(sync(_))
+  }
+
+  /** On Windows, a folder cannot be opened for this, and the system keeps the order of changes by itself. */
+  @throws[IOException]
+  private def sync(folder: LocalPath): Unit =
+    if (!IsWindows) Using.resource(FileChannel.open(folder, READ))(_.force(true))
+
+  private val IsWindows = java.io.File.separatorChar == '\\'
 }
 
 /** What Hadoop's file systems of both kinds have in common. */
