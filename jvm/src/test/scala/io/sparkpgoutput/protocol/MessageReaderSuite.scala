@@ -194,7 +194,7 @@ class DecodeFailureSuite extends AnyFunSuite {
     s"49 $oid 4e 0001 74 00000003 610062", // a NUL byte in a cell
     s"49 $oid 4e ffff" + "6e" * 65535, // more columns than tables have
     s"59 $oid 01 00 00", // control characters
-    s"52 $oid 00 00 64 0002 01 00 $oid 00000000 01 00 $oid 00000000" // two columns with the same name, which is empty
+    s"52 $oid 00 00 64 0002 01 00 $oid 00000000 01 00 $oid 00000000" // both names are empty
   )
 
   test("the first 32 bytes of the message are shown") {
