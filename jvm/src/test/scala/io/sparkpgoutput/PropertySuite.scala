@@ -9,6 +9,6 @@ abstract class PropertySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 200)
 
-  /** Keeps ScalaTest from making values smaller. The generator would not make it, such as half a message. */
+  /** Keeps ScalaTest from making values smaller, because no generator makes half a message, for example. */
   implicit protected def noShrinking[T]: Shrink[T] = Shrink.shrinkAny
 }

@@ -16,7 +16,7 @@ import io.sparkpgoutput.protocol.Fields
 object Captures {
   private val mapper = new ObjectMapper
 
-  /** The names of the captures, which each have the stream of a whole history. */
+  /** The names of the captures. Each has the stream of a whole history. */
   def names: Seq[String] = list("tests/data/captures")
 
   def messages(name: String): Seq[Positioned] = Positioned.all(

@@ -136,7 +136,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       }
   }
 
-  /** What the server sends for a piece of a streamed transaction if it sends that only at its end. */
+  /** What replaces a piece of a streamed transaction if the server sends the transaction at its end. */
   private def atItsEnd(piece: Piece, pieces: Seq[Piece]): Option[Piece] = {
     val blocks = pieces.collect { case block: Block if block.xid == piece.xid => block }
     def origin = blocks.head.origin

@@ -14,7 +14,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     .add("lines", ArrayType(line, containsNull = false))
     .add("title", StringType)
 
-  test("all of a type and a part of it are all together") {
+  test("all of a type, together with a part of it, is all of it") {
     Seq(All, Presence, members("a"), member("a", Presence)).foreach { part =>
       assert(All.and(part) == All)
       assert(part.and(All) == All)

@@ -9,7 +9,7 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.{Fields, MessageType, Messages, StreamContext, TextEncoding}
 
-/** For any bytes, the result is a row or the same kind of exception, and takes little memory. */
+/** For any bytes, the result is a row or the error of a malformed message, and takes little memory. */
 class MalformedMessagesSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
   private val messages = new Messages()

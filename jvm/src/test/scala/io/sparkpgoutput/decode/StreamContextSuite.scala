@@ -105,14 +105,14 @@ class StreamContextSuite extends PropertySuite {
   test("a logical message that is not transactional has no xid") {
     val message = "4d 00000301 00 0000000061626364 6500 00000000"
     assert(guessed(message)("lsn") == 0x30100_00000000L)
-    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // in the given context
+    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // the context is given
   }
 
   test("a type whose namespace begins with a control character has an xid") {
     val message = "59 00000301 01020304 7075626c696300 6d6f6f6400"
     assert(guessed(message)("xid") == 0x301L)
     assert(guessed(message)("pg_type") == pgType(0x01020304L, "public"))
-    val outside = read(Fields.unhex(message), OUTSIDE).get // in the given context
+    val outside = read(Fields.unhex(message), OUTSIDE).get // the context is given
     assert(outside("pg_type") == pgType(0x301L, "\u0001\u0002\u0003\u0004public"))
 
     val noControl = "59 00000301 20304050 7075626c696300 6d6f6f6400"

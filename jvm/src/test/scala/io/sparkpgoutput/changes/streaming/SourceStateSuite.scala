@@ -76,7 +76,6 @@ class SourceStateFormatSuite extends AnyFunSuite {
     val bytes = write(full)
     bytes(0) = 2
     val error = raised("PGOUTPUT_CHECKPOINT_VERSION")(read(bytes))
-    assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
     assert(error.getMessage.contains("state of version 2"))
   }
 }

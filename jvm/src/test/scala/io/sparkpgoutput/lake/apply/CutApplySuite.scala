@@ -109,7 +109,7 @@ class CutApplySuite extends TableTests {
         if (found.committed) assert(target.marks(table.name) == history.end)
       }
     }
-    history.tables.foreach(table => target.drop(table.name)) // All suites share the tables in memory.
+    history.tables.foreach(table => target.drop(table.name)) // All suites share these tables.
   }
 
   both("a value that was not sent follows its row through all keys of a batch") { smallCut =>

@@ -209,6 +209,7 @@ class InterruptedWritesSuite extends DeltaTests {
           failed
         }
         val steps = Iterator.from(1 % stride, stride).map(run).takeWhile(_.nonEmpty).flatten.toSeq
+        if (isCut) assert(steps.nonEmpty)
         info(s"${steps.length} steps")
         if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
       }

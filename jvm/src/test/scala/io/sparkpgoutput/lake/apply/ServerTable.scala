@@ -197,7 +197,7 @@ final class ServerTable(
     ()
   }
 
-  /** The rows as texts of their values with the types of the target, sorted. */
+  /** The rows as sorted texts. Their values have the types of the target. */
   def content: Seq[String] = ServerTable.sorted(rows.toSeq.map { row =>
     names.zip(row).map { case (column, text) => value(column, text) }
   })

@@ -120,8 +120,8 @@ final class TargetOracle(table: ServerTable) {
   }
 
   /**
-   * The effect of a cut if deleted rows are marked, one transaction after another. If a row has a key when a
-   * transaction begins, and has not when it ends, the target marks it with its last values at that key.
+   * The effect of a cut if deleted rows are marked, one transaction after another. If a key has a row when a
+   * transaction begins, and none when it ends, the target marks that row, with its last values at the key.
    *
    * @param whole a row of the target by the values of the server, and by the row that the target has
    */
@@ -172,9 +172,8 @@ final class TargetOracle(table: ServerTable) {
   }
 
   /**
-   * The effect of a cut if the target has versions, one transaction after another. For each row that a
-   * transaction changes, the version at the row's key before the transaction ends, and a version at its key
-   * after the transaction begins.
+   * The effect of a cut if the target has versions, one transaction after another. Each row that a transaction
+   * changes ends the version that its key had at first, and begins a version at the key that it has at last.
    *
    * @param whole a row of the target by the values of the server
    */

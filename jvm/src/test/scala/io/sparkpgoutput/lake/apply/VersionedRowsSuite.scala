@@ -12,8 +12,8 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
 
 /**
- * The versions of rows: written directly, and by a MERGE into a table in memory. [[DirectHistoriesSuite]] compares both
- * in each format.
+ * The versions of rows: written directly, and by a MERGE into a table in memory. [[DirectHistoriesSuite]]
+ * compares both in each format.
  */
 class VersionedRowsSuite extends DeltaTests {
   private lazy val targets: Seq[Target] = Seq(

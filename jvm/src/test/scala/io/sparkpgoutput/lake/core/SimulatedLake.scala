@@ -96,7 +96,7 @@ object Mutation {
   case object ExcludedStaysLive extends Mutation
   case object CutWrittenTwice extends Mutation
 
-  /** Not in [[all]]: no history among 8,000 has shown it. It needs a cut of an old process after a failover. */
+  /** Not in [[all]]: none of 8,000 histories shows it. It needs a cut of an old process after a failover. */
   case object TimelineUnclosed extends Mutation
 
   val all: Seq[Mutation] = Seq(

@@ -97,7 +97,7 @@ class HistoryRowsSuite extends AnyFunSuite {
   }
 
   test(
-    "a renamed column has all its values, and _keys and _missing have the names of each change"
+    "a renamed column has all its values, and _keys and _missing have the names at each change"
   ) {
     val table = new ServerTable(
       61,

@@ -61,7 +61,7 @@ class DeltaTargetSuite extends DeltaTests {
     Files.write(unknown, Array[Byte](1))
     age(unknown, Duration.ofDays(2))
     val before = files(folder)
-    assert(expire(Duration.ofHours(2)) == before) // A property of the table says how long files stay.
+    assert(expire(Duration.ofHours(2)) == before) // A property says how long files stay.
     spark.sql(
       s"ALTER TABLE ${target.sqlName("t")} UNSET TBLPROPERTIES (delta.deletedFileRetentionDuration)"
     )
