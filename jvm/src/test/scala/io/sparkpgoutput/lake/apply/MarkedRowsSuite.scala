@@ -12,8 +12,8 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
 
 /**
- * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table in
- * memory. [[DirectHistoriesSuite]] compares both in each format.
+ * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table
+ * in memory. [[DirectHistoriesSuite]] compares both in each format.
  */
 class MarkedRowsSuite extends DeltaTests {
   private lazy val targets: Seq[Target] = Seq(

@@ -172,8 +172,9 @@ final class TargetOracle(table: ServerTable) {
   }
 
   /**
-   * The effect of a cut if the target has versions, one transaction after another. Each row that a transaction
-   * changes ends the version that its key had at first, and begins a version at the key that it has at last.
+   * The effect of a cut if the target has versions, one transaction after another. Each row that a
+   * transaction changes ends the version of its key at the beginning of the transaction, and begins a version
+   * of its key at the end.
    *
    * @param whole a row of the target by the values of the server
    */

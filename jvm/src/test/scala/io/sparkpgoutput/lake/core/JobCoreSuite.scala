@@ -120,7 +120,7 @@ class JobCoreSuite extends AnyFunSuite {
     look(core, "altered")
     assert(core.take(1).contains(ApplyCut(oid, 100)))
     core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 2)
-    look(core, "mended")
+    look(core, "corrected")
     assert(core.take(3).contains(ApplyCut(oid, 100)))
     core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 4)
     assert(core.take(10000).contains(ApplyCut(oid, 100)))
