@@ -12,7 +12,7 @@ class ExamplesSuite extends SparkSessionTests {
   private val infos = PgOutputExtensions.functions.map(_._2) ++ TableFunctions.all.map(_._2)
 
   infos.foreach { info =>
-    test(s"${info.getName}: the examples give what they say") {
+    test(s"${info.getName}: the examples give the results that they show") {
       val examples = example.findAllMatchIn(info.getExamples).map { found =>
         (found.group(1), found.group(2).linesIterator.map(_.trim).mkString("\n"))
       }.toSeq
@@ -38,7 +38,7 @@ class ExamplesSuite extends SparkSessionTests {
     "examples" -> info.getExamples
   )
 
-  /** As spark-sql shows it. */
+  /** Returns the result of a query as spark-sql shows it. */
   private def result(query: String): String =
     HiveResult.hiveResultString(spark.sql(query).queryExecution.executedPlan).mkString("\n")
 }

@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * The rules for the folders of the sources, which follow the data: protocol, decode, types, rows, changes,
- * source, lake. `TypeFoldersSuite` has those of the folders in `types`.
+ * The rules for the folders of the sources. The folders follow the data: protocol, decode, types, rows,
+ * changes, source, lake. `TypeFoldersSuite` has the rules for the folders in `types`.
  */
 class FoldersSuite extends AnyFunSuite {
   private val Sources = Paths.get("jvm/src/main/scala/io/sparkpgoutput")
@@ -217,7 +217,7 @@ class FoldersSuite extends AnyFunSuite {
     )
   )
 
-  /** The sources that need private parts of Spark, and so are in a package of Spark. */
+  /** The sources that use private parts of Spark. They must be in a package of Spark. */
   private val InSpark = Paths.get("jvm/src/main/scala/org/apache/spark/sql/pgoutput")
 
   private val files: Seq[Path] = sources(Sources)
@@ -246,7 +246,7 @@ class FoldersSuite extends AnyFunSuite {
     assert(files.map(folder).filterNot(isOfTypes).toSet == allowed.keySet)
   }
 
-  test("the tables of the architecture have the folders of their stages") {
+  test("the tables in docs/architecture.md have all folders of source and of lake") {
     val page = Files.readString(Paths.get("docs/architecture.md"))
     val titles = Seq("source" -> "From a slot to a stream", "lake" -> "From a slot to tables")
     titles.foreach { case (stage, title) =>
@@ -260,7 +260,7 @@ class FoldersSuite extends AnyFunSuite {
     }
   }
 
-  test("no folder has many more than 20 files") {
+  test("no folder has more than 22 files") {
     files.groupBy(folder).foreach { case (name, inside) => assert(inside.size <= 22, name) }
   }
 
@@ -271,7 +271,7 @@ class FoldersSuite extends AnyFunSuite {
     }
   }
 
-  test("what is in a package of Spark imports from no folder") {
+  test("the sources in a package of Spark import from none of these folders") {
     sources(InSpark).foreach(file => assert(imports(file) == Set.empty, file))
   }
 

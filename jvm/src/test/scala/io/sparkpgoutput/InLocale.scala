@@ -2,7 +2,7 @@ package io.sparkpgoutput
 
 import java.util.Locale
 
-/** Runs something on a machine somewhere else. */
+/** Runs a body with another default locale. */
 object InLocale {
   def apply[T](tag: String)(body: => T): T = {
     val here = Locale.getDefault

@@ -5,7 +5,7 @@ import org.apache.spark.sql.{AnalysisException, classic}
 
 import io.sparkpgoutput.errors.ErrorCauses
 
-/** The functions as SQL has them. */
+/** The functions, called from SQL. */
 class PgOutputExtensionsSuite extends SparkSessionTests {
 
   private def value(query: String): Any = spark.sql(s"SELECT $query").collect().head.get(0)
@@ -25,7 +25,7 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     "try_pg_lsn_parse"
   )
 
-  test("a session has the functions by the JAR alone") {
+  test("the JAR alone gives a session the functions") {
     names.foreach(name => assert(spark.catalog.functionExists(name)))
   }
 
@@ -47,7 +47,7 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     assert(PgOutputExtensions.functions.map { case (_, info, _) => info.getName } == names)
   }
 
-  test("one to three arguments, and NULL for any of them") {
+  test("a function takes one to three arguments, and each of them can be NULL") {
     Seq("pgoutput_decode", "try_pgoutput_decode", "pgoutput_error").foreach { function =>
       Seq("X''", "NULL", "X'', true", "X'', NULL, NULL", "NULL, NULL, map('mode', 'PERMISSIVE')")
         .foreach(arguments => assert(value(s"$function($arguments)") == null))
@@ -58,7 +58,7 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     }
   }
 
-  test("arguments by name are refused") {
+  test("named arguments are refused") {
     val calls = names.map(name => s"SELECT $name(data => X'45')") ++
       Seq("pgoutput_changes", "pgoutput_open", "pgoutput_tables").map { name =>
         s"SELECT * FROM $name('messages', order => 'seq')"
@@ -88,13 +88,13 @@ class PgOutputExtensionsSuite extends SparkSessionTests {
     }
   }
 
-  test("a STRING is not taken for bytes, and an INT is taken for a BIGINT") {
+  test("a STRING is refused as a BINARY, and an INT is accepted as a BIGINT") {
     assert(refused("pgoutput_decode('E')").getMessage.contains("unhex"))
     assert(value("pg_lsn_format(26)") == "0/1A")
   }
 
   test("a malformed message reaches the user with condition and SQLSTATE") {
-    // From a column, for a constant is evaluated before there are tasks.
+    // The bytes come from a column, because Spark evaluates a constant before there are tasks.
     val decode = spark.range(1).selectExpr("pgoutput_decode(unhex(concat('450', id))) AS d")
     val error = ErrorCauses.of(intercept[Throwable](decode.collect())).collectFirst {
       case error: SparkThrowable if error.getCondition == "PGOUTPUT_MALFORMED_MESSAGE" => error

@@ -16,14 +16,14 @@ import io.sparkpgoutput.protocol.Fields
 object Captures {
   private val mapper = new ObjectMapper
 
-  /** The files with a history of everything, by their names. */
+  /** The names of the captures. Each has the stream of a whole history. */
   def names: Seq[String] = list("tests/data/captures")
 
   def messages(name: String): Seq[Positioned] = Positioned.all(
     read(s"tests/data/captures/$name").map(line => Fields.unhex(line.path("data").textValue))
   )
 
-  /** The files with a history that was read with breaks, by their names. */
+  /** The names of the captures of histories that were read with breaks. */
   def seams: Seq[String] = list("tests/data/seams")
 
   /** A history as it was read without a break, and with breaks. */

@@ -4,12 +4,12 @@ import scala.collection.mutable
 import scala.util.Random
 
 /**
- * Random histories of a database, and streams of them: as a reader stores them that is never interrupted, and
- * as a reader stores them that loses its connection anywhere and comes back to the LSN that it has confirmed.
+ * Random histories of a database, and the streams that two readers store of each. One reader is never
+ * interrupted. The other loses its connection anywhere and starts again at the LSN that it has confirmed.
  * Tables are altered only where no transaction is open, because of their locks.
  *
  * @param handedOver
- *   whether streams are to be read in several batches; then transactions have a change that counts
+ *   whether a test reads streams in several batches; then each transaction has a change of its own xid
  */
 final class Histories(random: Random, handedOver: Boolean = false) {
   import Histories._
@@ -22,7 +22,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
   private def xid(): Long = { nextXid += 1 + random.nextInt(3); nextXid }
   private def chance(percent: Int): Boolean = random.nextInt(100) < percent
 
-  /** A change by a subtransaction of a table with as many columns. */
+  /** A change of a table by one of the xids. */
   private def change(xids: Seq[Long]): Change = {
     nextValue += 1
     val cells = nextValue.toString +: Seq.fill(width - 1)(if (chance(20)) null else "v")
@@ -89,7 +89,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
     sent.toSeq
   }
 
-  /** A history without a break, and with breaks. */
+  /** The streams of a history without a break, and with breaks. */
   def streams(): (Seq[Array[Byte]], Seq[Array[Byte]]) = {
     val pieces = history()
     val lsns = pieces.zipWithIndex.collect {
@@ -136,7 +136,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
       }
   }
 
-  /** A piece of a streamed transaction, as it is if the transaction is sent only at its end. */
+  /** What replaces a piece of a streamed transaction if the server sends the transaction at its end. */
   private def atItsEnd(piece: Piece, pieces: Seq[Piece]): Option[Piece] = {
     val blocks = pieces.collect { case block: Block if block.xid == piece.xid => block }
     def origin = blocks.head.origin
@@ -158,7 +158,7 @@ final class Histories(random: Random, handedOver: Boolean = false) {
   final private class Session(lsns: Map[Long, Long]) {
     val all = mutable.ArrayBuffer.empty[Array[Byte]]
 
-    /** The width of each table as the reader knows it: for all, and in streamed transactions. */
+    /** How many columns of each table the reader knows: in general, and in streamed transactions. */
     private val known = mutable.HashMap.empty[Long, Int]
     private val sentOutside = mutable.HashSet.empty[Long]
     private val streamed = mutable.HashMap.empty[(Long, Long), Int]
@@ -247,7 +247,7 @@ private object Histories {
   sealed abstract class Piece {
     def xid: Long
 
-    /** Whether it ends the pieces before a decision. If it is confirmed, they are not sent again. */
+    /** Whether it is the last piece before a decision. After its confirmation, no piece is sent again. */
     def endsSending: Boolean = false
     def commits: Boolean = false
   }
@@ -265,7 +265,7 @@ private object Histories {
   final case class Block(xid: Long, isFirst: Boolean, origin: Option[String], changes: Seq[Change])
       extends Piece
 
-  /** A subtransaction's end, or the whole transaction's. */
+  /** The rollback of a subtransaction, or of the whole transaction if both xids are the same. */
   final case class RollBack(xid: Long, subxid: Long) extends Piece {
     override def endsSending: Boolean = xid == subxid
   }

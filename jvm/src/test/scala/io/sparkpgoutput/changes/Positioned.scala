@@ -1,6 +1,6 @@
 package io.sparkpgoutput.changes
 
-/** A message and its place. */
+/** A message and its position in a stream. */
 final case class Positioned(position: Long, bytes: Array[Byte])
 
 object Positioned {

@@ -23,7 +23,7 @@ class TableNameSuite extends AnyFunSuite {
       "sales.*" -> TablePattern("sales", None),
       "\"Sales\" . *" -> TablePattern("Sales", None),
       "größe.t$1" -> TablePattern("größe", Some("t$1")),
-      "GRÖSSE.İD" -> TablePattern("grÖsse", Some("İd")) // as PostgreSQL has it
+      "GRÖSSE.İD" -> TablePattern("grÖsse", Some("İd")) // as PostgreSQL folds it
     )
     one.foreach { case (text, pattern) =>
       assert(TablePattern.parse(text) == Right(Seq(pattern)), text)

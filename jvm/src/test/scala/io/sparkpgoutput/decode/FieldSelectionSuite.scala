@@ -14,7 +14,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     .add("lines", ArrayType(line, containsNull = false))
     .add("title", StringType)
 
-  test("all and a part are all") {
+  test("all of a type, together with a part of it, is all of it") {
     Seq(All, Presence, members("a"), member("a", Presence)).foreach { part =>
       assert(All.and(part) == All)
       assert(part.and(All) == All)
@@ -134,7 +134,7 @@ class FieldSelectionSuite extends AnyFunSuite {
     assert(pruned.head.getComment().contains("what it is"))
   }
 
-  test("the presence of a struct leaves its first member, of that the first, and so on") {
+  test("the presence of a struct leaves its first member, the first member of that, and so on") {
     val x = new StructType().add("x", IntegerType)
     assert(Presence.prune(point) == x)
     assert(Presence.prune(line) == new StructType().add("from", x))

@@ -9,7 +9,7 @@ import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.Errors.raised
 import io.sparkpgoutput.protocol.{Fields, MessageType, Messages, StreamContext, TextEncoding}
 
-/** For any bytes, the result is a row or the one exception, at little cost. */
+/** For any bytes, the result is a row or the error of a malformed message, and takes little memory. */
 class MalformedMessagesSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
   private val messages = new Messages()
@@ -22,7 +22,7 @@ class MalformedMessagesSuite extends PropertySuite {
     Gen.oneOf(bytes, tags.flatMap(tag => bytes.map(tag +: _)), Mutations.of(messages.any))
   }
 
-  /** Without and with the fields that `streaming = parallel` adds. The first is a prefix of the second. */
+  /** Stream Abort without and with the fields of `streaming = parallel`. One is a prefix of the other. */
   private val streamAbortSizes = Set(9, 25)
 
   private def isStreamAbort(bytes: Array[Byte]) =

@@ -16,7 +16,7 @@ class MessageDecoderRoundTripSuite extends PropertySuite {
   }
 
   MessageType.all.foreach { messageType =>
-    test(s"${messageType.name}: every field comes back") {
+    test(s"${messageType.name}: every field is decoded as it was encoded") {
       forAll(messages.ofType(messageType))(check(_))
     }
   }

@@ -15,12 +15,12 @@ class MessageDecoderSuite extends AnyFunSuite {
   MessageType.all.foreach { messageType =>
     val messages = Golden.all.filter(_.decoded("type") == messageType.name)
 
-    test(s"${messageType.name}: what real servers wrote, with the stream context given") {
+    test(s"${messageType.name}: messages of real servers are decoded in a given context") {
       assert(messages.nonEmpty)
       messages.foreach(golden => check(golden, StreamContext.of(golden.inStream)))
     }
 
-    test(s"${messageType.name}: what real servers wrote, with the stream context found out") {
+    test(s"${messageType.name}: the context of messages of real servers is inferred") {
       messages.foreach(check(_, StreamContext.UNKNOWN))
     }
   }

@@ -14,7 +14,7 @@ import io.sparkpgoutput.protocol.{
 }
 
 /**
- * Of messages that a filter does not keep there is no row, but what is wrong with them is found.
+ * A message that a filter does not keep gives no row, but an error if it is malformed.
  */
 class MessageFilterSuite extends PropertySuite {
   private val messages = new Messages()
@@ -38,7 +38,7 @@ class MessageFilterSuite extends PropertySuite {
     relationIds <- relationIds
   } yield MessageFilter(types, relationIds)
 
-  /** Messages of which those with a relation have one of few, so that filters meet it. */
+  /** Messages. If they have a relation id, it is one of a few, so that filters match it. */
   private val someRelations: Gen[Message] = for {
     message <- messages.any
     id <- Gen.oneOf(ids)

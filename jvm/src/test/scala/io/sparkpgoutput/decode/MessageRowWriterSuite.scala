@@ -14,7 +14,7 @@ import io.sparkpgoutput.protocol.{
   TextEncoding
 }
 
-/** The rows as Spark has them: in its format, and right until the next message is decoded. */
+/** The rows are in Spark's format, and are valid until the next message is decoded. */
 class MessageRowWriterSuite extends PropertySuite {
   private val messages = new Messages()
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
@@ -66,7 +66,7 @@ class MessageRowWriterSuite extends PropertySuite {
     }
   }
 
-  test("the memory of a very large row is given up") {
+  test("the decoder releases the memory of a very large row") {
     def held = decoder.decode(insert(1, "a").bytes, StreamContext.UNKNOWN).getBaseObject
     decode(insert((1 << 24) + 1, "a"))
     assert(held.asInstanceOf[Array[Byte]].length < (1 << 24))
@@ -81,7 +81,7 @@ class MessageRowWriterSuite extends PropertySuite {
   }
 
   test("an array that is too large for a row is refused") {
-    // A message of 1 GiB can be TRUNCATE of 268,435,456 relations, which is a slot of 8 bytes each.
+    // A message of 1 GiB can be a TRUNCATE of 268,435,456 relations, each with a slot of 8 bytes.
     val row = new MessageRowWriter(new StructLayout(MessageSchema.schema, FieldSelection.All))
     Seq(1 << 28, 300000000, Int.MaxValue / 4).foreach { elements =>
       withClue(elements) {

@@ -40,12 +40,12 @@ class PrunedDecoderSuite extends PropertySuite {
   private def decoder(selection: FieldSelection) =
     new MessageDecoder(TextEncoding.Utf8, selection)
 
-  /** The row of a decoder, in objects. */
+  /** The row of a decoder, as a row of objects. */
   private def generic(row: UnsafeRow, selection: FieldSelection) =
     Rows.all(row, selection.prune(MessageSchema.schema).asInstanceOf[StructType])
 
   MessageType.all.foreach { messageType =>
-    test(s"${messageType.name}: byte by byte what Spark writes for the required fields") {
+    test(s"${messageType.name}: a row has the bytes that Spark writes for its fields") {
       forAll(messages.ofType(messageType), Selections.any) { (message, selection) =>
         val row = decoder(selection).decode(message.bytes, message.context)
         assert(row == expected(message, selection))

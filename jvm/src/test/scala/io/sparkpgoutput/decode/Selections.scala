@@ -32,7 +32,7 @@ object Selections {
     )
   }
 
-  /** Many members or few, and the same for each struct in it. */
+  /** Many members or few, also of each struct inside. */
   private def part(struct: StructType): Gen[FieldSelection] = for {
     share <- Gen.oneOf(0.1, 0.5, 0.9)
     kept <- Gen.listOfN(struct.length, Gen.prob(share))

@@ -48,7 +48,7 @@ class StreamContextSuite extends PropertySuite {
   private val string: Gen[Array[Byte]] =
     Gen.listOf(Gen.choose(1, 0x7e)).map(_.map(_.toByte).toArray :+ 0.toByte)
 
-  /** Whose flags and LSN, moved by the four bytes of an xid, are flags and LSN again. */
+  /** A logical message whose flags and LSN are valid with an xid of four bytes before them, and without. */
   private val ambiguousMessage: Gen[Array[Byte]] = for {
     flags <- Gen.oneOf(Gen.const(Array[Byte](1)), bytes(1))
     lsn <- bytes(3)
@@ -59,7 +59,7 @@ class StreamContextSuite extends PropertySuite {
   } yield ('M'.toByte +: flags) ++ lsn ++ (flagsInStream.toByte +: rest) ++
     beginning.getBytes ++ prefix ++ Array[Byte](0, 0, 0, 0)
 
-  /** Whose namespace is long enough to be an oid and a namespace. */
+  /** A Type message whose namespace is long enough to be an oid and a namespace. */
   private val ambiguousType: Gen[Array[Byte]] = for {
     oid <- bytes(4)
     first <- Gen.choose(1, 0x40)
@@ -79,7 +79,7 @@ class StreamContextSuite extends PropertySuite {
     }
   }
 
-  test("if both readings are valid, the one without xid is right") {
+  test("if both readings are valid, the decoder chooses the one without xid") {
     // One relation, oid 2, no flags; or xid 1, no relations, flags 2.
     assert(guessed("54 00000001 00 00000002")("relation_ids") == Seq(2L))
     // Namespace "pg_t"; or oid 0x70675f74 and namespace "".
@@ -105,14 +105,14 @@ class StreamContextSuite extends PropertySuite {
   test("a logical message that is not transactional has no xid") {
     val message = "4d 00000301 00 0000000061626364 6500 00000000"
     assert(guessed(message)("lsn") == 0x30100_00000000L)
-    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // the caller has said it
+    assert(read(Fields.unhex(message), INSIDE).get("xid") == 0x301L) // the context is given
   }
 
   test("a type whose namespace begins with a control character has an xid") {
     val message = "59 00000301 01020304 7075626c696300 6d6f6f6400"
     assert(guessed(message)("xid") == 0x301L)
     assert(guessed(message)("pg_type") == pgType(0x01020304L, "public"))
-    val outside = read(Fields.unhex(message), OUTSIDE).get // the caller has said it
+    val outside = read(Fields.unhex(message), OUTSIDE).get // the context is given
     assert(outside("pg_type") == pgType(0x301L, "\u0001\u0002\u0003\u0004public"))
 
     val noControl = "59 00000301 20304050 7075626c696300 6d6f6f6400"
@@ -128,7 +128,7 @@ class StreamContextSuite extends PropertySuite {
     assert(read(Fields.unhex(message), INSIDE).get("xid") == 0L)
   }
 
-  test("the error that is further on is reported") {
+  test("of the errors of both readings, the one that is further on is reported") {
     val inStream = "49 00000301 00004010 4e 0001 74 00000002 61"
     assert(error(inStream).startsWith("INSERT at byte 17 (new, column 1): need 2 bytes, got 1;"))
     val outside = "49 00004010 4e 0001 74 00000002 61"

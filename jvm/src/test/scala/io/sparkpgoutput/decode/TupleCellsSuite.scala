@@ -56,9 +56,9 @@ class TupleCellsSuite extends PropertySuite {
   }
 
   private val message = new EncodedTuple
-  private val handedOn = new EncodedTuple
+  private val ofBytes = new EncodedTuple
 
-  /** The bytes of this tuple of a message alone. */
+  /** The bytes of one tuple of a message. */
   private def bytes(change: Message, field: Int): Array[Byte] =
     new MessageDecoder(TextEncoding.Utf8, Selections.ofTuple(field, "cells"))
       .decode(change.bytes, change.context).getStruct(0, 1).getBinary(0)
@@ -76,8 +76,8 @@ class TupleCellsSuite extends PropertySuite {
             val generic = Rows.all(unsafe, TupleSchema.schema)
             Seq(all.indices, some).foreach { positions =>
               assert(decoder.cells(field, message))
-              handedOn.start(bytes(change, field))
-              Seq(message, handedOn, started(unsafe), started(generic)).foreach { cells =>
+              ofBytes.start(bytes(change, field))
+              Seq(message, ofBytes, started(unsafe), started(generic)).foreach { cells =>
                 assert(cells.columns == all.size)
                 assert(read(cells, positions) == positions.map(all))
               }

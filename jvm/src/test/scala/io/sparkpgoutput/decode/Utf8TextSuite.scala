@@ -8,7 +8,7 @@ import org.scalacheck.Gen
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.protocol.{Fields, MessageSchema, StreamContext, TextEncoding}
 
-/** Text that is said to be UTF-8 is checked, and comes into the row as it is. */
+/** Text in UTF-8 is checked, and is in the row as it was sent. */
 class Utf8TextSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
   private val strict = StandardCharsets.UTF_8.newDecoder() // reports what is not valid
@@ -18,7 +18,7 @@ class Utf8TextSuite extends PropertySuite {
     strict.reset().decode(ByteBuffer.wrap(text), characters, true).isUnderflow
   }
 
-  /** The cells as they are decoded, in hexadecimal; None where they are malformed. */
+  /** The decoded cells, in hexadecimal; None if they are malformed. */
   private def decoded(cells: Array[Byte]*): Option[Seq[String]] = {
     val header = Fields.unhex("49 00004010 4e 00") :+ cells.size.toByte
     val message = header ++ cells.flatMap { cell =>
@@ -30,7 +30,7 @@ class Utf8TextSuite extends PropertySuite {
     }
   }
 
-  /** A text between others, because the check reads words of memory that may reach beyond its ends. */
+  /** Checks texts beside each other, because the decoder reads words of memory that can reach beyond one. */
   private def check(cells: Array[Byte]*): Unit = {
     val expected = Option.when(cells.forall(isUtf8))(cells.map(Fields.hex))
     if (decoded(cells: _*) != expected) fail(cells.map(Fields.hex).mkString(", "))
@@ -43,7 +43,7 @@ class Utf8TextSuite extends PropertySuite {
     .filterNot(code => code >= 0xd800 && code <= 0xdfff)
     .map(Character.toString(_).getBytes(StandardCharsets.UTF_8))
 
-  /** A lead byte with whatever after it, mostly from the edges of what is valid. */
+  /** A lead byte and bytes that are near the limits of the bytes that can follow it. */
   private val nearlyCharacter: Gen[Array[Byte]] = for {
     lead <- Gen.oneOf(0x80, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xf5, 0xff)
     edges = Gen.oneOf(0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0)

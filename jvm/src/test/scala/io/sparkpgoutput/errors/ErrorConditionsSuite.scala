@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** The calls that make an error, and the texts of `error-conditions.json`, belong together. */
+/** The calls that make an error must match the texts of `error-conditions.json`. */
 class ErrorConditionsSuite extends AnyFunSuite {
   private val Main = Paths.get("jvm/src/main/scala")
 
@@ -17,7 +17,7 @@ class ErrorConditionsSuite extends AnyFunSuite {
     finally found.close()
   }
 
-  /** The arguments of each call: the name, and the names of the parameters. */
+  /** For each call, the name of its text and the names of its parameters. */
   private val calls: Seq[(String, Set[String])] = files(Main, ".scala").flatMap { file =>
     val text = Files.readString(file)
     "new (?:PgOutput|Source|Lake)Exception\\(".r.findAllMatchIn(text).map { call =>
@@ -61,7 +61,7 @@ class ErrorConditionsSuite extends AnyFunSuite {
   test("each condition is expected by a test that raises it") {
     val raising = files(Paths.get("jvm/src/test/scala"), ".scala") ++
       files(Paths.get("tests"), ".py")
-    // These make errors, and do not raise them.
+    // These suites name conditions, and raise none.
     val own =
       Set("ErrorConditionsSuite.scala", "PgOutputExceptionSuite.scala", "TableFailuresSuite.scala")
     val expected = raising.filterNot(file => own(file.getFileName.toString)).flatMap { file =>
@@ -70,7 +70,7 @@ class ErrorConditionsSuite extends AnyFunSuite {
     assert(Errors.templates.keySet.map(ErrorConditions.condition) -- expected == Set.empty)
   }
 
-  test("each text is a text of its own, and has an SQLSTATE") {
+  test("each text is one line without double spaces, and has an SQLSTATE") {
     Errors.templates.keys.foreach { name =>
       val error = Errors.lake(name).head
       assert(error.getSqlState.matches("[0-9A-Z]{5}"), name)

@@ -5,10 +5,10 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.scalatest.Assertions
 
-/** The errors of `error-conditions.json` in tests. */
+/** The errors of `error-conditions.json`, for tests. */
 object Errors extends Assertions {
 
-  /** The parameters of each text. A name is a condition, with its case if it has several. */
+  /** The parameters of each text, by its name: the condition, and the case if the condition has cases. */
   val templates: Map[String, Set[String]] = {
     val file = classOf[PgOutputException].getResource("error-conditions.json")
     val conditions = new ObjectMapper().readTree(file).properties.asScala.toSeq
@@ -29,7 +29,7 @@ object Errors extends Assertions {
 
   private def values(name: String) = templates(name).toSeq.map(_ -> "x")
 
-  /** Returns the error of a body, which must have this condition. */
+  /** Returns the error that the body raises. The error must have this condition. */
   def raised(condition: String)(body: => Any): PgOutputException = {
     val error = intercept[PgOutputException](body)
     assert(error.getCondition == condition, error)

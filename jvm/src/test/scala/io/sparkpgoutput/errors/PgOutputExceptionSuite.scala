@@ -4,7 +4,7 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, 
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What Spark and PySpark need of an exception. */
+/** What Spark and PySpark need from an exception. */
 class PgOutputExceptionSuite extends AnyFunSuite {
   private val invalidLsn = new PgOutputException("PGOUTPUT_INVALID_LSN", "text" -> "x")
 
@@ -30,7 +30,7 @@ class PgOutputExceptionSuite extends AnyFunSuite {
     assert(error.getMessage.endsWith(" SQLSTATE: 22021"))
   }
 
-  test("the lines of a text are one line, with a space between them") {
+  test("the lines of a text are joined with spaces") {
     val error = Errors.source("PGOUTPUT_SLOT_TEMPORARY")
     assert(
       error.sentences == "The slot 'x' is temporary, so only the session that made it can read it. " +
@@ -38,7 +38,7 @@ class PgOutputExceptionSuite extends AnyFunSuite {
     )
   }
 
-  test("a value is text as it is, with control characters escaped") {
+  test("a parameter stays as it is, except that its control characters are escaped") {
     val template = "<problem> $" + "{problem} $1 \\"
     Seq(
       "column 'a\nb'" -> "column 'a\\nb'.",

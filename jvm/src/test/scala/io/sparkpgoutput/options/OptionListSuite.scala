@@ -37,7 +37,7 @@ class OptionListSuite extends AnyFunSuite {
     }
   }
 
-  test("a name with a placeholder stands for all names that begin like it") {
+  test("a name with a placeholder stands for all names that have its prefix") {
     val colors = Map("color.a" -> "red", "COLOR.b" -> "blue")
     assert(list.parse(colors.toSeq) == Right(Drawing(colors = colors)))
     assert(list.parse(Seq("color" -> "red")).isLeft)
@@ -60,7 +60,7 @@ class OptionListSuite extends AnyFunSuite {
     ).foreach { case (entries, problem) => assert(list.parse(entries) == Left(problem)) }
   }
 
-  test("a list can be a part of another") {
+  test("a list of options can be part of another list") {
     val page = new OptionList(
       Page(),
       list.specs.map(_.within[Page](_.drawing)((page, drawing) => page.copy(drawing)))

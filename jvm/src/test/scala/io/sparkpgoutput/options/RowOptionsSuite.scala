@@ -22,7 +22,7 @@ class RowOptionsSuite extends AnyFunSuite {
     assert(parsed() == RowOptions(failFast = true, None, ConversionOptions()))
   }
 
-  test("each option, names and values in any case") {
+  test("each option is read, with its name and its value in any case") {
     assert(!parsed("Mode" -> "permissive").failFast)
     InfinityMode.all.foreach { infinity =>
       assert(conversion("INFINITY" -> infinity.name.toUpperCase).infinity == infinity)
@@ -42,7 +42,7 @@ class RowOptionsSuite extends AnyFunSuite {
   }
 
   test(
-    "a time zone is that of all there is, else the session's of what is read, UTC of what is shown"
+    "timeZone is for reading and printing; by default, reading uses the session's and printing UTC"
   ) {
     val session = ZoneId.of("Asia/Tokyo")
     val own = parsed("timeZone" -> "Europe/Berlin").conversionIn(session)
@@ -55,7 +55,7 @@ class RowOptionsSuite extends AnyFunSuite {
     assert(moved.moneyScale == 3)
   }
 
-  test("unknown names, and all that there are") {
+  test("an unknown option is refused, with a list of all options") {
     val unknown = problem("zone" -> "UTC")
     assert(unknown.startsWith("There is no option 'zone'"))
     Seq("mode", "encoding", "timeZone", "infinity", "dateStyle", "moneyScale", "type.<oid>")
@@ -63,11 +63,11 @@ class RowOptionsSuite extends AnyFunSuite {
     assert(problem("type" -> "int4").startsWith("There is no option 'type'"))
   }
 
-  test("the same option twice, though in different case") {
+  test("an option that is given twice is refused, also in different case") {
     assert(problem("type.7" -> "int4", "TYPE.7" -> "int8") == "The option 'type.7' is given twice.")
   }
 
-  test("bad values, and those that are valid") {
+  test("a bad value is refused, with the valid values") {
     Seq("", "no such").foreach { value =>
       Seq(
         "mode" -> "FAILFAST, PERMISSIVE",
@@ -95,7 +95,7 @@ class RowOptionsSuite extends AnyFunSuite {
     assert(RowOptions.tryRow.specs.map(_.name) == RowOptions.row.specs.map(_.name))
   }
 
-  test("a type needs an oid") {
+  test("the option type.<oid> needs a valid oid") {
     Seq("", "x", "0", "-1", "4294967296", "99999999999999999999").foreach { oid =>
       assert(problem(s"type.$oid" -> "int4").startsWith(s"'type.$oid' is not an option"))
     }
@@ -114,7 +114,7 @@ class DecodeOptionsSuite extends AnyFunSuite {
     assert(parsed() == DecodeOptions(failFast = true, TextEncoding.Utf8))
   }
 
-  test("mode and encoding, in any case and order") {
+  test("mode and encoding are read in any case and order") {
     assert(parsed("mode" -> "FailFast").failFast)
     val both = Seq("mode" -> "permissive", "encoding" -> "latin1")
     Seq(both, both.reverse).map(parsed(_: _*)).foreach { options =>
@@ -123,7 +123,7 @@ class DecodeOptionsSuite extends AnyFunSuite {
     }
   }
 
-  test("bad values, and those that are valid") {
+  test("a bad value is refused, with the valid values") {
     Seq("", "DROPMALFORMED").foreach { mode =>
       assert(problem("mode" -> mode).endsWith("The valid values are: FAILFAST, PERMISSIVE."))
     }

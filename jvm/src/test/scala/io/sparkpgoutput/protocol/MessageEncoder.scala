@@ -8,8 +8,8 @@ import io.sparkpgoutput.protocol.Fields.Fields
 /**
  * Writes messages as PostgreSQL does, so that tests can decode them.
  *
- * By the PostgreSQL documentation, chapter "Logical Replication Message Formats", and in its order;
- * it has nothing in common with the decoder.
+ * It follows the PostgreSQL documentation, chapter "Logical Replication Message Formats", in its order. It
+ * has no code in common with the decoder.
  */
 object MessageEncoder {
 

@@ -18,7 +18,7 @@ class MessageReaderSuite extends PropertySuite {
     reader
   }
 
-  test("integers are big-endian, and unsigned unless said otherwise") {
+  test("integers are big-endian, and those of `uint` methods are unsigned") {
     forAll(bytes) { message =>
       val expected = ByteBuffer.wrap(message, 1, 8)
       assert(reader(message).uint8(field) == (expected.get(1) & 0xff))
@@ -62,13 +62,13 @@ class MessageReaderSuite extends PropertySuite {
   }
 }
 
-/** Where the errors say that a message is malformed, and why. */
+/** The errors of malformed messages, with the place and the problem. */
 class DecodeFailureSuite extends AnyFunSuite {
   import StreamContext._
 
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
 
-  /** A case for each (message, text up to the description of the message). */
+  /** Each case is a message, and the text of its error up to the description of the message. */
   private def errors(context: Int, name: String)(cases: (String, String)*): Unit = test(name) {
     cases.foreach { case (message, text) =>
       val bytes = Fields.unhex(message)
@@ -168,7 +168,7 @@ class DecodeFailureSuite extends AnyFunSuite {
       "RELATION at byte 10 (relation, column 1, flags): found 2, expected at most 1"
   )
 
-  errors(OUTSIDE, "a letter that cannot stand there")(
+  errors(OUTSIDE, "a letter that is not valid there")(
     s"49 $oid 4b 0000" -> "INSERT at byte 5 (new, marker): found 4b, expected N",
     s"55 $oid 58 0000" -> "UPDATE at byte 5 (new, marker): found 58, expected K, O or N",
     s"55 $oid 4b 0000 4f 0000" -> "UPDATE at byte 8 (new, marker): found 4f, expected N",
@@ -189,12 +189,12 @@ class DecodeFailureSuite extends AnyFunSuite {
     s"42 0000000000000000 8000000000000000 00000000", // neither LSN nor xid, long ago
     s"42 $lsn 7ffca2fec4c81fff $xid", // the last microsecond
     s"54 00000000 00", // no relations
-    s"49 $oid 4e 0001 75", // u where nothing was before
+    s"49 $oid 4e 0001 75", // an INSERT without a value
     s"44 $oid 4f 0001 75",
     s"49 $oid 4e 0001 74 00000003 610062", // a NUL byte in a cell
     s"49 $oid 4e ffff" + "6e" * 65535, // more columns than tables have
     s"59 $oid 01 00 00", // control characters
-    s"52 $oid 00 00 64 0002 01 00 $oid 00000000 01 00 $oid 00000000" // names twice, and empty
+    s"52 $oid 00 00 64 0002 01 00 $oid 00000000 01 00 $oid 00000000" // both names are empty
   )
 
   test("the first 32 bytes of the message are shown") {

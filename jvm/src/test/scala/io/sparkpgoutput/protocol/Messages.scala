@@ -85,10 +85,10 @@ final class Messages(charset: Charset = StandardCharsets.UTF_8) {
     case none => Gen.const((none.toString, null, null))
   }
 
-  /** Text as a cell can have it: of the characters that the encoding has. */
+  /** The text of a cell, with any characters of the encoding. */
   private def text: Gen[String] = Gen.listOf(characters).map(_.mkString)
 
-  /** Text as a name can have it: a NUL byte ends it. */
+  /** The text of a name, without NUL bytes, which would end it. */
   private def string: Gen[String] = text.map(_.filter(_ != 0))
 
   private val characters: Gen[String] = {
@@ -112,7 +112,7 @@ object Messages {
     )
   }
 
-  /** One, two, three and four bytes a character in UTF-8, with the ends of each range. */
+  /** Characters with one, two, three and four bytes in UTF-8, and the ends of each range. */
   private val alphabets: Seq[Seq[String]] = Seq(
     (0 to 0x7f),
     Seq(0x80, 0xe9, 0xf1, 0x3b1, 0x416, 0x448, 0x5d0, 0x7ff),
@@ -126,7 +126,7 @@ object Messages {
   private val uint32: Gen[Long] = Gen.chooseNum(0L, 0xffffffffL, 0x7fffffffL, 0x80000000L)
   private val lsn: Gen[Long] = Gen.chooseNum(Long.MinValue, Long.MaxValue, -1L, 0L)
 
-  /** Microseconds since 1970, of all that PostgreSQL's 64 bits and Spark's both hold. */
+  /** Microseconds since 1970 that fit both the 64 bits of PostgreSQL and those of Spark. */
   private val timestamp: Gen[Long] =
     Gen.chooseNum(Long.MinValue + 946684800000000L, Long.MaxValue, -1L, 0L, 1795166713577886L)
 

@@ -31,7 +31,7 @@ class ComposedRowsSuite extends PropertySuite {
   private val unsafe = UnsafeProjection.create(types)
 
   private class Rows {
-    private val writer = new UnsafeRowWriter(schema.length, 16) // it is to grow
+    private val writer = new UnsafeRowWriter(schema.length, 16) // small, so that it must grow
     private val slots = ValueWriter.all(writer, schema)
 
     def write(random: Random): UnsafeRow = {

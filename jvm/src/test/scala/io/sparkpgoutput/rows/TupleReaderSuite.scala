@@ -28,7 +28,7 @@ class TupleReaderSuite extends PropertySuite {
 
   private def ids(oids: Any*): ArrayData = new GenericArrayData(oids.toArray[Any])
 
-  /** Types that can be read, that cannot, too few, too many; 42 as int8 or numeric is another value. */
+  /** Types that can be read, types that cannot, too few types, and too many. */
   private val someIds: Gen[ArrayData] = Gen.oneOf(
     null,
     ids(23L, 25L),
@@ -90,7 +90,7 @@ class TupleReaderSuite extends PropertySuite {
     assert(reader.read(tuple, ids(23L, 25L)).getInt(0) == 1)
   }
 
-  test("there can be more kinds of tables than converters are kept") {
+  test("there can be more kinds of tables than the reader keeps converters") {
     val rows = (0 until 2200).map { number =>
       val oid = 100000L + number % 1100
       (

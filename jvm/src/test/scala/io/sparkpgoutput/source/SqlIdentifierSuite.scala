@@ -23,7 +23,7 @@ class SqlIdentifierSuite extends AnyFunSuite {
     assert(SqlIdentifier("say \"hi\"") == "\"say \"\"hi\"\"\"")
   }
 
-  test("a name without quotes stays readable, and so does a word that is not reserved") {
+  test("a simple name has no quotes, and neither has a word that is not reserved") {
     Seq("orders", "_1", "order_2", "orders1", "name", "data").foreach { name =>
       assert(SqlIdentifier(name) == name)
     }

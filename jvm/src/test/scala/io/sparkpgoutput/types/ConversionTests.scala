@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.DataType
 
 import org.scalatest.Assertions
 
-/** Reads single values by a conversion, with other bytes before and after them. */
+/** Converts single values. Each value has other bytes before and after it. */
 trait ConversionTests extends Assertions {
   private val Surrounding = "xy".getBytes(StandardCharsets.UTF_8)
 
@@ -29,7 +29,7 @@ trait ConversionTests extends Assertions {
       options: ConversionOptions = ConversionOptions()
   ): Any = read(target, binary)(conversion(pgType, target, options).fromBinary)
 
-  /** Returns what is wrong with a value that does not fit, and the remedy. */
+  /** Returns the problem of a value that cannot be read, and the remedy. */
   def problem(read: => Any): String = {
     val invalid = intercept[InvalidValue](read)
     (invalid.problem +: Option(invalid.remedy).toSeq).mkString("; ")
@@ -41,7 +41,7 @@ trait ConversionTests extends Assertions {
   private def read(target: DataType, value: Array[Byte])(
       convert: (Array[Byte], Int, Int, ValueWriter) => Unit
   ): Any = {
-    val writer = new UnsafeRowWriter(1, 16) // it is to grow
+    val writer = new UnsafeRowWriter(1, 16) // small, so that it must grow
     writer.reset()
     writer.zeroOutNullBytes()
     val bytes = Surrounding ++ value ++ Surrounding

@@ -5,7 +5,7 @@ import java.util.HexFormat
 import scala.io.{Codec, Source}
 import scala.util.Using
 
-/** Values that a server sent: a resource with lines of type, hexadecimal binary value and text. */
+/** Values that a server sent. A line of the resource has the type, the binary value in hex, and the text. */
 object PrintedValues {
   final case class Printed(typeName: String, binary: Array[Byte], text: String)
 

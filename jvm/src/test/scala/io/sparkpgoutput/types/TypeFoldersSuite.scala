@@ -42,7 +42,7 @@ class TypeFoldersSuite extends AnyFunSuite {
       .map(_.group(1))
       .toSet
 
-  test("a folder of types imports only from those below it") {
+  test("a folder of types imports only from those that its rule names") {
     files(Sources.resolve("types")).foreach { file =>
       val others = imports(file) -- Seq(folder(file), "protocol") -- allowed(folder(file))
       assert(others.isEmpty, file)

@@ -30,7 +30,7 @@ object BatchRead {
   val options: AssemblerOptions =
     AssemblerOptions(after = 0, skipIncomplete = false, TextEncoding.Utf8)
 
-  /** Rows with the table's columns and these fields. */
+  /** A format whose rows have the table's columns and these fields. */
   def format(table: TableFormat = TableFormat.AsMap, fields: Seq[Int] = allFields): ChangeFormat =
     ChangeFormat(
       table,
@@ -70,7 +70,7 @@ object BatchRead {
     BatchRead(rows, fold.state.openTransactions)
   }
 
-  /** The same without parts: what the others are compared to. */
+  /** Reads a stream as one part. Tests compare other reads with it. */
   def whole(
       messages: Seq[Positioned],
       options: AssemblerOptions = BatchRead.options,

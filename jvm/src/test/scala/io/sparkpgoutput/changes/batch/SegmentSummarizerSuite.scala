@@ -13,7 +13,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
   private def summary(messages: Seq[Array[Byte]]): SegmentSummary =
     BatchRead.summary(Positioned.all(messages))
 
-  /** The events, in a word each: a message by its tag. */
+  /** The events as short texts. A message is its tag and its position. */
   private def events(messages: Seq[Array[Byte]]): Seq[String] = summary(messages).events.map {
     case SummaryEvent.MessageEvent(position, message)      => s"${message(0).toChar}$position"
     case SummaryEvent.ChangesEvent(position, _, number, _) => s"$number from $position"
@@ -50,7 +50,7 @@ class SegmentSummarizerSuite extends AnyFunSuite {
     }
   }
 
-  test("a transaction that is not whole is given in its parts") {
+  test("a transaction that is not whole has an event for each of its parts") {
     val streamed = Seq(streamStart(7, first = true), insert("a", 7), insert("b", 71), streamStop)
     assert(
       events(streamed ++ plain(8, 100) ++ Seq(streamAbort(7, 71), streamCommit(7, 110))) ==

@@ -31,13 +31,13 @@ class SummaryAssemblerSuite extends PropertySuite {
     assert(found.openShown == expected.openShown)
   }
 
-  /** With all fields that do not depend on the position of a message in the stream. */
+  /** A format with all fields that do not depend on the position of a message in the stream. */
   private val placeless = BatchRead.format(fields =
     BatchRead.allFields.filterNot(Set(ORDINAL, POSITION))
   )
   private val version = placeless.rowType.fieldIndex("_commit_version")
 
-  /** In the order of the commits, each with its rows in order. */
+  /** Sorts rows by their commits, and keeps the order of the rows of a commit. */
   private def byCommit(rows: Seq[UnsafeRow]): Seq[UnsafeRow] =
     rows.sortWith((a, b) =>
       java.lang.Long.compareUnsigned(a.getLong(version), b.getLong(version)) < 0
@@ -80,7 +80,7 @@ class SummaryAssemblerSuite extends PropertySuite {
     AssemblerState(relations = sent.groupBy(_.oid).values.map(_.maxBy(_.position)).toSeq)
   }
 
-  test("a stream read in two batches, one handed over to the other, gives the same changes") {
+  test("a stream that is read in two batches, one after the other, gives the same changes") {
     val format = BatchRead.format()
     val version = format.rowType.fieldIndex("_commit_version")
     def sorted(rows: Seq[UnsafeRow]) =
@@ -135,7 +135,7 @@ class SharedCommitsSuite extends AnyFunSuite {
   private def exist(streams: Seq[Long]*): Boolean =
     SharedCommits.exist(streams.map(_.iterator.map(lsn => Entry(lsn, xid = 1, position = 0))))
 
-  test("two of any number of streams share a commit") {
+  test("a commit that two streams share is found, in any number of streams") {
     assert(!exist())
     assert(!exist(Seq(1, 2)))
     assert(!exist(Seq(1, 4), Nil, Seq(2, 3), Seq(5)))

@@ -59,7 +59,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     val messages = Seq(
       relation(columns),
       insert(Seq("1", "2", null)),
-      insert(Seq("1", u, "b")), // a row filter made an update one
+      insert(Seq("1", u, "b")), // a row filter made it of an update
       update(Seq("1", "3", "b")),
       update(Seq("1", "3", u)),
       update(Seq("2", "3", u), key = Seq("1", null, null)),
@@ -160,7 +160,7 @@ class ChangeRowWriterSuite extends AnyFunSuite {
     assert(times.toSet == Set(expected))
   }
 
-  test("a table without columns") {
+  test("a change of a table without columns has no values") {
     val messages = Seq(relation(Nil), insert(Nil))
     assert(changes(TableFormat.AsMap, messages: _*) == Seq("{} insert {}"))
     assert(changes(TableFormat.AsVariant, messages: _*) == Seq("{} insert {}"))

@@ -50,7 +50,7 @@ class SourceStateFormatSuite extends AnyFunSuite {
     )
   )
 
-  /** Arrays compare by reference, so this compares their text. */
+  /** Returns a value with sequences for its arrays, because arrays compare by reference. */
   private def shown(value: Any): Any = value match {
     case bytes: Array[_]             => bytes.toSeq
     case SourceState(a, b, c, state) => (a, b, c, shown(state))
@@ -76,7 +76,6 @@ class SourceStateFormatSuite extends AnyFunSuite {
     val bytes = write(full)
     bytes(0) = 2
     val error = raised("PGOUTPUT_CHECKPOINT_VERSION")(read(bytes))
-    assert(error.getCondition == "PGOUTPUT_CHECKPOINT_VERSION")
     assert(error.getMessage.contains("state of version 2"))
   }
 }

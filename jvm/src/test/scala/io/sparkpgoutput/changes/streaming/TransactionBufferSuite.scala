@@ -45,7 +45,7 @@ class TransactionBufferSuite extends AnyFunSuite {
     assert(buffers.changes(2).isEmpty)
   }
 
-  test("an empty message and a large one") {
+  test("empty messages and large ones come out as they went in") {
     val buffers = new Buffers
     val large = "y" * 1000000
     buffers.buffer.add(0, change(1, ""))

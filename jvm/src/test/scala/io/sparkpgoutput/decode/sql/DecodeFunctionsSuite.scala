@@ -87,7 +87,7 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
     }
   }
 
-  test("the functions of an argument that Spark replaces are evaluated") {
+  test("a function in an argument is evaluated, also one that Spark replaces") {
     val mode = FunctionCall("a_function", Nil, Literal("PERMISSIVE"))
     val permissive = decode(data, unknown, CreateMap(Seq(Literal("mode"), mode)))
     assert(!evaluator(permissive).options.failFast)

@@ -63,7 +63,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     checkEvaluation(narrow.copy(options = DecodeOptions(failFast = false)), null, row(broken))
   }
 
-  test("text is in the encoding of the options, and the fields that are selected") {
+  test("text has the encoding of the options, also in a selected field") {
     val latin1Options = options("encoding" -> "LATIN1", "mode" -> "PERMISSIVE")
     val latin1Decode = evaluator(decode(data, inStream, latin1Options))
     assert(latin1Decode.prettyName == "try_pgoutput_decode")
@@ -74,7 +74,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     assert(!origin.isWhole)
   }
 
-  test("the type of its rows derives from the selection") {
+  test("the type of the rows follows the selection") {
     assert(pruned(typeAndText).dataType == typeAndText.prune(MessageSchema.schema))
     assert(whole.dataType == MessageSchema.schema)
     assert(whole.nullable)
@@ -83,7 +83,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
   private val column = AttributeReference("data", BinaryType)(ExprId(1))
   private val shown = evaluator(decode(column)).copy(selection = typeAndText)
 
-  test("it shows its fields, types and relation ids") {
+  test("the text shows fields, types and relation ids") {
     assert(shown.toString == s"pgoutput_decode($column)[type, new.text]")
     val types = Option(Set("UPDATE", "INSERT"))
     val ids = Option(Set(16400L))
@@ -101,7 +101,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     )
   }
 
-  test("it shows only the name of a struct that is whole, and the members of others") {
+  test("the text shows a whole struct by its name, and others by their members") {
     val columns = FieldSelection.member("columns", members("type_id"))
     val relation = FieldSelection.member("relation", columns.and(members("name")))
     assert(
@@ -110,7 +110,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     )
   }
 
-  test("it shows the elements of a text, and a tuple's cells") {
+  test("the text shows the elements of a text, and a tuple's cells") {
     val text = FieldSelection.member("text", FieldSelection.Elements(Set(12, 3)))
     val tuple = FieldSelection.member("new", text.and(FieldSelection.Cells))
     assert(
@@ -119,7 +119,7 @@ class DecodeMessageSuite extends MessageFunctionTests {
     )
   }
 
-  test("it shows the encoding, if that is not UTF8") {
+  test("the text shows the encoding if it is not UTF8") {
     val latin1 = tryDecode(column, Literal(null), options("encoding" -> "LATIN1"))
     assert(evaluator(latin1).toString == s"try_pgoutput_decode($column, encoding ISO-8859-1)")
   }

@@ -16,7 +16,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
   private def call(function: SqlFunction, argument: Any): Expression =
     function.call(Seq(Literal(argument)))
 
-  test("an LSN is formatted as PostgreSQL shows it, the upper half from negative numbers") {
+  test("an LSN is formatted as PostgreSQL shows it, and negative numbers are the upper half") {
     checkEvaluation(call(format, 97500059720L), "16/B374D848")
     checkEvaluation(call(format, 0L), "0/0")
     checkEvaluation(call(format, -1L), "FFFFFFFF/FFFFFFFF")
@@ -34,7 +34,7 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
     }
   }
 
-  test("the text of an LSN is not formatted, with a hint") {
+  test("pg_lsn_format refuses the text of an LSN, with a hint") {
     val error = intercept[AnalysisException](call(format, "16/1A"))
     assert(error.getMessage.contains("not STRING"))
     assert(error.getMessage.contains("pg_lsn_format(pg_lsn_parse(…))"))

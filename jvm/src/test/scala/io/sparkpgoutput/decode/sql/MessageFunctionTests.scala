@@ -10,8 +10,8 @@ import io.sparkpgoutput.protocol.{Fields, StreamContext, TextEncoding}
 import io.sparkpgoutput.sql.FunctionCall
 
 /**
- * Code that the suites of the message functions share. `checkEvaluation` evaluates interpreted and in
- * generated code, and in each as Spark may do it.
+ * Code that the suites of the message functions share. `checkEvaluation` evaluates an expression interpreted
+ * and in generated code, in each way that Spark can.
  */
 abstract class MessageFunctionTests extends SparkFunSuite with ExpressionEvalHelper {
 

@@ -13,7 +13,7 @@ import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.queue.CutMessages
 import io.sparkpgoutput.lake.target.TablePlace
 
-/** Cuts of messages that are applied to tables in memory, each by the driver and by executors. */
+/** Applies cuts to tables in memory. The driver folds the small cuts, and executors fold the large ones. */
 class CutApplySuite extends TableTests {
   private lazy val target = new MemoryTarget(spark, isLarge = true)
 
@@ -22,7 +22,7 @@ class CutApplySuite extends TableTests {
     target.create(table.name, table.target.schema, table.key, Map.empty)
   }
 
-  /** Runs a test with small cuts and with large ones. */
+  /** Runs a test twice: its cuts are small in one run, and large in the other. */
   private def both(name: String)(run: Long => Unit): Unit =
     for ((size, smallCut) <- Seq("small" -> CutApply.SmallCut, "large" -> 0L))
       test(s"$size cut: $name")(run(smallCut))
@@ -33,7 +33,7 @@ class CutApplySuite extends TableTests {
       smallCut: Long,
       repairs: Boolean = false
   ): CutResult = {
-    // A user's setting for joins, with which Spark makes no Bloom filter.
+    // A user can set this for joins. Spark then makes no Bloom filter.
     val setting = "spark.sql.optimizer.runtime.bloomFilter.maxNumItems"
     spark.conf.set(setting, "0")
     try
@@ -109,7 +109,7 @@ class CutApplySuite extends TableTests {
         if (found.committed) assert(target.marks(table.name) == history.end)
       }
     }
-    history.tables.foreach(table => target.drop(table.name)) // All suites share them.
+    history.tables.foreach(table => target.drop(table.name)) // All suites share these tables.
   }
 
   both("a value that was not sent follows its row through all keys of a batch") { smallCut =>
@@ -122,7 +122,7 @@ class CutApplySuite extends TableTests {
       Seq(moved),
       smallCut
     )
-    // 1 goes to 3, 4, …, 9; 2 goes to 1 and back; a row that was inserted goes to 20 and to 2's place.
+    // The row 1 gets the keys 3, 4, …, 9. The row 2 gets 1, 2 and 30. A new row 10 gets 20 and 2.
     val chain = (1 +: (3 to 8)).zip(3 to 9).map { case (from, to) =>
       moved.update(row(from, "v1"), row(to, "v1"))
     }
@@ -138,7 +138,7 @@ class CutApplySuite extends TableTests {
     assert(content(moved) == Seq("2|v10|Tv10", "30|v2|Tv2", "9|v1|Tv1"))
   }
 
-  both("a row moves although a value that was not sent is of a column that is dropped since") {
+  both("a row moves although a value that was not sent belongs to a column that is dropped now") {
     smallCut =>
       val dropped = new ServerTable(
         51,
@@ -192,7 +192,7 @@ class CutApplySuite extends TableTests {
     ).asInstanceOf[LakeException].getMessage.contains("had each other's names between"))
   }
 
-  both("an insert without a value, which a row filter makes of an update, is the table's error") {
+  both("an insert that lacks a value, because a row filter made it of an update, is an error") {
     smallCut =>
       val filtered = table(54, "filtered", "id", "v")
       create(filtered)
@@ -202,7 +202,7 @@ class CutApplySuite extends TableTests {
       assert(content(filtered).isEmpty)
   }
 
-  both("rows without a key are identified by each digit and sign of their values") { smallCut =>
+  both("rows without a key differ if a digit or a sign of their values differs") { smallCut =>
     val hstoreAndTime = StructType.fromDDL("m MAP<STRING, STRING>, t TIMESTAMP")
     val nested = new ServerTable(
       56,
@@ -229,7 +229,7 @@ class CutApplySuite extends TableTests {
     assert(texts.sorted.toSeq == Seq("[-0.0] 1000", "[-0.0] 2000", "[0.0] 2000"), left)
   }
 
-  both("a row whose nested key gets another text of the same numbers stays one row") { smallCut =>
+  both("a nested key with another text of the same numbers is the same key") { smallCut =>
     val keyed = new ServerTable(
       57,
       "nested key",
@@ -310,7 +310,7 @@ class CutApplySuite extends TableTests {
       assert(content(drifted) == Seq("1|again", "7|r", "9|new"))
   }
 
-  both("what is below the mark of a table is left out, and nothing else means no commit") {
+  both("changes below the mark of a table are left out, and a cut without others has no commit") {
     smallCut =>
       val marked = table(41, "marked", "id", "v")
       create(marked)
@@ -323,7 +323,7 @@ class CutApplySuite extends TableTests {
       assert(target.marks("marked") == 120)
   }
 
-  both("a TRUNCATE of several tables is each table's, and the others need no definition") {
+  both("a TRUNCATE of several tables applies to each, and needs no definition of the others") {
     smallCut =>
       val truncated = table(42, "truncated", "id", "v")
       create(truncated)
@@ -339,7 +339,7 @@ class CutApplySuite extends TableTests {
       assert(content(truncated) == Seq("2|b"))
   }
 
-  both("an old key with NULL is of a partition with another identity, and the table's error") {
+  both("an old key with NULL, which a partition with another identity sends, is an error") {
     smallCut =>
       val keyed = table(44, "keyed", "id", "k")
       create(keyed)

@@ -11,9 +11,9 @@ import io.sparkpgoutput.lake.direct.{KeyCache, KeyColumn}
 import io.sparkpgoutput.lake.target.{Target, Targets}
 
 /**
- * Random histories of tables that small cuts are written into. `-Dspark-pgoutput.seed=` gives the first seed, and
- * `-Dspark-pgoutput.histories=` how many there are. `-Dspark-pgoutput.contents=` names a file that then has what
- * each of the tables has, which stay, for other readers.
+ * Random histories of tables, into which small cuts are written. `-Dspark-pgoutput.seed=` gives the first
+ * seed, and `-Dspark-pgoutput.histories=` the number of histories. `-Dspark-pgoutput.contents=` names a file
+ * that gets the places and the rows of the tables, so that other engines can compare them.
  */
 class DirectHistoriesSuite extends DeltaTests {
   import DirectHistoriesSuite._
@@ -26,7 +26,7 @@ class DirectHistoriesSuite extends DeltaTests {
 
   private lazy val folder = Files.createTempDirectory("histories").toString
 
-  /** Room for the keys of a few files in memory, and of a few on disk. */
+  /** A cache with room for the keys of a few files in memory, and of a few on disk. */
   private def keys = new KeyCache(300, 600, Files.createTempDirectory("keys").toFile)
 
   private val formats: IndexedSeq[Format] = Vector(
@@ -51,7 +51,7 @@ class DirectHistoriesSuite extends DeltaTests {
     }
   )
 
-  /** Runs histories until many have failed, and returns the seeds of those that have. */
+  /** Runs histories until many have failed. Then fails with the seeds of those. */
   private def live(count: Int, mixed: Long => Long, comparesMerge: Boolean = false): Unit = {
     var (cuts, merges, errors) = (0, 0, 0)
     val failures = (0 until count).iterator.flatMap { number =>
@@ -83,7 +83,7 @@ class DirectHistoriesSuite extends DeltaTests {
       s"$count histories from the seed $first: $cuts cuts, $merges by MERGE, $errors with an error"
     )
     if (failures.nonEmpty) fail(s"Seeds ${failures.map(_._1).mkString(", ")}", failures.head._2)
-    // The histories do something.
+    // The histories write cuts, and most of them directly.
     assert(cuts > count && merges <= cuts / 5)
   }
 
@@ -92,7 +92,7 @@ class DirectHistoriesSuite extends DeltaTests {
     file.foreach(file => new ObjectMapper().writeValue(new java.io.File(file), contents))
   }
 
-  test("so it has if all keys have the same hash") {
+  test("a table has the rows of the server also if all keys have the same hash") {
     live(if (count > 100) count else math.max(3, count / 3), _ => 0)
   }
 
@@ -107,7 +107,7 @@ object DirectHistoriesSuite {
   /**
    * A format of tables.
    *
-   * @param properties those of each table
+   * @param properties the properties of each table
    * @param open opens the target, as a new start does
    * @param place the folder of a table
    */

@@ -38,7 +38,7 @@ final class DirectHistory(
   import DirectHistory._
 
   private val random = new Random(seed)
-  (1 to 20).foreach(_ => random.nextInt()) // Similar seeds begin alike.
+  (1 to 20).foreach(_ => random.nextInt()) // The first numbers of similar seeds are alike.
 
   val table: ServerTable = ServerHistory.table(Oid, s"h$seed", random)
   table.mode =
@@ -57,7 +57,7 @@ final class DirectHistory(
   private var users = 0
   private var isEnded = false
 
-  /** How many cuts were written, and how many of them by a MERGE. */
+  /** How many cuts were written, how many of them by a MERGE, and how many cuts had an error at first. */
   var cuts = 0
   var merges = 0
   var errors = 0
@@ -84,7 +84,7 @@ final class DirectHistory(
         throw new AssertionError(s"Seed $seed of ${target.format}: $problem$log", problem)
     }
 
-  /** What the table has, for other engines. */
+  /** The place, the columns and the rows of the table, for other engines. */
   def content(place: String): java.util.Map[String, Any] = {
     val nameTypes = oracle.columns.map { case (name, dataType) => Seq(name, dataType.sql).asJava }
     Map[String, Any](
@@ -146,7 +146,7 @@ final class DirectHistory(
       )(write: TargetWrite): Unit = super.commit(session, table, name, expected, lsn)(write match {
         case TargetWrite.Direct(change) =>
           def planned(found: DirectTable) = {
-            // Somebody writes the table while it is looked up.
+            // Somebody writes the table between the lookup and the commit.
             val first = Try(change(found))
             beside.foreach { write =>
               beside = None
@@ -188,7 +188,7 @@ final class DirectHistory(
           check(done.committed && done.changes == cut.changes, s"$done")
           taken(cut, outcome, done)
         case Failure(problem: LakeException) if problem.getCondition == Differs =>
-          check(outcome.drifted.nonEmpty, s"an error that is none: $problem")
+          check(outcome.drifted.nonEmpty, s"an error without drift: $problem")
           errors += 1
           compare()
           val repaired = write(watched, table.name, repairs = true)
@@ -307,13 +307,13 @@ final class DirectHistory(
 object DirectHistory {
   final private val Oid = 100L
 
-  /** The number of formats of the seeds that follow each other. */
+  /** The number of formats. Consecutive seeds have different ones. */
   final private val Formats = 3
   private val Modes = IndexedSeq(TableMode.Mirror, TableMode.Marking, TableMode.Versions)
   final private val Differs = "PGOUTPUT_TARGET_DIFFERS"
 }
 
-/** Random shapes, which do not change the other numbers of a history. */
+/** Random shapes. Their random numbers are separate, so the other numbers of a history stay the same. */
 final private class RandomShapes(seed: Long, format: String) {
   private val random = new Random(seed * 31 + 7)
   private def pick[T](values: Seq[T]): T = values(random.nextInt(values.size))
@@ -334,7 +334,7 @@ final private class RandomShapes(seed: Long, format: String) {
     else TableShape(partition)
   }
 
-  /** A column whose type gets wider is left out, because the job copies the table then. */
+  /** The possible fields of a column. A column has none if its type can be widened, which needs a copy. */
   private def fields(name: String, dataType: DataType): Seq[PartitionField] = {
     val functions = dataType match {
       case found: DecimalType if found.precision == 38 => Seq("identity", "bucket", "truncate")

@@ -141,7 +141,7 @@ class DirectWriteSuite extends DeltaTests {
     assert(found == Seq(Row(1, "z", null), Row(2, "a", null)))
     assert(target.compact(table.name))
     assert(found == Seq(Row(1, "z", null), Row(2, "a", null)))
-    // A TRUNCATE and what follows it is no direct commit.
+    // A cut with a TRUNCATE is not written directly.
     commit(21, 30, StreamMessages.truncate(Seq(table.oid)), table.insert(rows.head))
     assert(found == Seq(Row(1, "a", null)))
   }
@@ -161,7 +161,7 @@ class DirectWriteSuite extends DeltaTests {
     assert(limit(keyless.head, long) == most)
   }
 
-  test("a column of a user keeps its NULL") {
+  test("a column that a user adds is NULL in all rows, also after updates and rewrites") {
     keepsNulls(
       Targets.of(spark, Files.createTempDirectory("direct").toString, Some("delta"))
     )

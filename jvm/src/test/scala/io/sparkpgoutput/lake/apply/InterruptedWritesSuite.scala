@@ -18,9 +18,9 @@ import io.sparkpgoutput.lake.direct.DirectChange
 import io.sparkpgoutput.lake.target._
 
 /**
- * A process dies at each step of a commit, of a rewrite, of a checkpoint and of the end of old versions, or the answer of
- * the step is lost. `-Dspark-pgoutput.steps=1` takes each step of all of these. By default, only some steps of commits
- * are taken, because each takes seconds.
+ * Interrupts commits, rewrites, checkpoints and the removal of old versions at each step: the process dies,
+ * or the answer of the step is lost. `-Dspark-pgoutput.steps=1` takes each step of all of these. By default,
+ * the suite takes each sixth step of commits only, because a step takes seconds.
  */
 class InterruptedWritesSuite extends DeltaTests {
   private val stride = Integer.getInteger("spark-pgoutput.steps", 9).intValue
@@ -48,7 +48,7 @@ class InterruptedWritesSuite extends DeltaTests {
     }
   }
 
-  /** A table with ten commits, and what it has to have. */
+  /** A table with twelve commits, and the rows that it must have. */
   final private class Written(format: String, version: String) {
     private val server = new ServerTable(
       1,
@@ -82,7 +82,7 @@ class InterruptedWritesSuite extends DeltaTests {
     private val kept = Files.createTempDirectory("kept")
     FileUtils.copyDirectory(place.toFile, kept.toFile)
 
-    /** Makes the table as it was after the ten commits. */
+    /** Makes the table as it was after the twelve commits. */
     def restore(): Unit = {
       FileUtils.deleteDirectory(place.toFile)
       FileUtils.copyDirectory(kept.toFile, place.toFile)
@@ -91,7 +91,7 @@ class InterruptedWritesSuite extends DeltaTests {
 
     def restart(): Unit = target = open(format)
 
-    /** A cut that comes next: it inserts, updates, deletes and moves rows. */
+    /** Makes the next cut, which inserts, updates, deletes and moves rows. Returns its LSN. */
     private def next(): Long = {
       val from = last
       val to = from + 10
@@ -135,12 +135,15 @@ class InterruptedWritesSuite extends DeltaTests {
       before
     }
 
-    /** Writes the cut with a number after the ten commits. */
+    /** Writes a cut that follows the twelve commits. The first one has the number 0. */
     def write(number: Int): Unit = write(following + 10L * number)
 
     def mark: Option[Long] = target.mark(server.name, name)
 
-    /** The table has the cuts up to its mark. The mark is the one from before or from after the cut. */
+    /**
+     * Checks that the table has the rows of its mark, and that this is the mark before or after a cut.
+     * Returns whether the table has the cut.
+     */
     def check(number: Int): Boolean = {
       val found = mark.get
       val (before, after) = (following + 10L * number, following + 10L * (number + 1))
@@ -156,12 +159,12 @@ class InterruptedWritesSuite extends DeltaTests {
   Seq("delta" -> "", "iceberg" -> "2", "iceberg" -> "3").foreach { case (format, version) =>
     lazy val written = new Written(format, version)
 
-    /** What is interrupted, and whether it is the cut 1. */
+    /** What is interrupted, whether that is the cut 1, and how it runs. */
     val actions: Seq[(String, Boolean, Written => Unit)] = Seq(
       ("a commit", true, _.write(1)),
       ("a rewrite", false, table => table.target.compact(table.table): Unit),
       (
-        "a checkpoint and the end of old versions",
+        "a checkpoint and the removal of old versions",
         false,
         table => {
           table.target.checkpoint(table.table)
@@ -186,7 +189,7 @@ class InterruptedWritesSuite extends DeltaTests {
               if (fault == FaultyFiles.Death) written.restart()
               if (isCut) {
                 val isDone = written.check(1)
-                // A write that was reported is in the table.
+                // A cut whose commit was reported is in the table.
                 assert(isDone || done.isFailure)
                 if (!isDone) written.write(1)
               } else {
@@ -206,6 +209,7 @@ class InterruptedWritesSuite extends DeltaTests {
           failed
         }
         val steps = Iterator.from(1 % stride, stride).map(run).takeWhile(_.nonEmpty).flatten.toSeq
+        if (isCut) assert(steps.nonEmpty)
         info(s"${steps.length} steps")
         if (stride == 1) info(steps.map(_.replaceAll(".*/", "")).mkString(", "))
       }

@@ -12,8 +12,8 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
 
 /**
- * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table in memory.
- * [[DirectHistoriesSuite]] compares both in each format.
+ * Rows that are deleted at the server and stay in the target: written directly, and by a MERGE into a table
+ * in memory. [[DirectHistoriesSuite]] compares both in each format.
  */
 class MarkedRowsSuite extends DeltaTests {
   private lazy val targets: Seq[Target] = Seq(
@@ -26,7 +26,7 @@ class MarkedRowsSuite extends DeltaTests {
   final private class Written(target: Target, identity: ReplicaIdentity)
       extends WrittenTable(spark, target, identity, TableMode.Marking) {
 
-    /** The rows with the LSN of their deletion, which belongs to the time. */
+    /** The rows with the LSNs of their deletions. Checks that the times belong to these LSNs. */
     def rows: Seq[Row] = target.read(spark, server.name)
       .select(
         Seq(
@@ -44,7 +44,10 @@ class MarkedRowsSuite extends DeltaTests {
       }
   }
 
-  /** Delta, whose commits take longest, has only the first identity: a target does not see it. */
+  /**
+   * Runs a test with each target and identity. Delta, whose commits take longest, has only the first
+   * identity, because a target does not see the identity.
+   */
   private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
     target <- targets
     identity <- if (target.format == "delta") identities.take(1) else identities
@@ -103,7 +106,7 @@ class MarkedRowsSuite extends DeltaTests {
     }
   }
 
-  test("a change of a marked row is drift, and takes no value of it") {
+  test("a change of a marked row is drift, and takes no value from the row") {
     each(ReplicaIdentity.Default) { table =>
       import table.row
       import table.server._
@@ -123,7 +126,7 @@ class MarkedRowsSuite extends DeltaTests {
       val error = intercept[LakeException](table.repair(30L -> Seq(partial)))
       assert(error.getMessage.contains(marked))
       assert(table.rows == Seq(Row(1, "a", "T1", 20L, null), Row(2, "a", "T2", null, null)))
-      // A repair needs all values, or none.
+      // A repair needs a message with all values, or a DELETE.
       val repaired = table.repair(
         30L -> Seq(
           StreamMessages.update(Seq("1", "b", "c"), oid = oid),

@@ -11,11 +11,11 @@ import io.sparkpgoutput.lake.target.ColumnChange
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
- * A table of a server, and what the server sends when it changes: slow and obvious. A value that begins
- * with T is TOASTed.
+ * A table of a server, and what the server sends when it changes. The code is slow and obvious. A value that
+ * begins with T is TOASTed.
  *
  * @param key the columns of its primary key, or none
- * @param dataTypes the columns of the target that come from the server, those too that its table does not have yet
+ * @param dataTypes the columns of the target that come from the server, also those that the server adds later
  */
 final class ServerTable(
     val oid: Long,
@@ -35,13 +35,13 @@ final class ServerTable(
   /** The changes of rows. */
   val changes: mutable.ArrayBuffer[RowChange] = mutable.ArrayBuffer.empty
 
-  /** The commit of the changes that come. */
+  /** The LSN of the commit of the next changes. */
   var commit = 0L
 
-  /** The commits of the changes that truncated the table. */
+  /** The LSNs of the commits that truncated the table. */
   val truncations: mutable.ArrayBuffer[Long] = mutable.ArrayBuffer.empty
 
-  /** What the target has of the table. */
+  /** The mode of the table in the target. */
   var mode: TableMode = TableMode.Mirror
   def marks: Boolean = mode == TableMode.Marking
   def hasVersions: Boolean = mode == TableMode.Versions
@@ -49,7 +49,7 @@ final class ServerTable(
   /** The changes of columns. */
   val altered: mutable.ArrayBuffer[ColumnChange] = mutable.ArrayBuffer.empty
 
-  /** The column of the target for each name that is not the target's. */
+  /** The column of the target for each name that the server has changed. */
   var formerNames: Map[String, String] = Map.empty
 
   val isFull: Boolean = identity == ReplicaIdentity.Full
@@ -105,7 +105,7 @@ final class ServerTable(
   def delete(row: Row): Array[Byte] = {
     val index = rows.indexOf(row)
     rows.remove(index)
-    // Some tests put rows there themselves.
+    // Some tests put rows without a number into `rows`.
     if (index < numbers.length)
       changes += RowChange(commit, numbers.remove(index), Some(named(row)), None)
     if (isFull) StreamMessages.delete(old = row, oid = oid)
@@ -197,7 +197,7 @@ final class ServerTable(
     ()
   }
 
-  /** The rows with the types of the target, in the order of the server's columns, in some order. */
+  /** The rows as sorted texts. Their values have the types of the target. */
   def content: Seq[String] = ServerTable.sorted(rows.toSeq.map { row =>
     names.zip(row).map { case (column, text) => value(column, text) }
   })
@@ -211,7 +211,7 @@ final class ServerTable(
  * @param before its values by the names of the columns; None for an INSERT
  * @param after its values; None for a DELETE or a TRUNCATE
  * @param unsent the columns whose values the server did not send
- * @param byTruncate whether the server sent only that all rows went
+ * @param byTruncate whether the server sent a TRUNCATE, and no message about this row
  */
 final case class RowChange(
     commit: Long,

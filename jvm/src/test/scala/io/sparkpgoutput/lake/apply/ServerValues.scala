@@ -24,11 +24,11 @@ object TypeOids {
   final val Numeric = 1700L
   final val Uuid = 2950L
 
-  /** That of a type that a user made. */
+  /** The oid of a type that a user made. */
   final val Composite = 16400L
 }
 
-/** Texts that a server prints for values of a type, the ones at the edges of it and of the formats' bounds. */
+/** Texts that a server prints for values of each type, with those at the limits of types and formats. */
 object ServerValues {
   import TypeOids._
 
@@ -52,7 +52,7 @@ object ServerValues {
   )
 
   private val thirtyTwo = "x" * 32
-  private val last = "\uDBFF\uDFFF" // U+10FFFF, above which no text is
+  private val last = "\uDBFF\uDFFF" // U+10FFFF, the greatest character
   private val times = Vector(
     "0001-01-01 00:00:00",
     "1582-10-10 12:00:00.5",
@@ -150,10 +150,10 @@ object ServerValues {
     Float8 -> Vector("NaN", "0", "5e-324", "-1", "1.5", "Infinity", "-Infinity", "0.1", "1e+300")
   )
 
-  /** Different values of a type, in some order. */
+  /** Different values of a type, in random order. */
   def of(typeId: Long, random: Random): IndexedSeq[String] = random.shuffle(texts(typeId))
 
-  /** Another text of the same value. */
+  /** Returns a text of the same value, often another one. */
   def again(typeId: Long, text: String, random: Random): String = (typeId, text) match {
     case (_, null)                              => null
     case (Numeric, text) if !text.contains('.') => text + Seq("", ".0", ".00")(random.nextInt(3))
@@ -185,7 +185,7 @@ object ServerValues {
     case _ => text
   }
 
-  /** Returns a value for SQL. */
+  /** Returns a value as a literal of SQL. */
   def literal(dataType: DataType, text: String): String = (dataType, value(dataType, text)) match {
     case (_, null) => "NULL"
     case (StringType, _) =>
@@ -198,7 +198,7 @@ object ServerValues {
 
   private def micros(time: Instant) = time.getEpochSecond * 1000000 + time.getNano / 1000
 
-  /** Returns a text that is easy to make of a value in any engine. */
+  /** Returns a text that any engine can easily make of a value. */
   def plain(value: Any): String = value match {
     case null                => null
     case date: LocalDate     => date.toEpochDay.toString
@@ -207,7 +207,7 @@ object ServerValues {
     case other               => other.toString
   }
 
-  /** Equal keys have equal values, as PostgreSQL and Spark compare them. */
+  /** Returns the same value for all values that PostgreSQL and Spark take as the same key. */
   def inKey(value: Any): Any = value match {
     case number: Float if number.isNaN  => "NaN" // which equals itself
     case number: Double if number.isNaN => "NaN"

@@ -20,15 +20,15 @@ import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite, Targets}
 
 /**
- * Tables with partitions, a clustering or a sort order, in both formats. `-Dspark-pgoutput.histories=` takes all shapes,
- * with longer histories.
+ * Tables with partitions, a clustering or a sort order, in both formats. If `-Dspark-pgoutput.histories=` is
+ * set, the suite takes all shapes, with longer histories.
  */
 class ShapedTablesSuite extends DeltaTests {
   private val takesAll = System.getProperty("spark-pgoutput.histories") != null
   private val name = MarkName("job", 1, 0)
   private lazy val folder = Files.createTempDirectory("shaped").toString
 
-  /** The session of the rows has the settings of a commit. */
+  /** A session with the settings of a commit, in which the tests make rows. */
   private lazy val own = ClonedSession.of(spark)
 
   private def shape(partition: String, cluster: String = "") = TableShape(
@@ -160,7 +160,7 @@ class ShapedTablesSuite extends DeltaTests {
           assert(all == now.where("id < 100").orderBy("id").collect().toSeq)
         }
       }
-      // Iceberg would fail in each later write.
+      // In Iceberg, each later write would fail.
       def again(): Unit = target.commit(own, "copied", name.copy(generation = 9), None, 99)(
         TargetWrite.Replace(typed, Some(TableShape.none))
       )

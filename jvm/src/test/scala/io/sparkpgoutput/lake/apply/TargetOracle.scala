@@ -14,7 +14,7 @@ import io.sparkpgoutput.lake.catalog.TableMode.Versions._
 import io.sparkpgoutput.lake.target.ColumnChange
 
 /**
- * The rows that a table of the target has to have, in memory: slow and obvious. Others write it, too.
+ * The rows that a table of the target must have, also the rows of others. The code is slow and obvious.
  *
  * @param table the table of the server
  */
@@ -68,7 +68,7 @@ final class TargetOracle(table: ServerTable) {
 
   def row(key: Key): Values = rows(key)
 
-  /** Whether others can write a row. If deleted rows are marked, a row of theirs never stands for one of the server. */
+  /** Whether others can write a row. If deleted rows are marked, others write no key that the server has. */
   def isFree(row: Values): Boolean = !rows.contains(keyOf(row)) &&
     !(table.marks && table.rows.exists(other => keyOf(table.names.zip(other).toMap) == keyOf(row)))
 
@@ -86,7 +86,7 @@ final class TargetOracle(table: ServerTable) {
   /** Returns the effect of a cut that has all noted changes of the server. */
   def afterCut(): Outcome = {
     val ours = table.dataTypes.map(_._1).toSet
-    // A column that was dropped before the cut was written has no values, and a later column is NULL.
+    // A column that the server has dropped gets no values. A column that it added after the row is NULL.
     def whole(row: Values, kept: Option[Values]): Values = columns.map { case (name, _) =>
       name -> (if (ours(name)) row.getOrElse(name, null) else kept.fold[String](null)(_(name)))
     }.toMap
@@ -120,8 +120,8 @@ final class TargetOracle(table: ServerTable) {
   }
 
   /**
-   * The effect of a cut if deleted rows are marked: one transaction after the other. What was visible at a key when a
-   * transaction began, and is not when it ends, is marked with the values with which it left the key.
+   * The effect of a cut if deleted rows are marked, one transaction after another. If a key has a row when a
+   * transaction begins, and none when it ends, the target marks that row, with its last values at the key.
    *
    * @param whole a row of the target by the values of the server, and by the row that the target has
    */
@@ -156,7 +156,7 @@ final class TargetOracle(table: ServerTable) {
         next += key -> (whole(row, next.get(key)) + (DeletedLsn -> null) + (DeletedAt -> null))
       }
     }
-    // A repair does not make a row that went.
+    // A repair does not add a row only to mark it.
     next --= was.filter(key => !rows.contains(key) && next.get(key).exists(!lives(_)))
     val touched = if (table.truncations.nonEmpty) was else was ++ arrived
     val histories = changes.groupBy(_.number).values.map(new History(_, ours)).toSeq
@@ -172,8 +172,9 @@ final class TargetOracle(table: ServerTable) {
   }
 
   /**
-   * The effect of a cut if the target has versions: one transaction after the other. Each row that it has changed ends what
-   * was at its key when the transaction began, and begins a version at its key when the transaction ends.
+   * The effect of a cut if the target has versions, one transaction after another. Each row that a
+   * transaction changes ends the version of its key at the beginning of the transaction, and begins a version
+   * of its key at the end.
    *
    * @param whole a row of the target by the values of the server
    */
@@ -222,7 +223,7 @@ final class TargetOracle(table: ServerTable) {
 
   private def renamed(row: Values): Values = row.map { case (name, text) => named(name) -> text }
 
-  /** The result of a cut for a row of the server. */
+  /** What a cut does to a row of the server. */
   final private class History(changes: Seq[RowChange], ours: Set[String]) {
     private val keys = changes.flatMap(change => change.before.toSeq ++ change.after)
       .map(row => keyOf(renamed(row)))
@@ -241,10 +242,10 @@ final class TargetOracle(table: ServerTable) {
         left -- change.after.toSeq.flatMap(_.keySet -- change.unsent).map(named)
     }
 
-    /** Whether no message has a value that the server has. */
+    /** Whether the row has a value at the server that no message has. */
     def isUnsent: Boolean = end.exists(row => unsent.exists(row.contains))
 
-    /** Whether the definitions of its messages lack a column, too. */
+    /** Whether a column is in no message of the row, for example because their definitions lack it. */
     def isPartly: Boolean = unsent.nonEmpty
   }
 
@@ -264,7 +265,7 @@ final class TargetOracle(table: ServerTable) {
     }
   )
 
-  /** The rows of the target as the same texts. */
+  /** Rows that were read from the target, as texts like those of [[content]]. */
   def contentOf(schema: StructType, found: Seq[Row]): Seq[String] = {
     val places = columns.map { case (name, _) => schema.fieldIndex(name) }
     found.map(row => places.map(at => shown(row.get(at))).mkString("|")).sorted
@@ -287,8 +288,8 @@ object TargetOracle {
    *
    * @param drifted the keys at which the target has a row that the server did not have, or lacks one
    * @param lacking the keys of rows with a value that no message has and that the target lacks
-   * @param mayLack those, too, of rows with a column that no message has
-   * @param take applies it
+   * @param mayLack those keys, and the keys of rows with a column that no message has
+   * @param take applies the effect
    */
   final case class Outcome(
       drifted: Set[Key],

@@ -12,8 +12,8 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.target._
 
 /**
- * The versions of rows: written directly, and by a MERGE into a table in memory. [[DirectHistoriesSuite]] compares both
- * in each format.
+ * The versions of rows: written directly, and by a MERGE into a table in memory. [[DirectHistoriesSuite]]
+ * compares both in each format.
  */
 class VersionedRowsSuite extends DeltaTests {
   private lazy val targets: Seq[Target] = Seq(
@@ -30,7 +30,7 @@ class VersionedRowsSuite extends DeltaTests {
     def direct(transactions: (Long, Seq[Array[Byte]])*): Unit =
       assert(cut(transactions: _*).byMerge.isEmpty == !target.isInstanceOf[MemoryTarget])
 
-    /** The versions, with the LSNs that their times belong to. */
+    /** The versions with their LSNs. Checks that their times belong to these LSNs. */
     def versions: Seq[Row] = target.read(spark, server.name)
       .select(
         Seq("id", "v", "big", "_from_lsn", "_to_lsn", "mine", "_is_current").map(col) ++
@@ -45,14 +45,14 @@ class VersionedRowsSuite extends DeltaTests {
       }
   }
 
-  /** Only the table in memory has both identities: a target does not see it. */
+  /** Runs a test with each target. A target does not see the identity, so only one has all identities. */
   private def each(identities: ReplicaIdentity*)(test: Written => Unit): Unit = for {
     target <- targets
     identity <- if (target.format == "memory") identities else identities.take(1)
   } withClue(s"${target.format}, $identity: ")(test(new Written(target, identity)))
 
   test(
-    "each transaction that changes a row begins a version, and values that were not sent are those before"
+    "each transaction that changes a row begins a version, which keeps the values that were not sent"
   ) {
     each(ReplicaIdentity.Default, ReplicaIdentity.Full) { table =>
       import table.row
@@ -116,7 +116,7 @@ class VersionedRowsSuite extends DeltaTests {
   }
 
   test(
-    "a change that does not fit the current version is drift, and a repair ends or begins what it can"
+    "a change that does not fit the current version is drift, and a repair needs all values"
   ) {
     each(ReplicaIdentity.Default) { table =>
       import table.row

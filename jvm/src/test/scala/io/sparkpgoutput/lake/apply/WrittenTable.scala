@@ -8,7 +8,7 @@ import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
 
-/** A table of a target into which cuts are written, with the columns id, v, big, those of the mode, and mine. */
+/** A target's table into which cuts are written. Its columns are id, v, big, those of the mode, and mine. */
 class WrittenTable(
     spark: SparkSession,
     target: Target,

@@ -43,7 +43,7 @@ class HiddenColumnsSuite extends AnyFunSuite {
       "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
   }
 
-  test("nothing but its bytes for executors shows a salt") {
+  test("a salt is shown only in the bytes that executors get") {
     val found = HashSalt.of("my-secret-salt").get
     assert(!s"$found ${found.fingerprint} ${hiding()("email").copy(salt = Some(found))}"
       .contains("secret"))
@@ -67,7 +67,7 @@ class HiddenColumnsSuite extends AnyFunSuite {
     assert(HashSalt.ofVariable("NO_SUCH_VARIABLE_1").isLeft)
   }
 
-  test("a table lacks its excluded columns, and its hashed ones are texts") {
+  test("a table lacks its excluded columns, and its hashed columns are texts") {
     assert(hidden.columns.map(column => (column.name, column.isHashed)) ==
       Seq("id" -> false, "email" -> true))
     assert(hidden.excluded.map(_.number) == Seq(3))
@@ -83,7 +83,7 @@ class HiddenColumnsSuite extends AnyFunSuite {
     error.getMessage
   }
 
-  test("an option that does not fit the table is an error that names what is there") {
+  test("an option that does not fit the table is an error that names its columns") {
     val unknown = refused(hiding("snn")(), users)
     assert(unknown.contains("excludeColumns.public.users names the column 'snn'"))
     assert(unknown.contains("id, email, ssn"))
@@ -91,16 +91,16 @@ class HiddenColumnsSuite extends AnyFunSuite {
     assert(refused(hiding("id")(), users).contains("in the key"))
   }
 
-  test("a hidden column or table with another name is an error, and never shown") {
+  test("a hidden column or table that was renamed is an error, and is never shown") {
     val own = hiding("ssn")("email")
     val renamed = table("users", "id", "email", "social")
     assert(refused(own, renamed, Some(hidden)).contains("has the name 'social' now"))
-    // Another column has its name.
+    // Another column has the former name of the hidden one.
     val replaced = table("users", "id", "email", "social", "ssn")
     assert(refused(own, replaced, Some(hidden)).contains("has the name 'social' now"))
     assert(own(replaced, None).columns.map(_.name) == Seq("id", "email", "social"))
     assert(hiding("ssn", "social")("email")(replaced, Some(hidden)).excluded.length == 2)
-    // It was dropped, and made again.
+    // The column was dropped, and made again.
     val again = table("users", "id", "email", "", "ssn")
     val columns = again.columns.filter(_.name.nonEmpty)
     assert(own(again.copy(columns = columns), Some(hidden)).excluded.map(_.number) == Seq(4))

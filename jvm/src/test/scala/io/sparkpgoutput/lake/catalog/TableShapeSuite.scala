@@ -21,14 +21,14 @@ class TableShapeSuite extends AnyFunSuite {
     assert(TableShape.columns("a, `b c`").contains(Seq("a", "b c")))
   }
 
-  test("a field has one spelling") {
+  test("all spellings of a field become one") {
     assert(fields("identity(a), DAY(b), Year(c), BUCKET(4, d)").contains(
       Seq("a", "days(b)", "years(c)", "bucket(4, d)")
     ))
     assert(fields("`a b`, years(`c,d`)").contains(Seq("`a b`", "years(`c,d`)")))
   }
 
-  test("what is no list is refused") {
+  test("text that is not a list of fields is refused") {
     Seq(
       "",
       "a,",
@@ -44,7 +44,7 @@ class TableShapeSuite extends AnyFunSuite {
     Seq("days(a)", "").foreach(text => assert(TableShape.columns(text).isEmpty, text))
   }
 
-  test("a shape is the same under other names of its columns") {
+  test("a shape follows columns that are renamed") {
     val shape = TableShape(TableShape.partition("days(a), b").get, Seq("a"))
     assert(shape.renamed(Map("a" -> "z").withDefault(identity)).toString ==
       "partition days(z), b; cluster z")

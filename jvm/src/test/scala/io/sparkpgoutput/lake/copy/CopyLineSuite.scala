@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class CopyLineSuite extends AnyFunSuite {
 
-  /** What the server writes for a character (`CopyAttributeOutText`); none if it writes the character. */
+  /** What the server writes for a character that it escapes (`CopyAttributeOutText`). */
   private val escapes = Map(
     '\b' -> "\\b",
     '\f' -> "\\f",

@@ -47,7 +47,7 @@ class JobCoreSuite extends AnyFunSuite {
     0
   )
 
-  /** Lets a first commit run and end: the definition of the table is compared. */
+  /** Runs the first commit, which compares the definition of the table with the catalog. */
   private def compared(core: JobCore): Unit = {
     assert(core.take(0).exists(_.isInstanceOf[ApplyCut]))
     core.applied(oid, 100, None, 0)
@@ -114,20 +114,20 @@ class JobCoreSuite extends AnyFunSuite {
     assert(!core.isDone(100))
   }
 
-  test("a table whose cause was corrected is tried again after an error that passes") {
+  test("a failed table whose cause was corrected is tried again, also after an error that passes") {
     val (core, _) = job()
     compared(core)
     look(core, "altered")
     assert(core.take(1).contains(ApplyCut(oid, 100)))
     core.failed(oid, TableFailure(TableFailure.Lasting, "A value does not fit."), 2)
-    look(core, "mended")
+    look(core, "corrected")
     assert(core.take(3).contains(ApplyCut(oid, 100)))
     core.failed(oid, TableFailure(TableFailure.Waits, "The store is away."), 4)
     assert(core.take(10000).contains(ApplyCut(oid, 100)))
   }
 
   test(
-    "the queue of a table that needs a copy goes when the state says so, and holds back no WAL"
+    "when the state says that a table needs a copy, its queue is dropped and holds back no WAL"
   ) {
     val (core, queue) = job()
     compared(core)
@@ -181,7 +181,7 @@ class JobCoreSuite extends AnyFunSuite {
       look(core, "as it is")
       assert(core.isDone(500) && core.confirmable == 500)
       assert(core.resync(oid, "asked", 1).isEmpty)
-      // The server confirms what only this table lacks when the state says that the table is excluded.
+      // The job confirms what only this table lacks when the state says that the table is excluded.
       assert(write(core, 20000).tables(oid).status == Excluded)
       assert(core.take(20001).forall { case Confirm(lsn) => lsn == 500; case _ => false })
     }
@@ -201,7 +201,7 @@ class JobCoreSuite extends AnyFunSuite {
     assert(gone.state.tables(oid).status == Dropped)
   }
 
-  test("a table that gets a name that is excluded ends at once, and a new one is not known") {
+  test("a table that is renamed to an excluded name ends at once, and a new one is not added") {
     val core = new JobCore(excluding("staged", "new"), start, begin = 100)
     val queue = new OneTransaction
     core.queueBegun(oid, queue)

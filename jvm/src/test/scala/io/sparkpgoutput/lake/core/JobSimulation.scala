@@ -40,7 +40,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   private val excludes = random.nextInt(3) == 0
   private var isSlotMoved = false
 
-  /** The condition of an error that ends the job, with a right reason. */
+  /** The condition of the error that has rightly ended the job. */
   var end: Option[String] = None
   private val trace = mutable.ArrayBuffer.empty[String]
 
@@ -224,11 +224,11 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
   /** How many commits were compared. */
   var commits = 0
 
-  /** The rows of a table of the target must be those that the server's table had at an LSN, and its log has each change. */
+  /** Checks that a table of the target has the server's rows at an LSN, and that its log has each change. */
   def checkRows(name: String, oid: Long, lsn: Long): Unit = {
     commits += 1
     val before = server.asOf(lsn).getOrElse(oid, fail(s"There is no table $oid at $lsn."))
-    // Columns can have been dropped since then. If the table itself is dropped, it is not known which.
+    // If the table is dropped, it is not known which of its columns were dropped since then.
     if (server.tables.contains(oid)) compare(lake.tables(name), before, s"after a commit at $lsn")
     val target = lake.tables(name)
     val sent = server.wal.toVector.filter(one => one.commit >= target.from && one.commit < lsn)
@@ -251,7 +251,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
       )
   }
 
-  /** A process that starts now, with what is durable, must get all that its tables lack. */
+  /** Checks that a process that starts now, with what is durable, gets all that its tables lack. */
   def checkRecovery(): Unit = if (epochs.last._2.timeline == server.timeline) {
     val start =
       try decide(Some(epochs.last._2), server.confirmed)
@@ -269,9 +269,9 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     }
   }
 
-  /** Nothing fails any more, and all causes are corrected. */
+  /** Ends the history: nothing fails any more, and all causes are corrected. */
   private def settle(): Unit = {
-    say("everything is mended")
+    say("all causes are corrected")
     isFailing = false
     happens(server.mend())
     server.show(Int.MaxValue)
@@ -284,7 +284,7 @@ final class JobSimulation(seed: Long, val mutation: Mutation, val isTraced: Bool
     }
     var rounds = 0
     while (end.isEmpty && (rounds < 4 || !isEqual)) {
-      // What an old process still does can come early or late.
+      // The last steps of an old process can come early or late.
       if (rounds == wakes) while (old.exists(_.hasTasks)) wake()
       rounds += 1
       if (rounds > 40) fail(s"The job hangs: ${JobSimulation.text(live.get.core.state)}")

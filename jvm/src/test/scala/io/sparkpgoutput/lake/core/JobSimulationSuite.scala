@@ -8,8 +8,8 @@ import scala.concurrent.{Await, ExecutionContext, Future}
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and `-Dspark-pgoutput.histories=` a tenth of
- * their number, because each takes a millisecond. By default, there are 10,000.
+ * Random histories of a job. `-Dspark-pgoutput.seed=` gives the first seed, and `-Dspark-pgoutput.histories=`
+ * a tenth of their number, because a history takes only a millisecond. By default, there are 10,000.
  */
 class JobSimulationSuite extends AnyFunSuite {
   private val first = java.lang.Long.getLong("spark-pgoutput.seed", 1L).longValue
@@ -40,7 +40,7 @@ class JobSimulationSuite extends AnyFunSuite {
         again.run(): Unit
         fail(s"Seed $seed: $failure Its last steps:\n${again.steps.takeRight(80).mkString("\n")}")
       }
-      // The histories do something.
+      // The histories have commits.
       assert(ends.map(_._2).sum > 2L * count)
     } finally pool.shutdown()
   }

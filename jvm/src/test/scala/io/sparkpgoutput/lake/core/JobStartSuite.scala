@@ -35,7 +35,7 @@ class JobStartSuite extends AnyFunSuite {
     flush,
     isInRecovery,
     marks,
-    // The timeline 2 has branched off at 600.
+    // The server has left the timeline 9 at 600.
     (timeline, lsn) =>
       if (timeline == 9 && lsn > 600) throw Errors.source("PGOUTPUT_TIMELINE.BRANCHED_OFF")
   )
@@ -92,7 +92,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(JobStart(begun, needsSlot = true).withSlot(88).begin == 88)
   }
 
-  test("the session begins at the LSN of the state, also if the slot did not get it") {
+  test("the session begins at the LSN of the state, also if the slot is below it") {
     assert(start(found(confirmed = Some(lsn - 100))).begin == lsn)
     assert(outcome(found(confirmed = Some(lsn + 1))) == "PGOUTPUT_SLOT_MOVED")
   }
@@ -123,7 +123,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(state.id == "job" && state.confirmed == lsn)
   }
 
-  test("the table of the target says what it has") {
+  test("the mark in the target says what a table has") {
     assert(status(table(Live), mark(450)) == table(Live))
     assert(status(table(Live), mark(700)).mark.contains(700L))
     assert(status(table(Live), mark(700, target = "ORDERS")).mark.contains(700L))
@@ -162,17 +162,17 @@ class JobStartSuite extends AnyFunSuite {
       assert(found.status.why.exists(_.startsWith("The table orders")), lost)
     }
     assert(status(both(Live), mark(460)).status.why.get.startsWith("The table orders_history"))
-    // A kill between the two commits of a copy.
+    // The process was killed between the two commits of a copy.
     val copying = both(Copying("why", Some(480)))
     assert(status(copying, mark(480), history(480)).status == Live)
     assert(status(copying, mark(480), history(470, 1)).status == Copying("why"))
     assert(status(copying, mark(470, 1), history(480)).status == Copying("why"))
-    // The server must have what the table has that is ahead.
+    // The server must have all changes of the table that is ahead.
     val ahead = found(Some(keeps(both(Live))), flush = 600, marks = Seq(mark(601), history(450)))
     assert(outcome(ahead) == "PGOUTPUT_SERVER_BEHIND")
   }
 
-  test("a table that has failed or is dropped stays so") {
+  test("a table that has failed, or is dropped or excluded, stays so") {
     def failed(needsCopy: Boolean) = Failed("why", Instant.EPOCH, needsCopy, isLasting = true)
     assert(status(table(failed(needsCopy = true)), mark(900)).status == failed(needsCopy = true))
     assert(status(table(failed(needsCopy = false)), mark(460)).mark.contains(460L))
@@ -188,7 +188,7 @@ class JobStartSuite extends AnyFunSuite {
     assert(outcome(found(marks = two)) == "PGOUTPUT_OTHER_JOB")
   }
 
-  test("a table that can have the values of an option is copied if the option changes") {
+  test("if an option changes, the tables with a type that it concerns are copied") {
     val typed = table(Live)
     def typeOf(typeId: Long) = {
       val source = typed.table.source

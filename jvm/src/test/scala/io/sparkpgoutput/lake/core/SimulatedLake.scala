@@ -3,7 +3,7 @@ package io.sparkpgoutput.lake.core
 /**
  * A table of the simulated target.
  *
- * @param marks the mark of each table of the server and generation that has written it
+ * @param marks the marks, by the table of the server and the generation that have written it
  * @param from the LSN of the last copy
  * @param log the changes since then, with the LSNs of their commits, as a history has them
  */
@@ -65,7 +65,7 @@ final class SimulatedLake(mutation: Mutation) {
     fits
   }
 
-  /** Closes the generations of a table so far. */
+  /** Closes all generations that a table has. */
   def close(kept: TableState): Unit = {
     val found = kept.parts.flatMap(part => tables.get(part.target).map(part.target -> _))
       .map { case (name, table) => (name, table, table.marks.maxBy(_._1._2)) }
@@ -77,7 +77,7 @@ final class SimulatedLake(mutation: Mutation) {
   }
 }
 
-/** What is wrong with a job, in a test that shows that the simulation finds it. */
+/** A fault of a job. A test shows that the simulation finds each of [[Mutation.all]]. */
 sealed trait Mutation
 
 object Mutation {
@@ -96,7 +96,7 @@ object Mutation {
   case object ExcludedStaysLive extends Mutation
   case object CutWrittenTwice extends Mutation
 
-  /** Not in [[all]]: no history among 8,000 has shown it. It needs a cut of an old process after a failover. */
+  /** Not in [[all]]: none of 8,000 histories shows it. It needs a cut of an old process after a failover. */
   case object TimelineUnclosed extends Mutation
 
   val all: Seq[Mutation] = Seq(

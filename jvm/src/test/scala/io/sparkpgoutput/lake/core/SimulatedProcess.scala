@@ -171,7 +171,7 @@ final class SimulatedProcess(
     }
   }
 
-  /** A look at the catalog. */
+  /** Looks at the catalog. */
   def look(): Unit = if (!isLooking) {
     isLooking = true
     val found =
@@ -288,7 +288,7 @@ final class SimulatedProcess(
     ) failed(kept.oid, TableFailure.Waits, "Somebody else has committed.")
     else {
       say(s"$epoch: $isLost commit of ${kept.oid} in ${kept.target} at $mark")
-      // A table that was dropped can have had changes while it was not published for a while before.
+      // A table that was dropped can have had changes while it was not published.
       if (timeline == server.timeline && found.nonEmpty)
         world.checkRows(kept.target, kept.oid, mark)
       if (isLost) failed(kept.oid, passing, "The answer of the commit is lost.")

@@ -112,7 +112,7 @@ final class SimulatedServer(random: scala.util.Random, mode: TableMode) {
   /** The process that reads the slot. */
   var reader: Option[AnyRef] = None
 
-  /** The transactions that wait for a standby: the catalog does not show them yet. */
+  /** How many transactions wait for a standby. The catalog does not show them yet. */
   private var hidden = 0
   private var nextOid = 1L
   private var number = 0

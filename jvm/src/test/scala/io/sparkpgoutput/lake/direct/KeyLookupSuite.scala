@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Where rows are found by their keys, with keys that are kept and without. */
+/** Finds rows by their keys, with a cache of keys and without one. */
 class KeyLookupSuite extends AnyFunSuite {
   private val random = new Random(5)
 
@@ -116,7 +116,7 @@ class KeyLookupSuite extends AnyFunSuite {
     }
   }
 
-  test("the keys of a table are there for whoever opens it next") {
+  test("a table that is opened again has its keys in the cache") {
     val keys = cache(1000, 0)
     def found(name: String) = {
       val table = new MemoryTable(StructType.fromDDL("id INT"), keys.table(name))

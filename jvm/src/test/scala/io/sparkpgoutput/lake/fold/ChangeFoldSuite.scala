@@ -24,7 +24,7 @@ import io.sparkpgoutput.lake.route.{
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
- * The rows that router and folds make of random histories, applied one by one to a list of rows.
+ * Applies the rows that the router and the folds make of random histories to a list of rows, one by one.
  * `-Dspark-pgoutput.histories=` gives the number of histories.
  */
 class ChangeFoldSuite extends AnyFunSuite {
@@ -214,7 +214,7 @@ class ChangeFoldSuite extends AnyFunSuite {
   }
 
   test(
-    "a dropped column keeps its values, also in a row that gets another key; a renamed one is found"
+    "a dropped column keeps its values, also if its row gets another key; a renamed one is found"
   ) {
     val server = new ServerTable(
       51,
@@ -321,7 +321,7 @@ class ChangeFoldSuite extends AnyFunSuite {
     assert(error.getMessage.contains(
       "A change has the column 'between', which the catalog does not have. It can be the column 'v'"
     ))
-    // Nothing was written under this name.
+    // A definition without changes is no error.
     server.rows.clear()
     server.columns = columns
     val again = batch(server, 20)(Seq(server.insert(Seq("2", "b"))))

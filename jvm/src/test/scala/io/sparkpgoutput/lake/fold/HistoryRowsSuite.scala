@@ -59,7 +59,7 @@ class HistoryRowsSuite extends AnyFunSuite {
   private def position(row: Row): (Long, Long) =
     (row.getAs[Long](versionName), row.getAs[Long](ordinalName))
 
-  /** The same columns by `pgoutput_changes`. */
+  /** The rows that `pgoutput_changes` makes, with the same columns. */
   private def changes(batch: Messages, table: ServerTable): Seq[Row] = {
     val columns =
       TableFormat.Columns(table.target.schema, ignoreOthers = true, caseSensitive = true)
@@ -97,7 +97,7 @@ class HistoryRowsSuite extends AnyFunSuite {
   }
 
   test(
-    "a column that was renamed has its values, and _keys and _missing have its old name"
+    "a renamed column has all its values, and _keys and _missing have the names at each change"
   ) {
     val table = new ServerTable(
       61,

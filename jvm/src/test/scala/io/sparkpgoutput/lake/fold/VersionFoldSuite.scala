@@ -15,7 +15,7 @@ import io.sparkpgoutput.lake.route._
 import io.sparkpgoutput.types.ConversionOptions
 
 /**
- * The versions that router and folds make of random histories, applied one by one to a list of rows.
+ * Applies the versions that the router and the folds make of random histories to a list of rows.
  * `-Dspark-pgoutput.histories=` gives the number of histories.
  */
 class VersionFoldSuite extends AnyFunSuite {
@@ -118,7 +118,7 @@ class VersionFoldSuite extends AnyFunSuite {
         whole.lazyZip(split).lazyZip(oracles).foreach { (one, other, oracle) =>
           val clue = s"seed $seed, table ${one.server.name}"
           assert(ServerTable.sorted(one.rows) == ServerTable.sorted(other.rows), clue)
-          // A column that the server has dropped keeps its values.
+          // Only the target keeps the values of a column that the server has dropped.
           if (one.server.names.contains("huge") || one.server.name != "wide")
             assert(
               oracle.contentOf(one.server.target.targetSchema, one.asRows) == oracle.content,

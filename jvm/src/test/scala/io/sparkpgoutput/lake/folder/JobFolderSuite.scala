@@ -21,7 +21,7 @@ class JobFolderSuite extends AnyFunSuite {
   private val first =
     JobState("id", "1", 1, "db", "lake", Seq("all"), "lake", "delta", confirmed = 1)
 
-  /** Runs a test in a folder of a local disk, of HDFS, and of an object store. */
+  /** Runs a test with a folder on a local disk, one as in HDFS, and one as in an object store. */
   private def onEach(name: String)(body: (Path, () => JobFolder) => Any): Unit =
     Seq("file", "renames", "stores").foreach { scheme =>
       test(s"$scheme: $name") {
@@ -45,7 +45,7 @@ class JobFolderSuite extends AnyFunSuite {
   private def makeOld(file: Path, age: Duration): Unit =
     Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(age))): Unit
 
-  onEach("a folder that nobody has made is empty, and stays so when it is read") { (path, open) =>
+  onEach("a folder that does not exist is empty, and reading does not make it") { (path, open) =>
     val folder = open()
     folder.check()
     assert(folder.newestEpoch().isEmpty && folder.read().isEmpty && folder.readStatus().isEmpty)
@@ -55,7 +55,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(!Files.exists(path))
   }
 
-  onEach("the state of the newest epoch is read, by number") { (path, open) =>
+  onEach("the state of the epoch with the greatest number is read") { (path, open) =>
     val folder = open()
     assert(folder.take(9, first))
     assert(folder.take(10, first.copy(confirmed = 10)))
@@ -70,7 +70,7 @@ class JobFolderSuite extends AnyFunSuite {
     ) && folder.newestEpoch().contains(12L)))
   }
 
-  onEach("an old epoch that is written later does not count") { (_, open) =>
+  onEach("a late write to an old epoch has no effect") { (_, open) =>
     val (old, late) = (open(), open())
     assert(old.take(1, first) && late.take(2, first.copy(confirmed = 2)))
     old.write(1, first.copy(confirmed = 100))
@@ -127,7 +127,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(names(path.resolve("state")).forall(_.matches("""\d{20}\.json""")))
   }
 
-  onEach("who reads while another writes sees one of the states") { (_, open) =>
+  onEach("a reader sees a whole state while another process writes") { (_, open) =>
     val writer = open()
     assert(writer.take(1, first))
     @volatile var isOver = false
@@ -164,7 +164,7 @@ class JobFolderSuite extends AnyFunSuite {
     }
   }
 
-  onEach("an epoch can be taken again after an error") { (_, open) =>
+  onEach("after an error, a process can take the same epoch") { (_, open) =>
     (1 to 12).foreach { epoch =>
       val folder = open()
       TestFileSystems.failsAt = epoch % 4
@@ -232,7 +232,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(names(path.resolve("requests")).size == 4)
   }
 
-  onEach("a request that cannot be read stops nobody") { (path, open) =>
+  onEach("a request that cannot be read does not hide the others") { (path, open) =>
     val folder = open()
     assert(folder.take(1, first))
     Seq(
@@ -297,7 +297,7 @@ class JobFolderSuite extends AnyFunSuite {
       open().check()
   }
 
-  test("a folder that is read-only, or no folder, is an IOException") {
+  test("a path that is not a folder is an IOException") {
     val parent = Files.createTempDirectory("folder")
     write(parent.resolve("file"), "")
     val folder = new JobFolder(s"$parent/file", TestFileSystems.configuration)
@@ -305,7 +305,7 @@ class JobFolderSuite extends AnyFunSuite {
     intercept[IOException](folder.writeStatus("{}"))
   }
 
-  test("no folder is made where a disk was mounted before") {
+  test("a folder that is gone, as after a disk was unmounted, is not made again") {
     val path = Files.createTempDirectory("folder").resolve("disk")
     val folder = new JobFolder(path.toString, TestFileSystems.configuration)
     assert(folder.take(1, first))
@@ -315,7 +315,7 @@ class JobFolderSuite extends AnyFunSuite {
     assert(!Files.exists(path))
   }
 
-  test("where the file system has no hard links, one process gets a name") {
+  test("without hard links, only one process can move a file to a name") {
     val folder = Files.createTempDirectory("folder")
     val threads = Executors.newFixedThreadPool(4)
     try

@@ -85,7 +85,7 @@ class StateFormatSuite extends PropertySuite {
     status
   )
 
-  /** Each field, and each status of the first version 1. */
+  /** A state with each field and each status of the first release. */
   private val full = Seq(
     failed,
     other(16500, TableStatus.Copying("The table is new.", Some(-1L))),
@@ -104,7 +104,7 @@ class StateFormatSuite extends PropertySuite {
     0x16b374d848L
   ))(_.put(_))
 
-  /** What came later, and an older version can lose. */
+  /** A state with a shape, which came later. An older version can lose it. */
   private val shaped = {
     val table = other(16505, TableStatus.Live)
     val shape = TableShape(TableShape.partition("days(`größe`), bucket(16, id)").get, Seq("id"))
@@ -140,7 +140,7 @@ class StateFormatSuite extends PropertySuite {
     assert(mapper.readTree(text(full)) == mapper.readTree(golden.toFile))
   }
 
-  /** A table of which columns are excluded and hashed. */
+  /** A state with a table that hides columns. */
   private val hiding = {
     val hidden = source.copy(oid = 16504)
       .hiding(_.name == "größe", _ => Some("0123456789abcdef"))
@@ -164,18 +164,18 @@ class StateFormatSuite extends PropertySuite {
     isDamaged(text(shaped).replace("bucket(16, id)", "bucket(16"))
   }
 
-  /** A table with a mirror that keeps deleted rows, and a history. */
+  /** A state with a table that has a history and a mirror, which keeps deleted rows. */
   private val both = {
     val mode = TableMode.Both(TableMode.Marking, TableMode.History("cdc_"))
     val table = other(16506, TableStatus.Live)
     full.put(table.copy(table = table.table.copy(mode = mode)))
   }
 
-  test("a mirror with a history has its own word, which older versions refuse") {
+  test("a mirror with a history has its own mode, which older versions refuse") {
     val words = "\"mode\":\"both\",\"historyPrefix\":\"cdc_\",\"mirror\":\"marking\""
     assert(text(both).contains(words))
     assert(read(text(both)) == both)
-    // Each start reads the marks of the two tables in the target.
+    // `ahead` is not written, because each start reads the marks of both tables in the target.
     assert(read(text(full.put(both.tables(16506).copy(ahead = Some(7L))))) == both)
   }
 
@@ -233,7 +233,7 @@ class StateFormatSuite extends PropertySuite {
     assert(read(root.toString) == full)
   }
 
-  test("a number that is too large, an LSN or a time that is none, or a field twice is an error") {
+  test("a number that is too large, an invalid LSN or time, or a repeated field is an error") {
     isDamaged(changed(table(_).put("oid", new java.math.BigInteger("9" * 30))))
     isDamaged(changed(table(_).put("generation", Long.MaxValue)))
     isDamaged(changed(table(_).put("mark", "16/B374D848 ")))
@@ -272,7 +272,7 @@ class StateFormatSuite extends PropertySuite {
       .takeWhile(!_.startsWith("## "))
       .flatMap("""^\| `([^`]+)` \|""".r.findFirstMatchIn(_).map(_.group(1))).toSeq
     assert(documented.toSet == others && documented.distinct == documented)
-    // The page says of this field that it is like the other definition.
+    // The page says that the fields of the next definition are those of the definition.
     val definition = others.map(_.stripPrefix("tables[].definition.")) -- others
     assert(next.map(_.stripPrefix("tables[].next.definition.")).forall(definition))
   }

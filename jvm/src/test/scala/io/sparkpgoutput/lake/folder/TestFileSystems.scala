@@ -18,10 +18,10 @@ import org.apache.hadoop.util.Progressable
 /** Local files behind other schemes, with the rules of the file systems that jobs use. */
 object TestFileSystems {
 
-  /** The call that fails from now on, counted down by each call that changes files; none if negative. */
+  /** How many more calls can change files before all of them fail. If it is negative, none fails. */
   @volatile var failsAt: Int = -1
 
-  /** What happens before the next call that changes files, once. */
+  /** Runs once, before the next call that changes files. */
   @volatile var before: () => Unit = () => ()
 
   private def change(): Unit = synchronized {
@@ -74,7 +74,7 @@ object TestFileSystems {
     }
   }
 
-  /** As in an object store, a file is there when it is closed, and the condition is checked then. */
+  /** As in an object store, a file exists when its stream is closed, which fails if another one exists. */
   class StoringFiles extends TestFiles("stores") {
     override def hasPathCapability(path: Path, capability: String): Boolean =
       capability == CommonPathCapabilities.ABORTABLE_STREAM ||

@@ -51,7 +51,7 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     JobState("id", "1", 1, "shop", "lake", Nil, "/lake", "delta", confirmed = 0)
   )(_.put(_))
 
-  /** The name of a table from its escaped name, so no two tables can have the same. */
+  /** Returns the table of an escaped name. So no two tables can have the same escaped name. */
   private def unescaped(escaped: String): TableName = {
     def part(text: String) = "Z([0-9a-f]+)Z".r
       .replaceAllIn(
@@ -131,7 +131,7 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
     }
   }
 
-  test("of several tables that have had one name, only the newest has metrics") {
+  test("of several tables with one name, only the newest that is not dropped has metrics") {
     val now = StatusNow(
       state(table(7, "orders", TableStatus.Dropped), table(5, "orders"), table(4, "orders")),
       Map.empty,
@@ -160,7 +160,7 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
   }
 
   test("Spark's metrics system has the tables that the job has now") {
-    spark.range(1).count() // Spark's session has begun
+    spark.range(1).count() // starts the session of Spark
     var current = StatusNow(state(table(1, "a.b")), Map(1L -> queued), read = 7, Nil)
     val source = new JobSource("one", () => current)
     val other = new JobSource("one_more", () => current)

@@ -44,7 +44,7 @@ class JobThreadsSuite extends SparkSessionTests {
     }
   }
 
-  test("a thread that still runs can ask for a look when the threads of looks are ended") {
+  test("after the end of the work, a thread can still ask for a look, which does not run") {
     withThreads { threads =>
       var looks = 0
       threads.endWork()

@@ -21,7 +21,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
       ) ++ entries
     )
 
-  test("a property of the tables is one that Spark lets users set") {
+  test("a property of the tables must be one that Spark lets users set") {
     val properties = Map("delta.appendOnly" -> "it's \\ ${x}", "team" -> "mine")
     assert(parsed(properties.toSeq.map { case (name, value) => s"property.$name" -> value }: _*)
       .tableProperties == properties)
@@ -36,7 +36,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
   private def refused(entries: (String, String)*) =
     intercept[LakeException](parsed(entries: _*)).getMessage
 
-  test("no table forgets its mark") {
+  test("a property that would make Delta forget a mark is refused") {
     assert(refused("property.delta.setTransactionRetentionDuration" -> "interval 1 hour")
       .contains("Delta would forget"))
   }
@@ -54,7 +54,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(options.skips)
   }
 
-  test("a table has the shape that the options name, by each of its names") {
+  test("a table has the shape of its options, which can name it in each notation") {
     val options = parsed(
       "partition.events" -> "days(at), bucket(16, id)",
       "cluster.public.events" -> "id,at",
@@ -74,7 +74,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     assert(refused("cluster." -> "a").contains("lacks a name after the point"))
   }
 
-  test("patterns of excluded tables are those of names with schemas") {
+  test("patterns of excluded tables match the schema and the name of a table") {
     val options =
       parsed("excludeTables" -> "staging.*, public.tmp_*,log,*.t?st, \"public.a b,c\", s.a+(x)")
     def excludes(namespace: String, name: String) = options.excludes(TableName(namespace, name))
@@ -97,7 +97,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
     )
   }
 
-  test("hashed columns have a salt, and a column is excluded or hashed") {
+  test("hashed columns need a salt, and no column can be both excluded and hashed") {
     val variable = sys.env.find(_._2.nonEmpty).get._1
     val options = parsed(
       "excludeColumns.users" -> "ssn, \"a,b\"",
@@ -120,7 +120,7 @@ class ReplicateOptionsSuite extends AnyFunSuite {
   }
 
   test(
-    "deleted rows of a mirror are marked if the option of its table says so, or else that of all"
+    "the options mode and onDelete of a table decide its mode, and onDelete of all tables otherwise"
   ) {
     val options = parsed(
       "onDelete" -> "mark",

@@ -26,7 +26,7 @@ class TableFailuresSuite extends AnyFunSuite {
   private def inTask(cause: Throwable) =
     new SparkException("Job aborted due to stage failure", new RuntimeException("A task.", cause))
 
-  /** An error that a task meets means the same as one that the driver meets. */
+  /** Checks the kind of errors, which is the same in a task and in the driver. */
   private def assertKind(kind: TableFailure.Kind)(errors: Throwable*) =
     errors.flatMap(error => Seq(error, inTask(error))).foreach { error =>
       assert(TableFailures.of(error).kind == kind, error)
@@ -111,7 +111,7 @@ class TableFailuresSuite extends AnyFunSuite {
       "PGOUTPUT_PUBLICATION_NOT_FOUND.AT_START"
     ).map(Errors.source)
     (ending ++ ending.map(inTask)).foreach(error => assert(TableFailures.endsJob(error), error))
-    // Somebody else's session on the slot ends, and an option says nothing about the slot.
+    // Another session on the slot will end, and a wrong option is not an error of the slot.
     val others =
       Seq("PGOUTPUT_SLOT_IN_USE.BY_ANOTHER", "PGOUTPUT_SOURCE_OPTION.INVALID").map(Errors.source)
     others.foreach(error => assert(!TableFailures.endsJob(error), error))

@@ -10,7 +10,7 @@ import io.sparkpgoutput.lake.target.{OwnTables, TargetBehind}
 
 class TableMaintenanceSuite extends SparkSessionTests {
 
-  /** A target whose parts fail with an error, if there is one. */
+  /** A target. A part of its maintenance fails if `problems` has an error for the part. */
   private class Failing extends TargetBehind(new MemoryTarget(spark)) {
     val done = mutable.Buffer.empty[String]
     val problems = mutable.Map.empty[String, String]
@@ -42,7 +42,7 @@ class TableMaintenanceSuite extends SparkSessionTests {
   }
 
   for (failing <- parts)
-    test(s"$failing that fails does not stop the others, and is not tried again at once") {
+    test(s"if $failing fails, the other parts run, and it is not tried again at once") {
       val target = new Failing
       val (job, maintenance) = maintained(target, Duration.ofHours(1), ReplicateOptions())
       target.problems(failing) = "away"

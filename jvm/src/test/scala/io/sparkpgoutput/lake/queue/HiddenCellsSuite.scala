@@ -16,7 +16,7 @@ import io.sparkpgoutput.protocol.{Fields, MessageEncoder, Messages}
 class HiddenCellsSuite extends PropertySuite {
   private val salt = HashSalt.of("sält")
 
-  /** The hash by the definition of the option. */
+  /** The hash as the option defines it. */
   private def hash(text: String): String = {
     val mac = Mac.getInstance("HmacSHA256")
     mac.init(new SecretKeySpec("sält".getBytes(UTF_8), "HmacSHA256"))
@@ -28,7 +28,7 @@ class HiddenCellsSuite extends PropertySuite {
     Gen.oneOf("n", "u").map(kind => (kind, null, null))
   )
 
-  /** What happens to each column, and a change of each kind with tuples of so many columns. */
+  /** For each column, s (shown), x (excluded) or h (hashed), and a change with these columns. */
   private val changes: Gen[(Seq[Char], Fields)] = for {
     kinds <- Gen.nonEmptyListOf(Gen.oneOf('s', 'x', 'h'))
     tuple = Gen.listOfN(kinds.length, value)
@@ -98,7 +98,7 @@ class HiddenCellsSuite extends PropertySuite {
     }
   }
 
-  test("a table that is not understood has no column and no value") {
+  test("a change of a table that is not understood loses all its values") {
     forAll(changes) { case (kinds, message) =>
       val found = HiddenCells.all(columns(kinds)).change(encoded(message)(identity))
       assert(Fields.hex(found) == Fields.hex(encoded(message)(_ => Nil)))

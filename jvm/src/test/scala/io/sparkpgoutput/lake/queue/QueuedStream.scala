@@ -20,7 +20,7 @@ final case class SentTransaction(
   def commit: Array[Byte] = StreamMessages.commit(lsn)
 }
 
-/** The stream of one table, made by a seed. Each transaction comes again as it was sent before. */
+/** The random stream of one table. A transaction that is sent again is the same. */
 final class QueuedStream(random: Random, largest: Int) {
   private var sent = Vector.empty[SentTransaction]
   private var xid = 0xfffffff0L
@@ -65,7 +65,7 @@ final class QueuedStream(random: Random, largest: Int) {
 
 object QueuedStream {
 
-  /** Definitions whose messages each session sends again: equal, but not the same arrays. */
+  /** A definition as a session sends it: in each session, its messages are equal and are other arrays. */
   def definition(number: Int): TableMessages = new TableMessages(
     StreamMessages.relation(name = s"t$number"),
     IndexedSeq.tabulate(number)(n => StreamMessages.pgType(90000L + n, "public", s"type$n"))

@@ -115,7 +115,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
       assert(queue.isWhole(stream(sending).lsn) == model.isWhole(stream(sending).lsn))
     }
 
-    /** Takes all that is whole, or drops it with a transaction that is open. */
+    /** Takes all whole transactions, or drops the queue, also with an open transaction. */
     def end(): Unit =
       if (random.nextInt(3) == 0) queue.drop()
       else {
@@ -139,7 +139,7 @@ class TableQueuePropertySuite extends AnyFunSuite {
       withClue(s"seed $seed: ") {
         val random = new Random(seed.toLong)
         val folder = Files.createTempDirectory("queue")
-        // Without any memory each message is a block of its own in a file, which takes its time.
+        // Without memory, each message is its own block in a file, which is slow.
         val memory = if (seed % 10 == 0) 0 else Seq(20000, 100000, 1000000)(random.nextInt(3))
         val largest = Seq(1000, 100000, 3000000)(random.nextInt(3))
         val space = new QueueSpace(memory.toLong, Long.MaxValue, folder.toFile)

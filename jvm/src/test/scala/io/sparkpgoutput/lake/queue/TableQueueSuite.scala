@@ -53,7 +53,7 @@ class TableQueueSuite extends AnyFunSuite {
 
   private def all(queue: TableQueue): Cut = queue.cut(Highest, CutLimit(Long.MaxValue)).get
 
-  test("a session that is new sends the definition again, which is queued only if it differs") {
+  test("a new session sends the definition again, and the queue takes it only if it differs") {
     withSpace(1000000) { (space, _) =>
       val queue = new TableQueue(1, 0, space)
       def add(lsn: Long, definition: Int): Unit = {
@@ -73,7 +73,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("transactions below the begin of the queue are not taken") {
+  test("transactions below the LSN at which the queue begins are not taken") {
     withSpace(1000000) { (space, _) =>
       val queue = new TableQueue(1, 100, space)
       put(queue, 99, 10)
@@ -95,7 +95,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("calls of the reader that make no transaction are errors") {
+  test("calls of the reader in a wrong order are errors") {
     withSpace(1000000) { (space, _) =>
       val queue = new TableQueue(1, 0, space)
       assertThrows[IllegalStateException](queue.add(change(1), 0, definition))
@@ -105,7 +105,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("a transaction of millions of rows passes through a small memory and few files") {
+  test("a transaction of a million rows passes through a small memory and few files") {
     withSpace(4000000) { (space, folder) =>
       val queue = new TableQueue(1, 0, space)
       val rows = 1000000
@@ -164,7 +164,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("a thousand queues with a few changes have a few megabytes, and none if they have none") {
+  test("a thousand queues with a few changes need a few megabytes, and empty queues need none") {
     withSpace(100000000) { (space, _) =>
       val queues = Seq.tabulate(1000)(n => new TableQueue(n.toLong, 0, space))
       queues.foreach(put(_, 10, 100, 100))
@@ -226,7 +226,7 @@ class TableQueueSuite extends AnyFunSuite {
     }
   }
 
-  test("a cut that is not the begin of the queue cannot be removed") {
+  test("a cut can be removed only from the beginning of the queue") {
     withSpace(1000000) { (space, _) =>
       val queue = new TableQueue(1, 0, space)
       put(queue, 10, 10)

@@ -34,7 +34,7 @@ class DeltaTargetSuite extends DeltaTests {
     Files.setLastModifiedTime(file, FileTime.from(Instant.now.minus(time))): Unit
 
   test(
-    "old files go if it is time and the table allows it, and files that the log does not know stay"
+    "old files are removed when it is time and if the table allows it, and unknown files stay"
   ) {
     val root = Files.createTempDirectory("vacuum")
     val folder = root.resolve("t")
@@ -61,11 +61,11 @@ class DeltaTargetSuite extends DeltaTests {
     Files.write(unknown, Array[Byte](1))
     age(unknown, Duration.ofDays(2))
     val before = files(folder)
-    assert(expire(Duration.ofHours(2)) == before) // The table says how long files stay.
+    assert(expire(Duration.ofHours(2)) == before) // A property says how long files stay.
     spark.sql(
       s"ALTER TABLE ${target.sqlName("t")} UNSET TBLPROPERTIES (delta.deletedFileRetentionDuration)"
     )
-    assert(expire(Duration.ofMinutes(5)) == before) // Some have gone less than an hour ago.
+    assert(expire(Duration.ofMinutes(5)) == before) // Files were removed less than an hour ago.
     val left = expire(Duration.ofHours(2))
     assert(left(unknown) && (left - unknown).size == 1)
     assert(target.read(spark, "t").orderBy("id").collect().toSeq == (1 to 9).map(Row(_)))
@@ -102,7 +102,7 @@ class DeltaTargetSuite extends DeltaTests {
     }
     assert(last == 2)
     val log = files(folder.resolve("_delta_log")).filter(_.toString.endsWith(".json"))
-    // Spark writes into folders of its own.
+    // The files that Spark writes are in subfolders.
     val inLog = log.flatMap { file =>
       "\"path\":\"(part-[^\"]+)".r.findAllMatchIn(Files.readString(file)).map(_.group(1))
     }
@@ -140,7 +140,7 @@ class DeltaTargetSuite extends DeltaTests {
     val target = Targets.of(spark, root.toString, Some("delta"))
     def newest: Snapshot = DeltaLog.forTable(spark, root.resolve("t").toString)
       .unsafeVolatileSnapshot
-    // Another process does not have the log of this one.
+    // Another process does not have the log in the cache of this one.
     def inOtherProcess(body: => Unit): Unit = {
       DeltaLog.clearCache()
       body

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.permission.FsPermission
 
 /**
- * Local files behind another scheme. The process that writes them can die at each call, and the answer of each
+ * Local files behind another scheme. At each call, the process that writes them can die, or the answer of the
  * call can be lost.
  */
 final class FaultyFiles extends NioRawLocalFileSystem {
@@ -66,7 +66,7 @@ object FaultyFiles {
    * Runs something in which a call fails.
    *
    * @param number the number of the call
-   * @return the call that failed; None if there were not so many
+   * @return the call that failed; None if there were not so many calls
    */
   def during(fault: Fault, number: Int)(body: => Unit): Option[String] = {
     synchronized {

@@ -48,7 +48,7 @@ class IcebergDirectSuite extends TableTests {
       assert(target.mark(table, name).contains(lsn))
     }
 
-    /** Deletes the rows with keys, and adds rows. */
+    /** Deletes the rows with these keys, and adds rows. */
     def write(deleted: Seq[Any], added: Seq[Row], also: () => Unit = () => ()): Unit =
       commit(change(deleted, added, also))
 
@@ -81,7 +81,7 @@ class IcebergDirectSuite extends TableTests {
   private def values(ids: Seq[Int], text: String) = ids.map(id => Row(id, text))
 
   Seq(2, 3).foreach { version =>
-    test(s"v$version: a table without a snapshot, and a commit that changes nothing") {
+    test(s"v$version: a table can have no snapshot, and a commit can change nothing") {
       val made = new Written("empty", columns, version)
       made.write(Nil, Nil)
       assert(made.rows.isEmpty)
@@ -94,7 +94,7 @@ class IcebergDirectSuite extends TableTests {
       assert(made.rows == values(4 to 4, "b"))
     }
 
-    test(s"v$version: columns that are renamed, widened and added between commits") {
+    test(s"v$version: columns can be renamed, widened and added between commits") {
       val made = new Written("evolved", columns, version)
       made.write(Nil, values(1 to 5, "a"))
       target.alter(
@@ -202,7 +202,7 @@ class IcebergDirectSuite extends TableTests {
       assert(made.rows.length == 500)
     }
 
-    test(s"v$version: values of each type, also nested ones") {
+    test(s"v$version: values of each type, also nested ones, are written and read") {
       val nested = new StructType().add("x", IntegerType).add("y", ArrayType(StringType))
       val schema = new StructType()
         .add("id", IntegerType)
@@ -291,7 +291,7 @@ class IcebergDirectSuite extends TableTests {
     assert(made.rows == values(Seq(3), "b") ++ values(Seq(8, 9), "a"))
   }
 
-  test("a value of the type VARIANT") {
+  test("a value of the type VARIANT is read and written") {
     val made = new Written("variant", columns.add("j", VariantType), 3)
     spark.sql(s"INSERT INTO ${made.sql} SELECT 1, 'a', parse_json('[1, null]')")
     made.commit { table =>
@@ -322,7 +322,7 @@ class IcebergDirectSuite extends TableTests {
     assert(intercept[NotDirect](made.write(Seq(1), Nil)).reason.contains("same key"))
   }
 
-  test("a table that is not only data files and deletions is left to MERGE") {
+  test("a table with a NOT NULL column or a special property is left to MERGE") {
     def reason(properties: Map[String, String] = Map.empty)(change: Written => Unit) = {
       val made = new Written("special", columns, 2, properties)
       assert(target.look(made.table).notDirect.isEmpty || properties.nonEmpty)

@@ -27,7 +27,10 @@ import io.sparkpgoutput.lake.core.MarkName
 class MarkingOperationsSuite extends AnyFunSuite {
   private val name = MarkName("job", 1, 1)
 
-  /** A file system that renames the file of the metadata, if `renames`, and then fails once. */
+  /**
+   * Operations whose first commit fails. If `renames`, the file of the metadata is renamed before. If
+   * `isLost`, the table cannot be read afterwards.
+   */
   final private class Failing(operations: TableOperations, renames: Boolean, isLost: Boolean)
       extends TableOperations {
     private var left = 1
@@ -87,7 +90,7 @@ class MarkingOperationsSuite extends AnyFunSuite {
     assert(made.io.newInputFile(made.currentSnapshot.manifestListLocation).exists)
   }
 
-  test("a commit beside the current snapshot is refused") {
+  test("a staged commit, which does not become the current snapshot, is refused") {
     val made = table()
     val error = intercept[ValidationException](
       new BaseTable(new MarkingOperations(operations(made), "t", name, None, 5), "t")

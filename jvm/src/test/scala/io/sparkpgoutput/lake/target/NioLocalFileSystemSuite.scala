@@ -50,7 +50,7 @@ class NioLocalFileSystemSuite extends SparkSessionTests {
     }
 
   test("a direct commit starts no process") {
-    // The catalog of Iceberg first, because it opens its file system when it is loaded.
+    // The catalog of Iceberg comes first, because it opens its file system when it is loaded.
     val targets = Seq(
       IcebergTables.in(spark, "nio"),
       Targets.of(spark, Files.createTempDirectory("nio").toString, Some("delta"))

@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.{FSDataOutputStream, FileSystem, Path, RawLocalFileS
 import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
-/** `tests/test_object_store.py` writes to S3. */
+/** The store with local files. `tests/test_object_store.py` writes to S3. */
 class S3LogStoreSuite extends AnyFunSuite {
   private val configuration = new Configuration(false)
   configuration.set("fs.late.impl", classOf[LateFiles].getName)
@@ -30,14 +30,14 @@ class S3LogStoreSuite extends AnyFunSuite {
   private def content(name: String) =
     new String(java.nio.file.Files.readAllBytes(folder.resolve(name)), UTF_8)
 
-  test("a commit that is there is not replaced") {
+  test("a commit that exists is not replaced") {
     write("0.json", "one", "two")
     val error = intercept[FileAlreadyExistsException](write("0.json", "three"))
     assert(error.getMessage.endsWith("0.json"))
     assert(content("0.json") == "one\ntwo\n")
   }
 
-  test("a commit whose answer was lost is made") {
+  test("a commit that is sent again, because its answer was lost, succeeds") {
     write("1.json", "one")
     write("1.json", "one") // as the connector sends it again
     assert(content("1.json") == "one\n")
@@ -58,7 +58,7 @@ class S3LogStoreSuite extends AnyFunSuite {
   }
 }
 
-/** A file is there when its stream is closed, and only then it is known that there is one of its name. */
+/** As in S3, a file exists when its stream is closed, which fails if there is one of its name. */
 final class LateFiles extends RawLocalFileSystem {
   override def getUri: URI = URI.create("late:///")
   override def getScheme: String = "late"

@@ -75,7 +75,7 @@ class TableEvolutionSuite extends AnyFunSuite {
       next.table.schema == StructType(
         Seq(
           StructField("id", LongType),
-          StructField("cost", StringType), // what the option types has asked for
+          StructField("cost", StringType), // the type that the option types asks for
           StructField("added", DateType)
         )
       )
@@ -157,7 +157,7 @@ class TableEvolutionSuite extends AnyFunSuite {
     }
   }
 
-  test("the options can name columns of the shape as they were called before, also dropped ones") {
+  test("the options can name columns of the shape by their earlier names, also dropped columns") {
     val kept = state.copy(table = state.table.copy(shape = shape("days(price), remark", "price")))
     val cost = price.copy(name = "cost")
     val now = table(id -> IntegerType, cost -> StringType)
@@ -189,7 +189,7 @@ class TableEvolutionSuite extends AnyFunSuite {
     assert(reason(price).isEmpty)
   }
 
-  test("nothing changes without changes") {
+  test("without changes, the definition stays the same") {
     val next = TableEvolution.next(state, state.table, Nil)
     assert(next == NextDefinition(state.table, state.formerNames))
     assert(TableEvolution.columns(state.table, next.table) == Nil)
@@ -213,7 +213,7 @@ class TableEvolutionSuite extends AnyFunSuite {
     assert(TableEvolution.columns(next.table, next.table) == Nil)
   }
 
-  test("the columns of a deletion are added, and rows that are not kept any more need a copy") {
+  test("the columns for deleted rows are added, and other changes of the mode can need a copy") {
     val marking = state.table.copy(mode = TableMode.Marking)
     val next = TableEvolution.next(state, marking, Nil)
     assert(next.table == marking)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
 
-/** A target that is another one, but for what a test changes. */
+/** A target that passes all calls on to another one. Tests override some of them. */
 class TargetBehind(target: Target) extends Target {
   override def format: String = target.format
   override def sqlName(table: String): String = target.sqlName(table)

@@ -42,7 +42,7 @@ class TargetNamesSuite extends AnyFunSuite {
   }
 
   test(
-    "two tables with the same name but for its case are an error, which names an entry that works"
+    "two tables whose names differ only in case are an error, which names an entry that works"
   ) {
     val upper = TableName("public", "Sales_Orders")
     val text = error(TargetNames.of(Seq(upper, sales), None, Map.empty))
@@ -63,7 +63,7 @@ class TargetNamesSuite extends AnyFunSuite {
     )).contains("names.public.a b😀=a_b"))
   }
 
-  test("the entry names no other table of the target") {
+  test("the entry in the error is not the name of another table") {
     val odd = TableName("public", "Sales orders")
     val problem = (name: String) => Option.when(!name.matches("\\w+"))("Only letters.")
     // The names in the target count, not those at the server.

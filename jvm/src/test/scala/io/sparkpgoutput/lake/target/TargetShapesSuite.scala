@@ -28,7 +28,7 @@ class TargetShapesSuite extends AnyFunSuite {
     error.getMessage
   }
 
-  test("what Iceberg can have") {
+  test("the shapes that Iceberg can have are accepted") {
     check(
       "iceberg",
       "years(at), months(on), bucket(16, id), truncate(4, name), flag, price",
@@ -38,7 +38,7 @@ class TargetShapesSuite extends AnyFunSuite {
     check("iceberg", "", "id, at, on, name, price")
   }
 
-  test("what Delta can have") {
+  test("the shapes that Delta can have are accepted") {
     check("delta", "on, name, price, flag, id", "")
     check("delta", "", "at, on, name, ratio")
   }

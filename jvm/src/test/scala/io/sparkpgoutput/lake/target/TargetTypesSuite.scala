@@ -27,14 +27,14 @@ class TargetTypesSuite extends AnyFunSuite {
     assert(types("delta", "a SMALLINT") == "a SMALLINT")
   }
 
-  test("no format has intervals") {
+  test("intervals are refused in all formats") {
     for {
       format <- Seq("delta", "iceberg")
       ddl <- Seq("INTERVAL DAY TO SECOND", "ARRAY<INTERVAL YEAR TO MONTH>")
     } error(format, s"c $ddl")
   }
 
-  test("rows cannot be found by a map or a VARIANT, which other columns can have") {
+  test("a key cannot have a map or a VARIANT, and other columns can") {
     Seq("VARIANT", "MAP<INT, INT>", "ARRAY<VARIANT>").foreach { ddl =>
       error("delta", s"c $ddl", "c")
       assert(types("delta", s"c $ddl", "id") == s"c $ddl")
@@ -42,7 +42,7 @@ class TargetTypesSuite extends AnyFunSuite {
   }
 
   test(
-    "a format that does not run on this Spark, or whose JAR is missing, is an error that helps"
+    "a format that does not run on this Spark, or lacks its JAR, is an error that says what to do"
   ) {
     def text(format: LakeFormat, spark: String) =
       intercept[LakeException](format.check(spark, _ => false)).getMessage
@@ -60,7 +60,7 @@ class TargetTypesSuite extends AnyFunSuite {
     LakeFormat.Delta.check("4.2.1", _ => true)
   }
 
-  test("a JAR of Iceberg that is too old is an error that helps") {
+  test("a JAR of Iceberg that is too old is an error that names its version") {
     Seq("1.9.2", "1.10.1", "1.10.0-amzn-0").foreach { version =>
       val error =
         intercept[LakeException](LakeFormat.Iceberg.check("4.1.2", _ => true, version))

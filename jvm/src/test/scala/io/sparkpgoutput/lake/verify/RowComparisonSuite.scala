@@ -75,7 +75,7 @@ class RowComparisonSuite extends SparkSessionTests {
     assert(found.keys.last.key.startsWith("""{"a":3,"b.c":null,"d":1.5"""), found.keys.last.key)
   }
 
-  test("NULL is no value, and a value in another column or element is another row") {
+  test("NULL differs from each value, and the place of a value counts") {
     val pairs = Seq(
       row(1, "x", null) -> row(1, "x", 0.0),
       row(1, "x", l = Seq[Any](1, null)) -> row(1, "x", l = Seq(1)),
@@ -89,7 +89,7 @@ class RowComparisonSuite extends SparkSessionTests {
     }
   }
 
-  test("changes at random are counted, and the first 20 are named") {
+  test("random differences are counted, and the first 20 are named") {
     val random = new Random(3)
     val keys = random.shuffle((1 to 3000).toList)
     val (gone, changed) = (keys.take(25).toSet, keys.slice(25, 60).toSet)

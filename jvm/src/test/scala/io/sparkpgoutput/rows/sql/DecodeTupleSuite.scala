@@ -18,7 +18,7 @@ import io.sparkpgoutput.sql.FunctionCall
 import io.sparkpgoutput.types.registry.TypedTuples
 
 /**
- * A row that is read from the message, or from the cells of a tuple, equals the row of the decode's tuple.
+ * A row that is read from a message, or from the cells of a tuple, equals the row of the decoded tuple.
  */
 class DecodeTupleSuite extends PropertySuite {
   import DecodeTupleSuite._
@@ -49,7 +49,7 @@ class DecodeTupleSuite extends PropertySuite {
 
   private val context = Gen.oneOf[Any](null, true, false)
 
-  test("of tuples whose values fit, do not fit, and are none") {
+  test("the rows are equal for tuples whose values fit, do not fit, or are missing") {
     val changes = for {
       (columns, old) <- tuples
       now <- Gen.listOfN(columns.size, cell)
@@ -70,7 +70,7 @@ class DecodeTupleSuite extends PropertySuite {
     }
   }
 
-  test("of messages of all types, and malformed ones") {
+  test("the rows are equal for messages of all types, and for malformed ones") {
     val any = new Messages().any
     val messages = Gen.frequency(
       2 -> any.map(_.bytes),
@@ -80,7 +80,7 @@ class DecodeTupleSuite extends PropertySuite {
     forAll(shape.flatMap(queries), messages, context, minSuccessful(2000))(agree)
   }
 
-  test("of messages of thousands of bytes") {
+  test("the rows are equal for messages of thousands of bytes") {
     val text = TypedTuples.Column(StringType, 25)
     Seq(4000, 5000, 100000).foreach { size =>
       val cells = Seq(("t", "é" * size, null), ("t", "x" * size, null))
@@ -101,7 +101,7 @@ class DecodeTupleSuite extends PropertySuite {
     }
   }
 
-  test("its type is that of the row that it was, all of it or what is wanted") {
+  test("the type is that of the decoded row, with all columns or with the required ones") {
     forAll(shape.flatMap(queries)) { query =>
       assert(query.fused.dataType == query.unfused.dataType)
       val first = query.fused.withColumns(Seq(0))
@@ -117,7 +117,7 @@ class DecodeTupleSuite extends PropertySuite {
     }
   }
 
-  test("it shows the function, the decode and its columns") {
+  test("the text shows the function, the decode and the columns") {
     val column = AttributeReference("data", data.dataType)(ExprId(1))
     val decode = decoded(failFast = false, column)
     val tuple = GetStructField(decode, MessageSchema.OLD)
@@ -148,7 +148,7 @@ private object DecodeTupleSuite {
 
   private def replacement(call: Expression) = call.asInstanceOf[FunctionCall].replacement
 
-  /** What the optimizer makes of both. */
+  /** The expression that the optimizer makes of a row function and a decode. */
   def fused(row: ReadTuple, decode: DecodeMessage, field: Int): DecodeTuple = DecodeTuple(
     decode.data,
     decode.inStream,
@@ -158,7 +158,7 @@ private object DecodeTupleSuite {
     row.rowSchema
   )
 
-  /** A query: the columns' types, those that are wanted, what is an error, and of which tuple. */
+  /** A query: its columns, the required ones, what is an error, and the field of the tuple. */
   final case class Query(
       columns: Seq[TypedTuples.Column],
       required: Option[Seq[Int]],
@@ -180,7 +180,7 @@ private object DecodeTupleSuite {
     }
     val fused: DecodeTuple = DecodeTupleSuite.fused(unfused, decode, field)
 
-    /** Of the tuple's cells, which the decode gives alone or beside other members. */
+    /** Reads the cells of the tuple, which the decode gives alone or beside other members. */
     val ofCells: Seq[ReadTuple] =
       Seq(Seq("cells"), Seq("kinds", "binary", "cells")).map { names =>
         val narrowed = decode.copy(selection = Selections.ofTuple(field, names: _*))
@@ -218,7 +218,7 @@ class DecodeTupleCodeSuite extends MessageFunctionTests {
     "of the message" -> (fused(_, _: _*)),
     "of the tuple's bytes" -> (ofCells(_, _: _*))
   ).foreach { case (kind, read) =>
-    test(s"$kind: interpreted and generated") {
+    test(s"the row $kind is the same, interpreted and generated") {
       val strict = read(true, Nil)
       checkEvaluation(strict, InternalRow(42, null), row(insert))
       checkEvaluation(strict, InternalRow(42, null), row(insertInStream, true))
@@ -238,7 +238,7 @@ class DecodeTupleCodeSuite extends MessageFunctionTests {
       checkEvaluation(read(true, Seq("mode" -> "PERMISSIVE")), InternalRow(null, null), row(noInt))
     }
 
-    test(s"$kind: what was interpreted stays as it is when the next one is evaluated") {
+    test(s"the interpreted row $kind stays the same when the next one is evaluated") {
       val expression = read(true, Nil)
       val kept = expression.eval(row(insert)).asInstanceOf[InternalRow]
       expression.eval(row("49 00004010 4e 0002 74 00000001 37 74 00000001 78"))

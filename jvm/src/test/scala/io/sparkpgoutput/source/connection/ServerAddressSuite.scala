@@ -10,7 +10,7 @@ import io.sparkpgoutput.errors.SourceException
 class ServerAddressSuite extends AnyFunSuite {
   private def shown(url: String) = ServerAddress(url, Some("lake"), Some("secret")).toString
 
-  test("the text is the URL without its query part") {
+  test("the text of an address is the URL without its query part") {
     Seq(
       "jdbc:postgresql://db.example.org/shop",
       "jdbc:postgresql://db.example.org:5432/shop",
@@ -24,7 +24,7 @@ class ServerAddressSuite extends AnyFunSuite {
     }
   }
 
-  test("the text of a URL that pgjdbc cannot read shows nothing of it") {
+  test("the text of an address shows nothing of a URL that pgjdbc cannot read") {
     Seq(
       "jdbc:postgresql://lake:secret@db.example.org/shop",
       "jdbc:postgresql://lake:se?cret@db.example.org/shop",
@@ -95,8 +95,8 @@ class DriverParametersSuite extends AnyFunSuite {
     (names - PGProperty.SERVICE).foreach(name => assert(read(s"${name.getName}=1").isEmpty, name))
   }
 
-  // A version of pgjdbc with more of them needs a decision on each.
-  test("all parameters with a class in their description are known as such") {
+  // If a new version of pgjdbc has more parameters, decide whether the value of each is a class.
+  test("all parameters whose value is a class are known as such") {
     val described = PGProperty.values.filter { property =>
       val text = s"${property.getName} ${property.getDescription}".toLowerCase
       text.contains("class") || text.contains("factory")

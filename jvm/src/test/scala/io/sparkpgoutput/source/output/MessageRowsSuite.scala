@@ -14,7 +14,7 @@ import io.sparkpgoutput.protocol.MessageType
 class MessageRowsSuite extends AnyFunSuite {
   private val all = MessageFields.schema.indices
 
-  /** The rows of batches, each with what the server sends for it in one session. */
+  /** The rows of each batch. The server sends the messages of all batches in one session. */
   private def read(batches: Seq[Seq[Array[Byte]]]): Seq[Seq[InternalRow]] = {
     val rows = new MessageRows(all)
     batches.map { messages =>
@@ -25,7 +25,7 @@ class MessageRowsSuite extends AnyFunSuite {
 
   private def data(row: InternalRow) = row.getBinary(MessageFields.DATA)
 
-  /** The messages, each as its type, and the name of the table in a Relation message. */
+  /** The types of the messages, each as one letter. */
   private def types(rows: Seq[InternalRow]): String =
     rows.map(row => MessageType.of(data(row)(0)).tag).mkString
 
@@ -49,7 +49,7 @@ class MessageRowsSuite extends AnyFunSuite {
     assert(batches(1).map(_.getLong(MessageFields.XID)).distinct == Seq(8L, 9L))
   }
 
-  test("a repeated Relation message is left out, and another one is not") {
+  test("a Relation message is left out if it is the same as the last one of its table") {
     val messages = Seq(
       begin(7, 100),
       relation(),
@@ -75,7 +75,7 @@ class MessageRowsSuite extends AnyFunSuite {
     }
   }
 
-  /** Rows without the position of the message, which depends on how the messages are split. */
+  /** A format without the position of the message, which depends on how the messages are split. */
   private val format = {
     val all = BatchRead.format()
     all.copy(

@@ -16,13 +16,13 @@ class SlotChecksSuite extends AnyFunSuite {
   ): Option[String] =
     failure(SlotChecks.beforeReading(state, server, Slots.source, start)).map(_._1)
 
-  test("a slot that has all transactions from the start on can be read") {
+  test("a slot that has all transactions from the LSN of the query on can be read") {
     assert(check().isEmpty)
     assert(check(start = Slots.slot.confirmedFlush.get).isEmpty)
     assert(check(start = Slots.slot.flushLsn).isEmpty)
   }
 
-  test("each reason why a slot cannot be read is a condition of its own") {
+  test("each reason why a slot cannot be read has its condition") {
     val slot = Slots.slot
     val reasons = Seq(
       None -> "PGOUTPUT_SLOT_NOT_FOUND",
@@ -46,14 +46,14 @@ class SlotChecksSuite extends AnyFunSuite {
     assert(check(server = Slots.server.copy(database = "x")).contains("PGOUTPUT_SLOT_DATABASE"))
   }
 
-  test("a copy of a slot can be read only after its standby is promoted") {
+  test("a slot that a standby has synchronized can be read only after the promotion") {
     val copy = Some(Slots.slot.copy(synced = true))
     val standby = Slots.server.copy(inRecovery = true)
     assert(check(copy, standby).contains("PGOUTPUT_SLOT_SYNCHRONIZED"))
     assert(check(copy).isEmpty)
   }
 
-  test("a query without a checkpoint can read each slot whose transactions are whole") {
+  test("a query without a checkpoint needs a slot that exists and is not two-phase") {
     def readable(state: Option[SlotState]) =
       failure(SlotChecks.readable(state, Slots.server, "lake")).map(_._1)
     assert(readable(Some(Slots.slot)).isEmpty)
@@ -72,7 +72,7 @@ class SlotChecksSuite extends AnyFunSuite {
     assert(check(Some(moved), start = lsn("7FFFFFFF/0")).contains("PGOUTPUT_SLOT_MOVED"))
   }
 
-  test("an invalidated slot names the setting that keeps this from happening again") {
+  test("the error of an invalidated slot names the setting that prevents it") {
     val settings = Map(
       "wal_removed" -> "max_slot_wal_keep_size",
       "rows_removed" -> "hot_standby_feedback",
@@ -87,7 +87,7 @@ class SlotChecksSuite extends AnyFunSuite {
     }
   }
 
-  test("a source belongs to its checkpoint only with the same server, database and slot") {
+  test("a checkpoint belongs to one server, one database and one slot") {
     val source = Slots.source
     def check(server: Server, slot: String) =
       failure(source.check(server, slot, Map.empty)).map(_._1)
@@ -99,7 +99,7 @@ class SlotChecksSuite extends AnyFunSuite {
     ).contains("PGOUTPUT_OTHER_SERVER"))
   }
 
-  test("a change of the publications is a warning") {
+  test("a query that names other publications than its checkpoint gets a warning") {
     val source = Slots.source
     assert(source.check(Slots.server, "lake", source.publications).isEmpty)
     val warning = source.check(Slots.server, "lake", Map("new" -> 17L, "items" -> 16403L))
@@ -107,7 +107,7 @@ class SlotChecksSuite extends AnyFunSuite {
     assert(warning.exists(_.contains("now reads items, new.")))
   }
 
-  test("the columns of a source are their names and types, without their comments") {
+  test("two sources have the same columns if names and types are equal, whatever the comments") {
     val columns =
       new StructType().add("id", IntegerType).add("name", StringType, true, "varchar(9)")
     val source = Slots.source.copy(schema = columns)

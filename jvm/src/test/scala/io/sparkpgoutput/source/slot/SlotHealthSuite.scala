@@ -72,7 +72,7 @@ class SlotHealthSuite extends AnyFunSuite {
     }
   }
 
-  test("a warning is logged once until it changes") {
+  test("a warning is logged again only after it changes") {
     val logged = mutable.ArrayBuffer.empty[String]
     val log = new SlotWarnings(logged += _)
     def loggedBy(state: SlotState) = {

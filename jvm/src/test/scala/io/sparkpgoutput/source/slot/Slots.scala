@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.StructType
 import io.sparkpgoutput.errors.SourceException
 import io.sparkpgoutput.protocol.Lsn
 
-/** A server, a slot and a source that fit each other. */
+/** A server, a slot and a source that belong together. */
 object Slots {
   val server: Server = Server(
     systemIdentifier = "7710881203549750371",

@@ -22,7 +22,7 @@ class TimelineHistorySuite extends AnyFunSuite {
     failed.toLeft(timelines)
   }
 
-  test("a history file has the LSN at which each ancestor was left") {
+  test("a history file has the LSN at which the server left each earlier timeline") {
     val switches =
       Map(1 -> lsn("16/A0000000"), 2 -> lsn("16/B0000000"), 4 -> lsn("16/C0000000"))
     assert(TimelineHistory.parse(content) == TimelineHistory(switches))
@@ -33,7 +33,7 @@ class TimelineHistorySuite extends AnyFunSuite {
     val history = TimelineHistory.parse(content)
     assert(accepted(history, Seq(4), "16/C0000000") == Right(Seq(4, 5)))
     assert(accepted(history, Seq(1, 2), "16/B0000000") == Right(Seq(1, 2, 5)))
-    // Each of several failovers branched off after all that was read.
+    // There were several failovers, each after all that was read.
     assert(accepted(history, Seq(1), "16/90000000") == Right(Seq(1, 5)))
   }
 

@@ -9,7 +9,7 @@ class WalRecordsSuite extends AnyFunSuite {
   final private val Start = 0x8000000L
   final private val PageSize = 256
 
-  /** Writes records of these lengths and xids as a server does. */
+  /** Returns the WAL that a server writes for records with these lengths and xids. */
   private def wal(records: Seq[(Int, Int)], previous: Long = 0): Array[Byte] = {
     val content = ByteBuffer.allocate(4096).order(LITTLE_ENDIAN)
     records.zipWithIndex.foreach { case ((length, xid), number) =>
@@ -34,8 +34,8 @@ class WalRecordsSuite extends AnyFunSuite {
   private def problem(records: Seq[(Int, Int)], previous: Long = 0): Option[String] =
     UpgradedSlot.problem(wal(records, previous), Start, PageSize)
 
-  test("a slot that pg_upgrade made begins after records of no transaction") {
-    // The headers of some are on two pages, and one fills three.
+  test("a slot is as pg_upgrade made it if all records before it belong to no transaction") {
+    // The headers of some records are on two pages, and one record is on three.
     (1 to 40).foreach(length =>
       assert(
         problem(Seq(114 -> 0, (24 + length) -> 0, 600 -> 0, (30 + length) -> 0)).isEmpty,
@@ -56,7 +56,7 @@ class WalRecordsSuite extends AnyFunSuite {
     assert(problem(Seq(114 -> 0, 50 -> 0), previous = 1).exists(_.contains("does not begin")))
   }
 
-  test("bytes that are not WAL up to the slot prove nothing") {
+  test("bytes that are not exactly the records up to the slot cannot be read") {
     val bytes = wal(Seq(114 -> 0, 50 -> 0, 600 -> 0))
     Seq(bytes.dropRight(8), bytes.dropRight(600), bytes ++ new Array[Byte](8), Array.empty[Byte])
       .appended(new Array[Byte](bytes.length)).foreach { bytes =>

@@ -7,11 +7,11 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.errors.SourceException
 
 class SlotOffsetSuite extends AnyFunSuite {
-  test("the text of an offset is the same for ever") {
+  test("the text of an offset stays the same in all versions") {
     assert(SlotOffset(0x16b374d848L).json == """{"lsn":"16/B374D848"}""")
   }
 
-  test("an offset is read from its text, also as Spark writes it again") {
+  test("an offset is read from its text, also with other spaces and lowercase digits") {
     Seq("""{"lsn":"16/B374D848"}""", """ {"lsn" : "16/b374d848"} """).foreach { json =>
       assert(SlotOffset.of(json) == SlotOffset(0x16b374d848L))
     }
@@ -29,11 +29,11 @@ class SlotOffsetSuite extends AnyFunSuite {
 class FlushedEndSuite extends AnyFunSuite {
   final private val Page = 8192
 
-  test("an end inside a page is read up to") {
+  test("a batch ends at the flush LSN if that is inside a page") {
     assert(new FlushedEnd().of(100, Page + 1L, Page) == Page + 1)
   }
 
-  test("a page boundary is read up to when the server has flushed more") {
+  test("a batch ends at a page boundary only after the server has flushed more") {
     val end = new FlushedEnd
     assert(end.of(100, 2L * Page, Page) == 100)
     assert(end.of(100, 2L * Page, Page) == 100) // nothing was flushed since
@@ -44,7 +44,7 @@ class FlushedEndSuite extends AnyFunSuite {
     assert(end.of(9L * Page, 10L * Page + 8, Page) == 10 * Page + 8)
   }
 
-  test("a batch that begins on a page boundary gets the next one") {
+  test("a batch that begins at a page boundary can end at a later one") {
     val end = new FlushedEnd
     assert((1L to 4).map(page => end.of(Page, page * Page, Page) / Page) == Seq(1, 1, 2, 2))
   }
@@ -57,14 +57,14 @@ class BatchPaceSuite extends AnyFunSuite {
     assert(new BatchPace(long).isDue(hadRows = false))
   }
 
-  test("a batch without rows is followed by the interval, one with rows is not") {
+  test("the next batch is due after the interval, or at once after a batch with rows") {
     val pace = new BatchPace(long)
     pace.asked(isBehind = false)
     assert(!pace.isDue(hadRows = false))
     assert(pace.isDue(hadRows = true))
   }
 
-  test("a batch at the limit of bytes is followed by the next at once") {
+  test("after a batch that reaches the limit of bytes, the next one is due at once") {
     val pace = new BatchPace(long)
     pace.asked(isBehind = true)
     assert(pace.isDue(hadRows = false))
@@ -72,7 +72,7 @@ class BatchPaceSuite extends AnyFunSuite {
     assert(!pace.isDue(hadRows = false))
   }
 
-  test("the interval ends") {
+  test("a batch is due when the interval is over") {
     val pace = new BatchPace(Duration.ZERO)
     pace.asked(isBehind = false)
     assert(pace.isDue(hadRows = false))

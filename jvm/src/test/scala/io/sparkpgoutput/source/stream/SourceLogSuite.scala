@@ -36,7 +36,7 @@ class SourceLogSuite extends AnyFunSuite {
     assert(SourceLog.toJson(kept) == golden.trim)
   }
 
-  test("the last identity counts") {
+  test("the identity that was written last is read") {
     val made = folder()
     assert(log(made).read().isEmpty)
     (0 to 10).foreach(number => log(made).write(kept.copy(timelines = Seq(number))))
@@ -52,7 +52,7 @@ class SourceLogSuite extends AnyFunSuite {
     assert(log(made).read().map(_.slot).contains("other"))
   }
 
-  test("a later version is an error that says how to go on") {
+  test("the log of a later version is an error that names the version") {
     val made = folder()
     Files.writeString(made.resolve("0.json"), SourceLog.toJson(kept).replace(":1,", ":2,"))
     val error = raised("PGOUTPUT_CHECKPOINT_VERSION")(log(made).read())

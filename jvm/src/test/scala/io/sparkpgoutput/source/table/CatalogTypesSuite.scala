@@ -29,7 +29,7 @@ class CatalogTypesSuite extends AnyFunSuite {
 
   private def catalog(declared: TypeRegistry = TypeRegistry()) = new CatalogTypes(types, declared)
 
-  test("each type is declared by what it consists of") {
+  test("a type is declared as the built-in types that it consists of") {
     assert(
       catalog().registry.declarations == Map(
         20000L -> "numeric",
@@ -51,13 +51,13 @@ class CatalogTypesSuite extends AnyFunSuite {
     Seq(20004L, 20041L, 20042L).foreach(oid => assert(!catalog().byOid(oid).isKnown, oid))
   }
 
-  test("what the user declares stays, also in the types that consist of it") {
+  test("a declaration of the user stays, and applies to the types that consist of its type") {
     val found =
       catalog(TypeRegistry(Map(20041L -> "text", 20020L -> "bytea"))).registry.declarations
     assert(found(20041) == "text" && found(20042) == "array:text" && found(20020) == "bytea")
   }
 
-  test("the modifier of a domain is that of its base") {
+  test("a column of a domain, or of an array of it, has the modifier of the domain") {
     Seq(20000L, 20001L, 20002L, 20003L).foreach(oid =>
       assert(catalog().modifier(oid, -1) == TwoDigits, oid)
     )

@@ -6,8 +6,8 @@ import io.sparkpgoutput.types.registry.TypeRegistry
 import io.sparkpgoutput.types.{PgType, PrintedValues}
 
 /**
- * Values of composed types as PostgreSQL 18 sends them, binary and as text, and a Spark type that
- * each is to be read as: `types/composed.tsv`, made by the queries in the .sql file beside it.
+ * Values of composed types that PostgreSQL 18 sent, binary and as text, each with a Spark type to read it
+ * as. They are in `types/composed.tsv`, which the queries in the .sql file beside it made.
  */
 object ComposedCells {
   final case class Cell(
@@ -28,7 +28,7 @@ object ComposedCells {
     line.typeName == "oid"
   }
 
-  /** With the types that the server made for the composite types and enum. */
+  /** The registry with the oids that the server gave to the composite types and the enum. */
   val registry: TypeRegistry =
     TypeRegistry(types.map(line => BigInt(1, line.binary).toLong -> line.text).toMap)
 
@@ -43,7 +43,7 @@ object ComposedCells {
     )
   }
 
-  /** The dimensions that an ARRAY stands for. */
+  /** The number of dimensions of an ARRAY. */
   def dimensions(target: DataType): Int = target match {
     case array: ArrayType => 1 + dimensions(array.elementType)
     case _                => 0

@@ -50,7 +50,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(list(rows.getArray(1), IntegerType) == Seq("4", null, "6"))
   }
 
-  test("an array of a key has the lower bounds 1, so that different keys stay different") {
+  test("an array in a key must have the lower bounds 1, so that different keys stay different") {
     val ofKey = ConversionOptions().ofKey
     assert(list(fromText(int4s, ints, "{1,2}", ofKey), IntegerType) == Seq("1", "2"))
     assert(fromText(int4s, ints, "{}", ofKey).asInstanceOf[ArrayData].numElements() == 0)
@@ -59,14 +59,14 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     assert(problem(fromBinary(int4s, ints, bytes, ofKey)).contains("part of a key"))
   }
 
-  test("an empty array has any dimensions") {
+  test("an empty array can be read with any number of dimensions") {
     Seq(ints, ArrayType(ints)).foreach { target =>
       assert(fromText(int4s, target, "{}").asInstanceOf[ArrayData].numElements() == 0)
       assert(fromBinary(int4s, target, binary(0, 0, 23)).asInstanceOf[ArrayData].numElements() == 0)
     }
   }
 
-  test("an array of other dimensions is refused, with the type that takes it") {
+  test("another number of dimensions is refused, with the type that takes it") {
     val twice = binary(2, 0, 23, 1, 1, 1, 1, 4, 7)
     val expected = "has 2 dimensions, ARRAY<INT> takes 1; use ARRAY<ARRAY<INT>>"
     assert(problem(fromText(int4s, ints, "{{7}}")) == expected)
@@ -155,7 +155,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     )
   }
 
-  test("elements that are NOT NULL are refused") {
+  test("an ARRAY whose elements are NOT NULL is refused") {
     Seq(ArrayType(IntegerType, containsNull = false), ArrayType(ArrayType(IntegerType, false)))
       .foreach(target => assert(int4s.to(target, ConversionOptions()).isEmpty))
   }
@@ -198,7 +198,7 @@ class PgArraySuite extends AnyFunSuite with ConversionTests {
     )) == "[\"\\\"a\\\"=>NULL\"]")
   }
 
-  test("the option decides what infinite elements give") {
+  test("the option infinity applies to the elements") {
     val dates = BuiltInTypes.byOid(1182)
     val nulls = ConversionOptions(infinity = InfinityMode.Null)
     assert(list(fromText(dates, ArrayType(DateType), "{infinity}", nulls), DateType) == Seq(null))

@@ -47,7 +47,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
       .head == "1")
   }
 
-  test("a composite type without fields, and with one") {
+  test("a composite type can have no field, or one field") {
     assert(read(fromText(composite, new StructType, "()"), new StructType) == Nil)
     assert(read(fromBinary(composite, new StructType, binary()), new StructType) == Nil)
     val single = new StructType().add("a", IntegerType)
@@ -55,7 +55,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     assert(read(fromText(composite, single, "(1)"), single) == Seq("1"))
   }
 
-  test("other numbers of fields are refused") {
+  test("another number of fields than that of the STRUCT is refused") {
     Seq("(1)" -> "1", "(1,2,3)" -> "more than 2", "()" -> "1").foreach { case (text, number) =>
       assert(
         problem(fromText(composite, target, text)) ==
@@ -134,7 +134,7 @@ class PgCompositeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("a field that is NOT NULL is refused") {
+  test("a STRUCT with a field that is NOT NULL is refused") {
     val never = new StructType().add("a", IntegerType, nullable = false)
     assert(composite.to(never, ConversionOptions()).isEmpty)
   }

@@ -19,7 +19,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
   private def read(value: Any) = value.asInstanceOf[InternalRow].toSeq(target)
   private def bytes(values: Int*) = values.map(_.toByte).toArray
 
-  test("bounds, and whether they are part of the range") {
+  test("text is read as the bounds, and whether they are part of the range") {
     Seq[(String, Seq[Any])](
       "[1,5)" -> Seq[Any](1, 5, true, false, false),
       "(1,5]" -> Seq[Any](1, 5, false, true, false),
@@ -58,7 +58,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("binary flags that a server does not send are refused, and what is cut off or goes on") {
+  test("binary values with wrong flags, cut off or too long are refused") {
     Seq(
       bytes(),
       bytes(32),
@@ -77,7 +77,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("the members of a STRUCT decide whether it is a range") {
+  test("a range is read only as a STRUCT with exactly the fields of a range") {
     assert(int4range.to(target, ConversionOptions()).isDefined)
     Seq(
       StructType(target.reverse),
@@ -87,7 +87,7 @@ class PgRangeSuite extends AnyFunSuite with ConversionTests {
     ).foreach(other => assert(int4range.to(other, ConversionOptions()).isEmpty, other))
   }
 
-  test("a multirange has as many ranges as it says") {
+  test("a multirange must have as many ranges as its count says") {
     val multirange = BuiltInTypes.byOid(4451)
     assert(fromBinary(multirange, StringType, bytes(0, 0, 0, 0)).toString == "{}")
     Seq(

@@ -54,7 +54,7 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("an array of other dimensions is refused, with the type that takes it") {
+  test("another number of dimensions is refused, with the type that takes it") {
     all.filter(_.pgType.isInstanceOf[PgArray]).foreach { cell =>
       val deeper = ArrayType(cell.target)
       if (ByteBuffer.wrap(cell.binary).getInt(0) == 0) {

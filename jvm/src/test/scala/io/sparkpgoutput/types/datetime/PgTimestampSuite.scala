@@ -31,7 +31,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     val text = "2024-07-01 12:00:00.5"
     assert(fromText(Timestamp, TimestampNTZType, text, Berlin) == micros("2024-07-01T12:00:00.5"))
     assert(fromText(Timestamp, TimestampType, text, Berlin) == micros("2024-07-01T10:00:00.5"))
-    // Clocks went from 2 to 3, and from 3 to 2.
+    // In Berlin, the clocks went from 2:00 to 3:00, and from 3:00 to 2:00.
     assert(
       fromText(Timestamp, TimestampType, "2024-03-31 02:30:00", Berlin) ==
         micros("2024-03-31T01:30:00")
@@ -46,7 +46,7 @@ class PgTimestampSuite extends PropertySuite with ConversionTests {
     val text = "2024-07-01 12:00:00+05:30"
     assert(fromText(Timestamptz, TimestampType, text, Berlin) == micros("2024-07-01T06:30:00"))
     assert(fromText(Timestamptz, TimestampNTZType, text, Berlin) == micros("2024-07-01T08:30:00"))
-    // Without an offset it is in the time zone.
+    // A text without an offset is in the time zone of the option.
     assert(
       fromText(Timestamptz, TimestampType, "2024-07-01 12:00:00", Berlin) ==
         micros("2024-07-01T10:00:00")

@@ -24,7 +24,7 @@ import io.sparkpgoutput.types.{
   ValueWriter
 }
 
-/** Values that PostgreSQL 18 sent and printed: time.tsv, which the query in time.sql made. */
+/** Values that PostgreSQL 18 sent and printed. They are in time.tsv, which the query in time.sql made. */
 class ServerTimesSuite extends AnyFunSuite with ConversionTests {
   import ServerTimesSuite.Row
 

@@ -41,7 +41,7 @@ class BinaryTypesSuite extends PropertySuite with ConversionTests {
     assert(fromBinary(Bit, BooleanType, Array(0, 0, 0, 1, 0)) == false)
   }
 
-  test("a BOOLEAN takes no other number of bits") {
+  test("no bits or several bits are refused as a BOOLEAN") {
     Seq("", "10").foreach { text =>
       assert(problem(fromText(Varbit, BooleanType, text)) == "is not a single bit; use STRING")
     }

@@ -18,7 +18,7 @@ class JsonTypesSuite extends PropertySuite with ConversionTests {
   private def variant(json: String) = fromText(Json, VariantType, json).asInstanceOf[VariantVal]
   private def printed(json: String) = variant(json).toJson(ZoneOffset.UTC)
 
-  /** The number in the VARIANT, which must be an exact one. */
+  /** The number in the VARIANT of a document. It must be an exact number. */
   private def number(json: String): BigDecimal = {
     val value = variant(json)
     val read = new Variant(value.getValue, value.getMetadata)
@@ -53,7 +53,7 @@ class JsonTypesSuite extends PropertySuite with ConversionTests {
     assert(printed("""{"a":1,"b":2,"a":[3]}""") == """{"a":[3],"b":2}""")
   }
 
-  test("numbers of 38 digits are kept exactly, however they are written") {
+  test("numbers of up to 38 digits are kept exactly, however they are written") {
     val numbers = for {
       digits <- Gen.chooseNum(1, 38)
       unscaled <- Gen.listOfN(digits, Gen.numChar).map(chars => BigInt(chars.mkString))
@@ -120,7 +120,7 @@ class JsonTypesSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a document that is read as STRING is the printed one") {
+  test("a document that is read as STRING stays as it is printed") {
     val json = """{"b" : 1.50, "b":[]}"""
     assert(fromText(Json, StringType, json).toString == json)
     assert(fromBinary(Jsonb, StringType, binary(json)).toString == json)

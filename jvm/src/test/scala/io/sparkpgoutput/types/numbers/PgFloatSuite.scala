@@ -41,7 +41,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
   private def print(value: Double) = fromBinary(Float8, StringType, sent(value)).toString
   private def print(value: Float) = fromBinary(Float4, StringType, sent(value)).toString
 
-  /** Numbers in decimal with fewer digits, below and above. */
+  /** The nearest decimal numbers with one digit less, below and above. */
   private def shorter(text: String): Seq[JavaDecimal] = {
     val number = new JavaDecimal(text).stripTrailingZeros
     if (number.precision == 1) Seq()
@@ -50,7 +50,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  /** Returns whether it is halfway between the number and one of its neighbours. */
+  /** Returns whether the number is halfway between the value and one of its neighbours. */
   private def isHalfway(number: JavaDecimal, value: Double, neighbours: Double*): Boolean =
     neighbours.exists { neighbour =>
       val sum = new JavaDecimal(value).add(new JavaDecimal(neighbour))
@@ -83,7 +83,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("text is the nearest number, halfway the even one") {
+  test("text is read as the nearest number, and as the even one if it is halfway") {
     val exactly = new MathContext(0)
     forAll(doubles, Gen.choose(-1, 1), minSuccessful(5000)) { (value, side) =>
       val next = Math.nextUp(value)
@@ -105,7 +105,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("numbers of any size become the nearest") {
+  test("text with any exponent is read as the nearest number") {
     val texts = for {
       digits <- Numerics.digits(22)
       exponent <- Gen.choose(-365, 330)
@@ -118,7 +118,7 @@ class PgFloatSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("NaN, the infinities and -0") {
+  test("NaN, the infinities and -0 are read and printed") {
     Seq("NaN", "Infinity", "-Infinity", "-0", "0").foreach { text =>
       val value = text.toDouble
       assert(Numerics.same(fromText(Float8, DoubleType, text), value))

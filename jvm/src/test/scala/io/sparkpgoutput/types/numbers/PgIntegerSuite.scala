@@ -40,7 +40,7 @@ class PgIntegerSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("whole numbers as DECIMAL and DOUBLE") {
+  test("a whole number is read as DECIMAL, DOUBLE or FLOAT if it stays exact") {
     assert(fromText(Int4, DecimalType(5, 2), "-999").toString == "-999.00")
     assert(problem(fromText(Int4, DecimalType(5, 2), "1000")).contains("DECIMAL(5,2)"))
     assert(fromText(Int8, DoubleType, "9007199254740992") == 9007199254740992.0)

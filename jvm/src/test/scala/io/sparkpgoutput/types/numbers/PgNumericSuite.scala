@@ -17,7 +17,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
 
   private def modifier(precision: Int, scale: Int) = ((precision << 16) | (scale & 0x7ff)) + 4
 
-  test("a number is exactly a DECIMAL, or it does not fit") {
+  test("a number is read exactly as a DECIMAL, or is refused") {
     forAll(Numerics.numerics(24), decimals, minSuccessful(5000)) { (number, target) =>
       val unscaled = number.stripTrailingZeros.setScale(target.scale max number.scale).unscaledValue
       val fits = number.stripTrailingZeros.scale <= target.scale &&
@@ -54,7 +54,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a whole number is read exactly, and another one is refused") {
+  test("a whole number that fits is read exactly, and other numbers are refused") {
     val near = for {
       power <- Gen.oneOf(7, 8, 15, 16, 31, 32, 63, 64)
       distance <- Gen.choose(-2L, 2L)
@@ -119,7 +119,7 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
     val zeros = "0." + "0" * 16382 + "1"
     assert(problem(fromText(PgNumeric, DecimalType(38, 10), zeros)).endsWith("use STRING"))
     assert(fromText(PgNumeric, DoubleType, zeros) == 0.0)
-    val half = "9007199254740993." + "0" * 16382 // halfway but for the last digit
+    val half = "9007199254740993." + "0" * 16382 // halfway, except for the last digit
     assert(fromText(PgNumeric, DoubleType, half + "0") == 9007199254740992.0)
     assert(fromText(PgNumeric, DoubleType, half + "1") == 9007199254740994.0)
     val sent = Numerics.send(new JavaDecimal(half + "1"))
@@ -166,12 +166,12 @@ class PgNumericSuite extends PropertySuite with ConversionTests {
 
   test("binary values that numeric_send does not make are refused") {
     Seq(
-      "00" * 7, // no header
+      "00" * 7, // too short for a header
       "0002000000000000" + "0001", // fewer digits than it says
       "ffff000000000000",
       "0001000000000000" + "2710", // a digit of 10000
       "0001000000000000" + "ffff",
-      "0001000012340000" + "0001", // no sign
+      "0001000012340000" + "0001", // not a valid sign
       "0001000000004000" + "0001", // too many digits after the point
       "0001ffff00000001" + "04d2", // digits behind those that are printed
       "0002000000000000" + "00010001",

@@ -38,7 +38,7 @@ class PgUnknownSuite extends AnyFunSuite with ConversionTests {
     "is binary, and the type with oid 16400 is not known; use BINARY, or the " +
       "option type.16400: " + TypeLookup.Declarations
 
-  test("text of an unknown type is read by the Spark type") {
+  test("text of an unknown type is read as the Spark type says") {
     texts.foreach { case (target, text, value) =>
       assert(fromText(unknown, target, text) == value, target)
       problem(fromText(unknown, target, "no value"))
@@ -50,7 +50,7 @@ class PgUnknownSuite extends AnyFunSuite with ConversionTests {
     assert(fromText(unknown, StringType, "any").toString == "any")
   }
 
-  test("text is BINARY in either format of bytea") {
+  test("text is read as BINARY in both formats of bytea") {
     def bytes(value: Any) = value.asInstanceOf[Array[Byte]].toSeq
     assert(bytes(fromText(unknown, BinaryType, "\\x00ff")) == Seq(0.toByte, -1.toByte))
     assert(bytes(fromText(unknown, BinaryType, "\\x")) == Nil)

@@ -29,9 +29,9 @@ import io.sparkpgoutput.types.{
 }
 
 /**
- * Binary values of text-like types, JSON, network addresses, geometry and text search, printed.
- * What a server printed is in `types/text.tsv` and `types/hstore.tsv`, made by the queries in the
- * .sql files beside them.
+ * Prints binary values of text-like types, JSON, network addresses, geometry and text search. The values
+ * that a server printed are in `types/text.tsv` and `types/hstore.tsv`, which the queries in the .sql files
+ * beside them made.
  */
 class PrinterSuite extends PropertySuite with ConversionTests {
   private val values =
@@ -72,7 +72,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     }
   }
 
-  test("a value that is cut off or goes on is refused") {
+  test("a value that is cut off or too long is refused") {
     val withoutText = values.filter { value =>
       types(value.typeName) match {
         case _: PgText | _: PgJson | PgJsonPath => false
@@ -99,7 +99,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     assert(problem(printed(PgGeometry.Path, bytes(1, 0, 0, 0, 0))) == "is not a valid path")
   }
 
-  test("an address has a known family, its size, and no more bits than that") {
+  test("an address must have a known family, the size of its family, and no more bits than that") {
     assert(printed(PgInet.Inet, bytes(2, 32, 0, 4, 1, 2, 3, 4)) == "1.2.3.4")
     Seq(
       bytes(4, 32, 0, 4, 1, 2, 3, 4),
@@ -126,7 +126,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     assert(nested)
   }
 
-  test("a tsquery is one tree") {
+  test("a tsquery must be one tree of valid operators and operands") {
     val leaf = bytes(1, 0, 0, 'a', 0)
     Seq(
       int4(2) ++ leaf ++ leaf,
@@ -164,7 +164,7 @@ class PrinterSuite extends PropertySuite with ConversionTests {
     assert(printed(PgXml, asItIs.getBytes(StandardCharsets.UTF_8)) == asItIs)
   }
 
-  test("another version of jsonb or jsonpath is refused, and binary aclitem") {
+  test("another version of jsonb or jsonpath is refused, and so is a binary aclitem") {
     Seq(PgJson.Jsonb, PgJsonPath).foreach { pgType =>
       assert(problem(printed(pgType, bytes(2, '1'))).contains("has version 2"))
       assert(problem(printed(pgType, bytes())) == s"is not a valid $pgType")

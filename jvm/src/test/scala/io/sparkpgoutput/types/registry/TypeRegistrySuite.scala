@@ -97,7 +97,7 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     }
   }
 
-  test("the registry can be sent to executors, where PostgreSQL's own types are the same ones") {
+  test("executors get the registry, with the same objects for PostgreSQL's own types") {
     val serializer = new JavaSerializer(new SparkConf(false)).newInstance()
     val registry = TypeRegistry(Map(16400L -> "composite", 16401L -> "multirange:array:xid8"))
     registry.byOid(16400)
@@ -129,7 +129,7 @@ class TypeRegistrySuite extends AnyFunSuite with ConversionTests {
     assert(fromBinary(regclass, LongType, Array[Byte](-1, -1, -1, -1)) == 4294967295L)
   }
 
-  test("a great xid8 does not fit BIGINT, but fits DECIMAL(20,0)") {
+  test("a large xid8 does not fit BIGINT, but fits DECIMAL(20,0)") {
     val refused = "is out of range for BIGINT; use DECIMAL(20,0) or STRING"
     val greatest = Array.fill(8)(-1: Byte)
     assert(problem(fromText(PgXid8, LongType, "9223372036854775808")) == refused)

@@ -10,7 +10,7 @@ import org.scalacheck.Gen
 import io.sparkpgoutput.protocol.Fields
 import io.sparkpgoutput.protocol.Messages.Cell
 
-/** Tuples and schemas for them. Values fit, do not fit, or are missing. */
+/** Random tuples, and their schemas. Some values fit the schema, others do not, and some are missing. */
 object TypedTuples {
   final case class Column(dataType: DataType, oid: Long)
 
@@ -68,7 +68,7 @@ object TypedTuples {
     "naïve €"
   )
 
-  /** 42 as int4, true, 1.25 as numeric, {1,NULL} and the same cut short; anything. */
+  /** 42 as int4 and int8, true, 1.25 as numeric, {1,NULL}, an array that is cut off, or any bytes. */
   private val binaries: Gen[String] = Gen.frequency(
     3 -> Gen.oneOf(
       "0000002a",
@@ -96,7 +96,7 @@ object TypedTuples {
     cells <- Gen.listOfN(columns.size, cell)
   } yield (columns, cells)
 
-  /** Some of the columns, in order. */
+  /** The positions of some of the columns, in order. */
   def some(columns: Seq[Column]): Gen[Seq[Int]] =
     Gen.someOf(columns.indices).map(_.sorted.toSeq)
 
@@ -105,7 +105,7 @@ object TypedTuples {
       StructField(s"c$i", column.dataType)
     })
 
-  /** The struct of a tuple, in objects. */
+  /** The struct of a tuple, as a row of objects. */
   def row(cells: Seq[Cell]): InternalRow = {
     val (kinds, text, binary) = cells.unzip3
     InternalRow(

@@ -10,7 +10,7 @@ class FreedStorageSuite extends SparkSessionTests {
     .asInstanceOf[MapOutputTrackerMaster].shuffleStatuses.keySet.toSet
 
   for (isAdaptive <- Seq(true, false))
-    test(s"the shuffles of rows are removed, and no others; adaptive execution: $isAdaptive") {
+    test(s"only the shuffles of these rows are removed; adaptive execution: $isAdaptive") {
       val session = ClonedSession.of(spark)
       session.conf.set("spark.sql.adaptive.enabled", isAdaptive)
       ClonedSession.within(session) {

@@ -10,7 +10,7 @@ class KeyFilterSuite extends SparkSessionTests {
   private val changed = "id BETWEEN 5000 AND 14999 AND id % 10 = 3"
   private val changes = 1000L
 
-  /** A table with values as its key. Its rows tell in `there` if their keys are among those of [[keys]]. */
+  /** A table with these values as its key. `there` is true in the rows whose keys [[keys]] has. */
   private def table(values: Seq[String]): DataFrame =
     spark.range(-100, ids)
       .selectExpr(values :+ changed: _*)
@@ -29,7 +29,7 @@ class KeyFilterSuite extends SparkSessionTests {
     KeyFilter.of(keys, changes, keys.columns.toSeq, columns, hasLimits)
   }
 
-  /** How many rows with a key, and how many without, each of the filters finds, in one query. */
+  /** For each filter, how many rows it finds: those with one of the [[keys]], and others. */
   private def found(table: DataFrame, filters: Seq[Column]): Seq[(Long, Long)] = {
     val counts = filters.flatMap(filter =>
       Seq(col("there"), !col("there")).map(isThere => count_if(filter && isThere))
@@ -38,7 +38,7 @@ class KeyFilterSuite extends SparkSessionTests {
     filters.indices.map(index => (row.getLong(2 * index), row.getLong(2 * index + 1)))
   }
 
-  /** The same rows, which the driver has. */
+  /** The same rows, in the memory of the driver. */
   private def local(rows: DataFrame): DataFrame = LocalRows.toDataFrame(
     spark,
     RowsOfRdd.of(rows).map(_.copy()).collect().toIndexedSeq,
@@ -72,7 +72,7 @@ class KeyFilterSuite extends SparkSessionTests {
       }
     }
 
-  test("0 and -0 are the same key, and so are all values that are not a number") {
+  test("0 and -0 are the same key, and so are all NaNs") {
     def values(zero: String, other: String) =
       Seq(s"if(id = 5003, $zero, if(id = 5013, $other, id / 3))")
     val searched = table(values("0.0D", "CAST('NaN' AS DOUBLE)"))
@@ -92,14 +92,14 @@ class KeyFilterSuite extends SparkSessionTests {
   )
 
   for ((narrow, wide, larger) <- widened)
-    test(s"a key is found in a wider type, which has values that the key's type lacks: $narrow") {
+    test(s"a key is found in a wider type, beside values too large for the key: $narrow") {
       val searched = table(Seq(s"if($changed, $wide, $larger)"))
       val both = Seq(keys(Seq(narrow)), local(keys(Seq(narrow))))
       val filters = both.map(filter(_, searched, hasLimits = true).get)
       assert(found(searched, filters) == Seq((changes, 0), (changes, 0)))
     }
 
-  test("there is no condition if equal values of the key and the column can have other hashes") {
+  test("there is no filter if equal values of key and column can have different hashes") {
     val others = Seq(
       "id" -> "CAST(id AS DOUBLE)",
       "CAST(id AS DECIMAL(9, 1))" -> "CAST(id AS DECIMAL(12, 2))",
@@ -113,7 +113,7 @@ class KeyFilterSuite extends SparkSessionTests {
       assert(filter(keys(Seq(key)), table(Seq(column)), hasLimits = false).isEmpty, key)
   }
 
-  test("the limits are those of the keys, and the text of the condition has nothing else of them") {
+  test("the text of a filter shows the least and the greatest key, and no other key") {
     val searched = table(Seq("id"))
     def made(keys: DataFrame) = Seq(false, true).map(filter(keys, searched, _).get.toString)
     val hash = "may_be_key(xxhash64(TRY_CAST(`the ``key``.0` AS BIGINT)))"
@@ -122,14 +122,14 @@ class KeyFilterSuite extends SparkSessionTests {
       assert(made(rows) == Seq(hash, s"($limits AND $hash)"))
   }
 
-  test("types of which a format leaves out too much have no limits") {
+  test("types whose limits could leave out a file with a key have no limits") {
     for (values <- Seq("CAST(id AS DECIMAL(9, 0))", "timestamp_micros(id)")) {
       val made = filter(keys(Seq(values)), table(Seq(values)), hasLimits = true).get.toString
       assert(made.startsWith("may_be_key("), made)
     }
   }
 
-  test("without keys there is no condition") {
+  test("without keys there is no filter") {
     val none = keys(Seq("id")).where("false")
     for (rows <- Seq(none, local(none)))
       assert(filter(rows, table(Seq("id")), hasLimits = true).isEmpty)

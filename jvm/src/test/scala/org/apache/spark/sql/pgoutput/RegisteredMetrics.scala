@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkEnv
 
-/** What Spark's metrics system has. It is private to Spark. */
+/** The content of Spark's metrics system, which is private to Spark. */
 object RegisteredMetrics {
 
   /** The values of all gauges, by their names. */
