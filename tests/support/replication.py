@@ -11,7 +11,7 @@ from types import TracebackType
 import psycopg
 from psycopg.pq import ExecStatus
 
-# The position of the end LSN in a message. The server continues there if it is confirmed.
+# The position of the end LSN in a message. If a reader confirms it, the server continues there.
 END_LSN = {b"C": 10, b"K": 10, b"P": 10, b"p": 10, b"r": 10, b"c": 14}
 
 SILENCE = 20  # after so many seconds without a message, the test fails

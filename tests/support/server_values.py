@@ -55,7 +55,7 @@ INTEGERS = [
 
 
 def decimal(precision: int, scale: int, value: str = "{}") -> View:
-    """Return a view that is NULL if the value is not exact, NaN or infinite."""
+    """Return a view that is NULL if the value is inexact, NaN or infinite."""
     return View(
         f"DECIMAL({precision},{scale})",
         "CAST({} AS STRING)",
@@ -74,8 +74,8 @@ WHOLE = [
     for name, bits in [("SMALLINT", 15), ("BIGINT", 63)]
 ]
 
-# A number too large for a double is refused by PostgreSQL's cast and by Spark. If it is nearer to 0
-# than the least double, PostgreSQL refuses it and Spark rounds it.
+# PostgreSQL's cast and Spark refuse a number that is too large for a double. If a number is nearer
+# to 0 than the least double, PostgreSQL refuses it and Spark rounds it.
 DOUBLE_OF_NUMERIC = View(
     "DOUBLE",
     "{}",
@@ -194,7 +194,7 @@ TIMESTAMP_EXTREMES = [
     *("1969-12-31 23:59:59.999999", "1582-10-10 12:00", "2000-02-29 24:00:00", "1900-02-28"),
 ]
 
-# The types of TYPES that a server does not have from the start.
+# The types in TYPES that are not built into a server.
 USER_TYPES = """
 CREATE TYPE mood AS ENUM ('sad', 'happy "quoted"', 'ök, {}');
 CREATE TYPE pair AS (a int, b text);
