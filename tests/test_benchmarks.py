@@ -162,14 +162,14 @@ def _results() -> Results:
     )
 
 
-def test_measurement_subtracts_the_scan_from_the_best_repetition_and_multiplies_by_cores() -> None:
+def test_measurement_is_the_best_time_per_core_without_the_scan() -> None:
     measurement = Measurement(FULL, 2, 1_000_000, [0.4, 0.3, 0.7], [0.2, 0.1, 0.1])
     assert measurement.nanoseconds == pytest.approx(400)
     assert measurement.median_nanoseconds == pytest.approx(600)
     assert measurement.million_messages_per_second == pytest.approx(1 / 0.3)
 
 
-def test_measurement_without_a_scan_subtracts_nothing() -> None:
+def test_measurement_without_a_scan_is_the_whole_time() -> None:
     measurement = Measurement(CHANGES, 2, 1_000_000, [0.4, 0.3, 0.7], [])
     assert measurement.nanoseconds == pytest.approx(600)
     assert measurement.median_nanoseconds == pytest.approx(800)

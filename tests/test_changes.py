@@ -273,7 +273,7 @@ def test_table_has_the_last_schema(spark: SparkSession) -> None:
     assert in_order(merged, "id", "note") == [(1, "a"), (2, None)]
 
 
-def test_a_value_of_an_older_type_that_does_not_convert(spark: SparkSession) -> None:
+def test_a_value_of_an_older_type_is_an_error_or_missing_or_text(spark: SparkSession) -> None:
     changed = evolving(
         spark, ((m.column("a", m.TEXT),), ("x",)), ((m.column("a", m.INT4),), ("2",))
     )
@@ -362,7 +362,7 @@ def test_tables_and_their_schemas_in_sql(spark: SparkSession) -> None:
         spark.catalog.dropTempView("definitions")
 
 
-def test_tables_of_several_sources(spark: SparkSession) -> None:
+def test_a_table_of_several_sources_has_one_schema(spark: SparkSession) -> None:
     """The last definition counts, and each source has its own domains."""
     one = frame(spark, [m.type_(20000, "int4"), m.relation("public.t", m.column("d", 20000))])
     other = frame(spark, [m.type_(20000, "date"), *[ORDERS] * 5])
@@ -390,7 +390,7 @@ def test_types_whose_oids_differ_between_servers(spark: SparkSession) -> None:
     assert in_order(as_text, "d", "e") == [("7", "3")]
 
 
-def test_table_of_reserved_names(spark: SparkSession) -> None:
+def test_a_table_with_a_reserved_column_has_its_rows_only_as_maps(spark: SparkSession) -> None:
     reserved = frame(
         spark,
         m.transaction(1, 1, m.relation("public.t", m.column("_xid", m.INT4)), m.insert("5")),
@@ -400,7 +400,7 @@ def test_table_of_reserved_names(spark: SparkSession) -> None:
     assert in_order(changes(reserved), "row", "_xid") == [({"_xid": "5"}, 1)]
 
 
-def test_columns_that_differ_by_case(spark: SparkSession) -> None:
+def test_columns_that_differ_only_by_case_need_case_sensitivity(spark: SparkSession) -> None:
     columns = (m.column("a", m.INT4), m.column("A", m.INT4))
     twice = evolving(spark, (columns, ("1", "2")))
     with pytest.raises(AnalysisException, match="two columns 'a'"):
@@ -513,10 +513,10 @@ def test_sources_share_commits(spark: SparkSession) -> None:
     assert changes(both, source="slot").count() == 18
 
 
-def test_the_view_of_relations_has_no_other_messages_at_the_positions_of_the_read(
+def test_relations_with_another_message_at_a_position_are_refused(
     spark: SparkSession,
 ) -> None:
-    """The view may repeat the messages of the read."""
+    """The view may have the messages of the read itself."""
     items = m.relation("sales.items", ID, oid=16500)
     first = [*m.transaction(5, 50, items, ORDERS, m.insert("7", oid=16500))]
     frame(spark, HISTORY).createOrReplaceTempView("same_messages")
@@ -567,7 +567,7 @@ def test_a_second_read_goes_on_from_the_first(spark: SparkSession, history: Data
     spark.catalog.dropTempView("earlier")
 
 
-def test_schema_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:
+def test_a_schema_can_be_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:
     history.where("seq < 6").createOrReplaceTempView("earlier")
     rest = history.where("seq >= 6")
     with pytest.raises(ValueError, match="no Relation message"):

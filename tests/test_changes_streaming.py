@@ -243,10 +243,10 @@ def test_relations_are_read_once(spark: SparkSession, stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_the_view_of_relations_has_no_other_messages_at_the_positions_of_the_stream(
+def test_relations_with_another_message_at_a_position_are_refused(
     spark: SparkSession, stream: Stream, tmp_path: Path
 ) -> None:
-    """The stream may repeat the messages of the view."""
+    """The view may have the messages of the stream itself."""
     first = m.transaction(5, 50, ORDERS, m.insert("1", None))
     m.frame(spark, first).createOrReplaceTempView("earlier")
     try:

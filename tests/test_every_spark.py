@@ -128,7 +128,7 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.other_sparks
-def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_connect_gives_what_classic_gives(spark: SparkSession, tmp_path: Path) -> None:
     asked = ("table_changes", "table_changes_in_a_stream", "optimizer_rule", "replication_slot")
     url = connect_server_in_this_jvm(spark)
     command = [sys.executable, "-m", "support.connect_client", url, *asked]

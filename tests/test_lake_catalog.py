@@ -78,7 +78,9 @@ def test_operations_that_publications_leave_out(catalog: LakeCatalog) -> None:
     assert elements(catalog.tables("inserts", "plain")["public.keyed"].unpublished()) == []
 
 
-def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> None:
+def test_row_filters_and_column_lists_are_those_of_all_publications(
+    server: Server, catalog: LakeCatalog
+) -> None:
     if server.version < 15:
         pytest.skip("new in 15")
     server.execute(
@@ -99,7 +101,9 @@ def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> N
     assert catalog.tables("small", "plain")["public.keyed"].rowFilter().isEmpty()
 
 
-def test_generated_columns(server: Server, catalog: LakeCatalog) -> None:
+def test_generated_columns_are_unsent_unless_they_are_published(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "CREATE TABLE generated (k int PRIMARY KEY, g int GENERATED ALWAYS AS (k * 2) STORED);"
         "CREATE PUBLICATION computed FOR TABLE generated"
@@ -462,9 +466,7 @@ def test_a_look_at_the_server_finds_everything_that_is_missing(
     ]
     with source_client(spark, server) as superuser:
         tables = LakeCatalog(superuser).tables("hidden")
-        server.execute(
-            'ALTER ROLE "Reader" REPLICATION'
-        )  # the client's replication connection needs it
+        server.execute('ALTER ROLE "Reader" REPLICATION')  # for the client's second connection
         with source_client(spark, server, Server.database, "Reader", "x") as reader:
             server.execute('ALTER ROLE "Reader" NOREPLICATION')
             catalog = LakeCatalog(reader)

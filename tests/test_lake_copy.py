@@ -123,7 +123,7 @@ def test_a_table_whose_pages_have_no_numbers_is_read_by_one_task(
     server.execute("DROP TABLE other, empty; DROP PUBLICATION other")
 
 
-def test_row_filters_and_column_lists(
+def test_a_copy_has_the_row_filter_and_the_column_list(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
     if server.version < 15:

@@ -28,7 +28,7 @@ STREAMED = 1000  # is added to the key of rows that come by the stream
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """Give a server. Its table with a number has the values that fit the views with this number."""
+    """Give a server with the tables t0, t1, … A table has the values that fit its views."""
     with Server() as server:
         with server.connect() as connection:
             for statement in statements(ROWS):

@@ -86,7 +86,7 @@ def frame_of(spark: SparkSession, server: Server) -> DataFrame:
 
 @pytest.mark.parametrize("number", range(MOST_VIEWS))
 def test_values_are_those_of_the_server(spark: SparkSession, server: Server, number: int) -> None:
-    """This reads each column by its view with the number, if it has so many views."""
+    """Each column is read by its view with this number, if it has so many views."""
     chosen = {c.name: c.views[number] for c in columns() if len(c.views) > number}
     types = {c.name: chosen.get(c.name, STRING).spark_type for c in columns()}
     schema = ", ".join(["n INT", *(f"{name} {spark_type}" for name, spark_type in types.items())])

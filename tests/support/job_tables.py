@@ -46,7 +46,7 @@ class JobTables:
         return {name: row.state for name, row in self.rows().items()}
 
     def wait(self, state: str, *tables: str, reason: str = "") -> None:
-        """Wait until tables have a state. The text must be a part of their reasons."""
+        """Wait until tables have a state, and reasons that contain `reason`."""
 
         def is_there() -> bool:
             assert self._running.exception() is None, self._running.exception()
