@@ -47,7 +47,7 @@ SETTINGS = {
     "fs.file.impl": f"{FILE_SYSTEMS}.NioLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
     "fs.AbstractFileSystem.file.impl": f"{FILE_SYSTEMS}.NioLocalFs",
-    # For the tests that let this JVM serve Spark Connect too: any free port.
+    # Some tests start a Spark Connect server in this JVM. It listens on any free port.
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
 }

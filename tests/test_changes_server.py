@@ -326,7 +326,7 @@ def session(
     messages: list[bytes] = []
     tags = bytearray()
     dice = random.Random(number)
-    # By then the session has caught up, and reads transactions while they run.
+    # After this time, the session has caught up and reads transactions while they run.
     earliest = time.monotonic() + 0.8
     with ReplicationSession(server.conninfo, "reader", options) as reader:
         for message in reader:

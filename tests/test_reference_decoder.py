@@ -114,7 +114,7 @@ def test_a_message_without_context_fails_where_the_longer_reading_fails(text: st
 
 
 def test_no_part_of_a_message_is_a_message() -> None:
-    """The exception is a Stream Abort, whose first 9 bytes are one."""
+    """The exception is a Stream Abort, whose first 9 bytes are a message too."""
     for _, data, in_stream, _ in golden():
         for part in cuts(data):
             if part and not (data[:1] == b"A" and len(part) == 9):

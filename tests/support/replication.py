@@ -20,7 +20,7 @@ SILENCE = 20  # after so many seconds without a message, the test fails
 class ReplicationSession:
     """A connection to a walsender, as a context manager. It iterates over the messages.
 
-    The server sends as long as it has something to send. Leave the loop to end it.
+    The iteration ends only if the walsender ends. Leave the loop once you have what you need.
     """
 
     def __init__(self, conninfo: str, slot: str, options: Mapping[str, str]) -> None:

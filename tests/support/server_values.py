@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class View(NamedTuple):
-    """A way to look at the values of a type.
+    """A way to compare how Spark and a server read the values of a type.
 
     Spark reads a value `{}` as the type, and shows it with an expression. The server's expression
     must give the same, and NULL if the value does not fit. `of_text` is the server's expression for
