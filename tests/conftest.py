@@ -47,7 +47,7 @@ SETTINGS = {
     "fs.file.impl": f"{FILE_SYSTEMS}.NioLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
     "fs.AbstractFileSystem.file.impl": f"{FILE_SYSTEMS}.NioLocalFs",
-    # For the tests that let this JVM serve Spark Connect too: any free port.
+    # Some tests start a Spark Connect server in this JVM. It listens on any free port.
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
 }
@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="also run what takes long: all captures in each query, and ten times the mutations",
+        help="also run slow tests: all captures in each query, and ten times the mutations",
     )
     parser.addoption("--demo", action="store_true", help="also check what the demo prints")
     parser.addoption("--slot", action="store_true", help="also kill streams of all servers")
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def exhaustive(pytestconfig: pytest.Config) -> bool:
-    """Return whether this run takes the time to look at everything."""
+    """Return whether the run has the option --exhaustive."""
     return bool(pytestconfig.getoption("--exhaustive"))
 
 

@@ -51,7 +51,7 @@ REFUSED = [
 
 
 def assert_refused(spark: SparkSession, call: str, condition: str, words: list[str]) -> None:
-    """The query does not run: Spark checks the arguments when it analyzes the query."""
+    """Check that Spark refuses a call when it analyzes the query, which then does not run."""
     with pytest.raises(AnalysisException) as raised:
         spark.sql(f"SELECT {call} FROM VALUES ('PERMISSIVE') AS t(text)")
     assert raised.value.getCondition() == condition, call
@@ -65,7 +65,7 @@ def test_wrong_arguments_are_refused_at_analysis(spark: SparkSession, function: 
         assert_refused(spark, f"{function}({arguments})", condition, words)
 
 
-def test_try_refuses_failfast(spark: SparkSession) -> None:
+def test_try_pgoutput_decode_refuses_failfast(spark: SparkSession) -> None:
     call = "try_pgoutput_decode(X'45', true, map('mode', 'FAILFAST'))"
     assert_refused(spark, call, HINT, ["PERMISSIVE", "FAILFAST", " pgoutput_decode"])
 
@@ -96,8 +96,9 @@ def test_wrong_arguments_of_lsn_functions_are_refused_at_analysis(spark: SparkSe
         "map_from_arrays(array('mode'), array(upper('permissive')))",
     ],
 )
-def test_options_in_any_case(spark: SparkSession, function: str, options: str) -> None:
-    """Also as the result of any constant expression."""
+def test_options_can_be_in_any_case_and_any_constant_expression(
+    spark: SparkSession, function: str, options: str
+) -> None:
     (row,) = spark.sql(f"SELECT {function}(X'45', NULL, {options}) AS result").collect()
     assert row.result is None if function == "pgoutput_error" else row.result.type == "STREAM_STOP"
 
@@ -155,7 +156,7 @@ def lsn_texts(spark: SparkSession, texts: list[str]) -> list[DataFrame]:
     ]
 
 
-def test_lsn_to_text_and_back(spark: SparkSession) -> None:
+def test_an_lsn_is_the_same_after_it_is_formatted_and_parsed(spark: SparkSession) -> None:
     at_random = random.Random(1)
     lsns = [*LSNS, *(at_random.randrange(-(2**63), 2**63) for _ in range(1_000))]
     expected = [(lsn, f"{lsn % 2**64 >> 32:X}/{lsn % 2**32:X}", lsn) for lsn in lsns]
@@ -166,14 +167,14 @@ def test_lsn_to_text_and_back(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("function", ["pg_lsn_parse", "try_pg_lsn_parse"])
-def test_lsn_from_text(spark: SparkSession, function: str) -> None:
+def test_texts_of_lsns_are_parsed(spark: SparkSession, function: str) -> None:
     expected = {**{text: lsn for lsn, text in LSNS.items()}, **OTHER_TEXTS}
     for frame in lsn_texts(spark, list(expected)):
         parsed = frame.selectExpr("text", f"{function}(text)").collect()
         assert dict(map(tuple, parsed)) == expected
 
 
-def test_text_that_is_not_an_lsn(spark: SparkSession) -> None:
+def test_a_text_that_is_not_an_lsn_is_an_error_or_null(spark: SparkSession) -> None:
     for frame in lsn_texts(spark, list(NO_LSN)):
         tried = frame.selectExpr("text", "try_pg_lsn_parse(text)").collect()
         assert dict(map(tuple, tried)) == dict.fromkeys(NO_LSN)
@@ -208,7 +209,9 @@ def description(spark: SparkSession, function: str) -> str:
     [(name, ["data", "in_stream", "options"]) for name in MESSAGE_FUNCTIONS]
     + [("pg_lsn_format", ["lsn"]), ("pg_lsn_parse", ["text"]), ("try_pg_lsn_parse", ["text"])],
 )
-def test_describe_function(spark: SparkSession, function: str, arguments: list[str]) -> None:
+def test_describe_function_shows_the_arguments_and_examples(
+    spark: SparkSession, function: str, arguments: list[str]
+) -> None:
     text = description(spark, function)
     usage, _, rest = text.partition("Arguments:")
     described, _, examples = rest.partition("Examples:")

@@ -37,7 +37,7 @@ from benchmarks.results import Measurement, Results
 from support.servers import wait_until
 
 reads_orders = pytest.mark.skipif(
-    not hasattr(DataFrame, "repartitionById"), reason="the orders are spread as since Spark 4.1"
+    not hasattr(DataFrame, "repartitionById"), reason="repartitionById is new in Spark 4.1"
 )
 
 
@@ -95,7 +95,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_orders_are_transactions_of_a_few_changes_and_made_once(cache: Path) -> None:
+def test_orders_are_transactions_of_a_few_changes_and_are_made_once(cache: Path) -> None:
     made = orders_file(5_000, cache)
     written = made.stat().st_mtime_ns
     table = pq.read_table(orders_file(5_000, cache))
@@ -162,14 +162,14 @@ def _results() -> Results:
     )
 
 
-def test_measurement_is_of_the_best_repetitions_per_core_above_the_scan() -> None:
+def test_measurement_is_the_best_time_per_core_without_the_scan() -> None:
     measurement = Measurement(FULL, 2, 1_000_000, [0.4, 0.3, 0.7], [0.2, 0.1, 0.1])
     assert measurement.nanoseconds == pytest.approx(400)
     assert measurement.median_nanoseconds == pytest.approx(600)
     assert measurement.million_messages_per_second == pytest.approx(1 / 0.3)
 
 
-def test_measurement_without_a_scan_is_of_everything() -> None:
+def test_measurement_without_a_scan_is_the_whole_time() -> None:
     measurement = Measurement(CHANGES, 2, 1_000_000, [0.4, 0.3, 0.7], [])
     assert measurement.nanoseconds == pytest.approx(600)
     assert measurement.median_nanoseconds == pytest.approx(800)
@@ -268,7 +268,7 @@ def test_jobs_take_the_package_of_their_version(tmp_path: Path) -> None:
     assert printed.stdout == b"of the wheel\n"
 
 
-def test_cpu_is_that_of_all_processes_also_of_those_that_have_ended() -> None:
+def test_cpu_time_includes_that_of_processes_that_have_ended() -> None:
     spin = "import time\nwhile time.process_time() < 0.3: pass"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}]); input()"
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What changes and open_transactions take, give and refuse."""
+"""What `changes` and `open_transactions` accept, return and refuse."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_examples_in_docstrings(spark: SparkSession) -> None:
 @pytest.mark.usefixtures("messages")
 @pytest.mark.parametrize("function", ["pgoutput_changes", "pgoutput_open", "pgoutput_tables"])
 @pytest.mark.parametrize(("arguments", "texts"), REFUSED)
-def test_refused(spark: SparkSession, function: str, arguments: str, texts: list[str]) -> None:
+def test_sql_functions_refuse_wrong_arguments(
+    spark: SparkSession, function: str, arguments: str, texts: list[str]
+) -> None:
     with pytest.raises(AnalysisException) as caught:
         spark.sql(f"SELECT * FROM {function}({arguments})")
     assert [text for text in texts if text not in str(caught.value)] == []
@@ -141,7 +143,11 @@ def test_refused(spark: SparkSession, function: str, arguments: str, texts: list
         ({"options": {"row": "map", "ROW": "map"}}, ["'row'", "twice"]),
     ],
 )
-def test_refused_in_python(history: DataFrame, arguments: Any, texts: list[str]) -> None:  # noqa: ANN401
+def test_python_refuses_wrong_arguments(
+    history: DataFrame,
+    arguments: Any,  # noqa: ANN401
+    texts: list[str],
+) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         changes(history, **arguments)
     assert [text for text in texts if text not in str(caught.value)] == []
@@ -153,7 +159,7 @@ def test_table_of_a_stream_is_refused(spark: SparkSession, tmp_path: Path) -> No
         changes(stream, table="orders")
 
 
-def test_columns(history: DataFrame) -> None:
+def test_columns_and_types_of_the_results(history: DataFrame) -> None:
     text = StringType()
     as_map, as_variant = changes(history), changes(history, options={"row": "VARIANT"})
     assert types_of(as_map) == {"row": MapType(text, text), **CHANGE_COLUMNS}
@@ -198,7 +204,7 @@ def test_rows_have_what_was_sent(history: DataFrame) -> None:
     ]
 
 
-def test_tables(spark: SparkSession, history: DataFrame) -> None:
+def test_tables_are_chosen_by_names_and_patterns(spark: SparkSession, history: DataFrame) -> None:
     for tables in ("sales.*", "SALES.Items", ["sales.items", '"My"."Table"']):
         assert in_order(changes(history, tables=tables), "_table") == [("sales.items",)]
     odd = frame(spark, m.transaction(1, 1, m.relation("My.a b", ID), m.insert("1")))
@@ -211,8 +217,10 @@ def test_tables(spark: SparkSession, history: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("kind", ["INT", "STRING"])
-def test_source(spark: SparkSession, history: DataFrame, kind: str) -> None:
-    """The sources have the same positions, mixed in one partition or in several."""
+def test_each_source_has_its_own_changes(
+    spark: SparkSession, history: DataFrame, kind: str
+) -> None:
+    """The positions of the sources are the same, and their messages are mixed."""
     other = frame(spark, history_of("other"))
     both = history.selectExpr(f"CAST(1 AS {kind}) AS slot", "*").union(
         other.selectExpr(f"CAST(2 AS {kind})", "*")
@@ -228,7 +236,7 @@ def test_source(spark: SparkSession, history: DataFrame, kind: str) -> None:
     assert str(open_["_source"]) == "2"
 
 
-def test_other_names_of_columns(history: DataFrame) -> None:
+def test_columns_of_the_messages_can_have_other_names(history: DataFrame) -> None:
     renamed = history.selectExpr("struct(seq AS `the offset`) AS kafka", "data AS value")
     found = changes(renamed, "kafka.`the offset`", data="value", table="orders")
     assert found.count() == 8
@@ -265,7 +273,7 @@ def test_table_has_the_last_schema(spark: SparkSession) -> None:
     assert in_order(merged, "id", "note") == [(1, "a"), (2, None)]
 
 
-def test_type_that_no_longer_converts(spark: SparkSession) -> None:
+def test_a_value_of_an_older_type_is_an_error_or_missing_or_text(spark: SparkSession) -> None:
     changed = evolving(
         spark, ((m.column("a", m.TEXT),), ("x",)), ((m.column("a", m.INT4),), ("2",))
     )
@@ -297,7 +305,12 @@ NUMERIC_38_30 = {"type_id": m.NUMERIC, "modifier": (38 << 16 | 30) + 4}
         ({"type_id": m.BOOL}, {"type_id": m.TEXT}, StringType()),
     ],
 )
-def test_merged_types(spark: SparkSession, one: Any, other: Any, merged: DataType) -> None:  # noqa: ANN401
+def test_merge_takes_a_type_for_both_values(
+    spark: SparkSession,
+    one: Any,  # noqa: ANN401
+    other: Any,  # noqa: ANN401
+    merged: DataType,
+) -> None:
     layouts = [
         ((m.column("a", **of),), ("1" if of["type_id"] != m.BOOL else "t",)) for of in (one, other)
     ]
@@ -306,7 +319,7 @@ def test_merged_types(spark: SparkSession, one: Any, other: Any, merged: DataTyp
     assert all(row.a is not None for row in found.collect())
 
 
-def test_merge_keeps_columns_apart_by_name(spark: SparkSession) -> None:
+def test_merge_identifies_columns_by_name(spark: SparkSession) -> None:
     """The columns are in the order of their first appearance."""
     a, b, c = (m.column(name, m.TEXT) for name in "abc")
     found = changes(
@@ -319,7 +332,7 @@ def test_merge_keeps_columns_apart_by_name(spark: SparkSession) -> None:
 
 
 def test_tables_and_their_schemas_in_sql(spark: SparkSession) -> None:
-    """Also with the types of domains; a type with a name that is not known stays unknown."""
+    """The types of domains are known. A type with an unknown name stays unknown."""
     columns = [m.column("id", m.INT2), m.column("d", 20000), m.column("u", 20001)]
     messages = [
         *(m.type_(20000, "int4"), m.type_(20001, "no_such_type"), m.relation("public.t", *columns)),
@@ -349,7 +362,7 @@ def test_tables_and_their_schemas_in_sql(spark: SparkSession) -> None:
         spark.catalog.dropTempView("definitions")
 
 
-def test_tables_of_several_sources(spark: SparkSession) -> None:
+def test_a_table_of_several_sources_has_one_schema(spark: SparkSession) -> None:
     """The last definition counts, and each source has its own domains."""
     one = frame(spark, [m.type_(20000, "int4"), m.relation("public.t", m.column("d", 20000))])
     other = frame(spark, [m.type_(20000, "date"), *[ORDERS] * 5])
@@ -377,7 +390,7 @@ def test_types_whose_oids_differ_between_servers(spark: SparkSession) -> None:
     assert in_order(as_text, "d", "e") == [("7", "3")]
 
 
-def test_table_of_reserved_names(spark: SparkSession) -> None:
+def test_a_table_with_a_reserved_column_has_its_rows_only_as_maps(spark: SparkSession) -> None:
     reserved = frame(
         spark,
         m.transaction(1, 1, m.relation("public.t", m.column("_xid", m.INT4)), m.insert("5")),
@@ -387,7 +400,7 @@ def test_table_of_reserved_names(spark: SparkSession) -> None:
     assert in_order(changes(reserved), "row", "_xid") == [({"_xid": "5"}, 1)]
 
 
-def test_columns_that_differ_by_case(spark: SparkSession) -> None:
+def test_columns_that_differ_only_by_case_need_case_sensitivity(spark: SparkSession) -> None:
     columns = (m.column("a", m.INT4), m.column("A", m.INT4))
     twice = evolving(spark, (columns, ("1", "2")))
     with pytest.raises(AnalysisException, match="two columns 'a'"):
@@ -403,7 +416,7 @@ def test_columns_that_differ_by_case(spark: SparkSession) -> None:
         spark.conf.unset("spark.sql.caseSensitive")
 
 
-def test_values_that_do_not_fit(spark: SparkSession) -> None:
+def test_a_value_that_does_not_fit_is_an_error_or_null(spark: SparkSession) -> None:
     wrong = evolving(spark, ((ID,), ("x",)))
     error = error_of(changes(wrong, table="t"))
     assert error.getCondition() == "PGOUTPUT_INVALID_VALUE"
@@ -449,7 +462,7 @@ WRONG: list[tuple[Sequence[bytes | None], str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("messages", "condition", "texts"), WRONG)
-def test_wrong_messages(
+def test_wrong_messages_are_errors(
     spark: SparkSession, messages: Sequence[bytes | None], condition: str, texts: list[str]
 ) -> None:
     error = error_of(changes(frame(spark, messages)))
@@ -459,7 +472,9 @@ def test_wrong_messages(
 
 @pytest.mark.parametrize("partitions", [1, 4])
 @pytest.mark.parametrize(("seq", "text"), [("nullif(seq, 3)", "NULL"), ("seq DIV 2", "unique")])
-def test_wrong_order(history: DataFrame, seq: str, text: str, partitions: int) -> None:
+def test_null_and_repeated_positions_are_errors(
+    history: DataFrame, seq: str, text: str, partitions: int
+) -> None:
     wrong = history.repartition(partitions, "data").selectExpr(f"{seq} AS seq", "data")
     for found in (changes(wrong), open_transactions(wrong)):
         error = error_of(found)
@@ -468,7 +483,7 @@ def test_wrong_order(history: DataFrame, seq: str, text: str, partitions: int) -
 
 
 def test_a_second_read_is_not_a_source(spark: SparkSession) -> None:
-    """It would double the changes, whatever rows and columns the query asks for."""
+    """It would double the changes. So any query fails, whatever rows and columns it asks for."""
     second = [*HISTORY, *m.transaction(4, 40, ORDERS, m.insert("9", "i"))]
     both = (
         frame(spark, HISTORY)
@@ -498,8 +513,10 @@ def test_sources_share_commits(spark: SparkSession) -> None:
     assert changes(both, source="slot").count() == 18
 
 
-def test_positions_of_relations_that_began_again(spark: SparkSession) -> None:
-    """The view may have the messages of the read itself, but no others at their positions."""
+def test_relations_with_another_message_at_a_position_are_refused(
+    spark: SparkSession,
+) -> None:
+    """The view may have the messages of the read itself."""
     items = m.relation("sales.items", ID, oid=16500)
     first = [*m.transaction(5, 50, items, ORDERS, m.insert("7", oid=16500))]
     frame(spark, HISTORY).createOrReplaceTempView("same_messages")
@@ -535,7 +552,7 @@ def test_input_that_changes_between_the_passes_is_an_error(spark: SparkSession) 
 
 
 def test_a_second_read_goes_on_from_the_first(spark: SparkSession, history: DataFrame) -> None:
-    """It starts with the first open transaction, and knows the tables from the first read."""
+    """It starts with the first open transaction, and gets the tables from the first read."""
     whole = in_order(changes(history), "*")
     for end in (0, 3, 6, 12, 16):
         head = history.where(f"seq < {end}")
@@ -550,7 +567,7 @@ def test_a_second_read_goes_on_from_the_first(spark: SparkSession, history: Data
     spark.catalog.dropTempView("earlier")
 
 
-def test_schema_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:
+def test_a_schema_can_be_in_earlier_messages(spark: SparkSession, history: DataFrame) -> None:
     history.where("seq < 6").createOrReplaceTempView("earlier")
     rest = history.where("seq >= 6")
     with pytest.raises(ValueError, match="no Relation message"):
@@ -560,7 +577,7 @@ def test_schema_in_earlier_messages(spark: SparkSession, history: DataFrame) -> 
     spark.catalog.dropTempView("earlier")
 
 
-def test_after(history: DataFrame) -> None:
+def test_after_leaves_out_earlier_commits(history: DataFrame) -> None:
     for after in ("20", "0/14"):
         found = changes(history, options={"after": after})
         assert in_order(found.select("*"), "_commit_version") == [(30,), (30,)]
@@ -569,25 +586,25 @@ def test_after(history: DataFrame) -> None:
 
 
 @pytest.mark.usefixtures("messages")
-def test_an_option_can_be_computed_by_a_function_of_ours(spark: SparkSession) -> None:
+def test_an_option_can_be_computed_by_a_function_of_this_project(spark: SparkSession) -> None:
     options = "map('after', pg_lsn_format(20L))"
     found = spark.sql(f"SELECT _commit_version FROM pgoutput_changes('messages', 'seq', {options})")
     assert found.collect() == [(30,), (30,)]
 
 
-def test_incomplete(history: DataFrame) -> None:
+def test_an_incomplete_transaction_is_an_error_or_skipped(history: DataFrame) -> None:
     cut = history.where("seq IN (9, 10, 11, 12, 13, 15)")
     assert error_of(changes(cut)).getCondition() == "PGOUTPUT_INCOMPLETE_TRANSACTION"
     found = changes(cut, options={"incomplete": "skip"})
     assert in_order(found, "row") == [({"id": "7"},)]
 
 
-def test_repeats_are_taken_once(spark: SparkSession) -> None:
+def test_repeated_messages_count_once(spark: SparkSession) -> None:
     again = frame(spark, [*HISTORY, *HISTORY])
     assert in_order(changes(again), "*") == in_order(changes(frame(spark, HISTORY)), "*")
 
 
-def test_open_transactions_and_abandon(spark: SparkSession) -> None:
+def test_abandoned_transactions_are_not_open(spark: SparkSession) -> None:
     relation = m.in_stream(7, ORDERS)
     open_ = frame(
         spark,
@@ -608,7 +625,9 @@ def test_open_transactions_and_abandon(spark: SparkSession) -> None:
     assert abandoned.orderBy("_xid").collect() == expected[1:]
 
 
-def test_prepared_and_streamed(spark: SparkSession) -> None:
+def test_prepared_and_streamed_transactions_have_changes_at_their_commit(
+    spark: SparkSession,
+) -> None:
     found = changes(
         frame(
             spark,
@@ -651,14 +670,14 @@ def test_queries_use_the_changes_as_any_table(
         spark.catalog.dropTempView("found")
 
 
-def test_leaves_no_view(spark: SparkSession, history: DataFrame) -> None:
+def test_changes_leave_no_view(spark: SparkSession, history: DataFrame) -> None:
     before = spark.catalog.listTables()
     found = changes(history, table="orders")
     assert spark.catalog.listTables() == before
     assert found.count() == 8
 
 
-def test_cached_messages(history: DataFrame) -> None:
+def test_messages_and_changes_can_be_cached(history: DataFrame) -> None:
     cached = history.persist()
     expected = in_order(changes(history), "*")
     assert in_order(changes(cached), "*") == expected
@@ -675,7 +694,7 @@ def test_order_of_rows_does_not_matter(history: DataFrame, partitions: int) -> N
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_without_generated_code(history: DataFrame) -> None:
+def test_changes_need_no_generated_code(history: DataFrame) -> None:
     found = changes(history, table="orders").where("id > 0").select("id", "_missing")
     assert found.count() == 7
 

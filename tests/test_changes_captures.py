@@ -46,7 +46,7 @@ from support.transactions import ordinary
 
 @pytest.fixture(scope="module")
 def of_captures(captured: DataFrame) -> dict[str, list[Change]]:
-    """Give the changes of all captures. No two versions use the same oids for other types.
+    """Give the changes of all captures. No oid is that of different types in two versions.
 
     A query reads one capture of each server, because those of one server have the same commits,
     which two sources must not have.
@@ -59,15 +59,18 @@ def of_captures(captured: DataFrame) -> dict[str, list[Change]]:
     return found
 
 
-def test_text_captures(of_captures: dict[str, list[Change]]) -> None:
+def test_text_captures_have_the_changes_of_the_reference(
+    of_captures: dict[str, list[Change]],
+) -> None:
     assert set(of_captures) == set(captures())
     for name in text_captures():
         assert_equal(of_captures[name], of_capture(name), name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_protocol_does_not_matter(of_captures: dict[str, list[Change]], version: str) -> None:
-    """The changes are the same in all protocol versions, streamed or not."""
+def test_captures_of_all_protocols_have_the_same_changes(
+    of_captures: dict[str, list[Change]], version: str
+) -> None:
     plain, *others = (
         of_any_protocol(of_captures[name])
         for name in text_captures()
@@ -78,8 +81,9 @@ def test_protocol_does_not_matter(of_captures: dict[str, list[Change]], version:
         assert_equal(other, plain)
 
 
-def test_binary_captures(of_captures: dict[str, list[Change]]) -> None:
-    """The rows have the same text as in the text captures."""
+def test_binary_captures_have_the_rows_of_text_captures(
+    of_captures: dict[str, list[Change]],
+) -> None:
     for name in captures().keys() - text_captures().keys():
         expected = of_capture(f"{version_of(name)}-v1-stream_off-text")
         assert_equal(
@@ -101,12 +105,16 @@ def without_settings(some: Iterable[Change]) -> list[Change]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_replay(of_captures: dict[str, list[Change]], version: str) -> None:
+def test_replayed_changes_make_the_tables_of_the_server(
+    of_captures: dict[str, list[Change]], version: str
+) -> None:
     *_, name = (name for name in text_captures() if version_of(name) == version)
     assert differing(replay(of_captures[name]), finals()[version]) <= set(NOT_REPLAYED)
 
 
-def test_seams(spark: SparkSession) -> None:
+def test_an_interrupted_reader_gets_the_changes_of_an_uninterrupted_one(
+    spark: SparkSession,
+) -> None:
     streams = {
         (name, part): list(enumerate(messages))
         for name, both in seams().items()
@@ -133,7 +141,7 @@ def test_seams(spark: SparkSession) -> None:
         )
 
 
-def test_scenarios(spark: SparkSession) -> None:
+def test_scenarios_have_the_changes_of_the_reference(spark: SparkSession) -> None:
     streams = {name: list(enumerate(messages)) for name, messages in ordinary().items()}
     messages = frame(spark, streams)
     found = by_source(changes(messages, "seq", source="name"))
@@ -147,8 +155,10 @@ def test_scenarios(spark: SparkSession) -> None:
     ("partitions", "shuffled"),
     [(1, False), (8, True), pytest.param(40, False, marks=pytest.mark.exhaustive)],
 )
-def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: bool) -> None:
-    """The messages are cut at random places. If two are the same, a partition has no rows."""
+def test_partitions_of_the_messages_do_not_matter(
+    spark: SparkSession, partitions: int, shuffled: bool
+) -> None:
+    """The messages are cut at random places. If two places are the same, a partition is empty."""
     dice = random.Random(partitions)
     rows = rows_of(SOME_STREAMS)
     if shuffled:
@@ -168,7 +178,7 @@ def test_cut_into_partitions(spark: SparkSession, partitions: int, shuffled: boo
     messages.unpersist()
 
 
-def test_open_transactions(spark: SparkSession) -> None:
+def test_open_transactions_are_those_of_the_reference(spark: SparkSession) -> None:
     """The messages end at random places, often in transactions, and right after PREPARE."""
     dice = random.Random("ends")
     streams: dict[str, Messages] = {}
@@ -185,7 +195,7 @@ def test_open_transactions(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("name", SOME_STREAMS)
-def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
+def test_a_second_read_goes_on_from_the_first(spark: SparkSession, name: str) -> None:
     stream = SOME_STREAMS[name]
     # This is in the middle of the changes, where transactions are open.
     end = random.Random(name).choice(
@@ -208,7 +218,9 @@ def test_handed_over_between_two_reads(spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOME_STREAMS)
-def test_without_the_beginning(spark: SparkSession, name: str) -> None:
+def test_a_read_without_the_beginning_skips_incomplete_transactions(
+    spark: SparkSession, name: str
+) -> None:
     """The messages start in the middle of a stream block."""
     stream = SOME_STREAMS[name]
     dice = random.Random(name)

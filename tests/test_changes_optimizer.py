@@ -1,6 +1,6 @@
 """Queries of table changes give the same with the optimizer's rule and without it.
 
-With the rule they make only the columns that they use, and only of the rows that they keep.
+With the rule, they make only the columns that they use, and only for the rows that they keep.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SHAPES = {
             AND (_table = 'public.tr_a' OR 'public.toasted' = _table)""",
         "row _table _change_type, tables public.toasted, public.tr_a, types insert, truncate",
     ),
-    "no kind that there is": (
+    "a kind that does not exist": (
         f"SELECT id FROM {TYPED} WHERE _change_type = 'upsert'",
         "id _change_type, types upsert",
     ),
@@ -83,7 +83,9 @@ def stored_messages(spark: SparkSession) -> Iterator[DataFrame]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shape(spark: SparkSession, stored_messages: DataFrame, shape: str) -> None:
+def test_a_query_makes_only_what_it_uses_and_gives_the_same(
+    spark: SparkSession, stored_messages: DataFrame, shape: str
+) -> None:
     query, made = SHAPES[shape]
     assert "; ".join(plan_of(spark.sql(query))) == made
     found = rows_of(spark.sql(query))
@@ -93,7 +95,9 @@ def test_shape(spark: SparkSession, stored_messages: DataFrame, shape: str) -> N
 
 
 @pytest.mark.parametrize("spread", ["cached", "in other partitions", "of an aggregate", "sorted"])
-def test_adaptive_execution(spark: SparkSession, stored_messages: DataFrame, spread: str) -> None:
+def test_adaptive_execution_changes_no_result(
+    spark: SparkSession, stored_messages: DataFrame, spread: str
+) -> None:
     """Spark plans the query again when a stage above or below the changes has run."""
     messages = {
         "cached": stored_messages,

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from spark_pgoutput import changes, open_transactions
 from spark_pgoutput.demo.server import PostgresServer
+from support.messages import frame
 from support.reference_changes import Change, Row
 from support.replay import replay
 from support.replication import ReplicationSession, end_lsn
@@ -226,7 +227,7 @@ LAST_MESSAGE = "that is all"
 class History(NamedTuple):
     """The messages that the reader stored, and what they should make.
 
-    The server holds `tables`, and rolled back some of the streamed transactions.
+    `tables` are those of the server. It has rolled back the transactions `rolled_back`.
     """
 
     messages: list[bytes]
@@ -325,7 +326,7 @@ def session(
     messages: list[bytes] = []
     tags = bytearray()
     dice = random.Random(number)
-    # By then the session has caught up, and reads transactions while they run.
+    # After this time, the session has caught up and reads transactions while they run.
     earliest = time.monotonic() + 0.8
     with ReplicationSession(server.conninfo, "reader", options) as reader:
         for message in reader:
@@ -338,7 +339,8 @@ def session(
                 if message.endswith(LAST_MESSAGE.encode()):
                     return messages
             elif time.monotonic() > earliest and cut(Seen(bytes(tags[-2000:]))):
-                # Most readers end. For the others the server ends, and they store what it sent.
+                # Most readers end. For the others, the server ends the session, and they store all
+                # that it has sent.
                 if number % 3 > 0:
                     return messages
                 connection.execute("SELECT pg_terminate_backend(%s)", [reader.server_process])
@@ -363,16 +365,10 @@ def tables_of(connection: Connection) -> dict[str, list[Row]]:
     return tables
 
 
-def frame(spark: SparkSession, messages: Sequence[bytes]) -> DataFrame:
-    return spark.createDataFrame(
-        pa.table({"seq": list(range(len(messages))), "data": list(messages)})
-    )
-
-
 def rebuilt(found: Sequence[Change], history: History) -> dict[str, list[Row]]:
     """Return the tables with their last names and their last columns."""
 
-    def of_today(change: Change) -> Change:
+    def with_last_names(change: Change) -> Change:
         table = RENAMED.get(change.table, change.table)
         if change.row is None:
             return replace(change, table=table)
@@ -380,7 +376,7 @@ def rebuilt(found: Sequence[Change], history: History) -> dict[str, list[Row]]:
         columns = [name for name in history.tables[table][0] if name not in change.missing]
         return replace(change, table=table, row={**dict.fromkeys(columns), **change.row})
 
-    return replay(map(of_today, found))
+    return replay(map(with_last_names, found))
 
 
 def assert_same_tables(found: Sequence[Change], history: History) -> None:
@@ -399,7 +395,7 @@ def messages(spark: SparkSession, history: History) -> DataFrame:
     return frame(spark, history.messages)
 
 
-def test_the_sessions_were_cut_off_where_they_should_be(history: History) -> None:
+def test_the_sessions_were_cut_off_inside_transactions(history: History) -> None:
     stored = history.messages
     tags = b"".join(message[:1] for message in stored)
     assert set(tags) >= set(b"BCRIUDTMSEcAbPKrp")
@@ -411,7 +407,9 @@ def test_the_sessions_were_cut_off_where_they_should_be(history: History) -> Non
         assert len(set(transactions)) < len(transactions)  # the server sent some again
 
 
-def test_replay(messages: DataFrame, history: History) -> None:
+def test_replayed_changes_make_the_tables_of_the_server(
+    messages: DataFrame, history: History
+) -> None:
     found = of_one_source(changes(messages, "seq"))
     assert {"public.drafts", "public.letters"} <= {change.table for change in found}
     assert any("body" in change.missing for change in found)
@@ -422,7 +420,7 @@ def test_replay(messages: DataFrame, history: History) -> None:
     assert {transaction.xid for transaction in left_open} <= history.rolled_back
 
 
-def test_handed_over_between_reads(
+def test_reads_that_continue_each_other_make_the_tables(
     spark: SparkSession, messages: DataFrame, history: History
 ) -> None:
     """A read ends with a session or in the middle of one."""
@@ -447,7 +445,9 @@ def test_handed_over_between_reads(
     assert_same_tables(found, history)
 
 
-def test_stream(spark: SparkSession, history: History, tmp_path: Path) -> None:
+def test_a_stream_makes_the_tables_of_the_server(
+    spark: SparkSession, history: History, tmp_path: Path
+) -> None:
     """The messages come in two files, and the query starts again for the second one."""
     (tmp_path / "input").mkdir()
     stream = spark.readStream.schema("seq BIGINT, data BINARY").parquet(str(tmp_path / "input"))

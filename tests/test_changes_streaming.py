@@ -24,7 +24,7 @@ from support.streams import PROVIDER, ROCKS_DB, Stream, error_of, mixed
 from support.table_changes import SOME_STREAMS, assert_equal, by_source, whole
 from support.transactions import ordinary
 
-# More bytes of a transaction than are held in memory.
+# More bytes than a query keeps in memory for a transaction.
 LARGE = 200_000
 
 
@@ -42,7 +42,7 @@ def one_partition(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.sql.shuffle.partitions", partitions or "2")
 
 
-def test_cut_into_micro_batches(stream: Stream) -> None:
+def test_micro_batches_of_the_messages_do_not_matter(stream: Stream) -> None:
     """Each file has messages of several sources, in random order."""
     for piece in mixed(random.Random("cuts"), SOME_STREAMS, 4):
         stream.add(piece)
@@ -52,7 +52,7 @@ def test_cut_into_micro_batches(stream: Stream) -> None:
         assert_equal(found[name], whole(name)[0], name)
 
 
-def test_scenarios(stream: Stream) -> None:
+def test_scenarios_have_the_changes_of_the_reference(stream: Stream) -> None:
     streams = {name: list(enumerate(messages)) for name, messages in ordinary().items()}
     for piece in mixed(random.Random("cases"), streams, 3):
         stream.add(piece)
@@ -61,8 +61,8 @@ def test_scenarios(stream: Stream) -> None:
         assert found.get(name, []) == reference_changes(messages)[0], name
 
 
-def test_killed_and_started_again(stream: Stream) -> None:
-    """The query ends between micro-batches, in one, and at some of its rows."""
+def test_a_query_that_ends_and_starts_again_gives_each_change_once(stream: Stream) -> None:
+    """The query ends between micro-batches, during a micro-batch, and at some rows."""
     dice = random.Random("kills")
     names = [*SOME_STREAMS][1:3]
     pieces = mixed(dice, {name: SOME_STREAMS[name] for name in names}, 6)
@@ -89,8 +89,8 @@ def test_killed_and_started_again(stream: Stream) -> None:
 
 @pytest.mark.usefixtures("one_partition")
 @pytest.mark.parametrize("streamed", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
-def test_large_transaction(stream: Stream, streamed: bool) -> None:
-    """It spans micro-batches. A savepoint is rolled back, and others commit in between."""
+def test_a_large_transaction_spans_micro_batches(stream: Stream, streamed: bool) -> None:
+    """One of its savepoints is rolled back, and other transactions commit before it."""
     text = "x" * 1000
     numbers = [str(number) for number in range(3 * LARGE // len(text))]
     inserts = [m.insert(number, text) for number in numbers]
@@ -137,7 +137,9 @@ def test_large_transaction(stream: Stream, streamed: bool) -> None:
         ),
     ],
 )
-def test_errors(stream: Stream, rows: list[tuple[int, bytes]], texts: list[str]) -> None:
+def test_wrong_messages_stop_the_stream(
+    stream: Stream, rows: list[tuple[int, bytes]], texts: list[str]
+) -> None:
     stream.add([("one", *row) for row in rows])
     error = error_of(stream, changes(stream.messages))
     assert [text for text in texts if text not in error] == []
@@ -180,7 +182,7 @@ def test_commits_are_repeated_or_go_back_in_later_micro_batches(stream: Stream) 
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_incomplete_is_skipped(stream: Stream) -> None:
+def test_incomplete_transactions_are_skipped(stream: Stream) -> None:
     first, rest = HISTORY[1:6], HISTORY[6:]
     stream.add_messages(first)
     stream.add_messages(rest, len(first))
@@ -189,7 +191,7 @@ def test_incomplete_is_skipped(stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_after(stream: Stream) -> None:
+def test_after_leaves_out_earlier_commits(stream: Stream) -> None:
     stream.add_messages(HISTORY[:8])
     stream.add_messages(HISTORY[8:], 8)
     found = stream.run(changes(stream.messages, options={"after": "20"}))
@@ -198,8 +200,9 @@ def test_after(stream: Stream) -> None:
 
 @pytest.mark.usefixtures("one_partition")
 @pytest.mark.parametrize("source", [pytest.param(None, marks=pytest.mark.exhaustive), "name"])
-def test_relations(spark: SparkSession, stream: Stream, source: str | None) -> None:
-    """Of earlier messages, which other sources do not have."""
+def test_relations_of_earlier_messages_hold_for_their_source(
+    spark: SparkSession, stream: Stream, source: str | None
+) -> None:
     earlier = [("one", place, bytearray(data)) for place, data in enumerate(HISTORY[:6])]
     view = spark.createDataFrame(earlier, "name STRING, seq BIGINT, data BINARY")
     view.createOrReplaceTempView("earlier")
@@ -240,10 +243,10 @@ def test_relations_are_read_once(spark: SparkSession, stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_positions_of_relations_that_began_again(
+def test_relations_with_another_message_at_a_position_are_refused(
     spark: SparkSession, stream: Stream, tmp_path: Path
 ) -> None:
-    """The stream may have the earlier messages too, but no others at their positions."""
+    """The view may have the messages of the stream itself."""
     first = m.transaction(5, 50, ORDERS, m.insert("1", None))
     m.frame(spark, first).createOrReplaceTempView("earlier")
     try:
@@ -295,7 +298,7 @@ def test_tables_of_a_stream_are_refused(spark: SparkSession, stream: Stream) -> 
     spark.catalog.dropTempView("stream")
 
 
-def test_state_store_that_cannot_hold_it(spark: SparkSession, stream: Stream) -> None:
+def test_another_state_store_is_refused(spark: SparkSession, stream: Stream) -> None:
     spark.conf.unset(PROVIDER)
     try:
         with pytest.raises(AnalysisException) as caught:
@@ -357,8 +360,8 @@ def test_queries_that_use_some_columns_give_what_batch_gives(
     assert batch.exceptAll(streamed).isEmpty()
 
 
-@pytest.mark.exhaustive  # test_type_of_an_earlier_micro_batch has a VARIANT too
-def test_variant(stream: Stream) -> None:
+@pytest.mark.exhaustive  # test_a_type_of_an_earlier_micro_batch_holds has a VARIANT too
+def test_rows_can_be_variants(stream: Stream) -> None:
     stream.add_messages(HISTORY)
     found = changes(stream.messages, options={"row": "variant"})
     streamed = stream.run(found.withColumn("row", F.to_json("row")))
@@ -366,7 +369,7 @@ def test_variant(stream: Stream) -> None:
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
+def test_a_type_of_an_earlier_micro_batch_holds(stream: Stream) -> None:
     """The type of a domain is that of its base type."""
     table = m.relation("public.t", m.column("d", 20000))
     stream.add_messages([m.begin(1, 10), m.type_(20000, "int4"), table])
@@ -377,7 +380,9 @@ def test_type_of_an_earlier_micro_batch(stream: Stream) -> None:
     assert in_order(streamed, "row") == [('{"d":1}',), ('{"d":2}',)]
 
 
-def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream) -> None:
+def test_another_number_of_shuffle_partitions_does_not_matter(
+    spark: SparkSession, stream: Stream
+) -> None:
     """The number of the checkpoint counts after a restart, and messages stay in order."""
     dice = random.Random("partitions")
     streams = {f"{number}": list(enumerate(HISTORY)) for number in range(5)}
@@ -396,8 +401,7 @@ def test_other_number_of_shuffle_partitions(spark: SparkSession, stream: Stream)
 
 
 @pytest.mark.usefixtures("one_partition")
-def test_for_each_batch(spark: SparkSession, stream: Stream) -> None:
-    """The function can read a micro-batch more than once."""
+def test_foreach_batch_can_read_a_micro_batch_twice(spark: SparkSession, stream: Stream) -> None:
     for start in range(0, len(HISTORY), 8):
         stream.add_messages(HISTORY[start : start + 8], start)
     batches: dict[int, list[tuple[Any, ...]]] = {}

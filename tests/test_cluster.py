@@ -30,10 +30,10 @@ server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_workers_are_killed(
+def test_a_job_goes_on_when_workers_are_killed(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """One while a table is copied, and one while a large cut is applied."""
+    """One worker is killed while a table is copied, and one while many changes are applied."""
     job = LakeJob(tmp_path, server, target, publication="p")
     # A driver finds itself by another name than the address of its executors.
     settings = {"spark.driver.host": "localhost", "spark.executor.memory": "512m"}

@@ -1,4 +1,4 @@
-"""The file of `--config`: what it says, what is wrong in it, and how a command prints one."""
+"""The file of `--config`: what it can say, its errors, and how a command prints one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_columns_are_hidden_by_tables_or_by_columns(file: Path, tmp_path: Path) 
         "hashColumns.public.users": '"email"',
         "hashColumns.sales.lines": '"note"',
     }
-    # What the command line hides is added.
+    # The columns that the command line hides are added.
     file.write_text(f"{JOB}columns: {{public.users: {{hash: [email]}}}}\nhashSaltFile: /salt")
     found_by_command = parsed(file, "--hash-column", "users.phone", "--exclude-column", "users.ssn")
     assert found_by_command["columns"] == {
@@ -183,7 +183,7 @@ def test_a_name_has_several_spellings(file: Path) -> None:
         ("spark: {spark.a: x, spark.a: y}", "The key 'spark.a' is given twice"),
     ],
 )
-def test_what_is_given_twice_is_an_error(file: Path, text: str, words: str) -> None:
+def test_an_option_that_is_given_twice_is_an_error(file: Path, text: str, words: str) -> None:
     assert words in refused(file, text)
 
 
@@ -229,7 +229,7 @@ def test_an_unknown_option_of_a_table_has_a_nearest_one(file: Path) -> None:
         ("properties: {a: 1_000}", "1_000", "a number"),
     ],
 )
-def test_what_yaml_takes_for_no_text_must_be_quoted(
+def test_a_text_that_yaml_reads_as_another_type_must_be_quoted(
     file: Path, text: str, value: str, kind: str
 ) -> None:
     error = refused(file, text)
@@ -237,7 +237,7 @@ def test_what_yaml_takes_for_no_text_must_be_quoted(
     read(file, text.replace(value, f'"{value}"'))
 
 
-def test_values_of_other_types(file: Path) -> None:
+def test_some_options_take_booleans_numbers_and_lists(file: Path) -> None:
     found = read(
         file,
         "once: yes\nfailover: 'true'\nparallelCopies: 4\nmoneyScale: '3'\n"
@@ -277,7 +277,7 @@ def test_names_with_commas_between_them_can_be_a_list(file: Path) -> None:
         replication.java_options({"publication": [1]})
 
 
-def test_variables_of_the_environment(file: Path) -> None:
+def test_variables_of_the_environment_are_replaced(file: Path) -> None:
     text = "url: jdbc:postgresql://$HOST/${HOST}_x\nslot: a$$b$$$$c\nspark: {spark.a: $HOST}"
     found = read(file, text)
     host = os.environ["HOST"]
@@ -346,7 +346,7 @@ def test_a_password_comes_from_where_the_file_says(
     assert "The password is in the variable NIX" in refused(file, "password: ${NIX}")
 
 
-def test_a_file_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"The config file .* cannot be read\. .*No such file"):
         config_file.read(file)
     with pytest.raises(ValueError, match="is no regular file"):
@@ -382,7 +382,9 @@ def test_the_command_line_wins_over_the_file(file: Path) -> None:
     assert parsed(file)["conf"] == ["spark.a=x", "spark.b=y", "spark.c=z"]
 
 
-def test_each_command_takes_what_it_has(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_takes_only_options_of_its_own(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = f"{JOB}once: true\nformat: delta\nuser: lake\nspark: {{spark.a: x}}\n"
     file.write_text(text)
 
@@ -427,7 +429,7 @@ def test_a_secret_setting_is_in_no_argument(file: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "execve", replace)
     monkeypatch.setattr(spark_submit, "use_logging_file", lambda *_: None)
-    with pytest.raises(SystemExit):  # which would have been replaced
+    with pytest.raises(SystemExit):  # because the process is not replaced
         cli.main(["replicate", "--config", str(file)])
     assert SECRET not in str(lines)
     assert parsed(file)["secrets"] == {name: "S3_KEY"}
@@ -435,7 +437,7 @@ def test_a_secret_setting_is_in_no_argument(file: Path, monkeypatch: pytest.Monk
 
 
 def random_text(chosen: random.Random) -> str:
-    """Return a text that YAML can take for something else, or that has characters of its own."""
+    """Return a text that YAML can read as something else, or one of random characters."""
     special = ["off", "no", "1:30", "012", "1e3", "null", "~", "2026-01-01", "a: b", "- a", "$HOME"]
     special += [
         "$$",
@@ -457,7 +459,7 @@ def random_text(chosen: random.Random) -> str:
 
 
 def random_arguments(chosen: random.Random) -> Iterator[str]:
-    """Return arguments of `replicate`, perhaps of each option."""
+    """Return random arguments of `replicate`, of any of its options."""
     own = {"url": "jdbc:postgresql://h/", "format": None, "once": None, "password": None}
     for name, kind in declared().items():
         if name in PREFIXES:
@@ -542,13 +544,13 @@ def test_no_secret_is_printed(file: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 class Session:
-    """A session that has settings."""
+    """A stand-in for a session, with settings."""
 
     def __init__(self, **settings: str) -> None:
         self.conf = settings
 
 
-def test_a_call_wins_over_the_file(file: Path, tmp_path: Path) -> None:
+def test_arguments_of_python_win_over_the_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "pass").write_text("of the file\n")
     text = f"{JOB}passwordFile: {tmp_path}/pass\ninterval: 5s\nmode: history\nnames: {{orders: a}}"
     found = read(file, f"{text}\nspark: {{spark.a: x, spark.b: 'y,z'}}")

@@ -40,7 +40,7 @@ Answers = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """Give what one client got for all its questions."""
+    """Give the answers that one client got to all its questions."""
     url = connect_server_in_this_jvm(spark)
     command = [sys.executable, "-m", "support.connect_client", url]
     folder = tmp_path_factory.mktemp("client")
@@ -103,7 +103,7 @@ def test_replication_needs_a_driver_of_its_own(answers: Answers) -> None:
 
 @pytest.mark.exhaustive
 def test_a_server_without_the_jar_is_refused(tmp_path: Path) -> None:
-    """So is a builder of this process from then on, because its JVM runs the server."""
+    """After that, a builder of this process is refused too, because its JVM runs the server."""
     script = """
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
 attempt(spark_pgoutput.register, spark)
@@ -122,7 +122,7 @@ def test_configure_gives_the_jar_to_a_server_in_this_process(tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_server_that_was_started_with_the_jar(tmp_path: Path) -> None:
+def test_a_server_that_was_started_with_the_jar_has_the_functions(tmp_path: Path) -> None:
     (tmp_path / "client").mkdir()
     with connect_server(tmp_path, "--jars", spark_pgoutput.jar_path()) as url:
         script = CONNECT.format(url=url) + "ask(spark)"

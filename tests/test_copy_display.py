@@ -16,7 +16,7 @@ COPIES = [
 ]
 
 
-def test_log_has_a_line_of_a_copy_now_and_then(
+def test_log_has_a_line_of_a_copy_every_30_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = LogDisplay(30.0)

@@ -159,7 +159,7 @@ RAW = bytes.fromhex("00 81 8d 98 a0 fd fe ff 80")
 
 
 def messages_with(text: bytes) -> list[bytes]:
-    """Return every message that has text. All its texts are this one."""
+    """Return a message of each type that has texts. All texts in it are this one."""
     row: list[m.Cell] = [text, m.Binary(RAW), text * 2]
     return [
         m.origin(text),
@@ -177,7 +177,7 @@ def messages_with(text: bytes) -> list[bytes]:
     ]
 
 
-# The option, Python's name of the encoding, a text, and bytes that are no text.
+# The option, Python's name of the encoding, a text, and bytes that are not a text.
 ENCODINGS = [
     ("UTF8", "utf-8", "żółw 亀 🐢", "c3"),
     ("unicode", "utf-8", "żółw 亀 🐢", "eda080"),
@@ -193,10 +193,10 @@ ENCODINGS = [
 
 
 @pytest.mark.parametrize(("option", "codec", "text", "invalid"), ENCODINGS)
-def test_encoding(
+def test_the_encoding_applies_to_texts(
     spark: SparkSession, option: str, codec: str, text: str, invalid: str | None
 ) -> None:
-    """It applies to names, prefixes, gids, origins and text, not to binary values and contents."""
+    """These are names, prefixes, gids, origins and text values, not binary values and contents."""
     valid = messages_with(text.encode(codec))
     malformed = [] if invalid is None else messages_with(b"a" + bytes.fromhex(invalid) + b"a")
     arguments = f"data, in_stream, map('Encoding', '{option}')"

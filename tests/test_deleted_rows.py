@@ -75,7 +75,7 @@ def test_deleted_rows_stay_until_the_option_is_delete_again(
         assert "onDelete.public.taken=delete" in str(reason)
         server.execute("DELETE FROM orders WHERE id = 6")
 
-        # The columns are added to the table that is there. Rows without a key are deleted.
+        # The columns are added to the existing table. Rows without a key are deleted.
         first = orders.commit("DELETE FROM orders WHERE id = 1; DELETE FROM events WHERE v = 'x'")
         assert not replicate(once=True, on_delete=MARKING).failed()
         found = orders.rows()

@@ -35,7 +35,7 @@ DEMO = [sys.executable, "-m", "spark_pgoutput.cli", "demo"]
 TYPES = ["BEGIN", "COMMIT", "ORIGIN", "RELATION", "TYPE", "INSERT", "UPDATE", "DELETE", "TRUNCATE"]
 
 
-# The session of the tests is not the demo's.
+# The settings of the demo's session that a session of the tests can have.
 FEW_ROWS = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
 
 
@@ -109,7 +109,7 @@ def test_shows_a_slot_of_another_server_and_does_not_change_it(
         own_session.conf.set(name, value)
 
     def session(log: Path, *, writes_delta: bool) -> contextlib.nullcontext[SparkSession]:
-        assert not writes_delta  # which would be a download for nothing
+        assert not writes_delta  # which would download Delta
         return contextlib.nullcontext(own_session)
 
     monkeypatch.setattr(main, "spark_session", session)
@@ -149,7 +149,7 @@ def test_delta_runs_on_the_sparks_that_the_jar_names(spark: SparkSession) -> Non
     assert delta.sparks().mkString(" ") == " ".join(DELTA_SPARKS)
 
 
-def test_a_slot_goes_with_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_of_a_slot_need_the_url_of_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     for argument in ("--slot", "--publication", "--user"):
         with pytest.raises(SystemExit):
             cli.parse(["demo", argument, "mine"])

@@ -1,4 +1,4 @@
-"""Other readers find in a table what its history of direct commits says."""
+"""Other readers find the expected rows in tables that were written by direct commits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def _differing(contents: Sequence[Content], found: Sequence[Any]) -> list[str]:
     ]
 
 
-def test_spark_without_our_jar_reads_the_rows(contents: tuple[Path, list[Content]]) -> None:
+def test_spark_without_the_jar_of_this_project_reads_the_rows(
+    contents: tuple[Path, list[Content]],
+) -> None:
     file, expected = contents
     found = file.with_name("rows.json")
     reader = [sys.executable, "-m", "support.plain_reader", str(file), str(found)]

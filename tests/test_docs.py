@@ -43,7 +43,7 @@ SERVER = "localhost:5432/shop"
 PASSWORD = "change-me"
 FOLDER = "/data/"
 
-# The driver in the JAR takes this property of a running JVM for what PGPASSFILE names.
+# The driver in the JAR reads this property of a running JVM instead of the variable PGPASSFILE.
 PGPASS_PROPERTY = "io.sparkpgoutput.shaded.postgresql.pgpassfile"
 
 ERRORS = ROOT / "jvm/src/main/resources/io/sparkpgoutput/errors"
@@ -56,8 +56,8 @@ CONFIG = "yaml"
 
 CODE_PAGES = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
 
-# These pages show Delta, which does not run on each Spark, and a plan, which others print
-# differently.
+# The first page shows Delta, which does not run on each Spark. The second one shows a plan, which
+# other versions of Spark print differently.
 PAGES_OF_ONE_SPARK = [DOCS / "replicate.md", DOCS / "performance.md"]
 
 
@@ -277,7 +277,7 @@ def test_table_of_metrics(spark: SparkSession) -> None:
 
 
 def test_table_of_columns_of_a_history(spark: SparkSession) -> None:
-    """The page describes them in other words than the page of `pgoutput_changes`."""
+    """The page describes the columns in other words than the page of `pgoutput_changes`."""
     modes = jvm_object(spark, "lake.catalog.TableMode")
     history = struct_type(modes.of("history", "_").get().columns())
     rows = described_columns(DOCS / "history.md", "history columns")
@@ -350,7 +350,7 @@ def test_table_of_options(
 
 
 def option_lines(spark: SparkSession, declared: str) -> list[str]:
-    # Outside of code, Markdown takes <name> for HTML.
+    # Outside of code, Markdown reads <name> as HTML.
     lines = jvm_object(spark, declared)().markdown().splitlines(True)
     outside = re.compile(r"(?<!`type\.|`mode\.|types\.|names\.|perty\.)<")
     return [outside.sub("&lt;", line) for line in lines]

@@ -2,7 +2,7 @@
 
 `make test-sparks` runs this module on the newest release of each Spark version other than that of
 `make test`. `make test` leaves out the tests with the marker `other_sparks`, because there other
-modules ask more.
+modules test more.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_a_stream_gives_what_batch_gives(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.other_sparks
-def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_connect_gives_what_classic_gives(spark: SparkSession, tmp_path: Path) -> None:
     asked = ("table_changes", "table_changes_in_a_stream", "optimizer_rule", "replication_slot")
     url = connect_server_in_this_jvm(spark)
     command = [sys.executable, "-m", "support.connect_client", url, *asked]
@@ -148,7 +148,7 @@ def test_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_stream_is_sorted_after_its_last_exchange(
     spark: SparkSession, tmp_path: Path, source: str | None
 ) -> None:
-    """It is sorted by position too: a sort by source alone mixes up the positions if it spills.
+    """The sort is by position too. A sort by source alone mixes up the positions if it spills.
 
     The number of partitions is that of the checkpoint, whatever the setting is at a restart.
     """

@@ -57,7 +57,7 @@ def test_monitors_name_metrics_that_a_job_has(file: Path, spark: SparkSession) -
         }
 
 
-def test_alerts_tell_of_jobs_tables_and_slots_in_trouble() -> None:
+def test_there_are_alerts_for_jobs_tables_and_slots_in_trouble() -> None:
     (group,) = documents(ALERTS)[0]["groups"]
     assert {rule["alert"] for rule in group["rules"]} >= {
         "PgoutputJobGone",
@@ -70,7 +70,7 @@ def test_alerts_tell_of_jobs_tables_and_slots_in_trouble() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
-def test_promtool_takes_the_alerts() -> None:
+def test_promtool_accepts_the_alerts() -> None:
     run("promtool", "check", "rules", ALERTS)
 
 
@@ -91,17 +91,17 @@ def test_the_dockerfile_has_no_lint() -> None:
     run(BIN / "hadolint", EXAMPLES / "Dockerfile")
 
 
-def test_the_schemas_of_kubernetes_take_the_manifest() -> None:
+def test_the_schemas_of_kubernetes_accept_the_manifest() -> None:
     run(BIN / "kubernetes-validate", "--strict", EXAMPLES / "kubernetes.yaml")
 
 
-def test_the_schema_of_compose_takes_the_file() -> None:
+def test_the_schema_of_compose_accepts_the_file() -> None:
     schema = "vendor.compose-spec"
     run(BIN / "check-jsonschema", "--builtin-schema", schema, EXAMPLES / "compose.yaml")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / SERVICE.name
     text = SERVICE.read_text(encoding="utf-8")
     # The command must exist.

@@ -49,7 +49,7 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
     modes = {"orders": "history"}
     with job.session(spark) as replicate:
         copy = replicate(once=True, mode=modes)
-        (told,) = [line for line in copy.report() if line.startswith("Copied public.orders: ")]
+        (text,) = [line for line in copy.report() if line.startswith("Copied public.orders: ")]
         server.execute("UPDATE orders SET v = 'c' WHERE id = 1")
         server.execute("UPDATE orders SET id = 3 WHERE id = 2; DELETE FROM orders WHERE id = 3")
         server.execute("TRUNCATE orders, plain; INSERT INTO orders VALUES (4, 'd', 'x')")
@@ -62,7 +62,7 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
             "public.orders": "history",
             "public.plain": "mirror",
         }
-        # A mirror stays one.
+        # A mirror stays a mirror.
         report = replicate(once=True, mode="history").report()
         assert [line for line in report if "Set mode.public.plain=both" in line]
     found = assert_histories(spark, job, {"orders": "orders"})["orders"]
@@ -76,7 +76,7 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
         ("truncate", None, None, None, []),
         ("insert", 4, "d", "x", []),
     ]
-    copied = parsed_lsn(told.removesuffix(".").split(" as of ")[1])
+    copied = parsed_lsn(text.removesuffix(".").split(" as of ")[1])
     versions = [row["_commit_version"] for row in found]
     assert set(versions[:2]) == {copied - 1}
     assert min(versions[2:]) >= copied
@@ -87,7 +87,7 @@ def test_a_history_has_all_changes_and_leads_to_the_table(
 
 
 def forget_all_but_the_tables(job: LakeJob, kept: Path) -> None:
-    """Let the server send changes again that the tables have, as after a kill."""
+    """Make the server send changes again that the tables already have, as after a kill."""
     shutil.rmtree(job.checkpoint)
     shutil.copytree(kept, job.checkpoint)
     job.server.drop_slot("lake")
@@ -99,7 +99,7 @@ def shown(row: Row) -> tuple[object, ...]:
     return (row["_change_type"], row.id, row.v, note, row["_missing"])
 
 
-def test_modes_of_the_command() -> None:
+def test_the_command_takes_modes_of_single_tables() -> None:
     names = ("slot", "publication", "target", "checkpoint")
     url = "--url=jdbc:postgresql://localhost/shop"
     required = ["replicate", url, *(f"--{name}=x" for name in names)]
@@ -144,13 +144,13 @@ def test_job_is_killed_at_each_step_of_a_resync(
         assert job.run_once() == 0
         assert Resync(job).requests == [], STEPS[step]
         found = assert_histories(spark, job, lake_resync.TABLES)
-        # The history until then stays.
+        # The history from before the copy stays.
         assert_copies(found["orders"], copies)
 
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_columns_follow_those_of_the_server(
+def test_columns_of_a_history_follow_those_of_the_server(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     server.execute(
@@ -184,7 +184,7 @@ def test_columns_follow_those_of_the_server(
             assert replicate(once=True).exception() is None
             changes = history(spark, job, "orders")
             copies.append(sum(row["_change_type"] == "truncate" for row in changes))
-            state = played(with_name_of_now(changes, note="remark"), columns_of(server, "orders"))
+            state = played(with_new_names(changes, note="remark"), columns_of(server, "orders"))
             assert state == server_rows(server, "orders"), step
     assert copies == [0, 0, 0, 1, 2, 3, 4]
     inserted = [row for row in changes if row.id == 10]
@@ -195,7 +195,7 @@ def test_columns_follow_those_of_the_server(
     assert [row.gone for row in updated] == ["last", None]
 
 
-def with_name_of_now(changes: list[Row], **names: str) -> list[Row]:
+def with_new_names(changes: list[Row], **names: str) -> list[Row]:
     """Give the columns in `_missing` their present names."""
     return [
         Row(**{**row.asDict(), "_missing": [names.get(name, name) for name in row["_missing"]]})

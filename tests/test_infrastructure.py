@@ -31,7 +31,7 @@ server = server_fixture(SETUP)
 def test_jobs_keep_tables_equal_in_s3(
     server: Server, store: ObjectStore, rest: RestCatalog, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Delta by s3a and Iceberg by a REST catalog, side by side, with checkpoints in s3a."""
+    """One job writes Delta by s3a, and one Iceberg by a REST catalog. The checkpoints use s3a."""
     delta = StoredJob(tmp_path, server, "delta", store, rest, slot="delta")
     iceberg = StoredJob(tmp_path, server, "iceberg", store, rest, slot="iceberg")
     with delta.session(spark) as start_delta, iceberg.session(spark) as start_iceberg:
@@ -44,7 +44,7 @@ def test_jobs_keep_tables_equal_in_s3(
         )
         for job in running:
             wait_until_equal(spark, job, running[job], ["good"])
-    # Started again, they go on by what is in the store.
+    # After a restart, the jobs go on with the state in the store.
     server.execute("DELETE FROM good WHERE id % 2 = 0")
     for job in running:
         with job.session(spark) as replicate:

@@ -1,4 +1,4 @@
-"""The status that a job writes: for probes, alerts and Prometheus, without Spark."""
+"""The status file of a job, which probes, alerts and Prometheus read without Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Return the exit status, and what is printed to the output and as errors."""
+        """Return the exit status, and what is printed to standard output and standard error."""
         with pytest.raises(SystemExit) as ended:
             cli.main(["status", "--status-file", str(self.file), *arguments])
         printed = self._capsys.readouterr()
@@ -43,7 +43,7 @@ class Command:
         return ended.value.code, printed.out, printed.err
 
     def of(self, status: dict[str, Any], *arguments: str) -> tuple[int, str, str]:
-        """Write a status first."""
+        """Write a status, and then run the command."""
         self.file.write_text(json.dumps(status, ensure_ascii=False), encoding="utf-8")
         return self(*arguments)
 
@@ -79,7 +79,7 @@ def test_a_job_that_does_not_read_fails_the_check_with_the_reason(status: Comman
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "\udcff"])
-def test_what_is_no_status_fails_the_check(status: Command, content: str | None) -> None:
+def test_a_file_that_is_no_status_fails_the_check(status: Command, content: str | None) -> None:
     if content is not None:
         status.file.write_bytes(content.encode("utf-8", "surrogateescape"))
     for arguments, expected in ((["--check"], 5), (["--prometheus"], 1)):
@@ -88,7 +88,7 @@ def test_what_is_no_status_fails_the_check(status: Command, content: str | None)
         assert str(status.file) in err
 
 
-def test_alerts_name_each_table_that_has_failed_or_is_late(status: Command) -> None:
+def test_the_check_names_each_table_that_has_failed_or_is_late(status: Command) -> None:
     tables = status_of(FAILED, LATE, table_of_status("public", "fine"))
     code, _, err = status.of(tables, "--check", "--tables", "--max-lag", "120")
     assert code == 6
@@ -101,7 +101,7 @@ def test_alerts_name_each_table_that_has_failed_or_is_late(status: Command) -> N
 
 
 def test_the_check_starts_no_spark_and_takes_less_than_a_second(tmp_path: Path) -> None:
-    """It is the time of the processor: other tests can keep the machine busy."""
+    """The test measures processor time, because other tests can keep the machine busy."""
     (tmp_path / "status.json").write_text(json.dumps(status_of()), encoding="utf-8")
     code = (
         "import sys\nfrom spark_pgoutput.cli import main\n"
@@ -143,7 +143,7 @@ def test_another_folder_needs_a_status_file(
         ("--status-file s --check --max-lag -1", "no number of seconds"),
     ],
 )
-def test_arguments_that_do_not_go_together(
+def test_arguments_that_do_not_go_together_are_errors(
     arguments: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -202,7 +202,7 @@ def test_a_status_of_another_version_is_shown_without_what_it_lacks(status: Comm
 
 @lake.needs_lake
 @pytest.mark.parametrize("target", lake.JOB_TARGETS)
-def test_a_job_tells_what_it_does_in_its_status(
+def test_a_job_writes_what_it_does_to_its_status_file(
     target: str, spark: SparkSession, tmp_path: Path, status: Command
 ) -> None:
     with Server() as server:
@@ -239,6 +239,6 @@ def test_a_job_tells_what_it_does_in_its_status(
         assert abs(time.time() - samples["status_timestamp_seconds", None]) < TIMEOUT
         flushed = int(server.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
         assert 0 < samples["read_lsn", None] <= flushed
-        # The checkpoint folder has the same, but for the time.
+        # The checkpoint folder has the same status, except for its time.
         code, _, err = status.__class__(job.checkpoint / "status.json", status._capsys)("--check")
         assert (code, err) == (5, "The job has ended.\n")

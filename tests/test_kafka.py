@@ -25,7 +25,7 @@ SLOTS = {"orders": 0, "customers": 1}
 
 SCHEMA = "id INT, v STRING"
 
-# What takes longer to send than to kill the sender.
+# So many that sending them takes longer than killing the sender.
 ROWS = 100_000
 
 
@@ -89,7 +89,7 @@ class Topic:
         return found.selectExpr("_table", "_change_type", "CAST(row['id'] AS INT) AS id")
 
     def stream(self) -> DataFrame:
-        """Read the changes by a stream, which goes on from where it was."""
+        """Read the changes by a stream, which continues where the previous call ended."""
         found = spark_pgoutput.changes(
             messages(self.records(stream=True)),
             source="partition",
@@ -107,7 +107,7 @@ class Topic:
 
 
 def messages(records: DataFrame) -> DataFrame:
-    """Return the messages of records, as the page says."""
+    """Return the messages of records, as docs/messages.md does."""
     return records.where("value IS NOT NULL").selectExpr(
         "partition", "offset AS seq", "value AS data"
     )
@@ -117,7 +117,7 @@ def rows(found: DataFrame) -> list[Row]:
     return sorted(found.collect())
 
 
-def test_each_slot_has_a_partition(
+def test_slots_in_partitions_of_a_topic_give_their_changes_once(
     spark: SparkSession, server: Server, kafka: Broker, tmp_path: Path
 ) -> None:
     topic = Topic("slots", spark, server, kafka, tmp_path)
@@ -154,7 +154,7 @@ def test_a_record_without_a_value_is_refused_unless_it_is_filtered(
         spark_pgoutput.changes(unfiltered, source="partition").collect()
 
 
-def test_what_is_sent_again_after_a_kill_is_taken_once(
+def test_messages_that_are_sent_again_after_a_kill_count_once(
     spark: SparkSession, server: Server, kafka: Broker, tmp_path: Path
 ) -> None:
     topic = Topic("again", spark, server, kafka, tmp_path)
@@ -180,7 +180,7 @@ def test_what_is_sent_again_after_a_kill_is_taken_once(
         assert tuple(counts) == (ROWS, ROWS, ROWS)
 
 
-def test_the_page_says_how(
+def test_code_for_kafka_prints_what_the_page_shows(
     spark: SparkSession, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = DOCS / "messages.md"

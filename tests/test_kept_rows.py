@@ -158,9 +158,9 @@ QUERIES = {
 
 
 def hashes(frame: DataFrame) -> list[tuple[int, int]]:
-    """Return the hash of each message and of its decoded row, without those that are NULL.
+    """Return the hashes of each message and of its decoded row, without rows that are NULL.
 
-    Spark would not sort the rows if they were only joined or counted.
+    If the rows were only joined or counted, Spark would not sort them.
     """
     columns = "xxhash64(data, in_stream)", "IF(decoded IS NULL, NULL, xxhash64(decoded))"
     pairs = frame.selectExpr(*columns).toArrow()
@@ -185,14 +185,14 @@ def test_the_expected_rows_are_those_of_the_reference(spark: SparkSession) -> No
 
 
 @pytest.mark.parametrize(("query", "decoded"), QUERIES.values(), ids=QUERIES)
-def test_kept_in_a_query(
+def test_rows_that_a_query_keeps_stay_the_same(
     spark: SparkSession, expected: dict[int, int], query: str, decoded: int
 ) -> None:
     assert_kept(spark.sql(query), decoded, expected)
 
 
 @pytest.mark.parametrize("level", [StorageLevel.MEMORY_ONLY, StorageLevel.DISK_ONLY], ids=str)
-def test_kept_in_a_cache(
+def test_rows_in_a_cache_stay_the_same(
     spark: SparkSession, expected: dict[int, int], level: StorageLevel
 ) -> None:
     cached = spark.table("decoded").persist(level)
@@ -203,8 +203,8 @@ def test_kept_in_a_cache(
         cached.unpersist()
 
 
-def test_kept_by_the_driver(spark: SparkSession, expected: dict[int, int]) -> None:
-    """Spark takes rows again that it gave to Python."""
+def test_rows_of_the_driver_stay_the_same(spark: SparkSession, expected: dict[int, int]) -> None:
+    """Spark gets rows back that it gave to Python."""
     decoded = spark.table("decoded")
     again = spark.createDataFrame(decoded.toArrow(), decoded.schema)
     assert_kept(again, ROWS, expected)

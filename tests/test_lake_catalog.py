@@ -78,7 +78,9 @@ def test_operations_that_publications_leave_out(catalog: LakeCatalog) -> None:
     assert elements(catalog.tables("inserts", "plain")["public.keyed"].unpublished()) == []
 
 
-def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> None:
+def test_row_filters_and_column_lists_are_those_of_all_publications(
+    server: Server, catalog: LakeCatalog
+) -> None:
     if server.version < 15:
         pytest.skip("new in 15")
     server.execute(
@@ -99,7 +101,9 @@ def test_row_filters_and_column_lists(server: Server, catalog: LakeCatalog) -> N
     assert catalog.tables("small", "plain")["public.keyed"].rowFilter().isEmpty()
 
 
-def test_generated_columns(server: Server, catalog: LakeCatalog) -> None:
+def test_generated_columns_are_unsent_unless_they_are_published(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "CREATE TABLE generated (k int PRIMARY KEY, g int GENERATED ALWAYS AS (k * 2) STORED);"
         "CREATE PUBLICATION computed FOR TABLE generated"
@@ -134,7 +138,7 @@ NAMED_SINCE_15 = [
     "TABLE s.a (k) WHERE (k > 3), s.tree, below (v, k) WHERE (v = 'x'), s.leaf WHERE (k <> 1)",
 ]
 
-# Only the names of roots can go with a list or a filter of a root.
+# A list or a filter of a root needs publish_via_partition_root.
 NAMED_WITH_ROOTS = ["TABLE s.tree (k) WHERE (k = 1), below (k), trees WHERE (k = 2), s.leaf"]
 
 # The partitions of each table of SHAPES.
@@ -145,8 +149,8 @@ BELOW = {
 }
 
 
-def test_tables_are_those_of_the_view(server: Server, catalog: LakeCatalog) -> None:
-    """The view opens each table from version 16 on, and then waits for locks."""
+def test_tables_are_those_of_pg_publication_tables(server: Server, catalog: LakeCatalog) -> None:
+    """A job does not read this view, which waits for locks of tables from version 16 on."""
     server.execute(SHAPES)
     named = NAMED + (NAMED_SINCE_15 if server.version >= 15 else [])
     roots = ["false", "true"]
@@ -207,7 +211,7 @@ def test_tables_are_those_of_the_view(server: Server, catalog: LakeCatalog) -> N
 def test_no_lock_holds_up_the_catalog(
     server: Server, client: SourceClient, catalog: LakeCatalog
 ) -> None:
-    """An ALTER TABLE can wait for the end of a copy, and the stream goes on."""
+    """The stream goes on while an ALTER TABLE waits for the end of a copy."""
     client.sql.execute("SET lock_timeout = '1s'")
     with server.open_transaction() as other:
         other.execute("LOCK TABLE keyed, deferred, complete, by_index, silent, root")
@@ -242,7 +246,7 @@ def test_types_of_the_target(server: Server, catalog: LakeCatalog) -> None:
             catalog.mirrored(table, types=wrong)
 
 
-def test_types_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> None:
+def test_types_of_the_target_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> None:
     server.execute(
         "CREATE DOMAIN amount AS numeric;"
         "CREATE TABLE by_type (k int, free numeric, fixed numeric(8, 2), list numeric[], a amount,"
@@ -271,7 +275,9 @@ def test_types_by_those_of_the_server(server: Server, catalog: LakeCatalog) -> N
             catalog.mirrored(table, pg_types=wrong)
 
 
-def test_the_type_of_a_key_keeps_values_apart(server: Server, catalog: LakeCatalog) -> None:
+def test_the_type_of_a_key_must_distinguish_its_values(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "CREATE TABLE exact (big bigint, small smallint, num numeric, t text, f real, v bigint,"
         " PRIMARY KEY (big, small, num, t, f)); CREATE PUBLICATION exact FOR TABLE exact"
@@ -299,7 +305,7 @@ def test_the_type_of_a_key_keeps_values_apart(server: Server, catalog: LakeCatal
 def test_a_new_partition_needs_the_replica_identity_full_of_its_root(
     server: Server, catalog: LakeCatalog
 ) -> None:
-    """A partition does not inherit it, and its changes then have no old rows."""
+    """A partition does not inherit it, so its changes have no old rows."""
     server.execute(
         "CREATE TABLE full_root (k int PRIMARY KEY) PARTITION BY RANGE (k);"
         "ALTER TABLE full_root REPLICA IDENTITY FULL;"
@@ -316,10 +322,10 @@ def test_a_new_partition_needs_the_replica_identity_full_of_its_root(
     assert catalog.compare(kept, now) == ["PartitionAdded public.full_2"]
 
 
-def test_a_partition_that_identifies_rows_by_other_columns(
+def test_a_partition_that_identifies_rows_by_other_columns_needs_a_remedy(
     server: Server, catalog: LakeCatalog
 ) -> None:
-    """The server describes its old rows by the key of the root, and sends other columns."""
+    """The server announces the key of the root, but sends old rows with other columns."""
     server.execute(
         "CREATE TABLE drift (k int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (k);"
         "CREATE TABLE drift_1 PARTITION OF drift FOR VALUES FROM (0) TO (10);"
@@ -339,7 +345,9 @@ def test_a_partition_that_identifies_rows_by_other_columns(
         assert catalog.compare(kept, now) == []
 
 
-def test_a_root_without_a_key(server: Server, catalog: LakeCatalog) -> None:
+def test_a_root_without_a_key_needs_one_of_two_remedies(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "CREATE TABLE keyless (k int) PARTITION BY RANGE (k);"
         "CREATE TABLE keyless_1 (k int PRIMARY KEY);"
@@ -351,17 +359,17 @@ def test_a_root_without_a_key(server: Server, catalog: LakeCatalog) -> None:
     job, tables = catalog.readiness("keyless")
     assert job == []
     ((text,),) = tables.values()
-    mended = [
+    remedies = [
         "ALTER TABLE public.keyless ADD PRIMARY KEY (k)",
         "ALTER TABLE public.keyless REPLICA IDENTITY FULL; "
         "ALTER TABLE public.keyless_1 REPLICA IDENTITY FULL; "
         "ALTER TABLE public.keyless_2 REPLICA IDENTITY FULL;",
     ]
     assert "public.keyless_1 identifies rows by (k)" in text
-    assert all(statement in text for statement in mended)
+    assert all(statement in text for statement in remedies)
     assert "its root has no key" in catalog.compare(kept, kept)
     with server.connect() as connection:
-        for statement in mended:
+        for statement in remedies:
             connection.execute("BEGIN")
             for one in statement.strip(";").split(";"):
                 connection.execute(one.encode())
@@ -373,7 +381,9 @@ def test_a_root_without_a_key(server: Server, catalog: LakeCatalog) -> None:
     assert "by the whole row" in catalog.readiness("keyless")[1]["public.keyless"][0]
 
 
-def test_a_key_that_is_a_generated_column(server: Server, catalog: LakeCatalog) -> None:
+def test_a_key_that_is_a_generated_column_needs_a_remedy(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "CREATE TABLE made (k int NOT NULL, g int GENERATED ALWAYS AS (k * 2) STORED PRIMARY KEY);"
         "CREATE PUBLICATION made FOR TABLE made"
@@ -381,22 +391,22 @@ def test_a_key_that_is_a_generated_column(server: Server, catalog: LakeCatalog) 
     job, tables = catalog.readiness("made")
     assert job == []
     ((text,),) = tables.values()
-    mended = (
+    remedy = (
         "ALTER TABLE public.made REPLICA IDENTITY FULL;"
         if server.version < 18
         else "ALTER PUBLICATION made SET (publish_generated_columns = stored);"
     )
-    assert text.endswith(f"columns g of the key of public.made: {mended}")
+    assert text.endswith(f"columns g of the key of public.made: {remedy}")
     if server.version >= 18:
         # The server refuses updates then too.
         server.execute("ALTER TABLE made REPLICA IDENTITY FULL")
-        assert catalog.readiness("made")[1]["public.made"][0].endswith(mended)
-    server.execute(mended)
+        assert catalog.readiness("made")[1]["public.made"][0].endswith(remedy)
+    server.execute(remedy)
     assert catalog.readiness("made") == ([], {})
     server.execute("INSERT INTO made VALUES (1); UPDATE made SET k = 2; DELETE FROM made")
 
 
-def test_what_is_missing_is_told_by_table(server: Server, catalog: LakeCatalog) -> None:
+def test_each_table_has_what_it_lacks(server: Server, catalog: LakeCatalog) -> None:
     server.execute(
         "CREATE TABLE zero (); CREATE TABLE fine (k int PRIMARY KEY);"
         "CREATE TABLE only_generated (g int GENERATED ALWAYS AS (1) STORED);"
@@ -406,7 +416,8 @@ def test_what_is_missing_is_told_by_table(server: Server, catalog: LakeCatalog) 
     assert job == []
     assert all("has no column that is sent" in text for (text,) in tables.values())
     assert sorted(tables) == ["public.only_generated", "public.zero"]
-    # What no publication sends is missing for the job, and for each table that lacks it.
+    # If no publication sends an operation, the job and each table lack it. Otherwise, only some
+    # tables lack it.
     server.execute(
         "CREATE PUBLICATION grown FOR TABLE fine WITH (publish = 'insert');"
         "CREATE TABLE whole (k int PRIMARY KEY); CREATE PUBLICATION whole FOR TABLE whole"
@@ -443,7 +454,7 @@ def test_a_look_at_the_server_finds_everything_that_is_missing(
         "CREATE ROLE \"Reader\" LOGIN PASSWORD 'x';"
         'GRANT SELECT (k) ON half TO "Reader"; GRANT SELECT ON ruled, part, other_key TO "Reader"'
     )
-    mended = [
+    remedies = [
         'ALTER ROLE "Reader" REPLICATION;',
         'GRANT USAGE ON SCHEMA "Shut" TO "Reader";',
         'GRANT SELECT ON "Shut".t TO "Reader";',
@@ -455,16 +466,16 @@ def test_a_look_at_the_server_finds_everything_that_is_missing(
     ]
     with source_client(spark, server) as superuser:
         tables = LakeCatalog(superuser).tables("hidden")
-        server.execute('ALTER ROLE "Reader" REPLICATION')  # the client's second connection asks it
+        server.execute('ALTER ROLE "Reader" REPLICATION')  # for the client's second connection
         with source_client(spark, server, Server.database, "Reader", "x") as reader:
             server.execute('ALTER ROLE "Reader" NOREPLICATION')
             catalog = LakeCatalog(reader)
             job, missing = catalog.readiness("hidden", tables=tables)
             texts = {text for texts in (job, *missing.values()) for text in texts}
-            for statement in mended:
+            for statement in remedies:
                 assert any(statement in text for text in texts), statement
-            # Each table of the publication lacks the operation, too.
-            assert len(texts) == len(mended) + len(tables)
-            for statement in mended:
+            # Each table of the publication lacks the operation TRUNCATE, too.
+            assert len(texts) == len(remedies) + len(tables)
+            for statement in remedies:
                 server.execute(statement)
             assert catalog.readiness("hidden") == ([], {})

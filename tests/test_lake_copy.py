@@ -73,7 +73,7 @@ def test_several_tasks_read_a_large_table(spark: SparkSession, client: SourceCli
 
 
 @pytest.mark.lake
-def test_progress_of_tasks_that_run(
+def test_progress_shows_the_rows_of_tasks_that_run(
     spark: SparkSession, client: SourceClient, tmp_path: Path
 ) -> None:
     """
@@ -109,7 +109,7 @@ def test_progress_of_tasks_that_run(
 def test_a_table_whose_pages_have_no_numbers_is_read_by_one_task(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
-    """Nobody but the server's own kind of table, `heap`, promises to have pages."""
+    """Only `heap`, the server's own access method, is known to have numbers of pages."""
     server.execute(
         "CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler;"
         "CREATE TABLE other (k int PRIMARY KEY, v text) USING other;"
@@ -123,7 +123,7 @@ def test_a_table_whose_pages_have_no_numbers_is_read_by_one_task(
     server.execute("DROP TABLE other, empty; DROP PUBLICATION other")
 
 
-def test_row_filters_and_column_lists(
+def test_a_copy_has_the_row_filter_and_the_column_list(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
     if server.version < 15:
@@ -142,7 +142,7 @@ def test_partitions_are_copied_as_they_are_published(
         assert tuples(copy.rows) == [("eleven", 11)]
 
 
-def test_a_value_that_does_not_fit(
+def test_a_value_that_does_not_fit_is_an_error_with_a_remedy(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
     server.execute(
@@ -213,7 +213,7 @@ def writers(server: Server, statement: str, number: int = 3) -> AbstractContextM
 def beside_the_snapshot(
     server: Server, statement: str, run: Callable[[Connection], object] | None = None
 ) -> Iterator[Connection]:
-    """Give a transaction that begins before a copy has its snapshot, and that it does not wait for.
+    """Give a transaction that begins before a copy has its snapshot, which does not wait for it.
 
     A new slot waits twice for all transactions that have written something (`snapbuild.c`), and not
     for one that begins during the second wait.
@@ -225,7 +225,7 @@ def beside_the_snapshot(
     statement : str
         The first statement of the transaction, before the snapshot.
     run : callable, optional
-        Goes on with the transaction as soon as the copy waits for it. Then it commits.
+        Continues the transaction as soon as the copy waits for it. Then the transaction commits.
     """
 
     def wait_for(connection: Connection, ended: threading.Event) -> None:
@@ -252,7 +252,7 @@ def beside_the_snapshot(
             third.rollback()
             raise
         finally:
-            # The copy would wait for ever.
+            # Otherwise, the copy would wait forever.
             first.rollback()
             second.rollback()
 
@@ -266,7 +266,7 @@ def beside_the_snapshot(
 def test_a_commit_at_the_lsn_of_the_snapshot_is_not_in_the_copy(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
-    """Its record is the next one in the WAL, unless the server itself writes one between."""
+    """Its record is the next one in the WAL, unless the server itself writes another one first."""
     server.execute(
         "CREATE TABLE next (k int PRIMARY KEY); CREATE PUBLICATION next FOR TABLE next;"
         "INSERT INTO next VALUES (0)"
@@ -293,7 +293,7 @@ def test_a_commit_at_the_lsn_of_the_snapshot_is_not_in_the_copy(
 @pytest.mark.parametrize(
     "statement", ["TRUNCATE moved", "CLUSTER moved USING moved_pkey", "DELETE FROM moved"]
 )
-def test_what_moves_rows_while_the_snapshot_is_made(
+def test_a_copy_is_right_if_a_statement_moves_rows_while_the_snapshot_is_made(
     spark: SparkSession, server: Server, client: SourceClient, statement: str
 ) -> None:
     server.execute(
@@ -313,7 +313,7 @@ def test_what_moves_rows_while_the_snapshot_is_made(
         open_copy(spark, client, ["moved"], "moved", found=found) as copy,
     ):
         rows = tuples(copy.rows)
-        # The DELETE moves no rows, so the snapshot from before it is good.
+        # The DELETE moves no rows, so the snapshot from before it stays valid.
         before, after = [(1,), (2,)], {"C": [(1,), (2,), (3,)], "T": [(3,)]}
         assert rows == after.get(statement[0], before)
 
@@ -321,7 +321,7 @@ def test_what_moves_rows_while_the_snapshot_is_made(
 @pytest.mark.parametrize(
     "statement", ["ALTER k TYPE bigint", "ADD v int DEFAULT 3", "RENAME k TO l", "DROP x"]
 )
-def test_a_table_that_is_altered_before_the_copy(
+def test_a_table_that_is_altered_before_the_copy_is_an_error(
     spark: SparkSession, server: Server, client: SourceClient, statement: str
 ) -> None:
     server.execute(
@@ -344,7 +344,7 @@ def test_a_table_that_is_altered_before_the_copy(
         pass
 
 
-def test_what_would_move_rows_waits_for_the_copy(
+def test_a_statement_that_would_move_rows_waits_for_the_copy(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
     server.execute("CREATE TABLE held (k int); INSERT INTO held VALUES (1)")
@@ -379,7 +379,7 @@ def test_a_lost_snapshot_is_an_error_and_not_an_empty_table(
 
 
 @pytest.mark.lake
-def test_the_copy_gives_way_to_what_waits_for_it(
+def test_a_copy_ends_if_a_statement_waits_for_its_lock(
     spark: SparkSession, server: Server, client: SourceClient
 ) -> None:
     server.execute("CREATE TABLE wanted (k int); INSERT INTO wanted VALUES (1)")
@@ -394,7 +394,9 @@ def test_the_copy_gives_way_to_what_waits_for_it(
     assert not truncation.is_alive()
 
 
-def test_a_role_with_limits_and_a_policy(spark: SparkSession, server: Server) -> None:
+def test_a_copy_ignores_time_limits_of_the_role_and_refuses_a_row_policy(
+    spark: SparkSession, server: Server
+) -> None:
     server.execute(
         "CREATE ROLE short LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT (k, v) ON wide TO short;"
         "ALTER ROLE short SET statement_timeout = '1s'; ALTER ROLE short SET lock_timeout = '1s';"

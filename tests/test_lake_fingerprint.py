@@ -42,7 +42,7 @@ INSERT INTO root SELECT i, 'x' FROM generate_series(1, 14) AS i
 PUBLICATIONS = ("p", "roots", "each")
 ALL = {"plain", "typed", "other", "root", "leaf"}
 
-# Statements, and the tables whose fingerprints they change or which they take away or add.
+# Statements, and the tables whose fingerprints they change, add or remove.
 CHANGES: list[tuple[str, set[str]]] = [
     ("INSERT INTO plain SELECT i, 'y' FROM generate_series(1001, 3000) AS i", set()),
     ("ANALYZE", set()),
@@ -155,7 +155,7 @@ def catalog(client: SourceClient) -> LakeCatalog:
 
 
 def changed_by(server: Server, catalog: LakeCatalog, statement: str) -> set[str]:
-    """Run statements, and return the names of the tables whose fingerprints change by it."""
+    """Run statements, and return the names of the tables whose fingerprints they change."""
     names = dict(server.execute("SELECT oid::bigint, relname FROM pg_class"))
     before = catalog.hashes(*PUBLICATIONS)
     with server.connect() as connection:
@@ -176,7 +176,7 @@ def published(server: Server) -> list[str]:
 def wrong(
     server: Server, catalog: LakeCatalog, changes: list[tuple[str, set[str]]]
 ) -> dict[str, set[str]]:
-    """Return the statements that change other fingerprints than they should, and which."""
+    """Return the statements that change other fingerprints than expected, with what they change."""
     found = {
         statement: (changed_by(server, catalog, statement), expected)
         for statement, expected in changes
@@ -190,13 +190,15 @@ def test_each_change_changes_the_fingerprints_of_its_tables(
     assert wrong(server, catalog, CHANGES) == {}
 
 
-def test_lists_filters_and_schemas_of_publications(server: Server, catalog: LakeCatalog) -> None:
+def test_lists_filters_and_schemas_of_publications_change_fingerprints(
+    server: Server, catalog: LakeCatalog
+) -> None:
     if server.version < 15:
         pytest.skip("new in 15")
     assert wrong(server, catalog, SINCE_15) == {}
 
 
-def test_the_wanted_tables_only(server: Server, catalog: LakeCatalog) -> None:
+def test_only_the_wanted_tables_have_a_fingerprint(server: Server, catalog: LakeCatalog) -> None:
     every = catalog.hashes(*PUBLICATIONS)
     oids = dict(
         server.execute("SELECT relname, oid::bigint FROM pg_class WHERE relkind IN ('r', 'p')")
@@ -204,13 +206,15 @@ def test_the_wanted_tables_only(server: Server, catalog: LakeCatalog) -> None:
     wanted = [oids[name] for name in ("plain", "root", "low", "leaves", "unpublished")]
     expected = {oids[name]: every[oids[name]] for name in ("plain", "root")}
     assert catalog.hashes(*PUBLICATIONS, oids=wanted) == expected
-    # The snapshot is there also if no table is.
+    # There is a snapshot even if there is no table.
     nothing = catalog.fingerprint("p", oids=[])
     assert nothing.byOid().isEmpty()
     assert nothing.snapshot().sees(server.value("SELECT pg_current_xact_id()::text::bigint - 1"))
 
 
-def test_the_role_without_rights(spark: SparkSession, server: Server, catalog: LakeCatalog) -> None:
+def test_a_right_of_the_role_changes_all_fingerprints(
+    spark: SparkSession, server: Server, catalog: LakeCatalog
+) -> None:
     server.execute("ALTER ROLE reader LOGIN REPLICATION PASSWORD 'x'")
     with source_client(spark, server, Server.database, "reader", "x") as reader:
         before = LakeCatalog(reader).hashes("p")
@@ -253,7 +257,9 @@ def test_a_commit_that_waits_for_a_standby_is_not_seen(
     assert catalog.hashes("p") != before
 
 
-def test_it_is_cheap(server: Server, catalog: LakeCatalog) -> None:
+def test_fingerprints_of_1000_tables_take_less_than_5_seconds(
+    server: Server, catalog: LakeCatalog
+) -> None:
     server.execute(
         "DO $$ BEGIN FOR i IN 1..1000 LOOP EXECUTE format("
         "'CREATE TABLE many_%s (id int PRIMARY KEY, a text, b text, c mood, d numeric)', i);"

@@ -22,7 +22,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 REWRITTEN = "ALTER TABLE has rewritten it"
 TYPE = "has another type"
 
-# What is done to the table of START, and the changes that are followed or a part of the reason.
+# Statements on a table of START, and the changes that a job then follows, or a part of the reason
+# for a new copy.
 START = (
     "(k int PRIMARY KEY, s smallint, r real, c varchar(10), n numeric(8, 2), gone int, "
     "late int NOT NULL DEFAULT 5)"
@@ -79,10 +80,10 @@ REASONS: list[tuple[str, list[str] | str]] = [
     ("ALTER TABLE {} DROP CONSTRAINT {}_pkey", "Its key was (k) and is ()"),
 ]
 
-# What is found of tables and partitions that VACUUM FULL, CLUSTER or TRUNCATE has rewritten.
+# The changes that VACUUM FULL, CLUSTER and TRUNCATE of tables and partitions count as.
 REWRITES = ("PartitionRewritten", "Vacuumed")
 
-# A partitioned table cannot have or, before 15, be what these do, or is copied again.
+# A partitioned table refuses these statements, some only before version 15, or is copied again.
 NOT_OF_ROOTS = ("CLUSTER", "fillfactor", "RESTART IDENTITY; VACUUM FULL")
 
 
@@ -92,7 +93,9 @@ def run(server: Server, statements: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_changes_of_a_table(server: Server, catalog: LakeCatalog, partitioned: bool) -> None:
+def test_changes_of_a_table_are_followed_or_need_a_copy(
+    server: Server, catalog: LakeCatalog, partitioned: bool
+) -> None:
     """Compare many tables at once, because each look at the catalog reads all of them."""
     kind = "p" if partitioned else "t"
     cases: dict[str, tuple[str, list[str] | str]] = {}
@@ -131,7 +134,9 @@ def test_changes_of_a_table(server: Server, catalog: LakeCatalog, partitioned: b
     assert wrong == []
 
 
-def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
+def test_changes_of_partitions_are_followed_or_need_a_copy(
+    server: Server, catalog: LakeCatalog
+) -> None:
     bounds = "FOR VALUES FROM ({0}) TO ({1})"
     third = bounds.format(3, 4)
     cases: list[tuple[str, list[str] | str]] = [
@@ -211,7 +216,7 @@ def test_changes_of_partitions(server: Server, catalog: LakeCatalog) -> None:
 def test_a_truncate_of_the_only_partition_is_not_one_of_the_table(
     server: Server, catalog: LakeCatalog
 ) -> None:
-    """The server sends only a TRUNCATE of the root, and both give the partition a new file."""
+    """The server sends a TRUNCATE only of the root, but both give the partition a new file."""
     server.execute(
         "CREATE TABLE alone (k int) PARTITION BY RANGE (k);"
         "CREATE TABLE alone_1 PARTITION OF alone FOR VALUES FROM (1) TO (9);"
@@ -227,7 +232,7 @@ def test_a_truncate_of_the_only_partition_is_not_one_of_the_table(
 def test_a_role_that_cannot_look_at_rows_asks_for_a_copy(
     server: Server, client: SourceClient, catalog: LakeCatalog
 ) -> None:
-    """The columns of the system, which tell what happened to rows, need SELECT on the table."""
+    """The system columns, which show what happened to rows, need SELECT on the table."""
     server.execute(
         "CREATE ROLE of_columns;"
         "CREATE TABLE seen (k int) PARTITION BY RANGE (k);"
@@ -249,7 +254,7 @@ def test_a_role_that_cannot_look_at_rows_asks_for_a_copy(
         client.sql.execute("RESET ROLE")
 
 
-def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
+def test_changes_of_a_publication_need_a_copy(server: Server, catalog: LakeCatalog) -> None:
     server.execute(
         "CREATE TABLE pub (k int PRIMARY KEY, v int); CREATE PUBLICATION c FOR TABLE pub"
     )
@@ -259,7 +264,7 @@ def test_changes_of_a_publication(server: Server, catalog: LakeCatalog) -> None:
     assert "operations was insert, update, delete, truncate and is insert." in catalog.compare(
         kept, now
     )
-    # What it has not sent is not known.
+    # The job does not know which changes the publication did not send.
     server.execute("ALTER PUBLICATION c SET (publish = 'insert, update, delete, truncate')")
     (now,) = catalog.tables("c").values()
     assert "publication was altered" in catalog.compare(kept, now)

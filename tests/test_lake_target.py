@@ -1,4 +1,4 @@
-"""Tables of Delta and Iceberg: what is made, and the mark that each commit writes."""
+"""Tables of Delta and Iceberg: how they are made, and the mark that each commit writes."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def test_the_session_of_a_micro_batch_makes_no_catalog(target: LakeTarget, table
 
 @pytest.mark.parametrize("later", [5, pytest.param(3, marks=pytest.mark.lake)])
 def test_a_stale_driver_changes_nothing(target: LakeTarget, table: str, later: int) -> None:
-    """It has read the mark LSN + 1, and then another driver has applied up to LSN + 4.
+    """It has read the mark LSN + 1. Then another driver has applied changes up to LSN + 4.
 
-    Delta would take the mark LSN + 5 of the stale driver, and silently skip LSN + 3.
+    Delta itself would commit the mark LSN + 5 of the stale driver, and silently skip LSN + 3.
     """
     target.merge(table, "SELECT 1 AS id, 'new' AS v", LSN + 1, LSN + 4)
     for write in (target.merge, target.append, target.overwrite):
@@ -106,7 +106,7 @@ def test_a_stale_driver_changes_nothing(target: LakeTarget, table: str, later: i
 
 @contextmanager
 def during_a_merge(target: LakeTarget, table: str, folder: Path) -> Iterator[list[str]]:
-    """Do something while a MERGE from LSN + 1 to LSN + 5 runs, and give how it ended."""
+    """Run the block while a MERGE from LSN + 1 to LSN + 5 runs, and give its error condition."""
     started, go_on = str(folder / "started"), str(folder / "go on")
 
     def wait(value: str) -> str:
@@ -192,7 +192,7 @@ def test_older_rows_do_not_have_the_newer_mark(target: LakeTarget, table: str) -
 
 
 @pytest.mark.lake
-def test_names_of_columns_and_tables(target: LakeTarget) -> None:
+def test_columns_and_tables_can_have_unusual_names(target: LakeTarget) -> None:
     name = "any" if target.target.nameProblem("a b.c`d'e\"f 😀").isDefined() else "a b.c`d'e\"f 😀"
     quoted = ["`" + column.replace("`", "``") + "`" for column in NAMES]
     schema = ", ".join(f"{column} INT" for column in quoted)
@@ -211,7 +211,7 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
         ("Rename", "a b", "c d.e"),
         ("Widen", "back`tick", "BIGINT"),
     ]:
-        for _ in range(2):  # a change that is there is left out
+        for _ in range(2):  # a change that was already made is left out
             target.alter(name, change, column, to)
     found = target.read(name)
     assert found.columns == ["id", "c d.e", *NAMES[2:], "new `x`.y"]
@@ -220,7 +220,7 @@ def test_names_of_columns_and_tables(target: LakeTarget) -> None:
 
 
 def assert_cheap_to_merge(target: LakeTarget, table: str, key: list[str]) -> None:
-    """Check that a MERGE writes which rows are gone, and not the rows beside them again."""
+    """Check that a MERGE marks rows as deleted, and does not write their whole files again."""
     name = target.sql_name(table)
     found = {row.key: row.value for row in target.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
     if target.target.format() == "delta":
@@ -238,7 +238,7 @@ def assert_cheap_to_merge(target: LakeTarget, table: str, key: list[str]) -> Non
 @pytest.mark.parametrize(
     "left", ["_delta_log/.00000000000000000000.json.b36c.tmp", "metadata/d4af.metadata.json"]
 )
-def test_a_table_is_made_where_an_interrupted_one_was(
+def test_a_table_is_made_where_making_one_was_interrupted(
     spark: SparkSession, tmp_path: Path, left: str
 ) -> None:
     """A Hadoop catalog of Iceberg lists a folder with any metadata file as a table."""
@@ -275,7 +275,7 @@ def test_a_table_gets_types_that_it_was_made_without(target: LakeTarget) -> None
     assert target.read("copied").selectExpr(f"t = {time}", "to_json(v)").collect() == [(True, "3")]
 
 
-def test_a_target_that_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_impossible_target_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     def refusal(name: str, table_format: str | None = None) -> str:
         return condition(lambda: print(LakeTarget(spark, name, table_format)))
 

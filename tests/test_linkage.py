@@ -1,4 +1,4 @@
-"""What the JAR calls of Spark exists in the Spark that is installed: it is compiled for 4.0."""
+"""The installed Spark has all that the JAR calls. The JAR is compiled for Spark 4.0."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyspark
 from spark_pgoutput.jar import jar_path
 from support.class_files import Jars
 
-# The parts of Spark that a JAR can call. What else is in its folder are libraries.
+# The classes of Spark itself. The other classes in its folder belong to libraries.
 SPARK = "org/apache/spark/"
 
 
-def test_all_that_is_called_of_spark_exists() -> None:
+def test_spark_has_all_that_the_jar_calls() -> None:
     ours = Jars([Path(jar_path())])
     spark = Jars(Path(pyspark.__file__).parent.joinpath("jars").glob("*.jar"))
     missing = set()

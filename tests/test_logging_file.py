@@ -1,4 +1,4 @@
-"""What the commands log: nothing that a user cannot act on, unless the user has a file for that."""
+"""The commands log nothing that a user cannot act on, unless the user has a logging file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_pgoutput.logging_file import logger_levels, use_logging_file
 ELSEWHERE = ("SparkStringUtils", "org.apache.spark.sql.delta.", "org.apache.iceberg.")
 
 
-def test_each_logger_is_one_of_a_class_or_a_package(spark: SparkSession) -> None:
+def test_each_logger_is_that_of_a_class_or_a_package(spark: SparkSession) -> None:
     levels = logger_levels()
     assert set(levels.values()) <= {"error", "off"}
     jvm: Any = spark._jvm

@@ -72,29 +72,37 @@ def sample(step: int) -> list[bytes]:
 
 
 def assert_as_in_the_reference(spark: SparkSession, messages: list[bytes], folder: Path) -> None:
-    """Both accept a message or both refuse it, with the same values or the same byte offset."""
+    """Check that both give the same values of a message, or refuse it at the same byte."""
     rows, decoded, differences = compare(in_every_context(spark, messages, folder))
     assert differences == []
     assert rows == len(CONTEXTS) * len(messages)
     assert 0 < decoded < rows
 
 
-def test_one_thing_is_wrong(spark: SparkSession, tmp_path: Path, exhaustive: bool) -> None:
+def test_messages_with_one_mistake_are_as_in_the_reference(
+    spark: SparkSession, tmp_path: Path, exhaustive: bool
+) -> None:
     assert_as_in_the_reference(spark, sample(1 if exhaustive else STEP), tmp_path)
 
 
-def test_many_things_are_wrong(spark: SparkSession, tmp_path: Path, exhaustive: bool) -> None:
+def test_messages_with_many_mistakes_are_as_in_the_reference(
+    spark: SparkSession, tmp_path: Path, exhaustive: bool
+) -> None:
     count = RANDOM_MUTATIONS * (TIMES_IF_EXHAUSTIVE if exhaustive else 1)
     messages = sorted({*random_mutations(right_messages(), count, SEED)})
     assert_as_in_the_reference(spark, messages, tmp_path)
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_one_thing_is_wrong_without_generated_code(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_with_one_mistake_without_generated_code(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     assert_as_in_the_reference(spark, sample(LARGE_STEP), tmp_path)
 
 
-def test_permissive_is_try(spark: SparkSession, tmp_path: Path) -> None:
+def test_permissive_mode_gives_what_try_pgoutput_decode_gives(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     frame = in_every_context(spark, sample(LARGE_STEP), tmp_path).withColumn(
         "permissive",
         PF.pgoutput_decode("data", "in_stream", {"MODE": "permissive"}),
@@ -156,7 +164,7 @@ def test_text_of_an_error(spark: SparkSession) -> None:
 
 
 def test_error_without_context_is_of_the_reading_that_got_further(spark: SparkSession) -> None:
-    """If both get as far, it is the one without a transaction id."""
+    """If both get equally far, it is the reading without a transaction id."""
     for text, at, place in [
         ("49", 1, "relation_id"),
         ("49 00000001 4e 0001 78", 9, "new, marker"),

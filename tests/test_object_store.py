@@ -45,7 +45,7 @@ SETTING = "spark.delta.logStore.s3a.impl"
 
 @contextmanager
 def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Let Spark have a setting from its start. Sessions cannot change it."""
+    """Change a setting of Spark that sessions cannot change."""
     jvm: Any = spark._jvm
     settings = jvm.org.apache.spark.SparkEnv.get().conf()
     before = settings.get(name, "")
@@ -61,7 +61,7 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def hadoop_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Let Hadoop have a setting."""
+    """Change a setting of Hadoop."""
     context: Any = spark.sparkContext._jsc
     context.hadoopConfiguration().set(name, value)
     try:
@@ -94,7 +94,7 @@ def test_delta_refuses_s3_where_commits_are_not_atomic(
     assert "has created an object twice" in found
     assert wanted in found
 
-    # A connector that does not send it.
+    # A connector that does not send the condition.
     with hadoop_setting(spark, "fs.s3a.create.conditional.enabled", "false"):
         found = refusal(job(), spark)
     assert "Conditional Writes Unavailable" in found

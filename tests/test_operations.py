@@ -30,7 +30,7 @@ pytestmark = [lake.needs_lake, pytest.mark.lake]
 server = server_fixture(SETUP)
 
 
-# The versions that synchronize slots, and the two ways to a slot that standbys keep a copy of.
+# The versions that synchronize slots, and the two ways to make a slot that is synchronized.
 @pytest.mark.parametrize(
     ("version", "slot", "target"),
     [
@@ -99,7 +99,7 @@ def test_a_job_runs_through_the_promotion(
 def test_a_promoted_standby_that_lacks_what_a_copy_has_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A copy reads the primary, so it can be ahead of the standby, for which the stream waits."""
+    """The stream waits for the standby, but a copy reads the primary, so it can be ahead."""
     with Server() as server, server.standby() as standby:
         server.execute(SETUP)
         server.configure(synchronized_standby_slots="standby")
@@ -170,13 +170,13 @@ def synchronize(job: LakeJob, standby: Standby, running: Replication) -> None:
     def move() -> None:
         assert running.exception() is None, running.exception()
         write(job.server, "moved")
-        # Servers write it every 15 seconds by themselves.
+        # By themselves, servers write it every 15 seconds.
         job.server.execute("SELECT pg_log_standby_snapshot()")
 
     standby.wait_for_slot(job.slot, moved=move)
 
 
-# What a job can know of its tables, for a test of a state that is changed.
+# With these options, the state has all that it can have of a table. `adopt` changes the state.
 MODES = {
     "orders": TableOptions("both", hash=["v"], onDelete="mark"),
     "seats": TableOptions("versions"),
@@ -306,12 +306,12 @@ def test_a_server_that_was_restored_is_copied(
 def test_a_restored_server_that_lacks_what_the_tables_have_is_refused(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A cut is in a table, and the job was killed before the state and the server had all cuts."""
+    """A table has changes, and the job was killed before the state and the slot had them."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         back_up(server)
-        server.execute("SELECT pg_switch_wal()")  # whose LSN the restored server does not reach
+        server.execute("SELECT pg_switch_wal()")  # the restored server does not reach its LSN
         write(server, "lost")
         before = {table: commits(job, table) for table in TABLES}
 

@@ -90,7 +90,7 @@ SHAPES: dict[str, tuple[str, list[str] | None]] = {
         f"SELECT d.xid FROM {DECODED} WHERE d.type = 'BEGIN' OR 'COMMIT' = d.type",
         ["[type, xid] of BEGIN, COMMIT"],
     ),
-    "no type that there is": (
+    "a type that does not exist": (
         f"SELECT d.xid FROM {DECODED} WHERE d.type = 'begin'",
         ["[type, xid] of "],
     ),
@@ -518,7 +518,7 @@ def test_typed_rows_read_only_what_a_query_uses(
 def test_malformed_messages_are_found_with_and_without_the_rule(
     spark: SparkSession, mutated: str, broken: str, shape: str
 ) -> None:
-    """Each message is checked, whatever a query uses of it, and also if it is dropped."""
+    """Each message is checked, whatever a query uses of it, even if the query drops it."""
     query, _ = SHAPES[shape]
     text = query.format(decode="try_pgoutput_decode", messages=mutated)
     with_rule = answer(spark, text)
@@ -530,7 +530,7 @@ def test_malformed_messages_are_found_with_and_without_the_rule(
 
 
 def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, messages: str) -> None:
-    """It can fail, so no message may be dropped before it."""
+    """The condition can fail, so no message may be dropped before it."""
     query = f"""SELECT d.type FROM (SELECT pgoutput_decode(data, in_stream) AS d FROM {messages})
                 WHERE assert_true(d.type <> 'COMMIT') IS NULL AND d.type = 'INSERT'"""
     for rule in ("", DECODE_RULE):
@@ -538,7 +538,9 @@ def test_a_condition_before_the_early_ones_is_evaluated(spark: SparkSession, mes
             spark.sql(query).collect()
 
 
-def test_an_element_that_is_not_there_is_the_same_error(spark: SparkSession, messages: str) -> None:
+def test_a_missing_element_is_the_same_error_with_and_without_the_rule(
+    spark: SparkSession, messages: str
+) -> None:
     query = f"SELECT d.new.text[70] FROM (SELECT pgoutput_decode(data) AS d FROM {messages})"
     errors = []
     for rule in ("", DECODE_RULE):
@@ -556,7 +558,7 @@ BAD_COLUMN = "pgoutput_row({tuple}, 'id INT, v DECIMAL(5,2)')"
 
 @pytest.fixture(scope="module")
 def bad_column(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Name a view of a row whose `id` does not fit, and whose `v` does."""
+    """Give the name of a view of a row. Its `id` does not fit its type, but its `v` does."""
     path = str(tmp_path_factory.mktemp("bad_column") / "messages")
     rows = [(1, bytearray(m.insert("bad", "1.5")))]
     spark.createDataFrame(rows, "seq int, data binary").write.parquet(path)

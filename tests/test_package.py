@@ -49,13 +49,13 @@ def test_jar_has_pgjdbc_under_another_name_with_its_licences() -> None:
         files = {name for name in jar.namelist() if not name.endswith("/")}
         contents = {name: jar.read(name) for name in files}
     assert "io/sparkpgoutput/shaded/postgresql/Driver.class" in files
-    # It has no file java.sql.Driver, because Spark's JDBC source is to find its own driver.
+    # It has no file java.sql.Driver, so that Spark's JDBC source finds its own driver.
     services = {Path(name).name for name in files if name.startswith("META-INF/services/")}
     sources = REPOSITORY / "jvm/src/main/resources/META-INF/services"
     assert services == {path.name for path in sources.iterdir()}
     licences = {name.split("/")[2] for name in files if name.startswith("META-INF/licenses/")}
     assert licences == {"com.ongres.scram", "com.ongres.stringprep", "org.postgresql"}
-    # A class can name another one in a string too. A space before the name is that of a log's text.
+    # A string can name a class too. If a space precedes the name, the string is a text of a log.
     for name, content in contents.items():
         if name.endswith(".class"):
             assert not re.search(rb"(?<! )org[./]postgresql[./]", content), name
@@ -92,7 +92,7 @@ def test_jar_path_needs_no_pyspark(tmp_path: Path) -> None:
 
 
 def test_dir_lists_what_the_package_offers() -> None:
-    """Also what is only imported on first use, so that shells complete the names."""
+    """This includes what is only imported on first use, so that shells complete the names."""
     assert {*spark_pgoutput.__all__, "__version__", "functions"} <= set(dir(spark_pgoutput))
     assert all(getattr(spark_pgoutput, name) for name in dir(spark_pgoutput))
     with pytest.raises(AttributeError, match="decode_all"):

@@ -28,7 +28,7 @@ COMMANDS = [
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a home that is empty."""
+    """Give an empty home folder."""
     monkeypatch.delenv("PGPASSWORD", raising=False)
     monkeypatch.delenv("PGPASSFILE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

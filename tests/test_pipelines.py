@@ -64,13 +64,13 @@ class Pipeline:
         ]
 
     def use_auto_cdc(self) -> None:
-        """Take AUTO CDC in place of the materialized view."""
+        """Replace the materialized view by AUTO CDC."""
         changes, _ = self._tables.split("@dp.materialized_view")
         (self._folder / TABLES).write_text(changes)
         (self._folder / TABLES).with_name("auto_cdc.py").write_text(self._auto_cdc)
 
     def run(self, *command: str, spark: Path | None = None) -> str:
-        """Run a command of a pipeline, and return what it prints if it succeeds or fails.
+        """Run a command of a pipeline, and return what it prints, whether or not it succeeds.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
         yield Pipeline(tmp_path, server)
 
 
-def test_a_pipeline_goes_on_where_it_was(pipeline: Pipeline) -> None:
+def test_a_pipeline_goes_on_where_its_last_run_ended(pipeline: Pipeline) -> None:
     pipeline.run("run")
     assert pipeline.status == 0
     price = Decimal("19.90")
@@ -143,5 +143,5 @@ def test_auto_cdc_accepts_the_changes_of_a_slot(pipeline: Pipeline) -> None:
     pipeline.use_auto_cdc()
     pipeline.run("dry-run", spark=SPARK_4_3)
     assert pipeline.status == 0
-    # The page says why it is not run.
+    # The page says why it cannot run.
     assert "AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE" in pipeline.run("run", spark=SPARK_4_3)

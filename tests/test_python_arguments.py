@@ -61,7 +61,7 @@ def test_any_character_reaches_the_table_function(spark: SparkSession) -> None:
 
 
 def refusals(df: DataFrame) -> list[tuple[Callable[..., object], dict[str, Any], list[str]]]:
-    """Functions, arguments of which one has a wrong type, and words of the error."""
+    """Return functions, arguments of which one has a wrong type, and words of the error."""
     column, options = df.seq, {"mode": "PERMISSIVE"}
     found: list[tuple[Callable[..., object], dict[str, Any], list[str]]] = [
         (changes, {"df": df, "table": ["orders"]}, ["'table'", "a list"]),

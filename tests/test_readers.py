@@ -33,7 +33,7 @@ class Feature(NamedTuple):
     title : str
         What the documentation calls it.
     statements : str, optional
-        What the server runs while the job runs. The name of the table stands for `{table}`.
+        What the server runs while the job runs. `{table}` stands for the name of the table.
     columns : str, optional
         The columns besides the key.
     values : str, optional
@@ -53,7 +53,7 @@ def of_types(title: str, columns: str, *values: str) -> Feature:
     return Feature(title, f"INSERT INTO {{table}} ({names}) {listed}", columns, listed)
 
 
-# At most a tenth of the rows of a file is deleted, because the job would rewrite the file.
+# At most a tenth of the rows of a file is deleted. Otherwise, the job would rewrite the file.
 FEATURES = {
     "copied": Feature("The first copy"),
     "changed": Feature(
@@ -129,7 +129,7 @@ TYPES = {
     " upper_inclusive: BOOLEAN, empty: BOOLEAN>",
 }
 
-# What the server has to give for a column, where the target has another type.
+# What to select at the server from tables that have other types in the target.
 SELECTED = {
     "usual": "id, b, i2, i4, i8, f4, f8, n, free::text AS free, v, raw, d, tz, u::text AS u,"
     " j::text AS j",
@@ -168,7 +168,7 @@ def server() -> Iterator[Server]:
 def jobs(
     server: Server, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, LakeJob]:
-    """Keep the tables equal in each format, and give the jobs when all is applied."""
+    """Keep the tables equal in each format, and give the jobs when they have applied all."""
     jobs: dict[str, LakeJob] = {}
     with ExitStack() as stack:
         starts = []

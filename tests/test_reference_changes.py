@@ -1,5 +1,5 @@
-"""The plain account of table changes agrees with what the servers' tables held, and with itself
-whatever way the messages came."""
+"""The reference for table changes makes the tables of the servers, and finds the same changes
+however the messages arrive."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from support.transactions import FILE, SCENARIOS, Scenario, text_of_file
 Messages = list[tuple[int, bytes]]
 
 
-def test_replay_gives_the_tables() -> None:
-    """The changes of one capture of each version make what the server's tables held."""
+def test_replayed_changes_make_the_tables_of_the_server() -> None:
+    """The changes of one capture of each version make the tables of the server."""
     differ = set()
     for version in VERSIONS:
         *_, name = (name for name in text_captures() if version_of(name) == version)
@@ -33,8 +33,8 @@ def test_replay_gives_the_tables() -> None:
 
 
 @pytest.mark.parametrize("name", seams())
-def test_seams(name: str) -> None:
-    """What is open at the end are leftovers of transactions that aborted while nobody read."""
+def test_an_interrupted_reader_gets_the_changes_of_an_uninterrupted_one(name: str) -> None:
+    """The transactions that are open at the end were rolled back while no reader was connected."""
     data, left_open = changes(enumerate(seams()[name].data))
     clean, nothing = changes(enumerate(seams()[name].clean))
     assert of_any_protocol(data) == of_any_protocol(clean)
@@ -43,8 +43,7 @@ def test_seams(name: str) -> None:
 
 
 def handed_over(messages: Messages, ends: Iterable[int]) -> Iterator[list[Change]]:
-    """The changes that each of several reads gives, which see one after the other the messages in
-    front of the ends."""
+    """Yield the changes of each of several reads, which end before these positions."""
     after = None
     start = 0
     for end in ends:
@@ -56,7 +55,7 @@ def handed_over(messages: Messages, ends: Iterable[int]) -> Iterator[list[Change
 
 
 @pytest.mark.parametrize("name", [*seams(), "pg18-v2-stream_on-text"])
-def test_handed_over_between_reads(name: str) -> None:
+def test_reads_that_continue_each_other_give_all_changes(name: str) -> None:
     stored = seams()[name].data if name in seams() else captures()[name]
     messages = list(enumerate(stored))
     whole, _ = changes(messages)
@@ -70,7 +69,7 @@ def test_handed_over_between_reads(name: str) -> None:
 
 
 def outcome(scenario: Scenario) -> Scenario:
-    """Return the scenario with what the plain account makes of its messages."""
+    """Return the scenario with the outcome that the reference finds."""
     try:
         committed, left_open = changes(
             enumerate(scenario.messages),
@@ -94,7 +93,7 @@ def values(committed: Iterable[Change], lsn: int) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_scenario(scenario: Scenario) -> None:
+def test_the_reference_finds_the_outcome_of_a_scenario(scenario: Scenario) -> None:
     with_changes = [text for text in scenario.committed if not text.endswith(":")]
     assert outcome(scenario) == scenario._replace(committed=tuple(with_changes))
 

@@ -46,7 +46,7 @@ def test_every_tag_is_in_the_golden_messages() -> None:
 
 
 @pytest.mark.parametrize("in_stream", CONTEXTS)
-def test_message_of_zero_bytes(in_stream: bool | None) -> None:
+def test_a_message_of_zero_bytes_has_no_fields(in_stream: bool | None) -> None:
     assert decode(b"", in_stream) is None
 
 
@@ -66,7 +66,7 @@ def test_stream_abort_with_and_without_lsn_and_timestamp() -> None:
 
 
 @pytest.mark.parametrize(("text", "in_stream"), LEGAL.values(), ids=LEGAL)
-def test_unusual_but_legal(text: str, in_stream: bool | None) -> None:
+def test_unusual_messages_are_decoded(text: str, in_stream: bool | None) -> None:
     assert decode(message(text), in_stream) is not None
 
 
@@ -82,11 +82,13 @@ def test_lsn_is_signed_and_timestamp_counts_from_1970() -> None:
 
 
 @pytest.mark.parametrize(("text", "in_stream", "at"), MALFORMED.values(), ids=MALFORMED)
-def test_malformed(text: str, in_stream: bool | None, at: int) -> None:
+def test_a_malformed_message_fails_at_the_right_byte(
+    text: str, in_stream: bool | None, at: int
+) -> None:
     assert malformed_at(message(text), in_stream) == at
 
 
-def test_encoding() -> None:
+def test_texts_have_the_given_encoding() -> None:
     latin = message("4f 0000000000000000 6ef66400")
     assert malformed_at(latin, None) == 9
     assert decode(latin, None, "latin-1") == {"type": "ORIGIN", "lsn": 0, "origin": "nöd"}
@@ -99,7 +101,7 @@ def test_encoding() -> None:
 
 
 @pytest.mark.parametrize(("text", "xid"), READINGS.values(), ids=READINGS)
-def test_reading_without_context(text: str, xid: int | None) -> None:
+def test_the_right_reading_is_found_without_context(text: str, xid: int | None) -> None:
     fields = decode(message(text))
     assert fields is not None
     assert fields.get("xid") == xid
@@ -107,12 +109,12 @@ def test_reading_without_context(text: str, xid: int | None) -> None:
 
 
 @pytest.mark.parametrize(("text", "at"), NO_READING.values(), ids=NO_READING)
-def test_no_reading_without_context(text: str, at: int) -> None:
+def test_a_message_without_context_fails_where_the_longer_reading_fails(text: str, at: int) -> None:
     assert malformed_at(message(text), None) == at
 
 
 def test_no_part_of_a_message_is_a_message() -> None:
-    """The exception is a Stream Abort, whose first 9 bytes are one."""
+    """The exception is a Stream Abort, whose first 9 bytes are a message too."""
     for _, data, in_stream, _ in golden():
         for part in cuts(data):
             if part and not (data[:1] == b"A" and len(part) == 9):

@@ -80,7 +80,7 @@ def test_configure_keeps_the_jars_of_spark_defaults(tmp_path: Path) -> None:
     folder = tmp_path / "defaults"
     folder.mkdir()
     (folder / "spark-defaults.conf").write_text(f"spark.jars  {','.join(jars)}\n")
-    file = tmp_path / "my.conf"  # which replaces it
+    file = tmp_path / "my.conf"  # which replaces spark-defaults.conf
     file.write_text(f"spark.jars={jars[0]}\n")
     configured = 'print(spark_pgoutput.configure(SparkSession.builder)._options["spark.jars"])\n'
     script = f"""{configured}
@@ -93,11 +93,11 @@ os.environ["PYSPARK_SUBMIT_ARGS"] = "--properties-file {file} pyspark-shell"
 
 
 @pytest.mark.usefixtures("spark")
-def test_configure_takes_a_jvm_that_has_the_jar() -> None:
+def test_configure_accepts_a_jvm_that_has_the_jar() -> None:
     assert isinstance(spark_pgoutput.configure(SparkSession.builder), SparkSession.Builder)
 
 
-def test_configure_refuses_and_register_takes_a_jvm_without_the_jar(tmp_path: Path) -> None:
+def test_configure_refuses_and_register_accepts_a_jvm_without_the_jar(tmp_path: Path) -> None:
     """Its executor needs the JAR too, and the driver reads what the executor answers."""
     (tmp_path / "script.py").write_text(PRELUDE + REGISTER_RUNNING + STREAM)
     with small_slot() as slot:
@@ -142,6 +142,6 @@ def test_a_spark_that_is_too_old_is_refused(
 
 
 def test_message_schema_is_what_decode_returns(spark: SparkSession) -> None:
-    """Also the comments, and which fields can be NULL."""
+    """This includes the comments, and which fields can be NULL."""
     decoded = spark.sql("SELECT pgoutput_decode(X'45') AS d")
     assert spark_pgoutput.message_schema() == decoded.schema["d"].dataType

@@ -55,7 +55,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It goes on in another session, which is there already."""
+    """The job then runs in the session of the tests."""
     job = LakeJob(tmp_path, server, "delta", mode=MODES)
     with job.running() as process:
         kill_at(process, job, table_is_copied)
@@ -74,7 +74,7 @@ def test_a_kill_in_the_copy_repeats_only_copies_that_were_under_way(
 def test_tables_are_equal_after_a_kill_between_the_commits_of_two_tables(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It goes on in another session, which is there already, and compares the tables itself."""
+    """The job then runs in the session of the tests, and `verify` compares the tables."""
     job = LakeJob(tmp_path, server, "iceberg", mode=MODES)
     with History(server, seed=1).running(), job.running() as process:
         kill_at(process, job, first_table_is_applied)
@@ -109,9 +109,9 @@ def test_job_is_killed_between_two_steps(
 def test_job_is_killed_while_columns_change(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The next process ends the change. The table is not copied again.
+    """The next process completes the change. The table is not copied again.
 
-    A change that is over before the test has seen it is followed by another one of its kind.
+    If a change is over before the test sees it, the test makes another one of its kind.
     """
     job = LakeJob(tmp_path, server, target)
     # A TRUNCATE beside a change of columns is a reason for a copy.
@@ -156,7 +156,7 @@ def test_job_is_killed_again_and_again(
 ) -> None:
     """Between two kills, the job copies or applies for some seconds.
 
-    Each target gets 20 kills, 4 of them on each version of the server. Each has other options.
+    Each target gets 20 kills, 4 of them on each version of the server. Each run has other options.
     """
     moments = random.Random(server.version)
     options = choose(moments, target, lake_history.TABLES)

@@ -25,7 +25,7 @@ server = server_fixture(
     "CREATE TABLE t (id int PRIMARY KEY, v int, note text); CREATE PUBLICATION p FOR TABLE t"
 )
 
-# The same in the SQL of both. A row that is lost, or that is there twice, changes it.
+# The same in the SQL of PostgreSQL and Spark. It changes if a row is lost or is there twice.
 SUM = (
     "SELECT count(*), sum(id), sum(v), "
     "sum(CAST(id + 1 AS bigint) * (v % 1000 + 1) % 1000003), count(note) FROM "

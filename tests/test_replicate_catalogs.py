@@ -1,4 +1,4 @@
-"""Jobs in catalogs of each kind, beside what others have in a namespace."""
+"""Jobs in catalogs of each kind, in namespaces that also have tables of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a job leaves out or hashes: no value of them is anywhere but at the server."""
+"""Columns that a job leaves out or hashes: their values are nowhere but at the server."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_rows_have_hashes_and_no_excluded_column(
     }
     assert_nowhere(job.folder)
 
-    # Another salt, and another column, are copies of the tables that have them.
+    # For another salt or another column, the job copies the tables that have it.
     salt.write_text("other")
     lines = run()
     assert sum("hashed with another salt now" in line for line in lines) == 4
@@ -200,7 +200,7 @@ def test_a_renamed_column_never_shows(
         columns={**COLUMNS, "public.users": {"excludeColumns": ["snn"]}}
     )
     run()
-    # The catalog is as it was, and the changes have another column with the name.
+    # The catalog is as before, but some changes have another column with the name.
     server.execute(
         "ALTER TABLE users RENAME ssn TO x; ALTER TABLE users ADD ssn text;"
         "INSERT INTO users (id, x) VALUES (44, m(44)); ALTER TABLE users DROP ssn;"
@@ -210,7 +210,7 @@ def test_a_renamed_column_never_shows(
     assert_hidden(spark, job)
     server.execute("ALTER TABLE users RENAME ssn TO social; INSERT INTO users VALUES (41, m(41))")
     assert "has the name 'social' now" in failure()
-    # Another column has its name.
+    # Another column gets the name of the excluded one.
     server.execute(
         "ALTER TABLE users ADD ssn text; UPDATE users SET ssn = m(id), social = m(id), score = 7"
     )
@@ -295,7 +295,7 @@ def test_keys_whose_equal_values_have_several_texts_cannot_be_hashed(
     server.execute('CREATE DOMAIN amount AS numeric; CREATE COLLATION same FROM "C"')
     for table, type_ in tables.items():
         server.execute(f"CREATE TABLE {table} (k {type_} PRIMARY KEY)")
-    # The servers of the tests lack ICU, which alone has such collations.
+    # The servers of the tests lack ICU, and only ICU has such collations.
     server.execute("UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'same'")
     server.execute(f"CREATE PUBLICATION q FOR TABLE {', '.join(tables)}")
     hidden = {table: {"hash": ["k"]} for table in tables}

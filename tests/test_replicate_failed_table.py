@@ -32,7 +32,7 @@ server = server_fixture(SETUP)
 
 
 def confirmed(server: Server, job: LakeJob) -> int:
-    """Return the LSN below which the server may forget the WAL."""
+    """Return the LSN that the job has confirmed to the server."""
     query = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{job.slot}'"
     return parsed_lsn(server.value(query))
 
@@ -70,7 +70,7 @@ def test_a_failed_table_goes_on_from_its_queue_or_is_copied(
         # The server keeps the changes that wait. They are stored nowhere else.
         assert confirmed(server, job) <= failing + 1000
 
-        # An option helps one of the two, which needs no copy. The other one holds back too much.
+        # An option helps one of the two, which needs no copy. The other one holds too much WAL.
         running = replicate(onDrift="repair", maxHeldWal="1m")
         tables = JobTables(running)
         wait_until_equal(spark, job, running, ["drifted"])

@@ -19,7 +19,7 @@ from spark_pgoutput.replication import CopyProgress, Replication
 
 
 class FakeJob:
-    """A job that ends when it is stopped, or whose JVM ends then."""
+    """A stand-in for a job that ends when it is stopped, or whose JVM ends."""
 
     exit_code = 1
 
@@ -39,7 +39,7 @@ class FakeJob:
 
     def report(self) -> list[str]:
         self._stopping.set()
-        return ["told"]
+        return ["a line"]
 
     def progress(self) -> list[CopyProgress]:
         return []
@@ -62,13 +62,13 @@ def test_a_signal_ends_the_job_in_order(
     follow = partial(replicate_job._follow, cast(Replication, job))
     assert submitted.run("replicate", follow) == 1
     printed = capsys.readouterr().out.splitlines()
-    assert set(printed[:-1]) == (set() if jvm_ends else {"told"})
+    assert set(printed[:-1]) == (set() if jvm_ends else {"a line"})
     assert printed[-1:] == ([] if jvm_ends else ["Failed: public.orders: no rights"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signals_are_noted(number: signal.Signals) -> None:
-    """A closed terminal sends SIGHUP, too. A command that nohup started goes on then."""
+def test_signals_are_noted_but_an_ignored_sighup_is_not(number: signal.Signals) -> None:
+    """A closed terminal sends SIGHUP, too. A command that nohup started ignores it."""
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -87,7 +87,7 @@ def _is_noted(number: signal.Signals) -> bool:
     return stopping.is_set()
 
 
-def test_an_error_that_pyspark_does_not_know_is_told_in_a_line(
+def test_an_error_that_pyspark_does_not_know_is_printed_in_one_line(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Examples are the error of a file system whose JAR is missing, and the errors of tasks."""
@@ -136,7 +136,7 @@ def set_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
 def test_the_session_of_a_command_keeps_the_code_of_all_tables(
     set_here: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A setting of the user wins. The page has the same one for sessions in Python."""
+    """A setting of the user wins. The page gives sessions in Python the same settings."""
     page = Path(__file__).parents[1] / "docs" / "replicate.md"
     assert len(submitted.JOB_SETTINGS) == 2
     for name, value in submitted.JOB_SETTINGS.items():

@@ -25,7 +25,7 @@ server = server_fixture(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_one_large_transaction(
+def test_a_transaction_of_10_million_rows_is_applied(
     server: Server, tmp_path: Path, spark: SparkSession, target: str
 ) -> None:
     job = LakeJob(tmp_path, server, target, slot=target, publication="big")

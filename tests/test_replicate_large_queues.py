@@ -1,4 +1,4 @@
-"""A process with a gigabyte in its queues is killed, or is stopped while another goes on."""
+"""A process with a gigabyte in its queues is killed, or is suspended while another one runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ server = server_fixture(
 GIGABYTE = 1_000_000_000
 ROWS = 10_000  # of a transaction, each with 4 kB
 
-# The same at the server and in the lake. A row that is lost, doubled or old changes it.
+# The same at the server and in the lake. It changes if a row is lost, doubled or old.
 SUM = "SELECT count(*), sum(id), sum(n), sum(CAST(id AS bigint) * n), sum(length(v)), {} FROM "
 SERVER_SUM = SUM.format("sum(('x' || left(md5(v), 8))::bit(32)::bigint)")
 LAKE_SUM = SUM.format("sum(CAST(conv(left(md5(v), 8), 16, 10) AS bigint))")
@@ -49,7 +49,7 @@ class Filling:
         self._number = 0
 
     def queued(self) -> int:
-        """The bytes of all queues, as the process wrote them at most some seconds ago."""
+        """Return the bytes of all queues, from the status that the process wrote last."""
         assert self._process.poll() is None, self._job.ending(self._process)
         tables = job_status(self._job.checkpoint).get("tables", ())
         return sum(table["queue_bytes"] for table in tables)
@@ -118,7 +118,7 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
         print(f"{filling.queued() / 1e6:.0f} MB are in the queues.")
         kill(process)
 
-    # The next one is killed between two commits of what comes again.
+    # The next process is killed between two commits of the changes that come again.
     before = commits(job, "large")
     cuts = ("--option", "maxBytesPerCommit=200m")
     with job.running(*cuts, settings=local) as process:
@@ -133,7 +133,7 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
 def test_a_process_with_a_gigabyte_in_queues_wakes_up_after_its_successor_began(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The process is stopped in a commit, and the rest of its queues waits."""
+    """The process is suspended in a commit, while the rest of its queues waits."""
     job = LakeJob(tmp_path, server, target, publication="p")
     settings = {
         "spark.network.timeout": "1h",  # else Spark gives up its own executor

@@ -56,7 +56,7 @@ def test_tables_come_and_go_and_take_the_names_of_others(
             return Counter()
 
     def wait_for(expected: dict[str, str]) -> None:
-        """Wait until tables of the target, by their names, have the rows of those of the server."""
+        """Wait until each table of the target has the rows of its table at the server."""
         wanted = {name: at_server(server, table) for name, table in expected.items()}
 
         def are_equal() -> bool:
@@ -121,7 +121,7 @@ def test_tables_come_and_go_and_take_the_names_of_others(
         kept_names = ("good", "day_2", "plain", "s1_other")
         assert {n: now[n] for n in kept_names} == {n: before[n] for n in kept_names}
 
-        # The same name is another table now.
+        # Another table gets the name of the dropped one.
         server.execute(
             "CREATE TABLE stage (other date, id int PRIMARY KEY);"
             "INSERT INTO stage VALUES ('2026-01-31', 7); INSERT INTO good VALUES (2, 'b')"

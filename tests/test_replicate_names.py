@@ -1,4 +1,4 @@
-"""Names that need quotes, or that the job uses itself, through the whole of a job."""
+"""Names that need quotes, or that the job uses itself, in all steps of a job."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def others(table: str) -> list[str]:
 
 
 def setup() -> str:
-    """Return the statements that make the tables. Their values that are no key are TOASTed."""
+    """Return the statements that make the tables. Values outside of the keys are TOASTed."""
     columns = ", ".join(f"{quoted(name)} text" for name in QUOTED + OWN)
     found = []
     for table in TABLES:
@@ -116,7 +116,7 @@ server = server_fixture(setup())
 
 @contextmanager
 def literal_sql(spark: SparkSession) -> Iterator[None]:
-    """Let Spark take the name of a table as it is written."""
+    """Make Spark use the name of a table as it is written."""
     spark.conf.set("spark.sql.variable.substitute", "false")
     yield
     spark.conf.unset("spark.sql.variable.substitute")
@@ -162,7 +162,7 @@ def test_columns_and_tables_have_any_names(
 
 
 @pytest.mark.parametrize("drift", ["error", "repair"])
-def test_a_key_that_is_renamed_between_two_changes_of_a_row(
+def test_a_key_can_be_renamed_between_two_changes_of_a_row(
     drift: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     """Whether 5 and 5.00 are one key depends on the type that the target's column has."""
@@ -176,20 +176,20 @@ def test_a_key_that_is_renamed_between_two_changes_of_a_row(
             running = replicate(onDrift=drift)
             for value in (1, 2):  # the job looks at the catalog before its first commit
                 server.execute(f"INSERT INTO prices VALUES ({value}, 'a')")
-                wait_until(lambda: applied(spark, job, running, value), TIMEOUT, 0.2)  # noqa: B023
+                wait_until(lambda: has_row(spark, job, running, value), TIMEOUT, 0.2)  # noqa: B023
             server.execute(
                 "INSERT INTO prices VALUES (5, 'a'), (6, 'a');"
                 "ALTER TABLE prices RENAME k TO kk;"
                 "UPDATE prices SET v = 'b' WHERE kk = 5; DELETE FROM prices WHERE kk = 6"
             )
-            wait_until(lambda: applied(spark, job, running, 5), TIMEOUT, 0.2)
+            wait_until(lambda: has_row(spark, job, running, 5), TIMEOUT, 0.2)
             running.stop()
             assert running.exit_code == 0
         found = spark.table(job.sql_name("prices")).select("kk", "v").orderBy("kk").collect()
         assert found == [(1, "a"), (2, "a"), (5, "b")]
 
 
-def applied(spark: SparkSession, job: LakeJob, running: Replication, value: int) -> bool:
+def has_row(spark: SparkSession, job: LakeJob, running: Replication, value: int) -> bool:
     assert running.exception() is None, running.exception()
     try:
         rows = spark.table(job.sql_name("prices")).collect()

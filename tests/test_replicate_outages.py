@@ -37,7 +37,7 @@ server = server_fixture(SETUP)
 
 @contextmanager
 def away(folder: Path) -> Iterator[None]:
-    """Let nobody read or write a folder: a file has its name. (Root may write everywhere.)"""
+    """Replace a folder by a file, so that even root can neither read nor write it."""
     aside = folder.with_name("aside")
     folder.rename(aside)
     folder.touch()
@@ -62,13 +62,13 @@ def test_a_job_waits_and_goes_on(
         wait_until_equal(spark, job, running, ["good"])
 
         def wait_for(line: str) -> None:
-            def is_told() -> bool:
+            def is_reported() -> bool:
                 assert running.exception() is None, running.exception()
                 return bool(report.lines(line))
 
-            wait_until(is_told, PATIENCE, 0.1)
+            wait_until(is_reported, PATIENCE, 0.1)
 
-        # The server: changes that were not read yet are there when it is back.
+        # The server: changes that the job has not read yet are there when it is back.
         server.execute("INSERT INTO good SELECT g, 'b' FROM generate_series(2, 100) g")
         server.stop_fast()
         time.sleep(seconds)
@@ -78,7 +78,7 @@ def test_a_job_waits_and_goes_on(
         wait_until_equal(spark, job, running, ["good"])
         wait_for("The job reads the slot again.")
 
-        # The checkpoint folder: tables go on. A copy waits, because the state must say so first.
+        # The checkpoint folder: tables go on. A copy waits, because the state must have it first.
         with away(job.checkpoint):
             added = look(server)
             wait_for("The state of the job cannot be written")
@@ -112,7 +112,7 @@ def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
 
     def remount(how: str) -> None:
         command = ["mount", "-o", f"remount,{how}", str(folder)]
-        # It fails while a file is open that is written.
+        # The command fails while a file is open for writing.
         wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
 
     try:
@@ -123,7 +123,7 @@ def file_system(folder: Path) -> Iterator[Callable[[str], None]]:
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_checkpoint_is_read_only_for_a_time(
+def test_a_job_goes_on_while_its_checkpoint_is_read_only(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     """The tables go on, and the server keeps all that the state does not have."""
@@ -137,7 +137,7 @@ def test_a_checkpoint_is_read_only_for_a_time(
         report = JobReport(running)
         wait_until_equal(spark, job, running, ["good"])
         remount("ro")
-        told = job_state(job.checkpoint).confirmed
+        kept = job_state(job.checkpoint).confirmed
         added = look(server)
         ends = time.monotonic() + 20
         number = 2
@@ -147,8 +147,8 @@ def test_a_checkpoint_is_read_only_for_a_time(
             number += 1
         assert report.lines("The state of the job cannot be written")
         assert not (job.tables / added).exists()
-        assert job_state(job.checkpoint).confirmed == told
-        assert confirmed() <= told
+        assert job_state(job.checkpoint).confirmed == kept
+        assert confirmed() <= kept
         remount("rw")
         wait_until_equal(spark, job, running, ["good", added])
         written = parsed_lsn(server.value("SELECT pg_current_wal_flush_lsn()"))
@@ -158,7 +158,7 @@ def test_a_checkpoint_is_read_only_for_a_time(
         assert len(report.lines("Copied ")) == 2
         assert running.failed() == []
 
-        # It cannot write its last state. The next process has commits that the state does not have.
+        # It cannot write its last state. The tables then have commits that the state does not have.
         copied = generations(job)
         remount("ro")
         server.execute("UPDATE good SET v = 'd' WHERE id % 2 = 0")
@@ -213,10 +213,10 @@ def test_a_job_does_not_take_a_standby_for_its_primary(
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_standby_of_the_url_lags(
+def test_a_job_waits_while_only_a_standby_that_lags_answers(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It answers while the primary is away: a copy, a change of columns and `verify` wait."""
+    """A copy, a change of columns and `verify` wait until the primary is back."""
     job = LakeJob(tmp_path, server, target, publication="p")
     with job.session(spark) as replicate, server.standby() as standby:
         running = replicate(url=standby.url_of_primary.split("?")[0])

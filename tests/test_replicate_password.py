@@ -108,7 +108,7 @@ def test_the_password_of_a_job_does_not_show(server: Server, tmp_path: Path, tar
             output, _ = process.communicate()
         errors = errors_of(tmp_path)
         assert process.returncode == 0, output + errors
-        # It has looked at what there is to see.
+        # The test has seen the processes and the pages.
         assert any("CoarseGrainedExecutorBackend" in command for command in shown.commands)
         assert any("replicate_job.py" in command for command in shown.commands)
         assert "spark.eventLog.enabled" in shown.pages["environment"]

@@ -37,7 +37,7 @@ CREATE PUBLICATION p FOR TABLE good, drifted;
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    # A session whose process is stopped ends soon.
+    # The session of a suspended process ends soon.
     with Server(settings={"wal_sender_timeout": "2s"}) as server:
         server.execute(SETUP)
         yield server
@@ -64,7 +64,7 @@ def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_one_process_has_the_slot(
+def test_only_one_process_has_the_slot(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p")
@@ -96,7 +96,7 @@ def test_one_process_has_the_slot(
         assert second.exception() is None
         copied = generations(job)
 
-        # Without its folder, it is not known which changes the slot has passed.
+        # Without its folder, the job does not know which changes the slot has passed.
         shutil.rmtree(job.checkpoint)
         server.execute("INSERT INTO good VALUES (4, 'd')")
         slot = "SELECT confirmed_flush_lsn FROM pg_replication_slots"
@@ -120,14 +120,14 @@ def test_one_process_has_the_slot(
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_queues_that_a_killed_process_had_come_again(
+def test_changes_in_the_queues_of_a_killed_process_come_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
         first = generations(job)
-        # This table fails. So all of its changes are in the queue, above its share of the memory.
+        # This table fails. So all of its changes stay in its queue, which exceeds its memory.
         spark.sql(f"DELETE FROM {job.sql_name('drifted')}")
         server.execute("UPDATE drifted SET v = 'changed'")
         with job.running("--option", "queueMemory=1m") as process:
@@ -157,7 +157,7 @@ def test_queues_that_a_killed_process_had_come_again(
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_process_that_was_replaced_while_it_stood_still_writes_nothing(
+def test_a_process_that_was_replaced_while_it_was_suspended_writes_nothing(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, publication="p")

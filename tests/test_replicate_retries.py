@@ -1,4 +1,4 @@
-"""Errors that pass by themselves: a job tries again, and the tables are equal then."""
+"""Errors that pass by themselves: a job tries again, and then the tables are equal."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_job_survives_the_end_of_its_executors(
         os.kill(process.pid, signal.SIGTERM)
         output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 128 + signal.SIGTERM, errors_of(job.folder)[-5000:]
-        assert "The state is not written" not in output  # the job was ended in order
+        assert "The state is not written" not in output  # the job ended in order
     # Executors only have work if a table has no key: the driver writes the other cuts by itself.
     assert "public.readings: " in output, output[-5000:]
     assert job.run_once() == 0
@@ -128,7 +128,7 @@ def test_a_job_goes_on_beside_compactions(
         report: list[str] = []
         with History(server, seed=7).running():
             deadline = time.monotonic() + TIMEOUT
-            # A job that commits each second wins against most of them.
+            # A job that commits each second makes most compactions fail.
             while compactions < 3:
                 assert time.monotonic() < deadline, (compactions, report)
                 for table in ("orders", "order_lines"):

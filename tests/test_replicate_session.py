@@ -1,4 +1,4 @@
-"""Jobs that keep tables equal in a session: what ends them, what they say, and two of them."""
+"""Jobs in a session: what ends them, what they report, and two jobs at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.servers import Server, server_fixture, wait_until
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 TABLES = {"a": "a", "b": "b"}
-MINUTE = 90.0  # and what a commit takes on a busy machine
+MINUTE = 90.0  # a minute, and the time of a commit on a busy machine
 
 server = server_fixture(
     "CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a VALUES (1, 'a'), (2, 'b');"
@@ -84,7 +84,7 @@ def test_an_error_of_a_table_stops_the_job_or_the_table(
 def test_a_job_that_has_ended_holds_nothing_at_the_server(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
-    """The end interrupts the thread of the last copy, whose session holds the lock of its table."""
+    """Its end interrupts the thread of the last copy, whose session holds the lock of a table."""
     sessions = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'spark-pgoutput%'"
     for table in TABLES:
         assert replicate(once=True).exit_code == 0
@@ -116,7 +116,7 @@ def test_rows_that_differ_are_an_error_or_repaired(
     assert_equal(spark, job, TABLES)
 
 
-def test_a_job_that_is_stopped_has_not_done_all(
+def test_a_job_that_is_stopped_before_it_has_done_all_exits_with_1(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
     with server.connect() as writer:  # for whose end the new slot waits
@@ -133,7 +133,9 @@ def test_a_job_that_is_stopped_has_not_done_all(
     assert_equal(spark, job, TABLES)
 
 
-def test_a_line_tells_what_a_commit_has(server: Server, job: LakeJob, replicate: Replicate) -> None:
+def test_the_report_has_a_line_for_each_commit(
+    server: Server, job: LakeJob, replicate: Replicate
+) -> None:
     done = replicate(once=True)
     assert commit_lines(done.report()) == []
     before = time.monotonic()
@@ -163,7 +165,7 @@ def commit_lines(report: list[str]) -> list[tuple[str, ...]]:
     return [match.groups() for match in found if match]
 
 
-def test_two_jobs_in_one_session(
+def test_two_jobs_in_one_session_keep_their_tables_equal(
     spark: SparkSession, server: Server, job: LakeJob, replicate: Replicate, tmp_path: Path
 ) -> None:
     folder = tmp_path / "other"
@@ -192,7 +194,7 @@ def test_two_jobs_in_one_session(
 def test_a_quiet_job_writes_its_state_and_finds_new_tables(
     server: Server, job: LakeJob, replicate: Replicate
 ) -> None:
-    """The server writes only a table that is not published."""
+    """Clients write only to a table that is not published."""
     assert replicate(once=True).exit_code == 0
     server.execute("CREATE TABLE unpublished (id int); CREATE TABLE c (id int PRIMARY KEY)")
     before = {table: commits(job, table) for table in TABLES}

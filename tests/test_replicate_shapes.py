@@ -86,7 +86,7 @@ def test_a_table_has_the_partitions_that_the_option_names(
         )
         assert run(**other).exit_code == 0
 
-        # An error is one of the table.
+        # The error is one of the table, and not of the job.
         wrong = run(partition={"events": ["nowhere"]})
         assert wrong.exit_code == 3
         (failed,) = wrong.failed()

@@ -40,7 +40,7 @@ from support.slot_kills import kill_postmaster, restart, restart_immediately
 
 pytestmark = [lake.needs_lake, pytest.mark.soak]
 
-# The table of which the target has all changes. No schema change touches it.
+# The table with the mode `history`. No schema change touches it.
 HISTORY = "events"
 
 # The other tables are never truncated, so that each verification can compare some.
@@ -48,7 +48,8 @@ TRUNCATED = dict.fromkeys(["orders", "readings", "orders, readings", HISTORY], 0
 
 PUBLICATIONS = f"{lake_history.PUBLICATION},{lake_reshaped.PUBLICATION}"
 
-# A verification that reads a version needs its files.
+# Compactions keep snapshots of this age, because a verification needs the files of the version that
+# it reads.
 KEPT = timedelta(minutes=10)
 
 
@@ -220,10 +221,10 @@ class Soak:
         self._sleep(10)
         (thing,) = self._dice.choices(list(self._things), list(self._things.values()))
         job = self._dice.choice(self._jobs)
-        told = thing(job)
+        text = thing(job)
         self.done[f"{thing.__name__} {job.name}"] += 1
         seconds = time.monotonic() - self._begun
-        print(f"{seconds:6.0f} s: {thing.__name__} {job.name} {told or ''}", flush=True)
+        print(f"{seconds:6.0f} s: {thing.__name__} {job.name} {text or ''}", flush=True)
 
     def kill(self, job: SoakedJob) -> None:
         """Kill the job at any moment."""
@@ -307,7 +308,7 @@ class Soak:
         return table if done else f"{table}, in vain"
 
     def look(self, job: SoakedJob) -> str:
-        """Look at what the job says of its tables. None of them fails."""
+        """Read the states of the job's tables, and check that none has failed."""
         tables = spark_pgoutput.applied(job.spark, job.job.checkpoint).collect()
         failed = [f"{row.table}: {row.reason}" for row in tables if row.state == "failed"]
         assert not failed, failed

@@ -19,8 +19,8 @@ from support.servers import Server, server_fixture
 
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
-# By what is kept of the checkpoint folder, the slot and the table: `x` is lost, and `o` is what it
-# was before the last run.
+# What the job does, by the checkpoint folder, the slot and the table: `x` is one that is lost, and
+# `o` is one from before the last run.
 OUTCOMES = {
     "cst": "goes on",
     "cso": "copies",
@@ -50,7 +50,7 @@ server = server_fixture(
 )
 
 
-def test_each_part_of_a_job_can_be_lost(
+def test_a_job_whose_parts_are_lost_goes_on_or_copies_or_is_refused(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     assert set(OUTCOMES) == set(map("".join, itertools.product("cox", "sx", "tox")))
@@ -119,7 +119,7 @@ def test_a_job_that_was_killed_while_it_wrote_its_first_state_goes_on(
 def test_the_checkpoint_of_a_streaming_query_is_refused(
     server: Server, tmp_path: Path, spark: SparkSession, folder: str
 ) -> None:
-    """Jobs of older versions had one."""
+    """Jobs of older versions had such a checkpoint."""
     job = LakeJob(tmp_path, server, "delta", slot="streaming", publication="p")
     (job.checkpoint / folder).mkdir(parents=True)
     with job.session(spark) as replicate, pytest.raises(PySparkException) as error:

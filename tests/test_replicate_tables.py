@@ -61,8 +61,8 @@ BROKEN = {
         "publish_generated_columns",
     ),
 }
-# What corrects them. The values of `nested` stay as they are.
-MENDED = {
+# The statements that correct them. The values of `nested` stay as they are.
+CORRECTIONS = {
     "audit": "GRANT SELECT ON audit TO copier",
     "empty": "ALTER TABLE empty ADD v int; INSERT INTO empty VALUES (7)",
     "computed": "ALTER TABLE computed ADD v int; INSERT INTO computed (v) VALUES (8)",
@@ -109,12 +109,12 @@ def test_tables_that_cannot_be_copied_are_named_and_the_others_live(
         server.execute("INSERT INTO good VALUES (2, 'b')")
         wait_until_equal(spark, job, running, ["good"])
         # A corrected table is copied while the job runs, unless only another value can correct it.
-        server.execute(";".join([*MENDED.values(), *AT_RESTART.values()]))
+        server.execute(";".join([*CORRECTIONS.values(), *AT_RESTART.values()]))
         look(server)
-        wait_until_equal(spark, job, running, MENDED)
-        tables.wait("live", *MENDED)
-        assert_failed(running.failed(), BROKEN.keys() - MENDED.keys())
-        # A table that was corrected is a table as any other.
+        wait_until_equal(spark, job, running, CORRECTIONS)
+        tables.wait("live", *CORRECTIONS)
+        assert_failed(running.failed(), BROKEN.keys() - CORRECTIONS.keys())
+        # A corrected table then follows the server as any other table.
         server.execute("DELETE FROM tree; INSERT INTO empty VALUES (9)")
         running.stop()
 

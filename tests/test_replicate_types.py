@@ -28,7 +28,7 @@ STREAMED = 1000  # is added to the key of rows that come by the stream
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """Give a server with a table for each way to look at values, which has the values that fit."""
+    """Give a server with the tables t0, t1, … A table has the values that fit its views."""
     with Server() as server:
         with server.connect() as connection:
             for statement in statements(ROWS):
@@ -48,7 +48,7 @@ def server() -> Iterator[Server]:
 
 
 def chosen(number: int) -> dict[str, View]:
-    """Return how a table looks at the values of its columns, if a lake has such values."""
+    """Return the views of the columns of a table, without intervals, which no lake can have."""
     found = {c.name: c.views[number] for c in columns() if len(c.views) > number}
     return {name: view for name, view in found.items() if "INTERVAL" not in view.spark_type}
 
@@ -58,7 +58,7 @@ def expected(view: View, name: str) -> str:
 
 
 def default_types(spark: SparkSession, server: Server, number: int) -> dict[str, DataType]:
-    """Return the types that the columns of a table get by themselves."""
+    """Return the types that the columns of a table get by default."""
     with source_client(spark, server) as client:
         catalog = LakeCatalog(client)
         table = catalog.mirrored(catalog.tables("p")[f"public.t{number}"])
@@ -85,7 +85,7 @@ def test_values_are_those_of_the_server(
         for number in range(MOST_VIEWS)
         for name, view in other_than(default_types(spark, server, number), chosen(number)).items()
     }
-    # The column of each type comes without a type in one of the tables.
+    # In one of the tables, each column has its default type.
     without = {
         name
         for number in range(MOST_VIEWS)

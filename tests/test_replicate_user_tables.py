@@ -75,7 +75,7 @@ def test_columns_and_properties_that_users_add_stay(
     for table in TABLES:
         server.execute(f"INSERT INTO {table} VALUES (5, 'e')")
     assert_rows({table: [(5, "e", None)] for table in TABLES})
-    # Nothing but a TRUNCATE is an overwrite without rows.
+    # A TRUNCATE without later inserts overwrites the table with no rows.
     server.execute("TRUNCATE keyed, counted, appended")
     assert_rows({table: [] for table in TABLES})
     for table in TABLES:
@@ -85,7 +85,7 @@ def test_columns_and_properties_that_users_add_stay(
 
 
 def test_properties_that_users_give_win(job: LakeJob, server: Server, spark: SparkSession) -> None:
-    """The tables are equal without what makes MERGE cheap, too."""
+    """The tables are also equal without the properties that make MERGE cheap."""
     if job.target.endswith(".shop"):
         given = {"write.merge.mode": "copy-on-write", "team": "it's \\ mine"}
         kept = {"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}

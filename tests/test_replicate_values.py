@@ -43,7 +43,7 @@ def test_infinite_values_are_what_the_option_says(
     sql_name = job.sql_name("endless")
 
     def rows() -> dict[int, tuple[object, ...]]:
-        """Return the last values of each row. The first year has no time that Python prints."""
+        """Return the last values of each row. Python cannot hold all times of the first year."""
         found = spark.sql(f"SELECT id, d, year(t), list, r.upper FROM {sql_name}").collect()
         return {row[0]: tuple(row)[1:] for row in found}
 

@@ -1,4 +1,4 @@
-"""Transactions and roles of a server that let a job wait."""
+"""Transactions and roles of a server that make a job wait."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_job_waits_for_transactions_and_for_a_synchronous_standby(
         wait_until_equal(spark, job, running, ["t", "other"])
         copied = generations(job)
 
-        # The standby never confirms this commit. So it is in the WAL, and nobody sees it.
+        # The standby never confirms this commit. So it is in the WAL, but no session sees it.
         def alter(_: threading.Event) -> None:
             with psycopg.connect(server.conninfo, autocommit=True) as connection:
                 connection.execute(
@@ -67,7 +67,7 @@ def test_a_job_waits_for_transactions_and_for_a_synchronous_standby(
                 waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
                 wait_until(lambda: server.execute(waiting))
                 tables.wait("live", "t", reason="which wait for a standby")
-                # Others go on.
+                # Other tables go on.
                 server.execute(
                     "BEGIN; SET LOCAL synchronous_commit = local;"
                     "INSERT INTO other VALUES (3, 'c'); COMMIT"

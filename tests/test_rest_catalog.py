@@ -65,7 +65,7 @@ def test_a_job_follows_its_tables_in_a_rest_catalog(
         server.execute("INSERT INTO good VALUES (2000, 'd', 1)")
         wait_until_equal(spark, job, running, ["good", "other", added])
 
-        # It answers, and the answer to each third commit is lost.
+        # The catalog is back, but its answer to each third commit is lost.
         with rest.proxy.fault(
             "dropped", lambda request: request.method == "POST" and "/tables/" in request.path, 3
         ) as fault:
@@ -79,7 +79,7 @@ def test_a_job_follows_its_tables_in_a_rest_catalog(
 def test_a_catalog_lets_nobody_remove_files(
     server: Server, store: ObjectStore, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Nessie's gives each table this property."""
+    """The catalog of Nessie gives each table the property `gc.enabled=false`."""
     forbidden = {"table-default.gc.enabled": "false"}
     with rest_catalog(tmp_path / "rest", store, forbidden) as rest:
         job = StoredJob(tmp_path, server, "iceberg", store, rest)

@@ -105,7 +105,7 @@ def test_a_table_is_found_within_a_minute_although_no_rows_are_written(
 
 
 def assert_status(spark: SparkSession, job: LakeJob) -> None:
-    """Check what the commands say about a job that has ended and has nothing left at the server."""
+    """Check what the commands say about a job that has ended after it had read everything."""
     tables = spark_pgoutput.applied(spark, job.checkpoint, rows=True).orderBy("table").collect()
     assert [row.table for row in tables] == sorted(f"public.{table}" for table in TABLES)
     for row in tables:
@@ -128,7 +128,7 @@ def assert_status(spark: SparkSession, job: LakeJob) -> None:
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_job_is_killed_at_each_step_of_a_resync(
+def test_tables_are_equal_after_a_kill_at_each_step_of_a_resync(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     server.execute("CREATE TABLE added (id int PRIMARY KEY, v text)")
@@ -164,7 +164,7 @@ def test_a_table_that_somebody_removes_after_its_copy_is_copied_again(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_requests_of_a_job_that_does_not_run_are_served_at_its_next_start(
+def test_a_job_that_does_not_run_handles_its_requests_at_its_next_start(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     """A table that several requests name is copied once."""
@@ -204,7 +204,7 @@ def test_a_partition_is_dropped_while_its_table_waits_for_a_copy(
         assert_equal(spark, job, {"parts": "parts"})
 
 
-def test_a_copy_that_failed_has_the_options_and_the_table_of_its_next_try(
+def test_a_failed_copy_uses_the_options_and_the_columns_of_its_next_try(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, "delta")
@@ -228,7 +228,7 @@ def test_a_copy_that_failed_has_the_options_and_the_table_of_its_next_try(
 def test_a_table_without_changes_is_copied_again_while_others_have_many(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """It is copied each time, however often its rows change without a message."""
+    """The table is copied each time, however often its rows change without a message."""
     with Server() as server:
         server.execute(
             "CREATE TABLE lookup (id int PRIMARY KEY, n int); INSERT INTO lookup VALUES (1, 1);"
@@ -265,12 +265,12 @@ def copying(process: spark_pgoutput.Replication) -> set[str]:
 
 
 def copied_tables(process: spark_pgoutput.Replication) -> list[str]:
-    """Return the tables that a job has copied, in order."""
+    """Return the tables that a job has copied, sorted."""
     lines = [line.split(": ")[0] for line in process.report()]
     return sorted(line.removeprefix("Copied ") for line in lines if line.startswith("Copied "))
 
 
 def lsn(process: spark_pgoutput.Replication, table: str) -> int:
-    """Return the LSN up to which a table has everything."""
+    """Return the LSN up to which a table has all changes."""
     (row,) = process.status().where(f"target = '{table}'").collect()
     return parsed_lsn(row.lsn)

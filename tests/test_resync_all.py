@@ -31,7 +31,7 @@ server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_what_is_lost_is_made_anew(
+def test_a_job_starts_over_after_a_loss_of_its_slot_or_checkpoint(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
@@ -95,7 +95,7 @@ def rows(spark: SparkSession, job: LakeJob, table: str) -> list[tuple[object, ..
 def test_a_table_that_is_published_again_is_copied(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """The job has not changed the table, which has its old mark."""
+    """The job has left the table as it was, with its old mark."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
@@ -114,7 +114,7 @@ def test_a_table_that_is_published_again_is_copied(
 def test_a_table_that_is_published_again_during_the_copies_is_copied(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """So is one that was dropped and made again after its copy."""
+    """A table that was dropped and made again after its copy is copied again, too."""
     job = LakeJob(tmp_path, server, target)
     with job.session(spark) as replicate:
         assert replicate(once=True).exit_code == 0
@@ -142,7 +142,7 @@ def test_a_table_that_is_published_again_during_the_copies_is_copied(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_a_history_goes_on(
+def test_a_history_goes_on_when_its_job_starts_over(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target, mode="history")
@@ -195,7 +195,7 @@ def test_the_history_of_a_restored_server_does_not_go_back(
             assert_copies(changes, 1 if way == "another history" else 2)
 
 
-def test_a_job_that_runs_begins_anew(server: Server, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_running_job_starts_over(server: Server, tmp_path: Path, spark: SparkSession) -> None:
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate:
         process = replicate()
@@ -236,7 +236,7 @@ def slot_is_made(job: LakeJob, before: dict[str, int]) -> bool:
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_job_is_killed_at_each_step(
+def test_tables_are_equal_after_a_kill_at_each_step(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
@@ -275,10 +275,10 @@ def is_there(job: LakeJob, number: int, before: dict[str, int]) -> bool:
     return is_reached(job, before)
 
 
-def test_a_driver_of_the_other_server_that_slept_changes_nothing(
+def test_a_suspended_driver_of_the_first_server_changes_nothing(
     server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A process writes the files of a commit, while the job starts over at another server."""
+    """It is suspended while it writes the files of a commit, and the job starts over elsewhere."""
     job = LakeJob(tmp_path, server, "delta")
     with job.session(spark) as replicate, Server() as other:
         assert replicate(once=True).exit_code == 0

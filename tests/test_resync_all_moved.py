@@ -22,7 +22,7 @@ server = server_fixture(SETUP)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_another_server_takes_the_place_of_the_first(
+def test_a_job_starts_over_with_another_server(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
@@ -46,7 +46,7 @@ def test_another_server_takes_the_place_of_the_first(
             assert copied(replicate(once=True)) == 0
             assert_equal(spark, job, {t: t for t in ("added", "orders", "readings")})
             assert lake_rows(spark, job.sql_name("seats"), ["id", "v"]) == kept
-            # The table that was left comes back, with another oid than at the first server.
+            # The table that was left out comes back, with another oid than at the first server.
             other.execute("ALTER PUBLICATION shop ADD TABLE seats")
             assert copied(replicate(once=True)) == 1
             write(other, "back")
@@ -55,7 +55,7 @@ def test_another_server_takes_the_place_of_the_first(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_slot_publication_and_the_name_of_a_table_change(
+def test_a_job_starts_over_with_another_slot_and_publication(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)
@@ -102,7 +102,7 @@ def test_slot_publication_and_the_name_of_a_table_change(
         live = {f"public.{table}": "live" for table in tables}
         assert found == {**live, "public.readings": "dropped"}
         assert not (job.tables / "purchases").exists()
-        # The table that was left comes back.
+        # The table that was left out comes back.
         server.execute("ALTER PUBLICATION other ADD TABLE readings")
         assert copied(replicate(once=True)) == 1
         server.execute("INSERT INTO readings VALUES (2, 'back')")

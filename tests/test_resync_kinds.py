@@ -148,7 +148,7 @@ def test_a_table_that_was_dropped_and_made_again_is_copied(
             process = replicate()
             report = JobReport(process)
             wait_until_live(process)
-            # A snapshot waits for this transaction, so one of the tables goes while it is copied.
+            # A snapshot waits for this transaction, so a table is dropped while it is copied.
             with server.open_transaction():
                 spark_pgoutput.resync(spark, checkpoint=job.checkpoint, tables=["orders"])
                 wait_until(lambda: report.lines("Copying public.orders."), TIMEOUT)
@@ -164,7 +164,7 @@ def test_a_table_that_was_dropped_and_made_again_is_copied(
             copies = 3
             assert_all_equal()
 
-            # It is another table, which the target lacks, and no change of the one that it has.
+            # The new table counts as another table, and not as a change of the old one.
             make_again(server, "orders")
             assert copied(replicate(once=True, onSchemaChange="error")) == 1
             assert_all_equal()
@@ -242,7 +242,7 @@ def assert_equal(spark: SparkSession, job: LakeJob, table: str) -> None:
 def test_changes_of_a_partition_follow_its_attaching_and_detaching(
     version: int, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """A server before version 15 keeps how it publishes a partition as long as a session lasts."""
+    """Before version 15, a session of the server remembers how it has published a partition."""
     with Server(version) as server:
         server.execute(
             "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);"
@@ -284,7 +284,7 @@ def is_copied_again(report: JobReport, times: int) -> bool:
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 15])
-def test_a_row_filter_makes_an_insert_that_lacks_a_value(
+def test_an_insert_that_a_row_filter_makes_without_a_value_needs_a_copy(
     version: int, tmp_path: Path, spark: SparkSession
 ) -> None:
     """An update moves a row into the filter, and the server does not send its TOASTed value."""
@@ -300,13 +300,13 @@ def test_a_row_filter_makes_an_insert_that_lacks_a_value(
             running = replicate()
             report = JobReport(running)
             wait_until_live(running)
-            # Each of them needs a copy of its own, however many there are.
+            # Each of these updates needs a copy of its own.
             for copies in range(1, 6):
                 server.execute(f"UPDATE filtered SET id = id + 40 WHERE id = {copies}")
                 wait_until(partial(is_copied_again, report, copies))
             running.stop()
             assert len(set(report.lines("moved a row into the row filter"))) == 5
-            # The server sends all values of the old row, and takes the new row's from there.
+            # The server then has all values of the old row, and takes those of the new row from it.
             server.execute("ALTER TABLE filtered REPLICA IDENTITY FULL")
             assert replicate(once=True).exit_code == 0
             copied = generations(job)
@@ -316,7 +316,7 @@ def test_a_row_filter_makes_an_insert_that_lacks_a_value(
         assert_equal(spark, job, "filtered")
 
 
-def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole(
+def test_an_alter_table_for_whose_lock_the_job_waits_is_found(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """To read a row filter, the job waits for the end of an ALTER TABLE that rewrites the table."""
@@ -343,7 +343,7 @@ def test_an_alter_table_that_holds_up_the_look_at_the_catalog_is_seen_as_a_whole
                 wait_until(waits)
                 transaction.execute("COMMIT")
             server.execute("INSERT INTO other VALUES (2)")
-            # Nothing is written to the table. The job finds out at its next look, within a minute.
+            # No client writes to the table. The job looks at the catalog again within a minute.
             wait_until(partial(is_copied_again, report, 1), 2 * TIMEOUT)
             running.stop()
         assert_equal(spark, job, "filtered")

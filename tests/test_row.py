@@ -61,7 +61,7 @@ def messages(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.parametrize("function", ["pgoutput_row", "try_pgoutput_row"])
 @pytest.mark.parametrize(("arguments", "words"), REFUSED)
-def test_refused_at_analysis(
+def test_wrong_arguments_are_refused_at_analysis(
     spark: SparkSession, function: str, arguments: str, words: list[str]
 ) -> None:
     with pytest.raises(AnalysisException) as raised:
@@ -70,7 +70,7 @@ def test_refused_at_analysis(
     assert not missing, str(raised.value)
 
 
-def test_try_is_permissive(spark: SparkSession) -> None:
+def test_try_pgoutput_row_is_permissive(spark: SparkSession) -> None:
     frame = spark.table("decoded")
     with pytest.raises(AnalysisException, match="PERMISSIVE"):
         frame.select(PF.try_pgoutput_row("d.new", "a INT", options={"mode": "FAILFAST"}))
@@ -98,7 +98,7 @@ def row_error(spark: SparkSession, message: bytes, call: Column) -> IllegalArgum
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_widths_must_agree_in_every_mode(spark: SparkSession, mode: str) -> None:
+def test_numbers_of_columns_must_agree_in_every_mode(spark: SparkSession, mode: str) -> None:
     frame = spark.table("decoded").where("seq = 2")
     options = {"mode": mode}
     oids = "transform(array(23, d.relation_id), x -> x + d.relation_id)"
@@ -127,7 +127,7 @@ def test_a_type_without_a_conversion_is_an_error(spark: SparkSession, mode: str)
     assert all(word in str(error) for word in ["'b'", "int4", "oid 23", "DATE"]), str(error)
 
 
-def test_invalid_value_says_what_and_what_to_do(spark: SparkSession) -> None:
+def test_error_of_an_invalid_value_names_it_and_the_remedy(spark: SparkSession) -> None:
     frame = spark.table("decoded").where("seq = 1")
     error = error_of(frame.select(PF.pgoutput_row("d.new", "a INT, b INT", [23, 23])))
     assert error.getCondition() == "PGOUTPUT_INVALID_VALUE"
@@ -160,7 +160,7 @@ def test_control_characters_of_data_are_escaped_in_errors(spark: SparkSession) -
         (b"13/02/2020", 1082, "DATE", ["date", "DateStyle"]),
     ],
 )
-def test_remedies(
+def test_errors_of_values_name_a_remedy(
     spark: SparkSession, value: bytes, oid: int, spark_type: str, words: list[str]
 ) -> None:
     call = PF.pgoutput_row("d.new", f"c {spark_type}", [oid])
@@ -170,7 +170,7 @@ def test_remedies(
     assert not missing, str(error)
 
 
-def test_binary_of_a_type_that_is_not_known(spark: SparkSession) -> None:
+def test_a_binary_value_of_an_unknown_type_needs_a_declaration(spark: SparkSession) -> None:
     message = m.insert(m.Binary(m.number(5, 4)))
     error = row_error(spark, message, PF.pgoutput_row("d.new", "c INT", [16402]))
     assert "16402" in str(error), str(error)
@@ -238,7 +238,7 @@ def test_rows_stay_right_while_others_are_read(spark: SparkSession) -> None:
     assert all(kept.r == (kept.seq, "y" * (kept.seq * 37 % 5000)) for kept in collected)
 
 
-def test_schema_of(spark: SparkSession) -> None:
+def test_schema_of_gives_a_schema_for_pgoutput_row(spark: SparkSession) -> None:
     """A schema can be DDL or a StructType, and its columns can be NOT NULL."""
     names = ["i d", "sel.ect", "Ünï", "back`tick", "it's"]
     columns = [m.column(name, key=True) for name in names]

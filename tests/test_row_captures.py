@@ -179,8 +179,10 @@ def as_schema(ddl: str, types: Mapping[str, DataType] | None = None) -> StructTy
     return StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in schema])
 
 
-def test_tables_of_common_types(spark: SparkSession, schemas: dict[tuple[str, bytes], str]) -> None:
-    """All values fit here, unlike in the tests below."""
+def test_tables_of_common_types_are_equal_in_text_and_binary(
+    spark: SparkSession, schemas: dict[tuple[str, bytes], str]
+) -> None:
+    """All values fit their types, unlike in the next tests."""
     seen = 0
     for (_, ddl), some in groups(schemas).items():
         if not is_all_types(some[0]) and ddl:
@@ -200,7 +202,9 @@ def all_types(
             yield version, ddl, some
 
 
-def test_all_types(spark: SparkSession, schemas: dict[tuple[str, bytes], str]) -> None:
+def test_all_types_are_equal_in_text_and_binary(
+    spark: SparkSession, schemas: dict[tuple[str, bytes], str]
+) -> None:
     versions = []
     for version, ddl, some in all_types(schemas):
         options = declared_types(version)
@@ -221,7 +225,7 @@ def test_all_types(spark: SparkSession, schemas: dict[tuple[str, bytes], str]) -
     assert versions == list(VERSIONS)
 
 
-def test_all_types_as_other_types(
+def test_all_types_read_as_other_types_are_equal_in_text_and_binary(
     spark: SparkSession, schemas: dict[tuple[str, bytes], str]
 ) -> None:
     for version, ddl, some in all_types(schemas):

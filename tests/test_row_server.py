@@ -19,7 +19,7 @@ from support.server_values import STRING, TYPES
 # The first rows have the extremes.
 ROWS, ROWS_IF_EXHAUSTIVE = 600, 2_000
 
-# The options declare them, because binary cells do not have their types.
+# The options declare these types, because binary cells do not show them.
 DECLARED = {
     "mood": "enum",
     "_mood": "array:enum",
@@ -86,7 +86,7 @@ def frame_of(spark: SparkSession, server: Server) -> DataFrame:
 
 @pytest.mark.parametrize("number", range(MOST_VIEWS))
 def test_values_are_those_of_the_server(spark: SparkSession, server: Server, number: int) -> None:
-    """Each round looks at the columns in the next way, if they have that many."""
+    """Each column is read by its view with this number, if it has so many views."""
     chosen = {c.name: c.views[number] for c in columns() if len(c.views) > number}
     types = {c.name: chosen.get(c.name, STRING).spark_type for c in columns()}
     schema = ", ".join(["n INT", *(f"{name} {spark_type}" for name, spark_type in types.items())])

@@ -10,7 +10,7 @@ from support.servers import Server
 
 NOT_OLDEST = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[1:]]
 
-# A slot is synchronized when it has moved to what the standby still has.
+# A slot is synchronized only if it has moved to WAL that the standby still has.
 ADVANCE = """
 SELECT pg_log_standby_snapshot();
 SELECT pg_replication_slot_advance('s', pg_current_wal_flush_lsn())
@@ -18,7 +18,7 @@ SELECT pg_replication_slot_advance('s', pg_current_wal_flush_lsn())
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], *NOT_OLDEST])
-def test_data_survives(version: int) -> None:
+def test_data_survives_each_end_of_the_server(version: int) -> None:
     with Server(version) as server:
         assert server.value("SHOW server_version_num").startswith(str(version))
         slot = "SELECT slot_name FROM pg_create_logical_replication_slot('s', 'pgoutput')"

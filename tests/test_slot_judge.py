@@ -19,7 +19,7 @@ from support.slot_judge import assert_right, history, problems
 Batches = dict[int, list[Change]]
 Mistake = Callable[[Batches], None]
 
-# The judge is that of `make test-slot`.
+# Only `make test-slot` uses the judge.
 pytestmark = pytest.mark.slot
 
 
@@ -34,7 +34,7 @@ def changes(request: pytest.FixtureRequest) -> Iterator[list[Change]]:
 
 @pytest.fixture
 def batches(changes: list[Change]) -> Batches:
-    """Spread whole transactions over batches. Each of the first ones has one transaction."""
+    """Spread whole transactions over batches. Each of the first batches has one transaction."""
     dice = random.Random("batches")
     split: Batches = {}
     number = 0
@@ -45,7 +45,7 @@ def batches(changes: list[Change]) -> Batches:
     return split
 
 
-def test_right_batches(changes: list[Change], batches: Batches) -> None:
+def test_right_batches_have_no_mistakes(changes: list[Change], batches: Batches) -> None:
     assert_right(changes, batches)
     tables = Counter(change.table.rstrip("0123456789") for change in changes)
     assert {"public.journal", "public.documents", "public.evolving_"} <= tables.keys()
@@ -110,6 +110,8 @@ def split_a_transfer(batches: Batches) -> None:
         (split_a_transfer, "the sum of the balances"),
     ],
 )
-def test_mistakes(changes: list[Change], batches: Batches, mistake: Mistake, found: str) -> None:
+def test_each_kind_of_mistake_is_found(
+    changes: list[Change], batches: Batches, mistake: Mistake, found: str
+) -> None:
     mistake(batches)
     assert any(found in problem for problem in problems(changes, batches))

@@ -38,7 +38,7 @@ def slot(spark: SparkSession, server: Server) -> Iterator[str]:
     server.execute("TRUNCATE orders")
     server.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
     yield SLOT
-    for query in spark.streams.active:  # of a test that failed: it would keep the slot
+    for query in spark.streams.active:  # a query of a failed test would keep the slot
         query.stop()
     server.drop_slot(SLOT)
 
@@ -128,7 +128,7 @@ def test_batch_stream_and_archive_give_the_same(
     assert sorted(again.collect()) == sorted(typed.select(CHANGES).collect())
     assert confirmed(server) == before  # a batch read leaves the slot as it is
 
-    # In a stream, with batches that end in the middle of records, stopped and started again.
+    # In a stream whose batches end in the middle of records, and that stops and starts again.
     small = stream(spark, server, table="orders", maxBytesPerTrigger="2k")
     query = started(small, tmp_path)
     wait_until(lambda: len(query.recentProgress) > 1)
@@ -143,7 +143,7 @@ def test_batch_stream_and_archive_give_the_same(
     assert walsender(server) is None
 
 
-def test_each_action_reads_what_the_slot_has_then(
+def test_each_action_reads_what_the_slot_has_at_that_time(
     spark: SparkSession, server: Server, slot: str
 ) -> None:
     """Spark plans a DataFrame once, for all actions on it."""

@@ -79,7 +79,7 @@ class Client:
             connection.close()
 
     def fail(self, address: Address, replication: bool = False) -> IllegalArgumentException:
-        """Return the error of a new connection, which has no secret."""
+        """Return the error of a new connection, after a check that it does not show the secret."""
         with pytest.raises(IllegalArgumentException) as raised:
             self.open(address, replication).close()
         assert SECRET not in str(raised.value)
@@ -122,13 +122,13 @@ def test_text_of_values_depends_on_no_setting(
 
 
 def test_debug_log_of_the_driver_is_off(client: Client, server: Server) -> None:
-    """It can quote parameters of the URL, even if all other logs are on."""
+    """It can quote parameters of the URL, so it stays off even if all other logs are on."""
     client.open(client.address(server.jdbc_url), False).close()
     logger = client.jvm.java.util.logging.Logger.getLogger("io.sparkpgoutput.shaded.postgresql")
     assert logger.getLevel().getName() == "INFO"
 
 
-def test_setting_that_the_server_does_not_take(client: Client, server: Server) -> None:
+def test_setting_that_the_server_does_not_take_is_an_error(client: Client, server: Server) -> None:
     with proxy(server.port, then=lambda sent: sent.replace(b"'postgres'", b"'iso_8601'")) as port:
         error = client.fail(client.address(f"jdbc:postgresql://127.0.0.1:{port}/postgres"))
     assert error.getCondition() == "PGOUTPUT_CONNECTION"
@@ -159,7 +159,7 @@ def test_parameters_of_the_url_work(client: Client, server: Server) -> None:
 
 
 @pytest.mark.exhaustive
-def test_primary_among_several_hosts(client: Client, server: Server) -> None:
+def test_primary_among_several_hosts_is_found(client: Client, server: Server) -> None:
     with server.standby() as standby:
         hosts = f"{standby.host}:{standby.port},{server.host}:{server.port}"
         for kind, in_recovery in (("primary", "f"), ("secondary", "t")):
@@ -169,7 +169,7 @@ def test_primary_among_several_hosts(client: Client, server: Server) -> None:
                 assert answer == [in_recovery]
 
 
-def test_password_from_a_file(client: Client, server: Server, tmp_path: Path) -> None:
+def test_password_of_a_pgpass_file_is_used(client: Client, server: Server, tmp_path: Path) -> None:
     file = tmp_path / "pgpass"
     file.write_text(f"{server.host}:{server.port}:*:lake:{SECRET}\n")
     system = client.jvm.java.lang.System
@@ -181,8 +181,8 @@ def test_password_from_a_file(client: Client, server: Server, tmp_path: Path) ->
         system.clearProperty("io.sparkpgoutput.shaded.postgresql.pgpassfile")
 
 
-def test_classes_in_parameters(client: Client, server: Server) -> None:
-    """The driver's own is found under its new name: the complaint is that the server has no TLS."""
+def test_parameters_can_name_only_classes_of_the_driver(client: Client, server: Server) -> None:
+    """A class of the driver is found by its new name: the error is that the server has no TLS."""
     own = f"{server.jdbc_url}?sslmode=require&sslfactory=org.postgresql.ssl.NonValidatingFactory"
     assert "does not support SSL" in str(client.fail(client.address(own)))
     error = client.fail(client.address(f"{server.jdbc_url}?socketFactory=com.example.{SECRET}"))
@@ -201,14 +201,16 @@ def test_classes_in_parameters(client: Client, server: Server) -> None:
         "",
     ],
 )
-def test_url_of_another_form(client: Client, url: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_url_of_another_form_is_an_error(
+    client: Client, url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     error = client.fail(client.address(url))
     assert error.getCondition() == "PGOUTPUT_SOURCE_OPTION"
     assert "must have the form jdbc:postgresql://host:port/database?parameters." in str(error)
     assert SECRET not in "".join(capfd.readouterr())  # the driver's own log
 
 
-def test_server_that_refuses(client: Client, server: Server) -> None:
+def test_error_of_a_refused_connection_says_why(client: Client, server: Server) -> None:
     server.execute("CREATE ROLE full LOGIN REPLICATION CONNECTION LIMIT 0")
     server.execute(f"ALTER ROLE full PASSWORD '{SECRET}'")
     server.execute("CREATE ROLE elsewhere LOGIN REPLICATION")
@@ -233,14 +235,14 @@ def test_server_that_refuses(client: Client, server: Server) -> None:
             assert (error.getCondition(), error.getSqlState()) == ("PGOUTPUT_CONNECTION", state)
             assert f"The connection to {arguments[0].split('?')[0]} failed. " in str(error)
             assert text in str(error)
-    # The role's limit is one of ordinary connections.
+    # The limit of a role counts only ordinary connections.
     error = client.fail(client.address(marked, "full"))
     assert (error.getCondition(), error.getSqlState()) == ("PGOUTPUT_CONNECTION", "53300")
     assert "Check max_connections, max_wal_senders and the role's" in str(error)
 
 
 @pytest.mark.parametrize("version", [TLS_VERSION, 18])
-def test_role_without_the_right(
+def test_role_without_the_replication_right_is_an_error(
     client: Client, server: Server, tls: tuple[Server, Path], version: int
 ) -> None:
     server = server if version == 18 else tls[0]
@@ -258,7 +260,7 @@ def test_role_without_the_right(
         server.execute("GRANT CONNECT ON DATABASE postgres TO public")
 
 
-def test_server_without_logical_wal(client: Client) -> None:
+def test_server_without_logical_wal_is_an_error(client: Client) -> None:
     with Server(settings={"wal_level": "replica"}) as server:
         address = client.address(server.jdbc_url, "postgres", server.password)
         create = "SELECT pg_create_logical_replication_slot('s', 'pgoutput')"
@@ -269,12 +271,12 @@ def test_server_without_logical_wal(client: Client) -> None:
         assert "Set wal_level to logical" in error.getMessage()
 
 
-def test_pooler_in_between(client: Client, server: Server) -> None:
+def test_pooler_in_between_is_an_error(client: Client, server: Server) -> None:
     with pgbouncer() as port:
         error = client.fail(client.address(f"jdbc:postgresql://127.0.0.1:{port}/postgres"), True)
         assert error.getCondition() == "PGOUTPUT_POOLER"
         assert "unsupported startup parameter: replication" in str(error)
-    # Others make an ordinary connection.
+    # Other poolers make an ordinary connection.
     with proxy(server.port, lambda sent: sent.replace(b"replication\0database\0", b"")) as port:
         address = client.address(f"jdbc:postgresql://127.0.0.1:{port}/postgres")
         assert client.ask(address, "SELECT current_user") == ["lake"]
@@ -336,7 +338,9 @@ def encrypted(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("replication", [False, True])
-def test_tls(client: Client, tls: tuple[Server, Path], replication: bool) -> None:
+def test_connections_can_use_tls(
+    client: Client, tls: tuple[Server, Path], replication: bool
+) -> None:
     server, folder = tls
     query = "SELECT ssl, current_user FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
     factory = "sslmode=require&sslfactory=org.postgresql.ssl.NonValidatingFactory"
@@ -365,7 +369,7 @@ def test_slot_is_read_over_tls(spark: SparkSession, tls: tuple[Server, Path]) ->
         assert found == (200000, 200000 * 200001 // 2)
 
 
-def test_tls_that_is_not_trusted(client: Client, tls: tuple[Server, Path]) -> None:
+def test_tls_that_is_not_trusted_is_an_error(client: Client, tls: tuple[Server, Path]) -> None:
     server, folder = tls
     cases = {
         "sslmode=disable": ("28000", "pg_hba.conf rejects connection"),

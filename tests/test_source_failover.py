@@ -1,4 +1,4 @@
-"""A stream of a slot goes on with a promoted standby, if that has everything that was read."""
+"""A stream of a slot goes on with a promoted standby if the standby has all that was read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = (17, 18)  # which synchronize slots
 
 @contextmanager
 def primary_and_standby(version: int, folder: Path) -> Iterator[tuple[Server, Standby, SlotStream]]:
-    """Give servers with a synchronized slot, and a stream that reads from the one that writes."""
+    """Give servers with a synchronized slot, and a stream that reads from the primary."""
     with Server(version) as server:
         prepare(server, failover=True)
         with server.standby() as standby:
@@ -38,7 +38,7 @@ def primary_and_standby(version: int, folder: Path) -> Iterator[tuple[Server, St
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_standby_has_everything(tmp_path: Path, version: int) -> None:
+def test_a_stream_goes_on_if_the_standby_has_everything(tmp_path: Path, version: int) -> None:
     with primary_and_standby(version, tmp_path) as (server, standby, stream):
         assert stream.run() == "ended"
         expected = history(server)
@@ -56,7 +56,7 @@ def test_standby_has_everything(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_standby_is_behind(tmp_path: Path, version: int) -> None:
+def test_a_stream_fails_if_the_standby_is_behind(tmp_path: Path, version: int) -> None:
     """Changes that were read are not on the standby, so the new primary has another history."""
     with primary_and_standby(version, tmp_path) as (server, standby, stream):
         standby.catch_up()

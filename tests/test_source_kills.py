@@ -37,7 +37,7 @@ SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
 
 @contextmanager
 def taken_slot(server: Server) -> Iterator[int]:
-    """Read the slot as somebody else does. It is free in a moment. Give the process."""
+    """Read the slot as another client as soon as it is free. Give the process of the walsender."""
     while True:
         try:
             session = ReplicationSession(
@@ -70,8 +70,8 @@ def test_driver_is_killed_between_two_steps(tmp_path: Path, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_server_ends(tmp_path: Path, version: int) -> None:
-    """The query survives, or it fails and a new one goes on."""
+def test_server_ends_in_each_way(tmp_path: Path, version: int) -> None:
+    """The query survives, or it fails and the next one goes on."""
     kills = [*KILLS, *KILLS]
     with proven(tmp_path, version, options=SMALL_BATCHES, seed="server") as (server, stream):
         while kills:
@@ -106,7 +106,7 @@ def test_session_is_ended_while_a_task_reads(tmp_path: Path, version: int) -> No
 
 
 def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path: Path) -> None:
-    """A message has the ordinal that it has if no session ends."""
+    """Each message has the same ordinal as if no session had ended."""
     with Server() as server:
         prepare(server)
         with server.connect() as writer, writer.transaction():
@@ -130,7 +130,7 @@ def test_messages_go_on_where_a_session_was_ended(spark: SparkSession, tmp_path:
 def test_a_session_that_reads_something_else_is_an_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The task must not go on with messages that do not follow those that it has given out."""
+    """The task must not go on with messages that do not follow those that it has returned."""
     is_ended = threading.Event()
 
     def answers(sent: bytes) -> bytes:
@@ -144,7 +144,7 @@ def test_a_session_that_reads_something_else_is_an_error(
         expected = messages(spark, options)
         through = options["url"].replace(f":{server.port}/", f":{port}/")
         query = slow_query(spark, {**options, "url": through}, tmp_path)
-        time.sleep(3)  # the task has given out some messages
+        time.sleep(3)  # the task has returned some messages
         is_ended.set()
         server.execute(f"SELECT pg_terminate_backend({reading_walsender(server)})")
         with pytest.raises(StreamingQueryException, match="PGOUTPUT_CONNECTION"):
@@ -154,13 +154,13 @@ def test_a_session_that_reads_something_else_is_an_error(
 
 
 def messages(spark: SparkSession, options: Mapping[str, str]) -> list[Row]:
-    """Return what a batch read gives."""
+    """Return the messages that a batch read gives."""
     reader = spark.read.format("pgoutput").options(**options, output="messages")
     return reader.load().collect()
 
 
 def slow_query(spark: SparkSession, options: Mapping[str, str], folder: Path) -> StreamingQuery:
-    """Start a stream of messages that takes seconds for some thousand."""
+    """Start a stream of messages, which takes seconds for some thousands of them."""
     sleep = "java_method('java.lang.Thread', 'sleep', IF(ordinal % 1000 = 0, 200L, 0L))"
     reader = spark.readStream.format("pgoutput").options(**options, output="messages")
     writer = reader.load().where(f"{sleep} IS NOT NULL").writeStream
@@ -169,13 +169,13 @@ def slow_query(spark: SparkSession, options: Mapping[str, str], folder: Path) ->
 
 
 def written(spark: SparkSession, folder: Path) -> list[Row]:
-    """Return what such streams have written."""
+    """Return the messages that the queries of `slow_query` have written."""
     return spark.read.parquet(str(folder / "messages")).orderBy("lsn", "ordinal").collect()
 
 
-def test_somebody_takes_the_slot(tmp_path: Path) -> None:
+def test_another_client_takes_the_slot(tmp_path: Path) -> None:
     """The task waits a minute for the slot."""
-    settings = {"wal_sender_timeout": "0"}  # the other reader says nothing for more than a minute
+    settings = {"wal_sender_timeout": "0"}  # the other client is silent for more than a minute
     with (
         proven(tmp_path, settings=settings, seed="taken", pause=2) as (server, stream),
         stream.running(milliseconds_a_row=1) as process,
@@ -206,7 +206,7 @@ def test_executor_is_killed(tmp_path: Path, version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_client_is_suspended(tmp_path: Path, version: int) -> None:
-    """The server gives up the client, which then goes on where it was."""
+    """The server ends the session of the client, which then goes on where it was."""
     settings = {"wal_sender_timeout": "1s"}
     with (
         proven(tmp_path, version, settings=settings, seed="suspended") as (_, stream),
@@ -249,7 +249,7 @@ def test_fast_shutdown_does_not_wait_for_a_sleeping_sink(tmp_path: Path, version
         server.start_again()
 
 
-def test_speculation(tmp_path: Path) -> None:
+def test_speculative_tasks_change_nothing(tmp_path: Path) -> None:
     settings = {
         **CLUSTER_SETTINGS,
         "spark.speculation": "true",
@@ -274,18 +274,18 @@ def test_batches_end_in_the_middle_of_records(tmp_path: Path, version: int) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_checkpoint_of_yesterday(tmp_path: Path, version: int) -> None:
-    """The slot has moved past it, so some changes are lost for it."""
-    yesterday = tmp_path / "yesterday"
+def test_an_older_checkpoint_is_refused(tmp_path: Path, version: int) -> None:
+    """The slot has moved past it, so changes that follow the checkpoint are lost."""
+    older = tmp_path / "older"
     with proven(tmp_path, version, seed="yesterday") as (_, stream):
         time.sleep(1)
         assert stream.run() == "ended"
-        shutil.copytree(stream.checkpoint, yesterday)
+        shutil.copytree(stream.checkpoint, older)
         early = stream.batches()
         time.sleep(1)
         assert stream.run() == "ended"
         late = stream.batches()
-        today, stream.checkpoint = stream.checkpoint, yesterday
+        newest, stream.checkpoint = stream.checkpoint, older
         assert "PGOUTPUT_SLOT_MOVED" in stream.run()
         assert stream.batches() == late != early
-        stream.checkpoint = today
+        stream.checkpoint = newest

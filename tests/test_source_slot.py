@@ -122,7 +122,7 @@ def test_the_holder_of_a_slot_is_known(
         assert (holder.pid(), holder.applyLsn().isEmpty()) == (session.server_process, True)
 
 
-def test_a_slot_that_does_not_exist(client: SourceClient) -> None:
+def test_a_slot_that_does_not_exist_is_an_error(client: SourceClient) -> None:
     checks = client.java("slot.SlotChecks")
     with fails("PGOUTPUT_SLOT_NOT_FOUND", "'none'", "createSlot"):
         checks.readable(state(client, "none"), client.server, "none")
@@ -130,7 +130,7 @@ def test_a_slot_that_does_not_exist(client: SourceClient) -> None:
         check(client, "none", 100)
 
 
-def test_a_slot_of_another_kind(server: Server, client: SourceClient) -> None:
+def test_a_slot_of_another_kind_is_an_error(server: Server, client: SourceClient) -> None:
     server.execute("SELECT pg_create_physical_replication_slot('physical')")
     make_slot(server, "prepared", ", false, true")
     with server.connect("other") as other:
@@ -148,7 +148,9 @@ def test_a_slot_of_another_kind(server: Server, client: SourceClient) -> None:
             check(client, "brief", LATER)
 
 
-def test_a_slot_that_somebody_moved_or_made_again(server: Server, client: SourceClient) -> None:
+def test_a_slot_that_somebody_moved_or_made_again_is_an_error(
+    server: Server, client: SourceClient
+) -> None:
     make_slot(server, "moved")
     start = state(client, "moved").get().confirmedFlush().get()
     server.execute("INSERT INTO t VALUES (1)")
@@ -165,7 +167,9 @@ def test_a_slot_that_somebody_moved_or_made_again(server: Server, client: Source
         check(client, "moved", start)
 
 
-def test_a_server_that_is_another_one_or_lacks_wal(server: Server, client: SourceClient) -> None:
+def test_a_server_that_is_another_one_or_lacks_wal_is_an_error(
+    server: Server, client: SourceClient
+) -> None:
     make_slot(server, "here")
     with fails("PGOUTPUT_SERVER_BEHIND", "100/0", "backup"):
         check(client, "here", LATER)
@@ -179,12 +183,12 @@ def test_a_server_that_is_another_one_or_lacks_wal(server: Server, client: Sourc
     assert kept.check(client.server, "here", publications(client, "everything")).isEmpty()
 
 
-def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
+def test_an_invalidated_slot_is_an_error(server: Server, client: SourceClient) -> None:
     make_slot(server, "lost")
     start = state(client, "lost").get().confirmedFlush().get()
     server.configure(max_slot_wal_keep_size="1MB")
     try:
-        # A session of the client reads its settings again a moment later than that of `configure`.
+        # The session of the client sees new settings a moment later than that of `configure`.
         wait_until(lambda: state(client, "lost").get().maxSlotWalKeepSize().isDefined())
         assert state(client, "lost").get().maxSlotWalKeepSize().get() == 2**20
         for _ in range(3):
@@ -198,13 +202,15 @@ def test_an_invalidated_slot(server: Server, client: SourceClient) -> None:
         server.configure(max_slot_wal_keep_size="-1")
 
 
-def test_publications_that_do_not_exist(client: SourceClient) -> None:
+def test_publications_that_do_not_exist_are_an_error(client: SourceClient) -> None:
     statement = 'CREATE PUBLICATION "Shop" FOR TABLE'
     with fails("PGOUTPUT_PUBLICATION_NOT_FOUND", "'Shop' does not exist", statement):
         publications(client, "everything", "Shop")
 
 
-def test_a_publication_that_was_made_again(server: Server, client: SourceClient) -> None:
+def test_a_publication_that_was_made_again_is_an_error(
+    server: Server, client: SourceClient
+) -> None:
     make = "CREATE PUBLICATION again FOR TABLE t"
     server.execute(make)
     kept = identity(client, "s", publications=publications(client, "again"))
@@ -245,7 +251,9 @@ def test_a_stream_notices_that_a_publication_was_away(
         read()
 
 
-def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server: Server) -> None:
+def test_a_publication_that_is_younger_than_a_change_is_an_error(
+    spark: SparkSession, server: Server
+) -> None:
     if server.version == NEWEST:
         pytest.skip("PostgreSQL 18 leaves out such changes")
     make_slot(server, "older")
@@ -260,7 +268,7 @@ def test_a_publication_that_is_younger_than_a_change(spark: SparkSession, server
         read.load().collect()
 
 
-def test_a_row_filter_that_fails(spark: SparkSession, server: Server) -> None:
+def test_a_row_filter_that_fails_is_an_error(spark: SparkSession, server: Server) -> None:
     if server.version < 15:
         pytest.skip("PostgreSQL 14 has no row filters")
     server.execute(
@@ -276,7 +284,7 @@ def test_a_row_filter_that_fails(spark: SparkSession, server: Server) -> None:
         read.load().collect()
 
 
-def test_a_transaction_that_takes_longer_than_a_limit_of_the_role(
+def test_a_transaction_that_takes_longer_than_a_limit_of_the_role_is_read(
     spark: SparkSession, server: Server
 ) -> None:
     limit = "transaction_timeout" if server.version >= 17 else "statement_timeout"
@@ -295,7 +303,9 @@ def test_a_transaction_that_takes_longer_than_a_limit_of_the_role(
     server.execute(f"ALTER ROLE reader RESET {limit}")
 
 
-def test_a_publication_with_a_comma_in_its_name(spark: SparkSession, server: Server) -> None:
+def test_a_publication_with_a_comma_in_its_name_is_read(
+    spark: SparkSession, server: Server
+) -> None:
     server.execute('CREATE TABLE listed (k int); CREATE PUBLICATION "a,b ""c" FOR TABLE listed')
     make_slot(server, "commas")
     server.execute("INSERT INTO listed VALUES (1)")
@@ -427,7 +437,9 @@ def interrupt(client: SourceClient, name: str) -> None:
             thread.interrupt()
 
 
-def test_a_standby_that_holds_a_slot_back(server: Server, client: SourceClient) -> None:
+def test_a_standby_that_holds_a_slot_back_is_a_warning(
+    server: Server, client: SourceClient
+) -> None:
     if server.version < 17:
         pytest.skip("synchronized_standby_slots is new in 17")
     make_slot(server, "synchronized", ", failover => true")
@@ -446,7 +458,7 @@ def test_a_standby_that_holds_a_slot_back(server: Server, client: SourceClient) 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
-def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
+def test_the_timelines_of_a_promoted_standby_are_checked(spark: SparkSession, version: int) -> None:
     with Server(version) as server, server.standby() as standby:
         server.execute("CREATE PUBLICATION everything FOR ALL TABLES")
         standby.catch_up()
@@ -466,7 +478,7 @@ def test_a_promoted_standby(spark: SparkSession, version: int) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_slots_of_a_standby(spark: SparkSession) -> None:
+def test_slots_of_a_standby_are_checked_and_made(spark: SparkSession) -> None:
     with Server() as server, server.standby() as standby:
         make_slot(server, "copied", ", failover => true")
         advance = "SELECT pg_replication_slot_advance('copied', pg_current_wal_flush_lsn())"
@@ -478,7 +490,7 @@ def test_the_slots_of_a_standby(spark: SparkSession) -> None:
                 check(client, "copied", LATER)
             creation = client.java("slot.SlotCreation")
             creating = threading.Thread(target=creation.create, args=(client.address, "own", False))
-            with server.open_transaction():  # before it ends, the slot is not made
+            with server.open_transaction():  # the slot is made only after its end
                 creating.start()
                 wait_until(lambda: standby.execute(CREATING))
                 process = standby.value(CREATING)

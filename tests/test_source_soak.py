@@ -1,8 +1,8 @@
 """Streams of a slot, killed again and again for a long time.
 
 The seed of `make soak` chooses what the clients write and what is killed. It does not choose the
-moments, which differ from run to run. Every ten minutes, the test compares what came out with what
-PostgreSQL gives, and starts with a new server: a comparison has all changes in memory.
+moments, which differ from run to run. A comparison has all changes in memory. So, every ten
+minutes, the test compares what came out with what PostgreSQL gives, and starts with a new server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = ("20k", "300k", "1g")
 SECONDS_A_SERVER = 600
 
 
-def test_soak(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_each_change_comes_once_and_in_order(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     seed = pytestconfig.getoption("--seed")
     ends = time.monotonic() + pytestconfig.getoption("--soak")
     print(f"\nseed {seed}")

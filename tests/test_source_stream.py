@@ -17,13 +17,13 @@ from support.slot_proof import proven
 SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
 
 
-def test_oldest_server(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_stream_of_the_oldest_server_has_each_change(tmp_path: Path, spark: SparkSession) -> None:
     with proven(tmp_path, VERSIONS[0], seed="oldest", last=spark):
         time.sleep(3)
 
 
 def test_driver_and_walsender_are_killed(tmp_path: Path, spark: SparkSession) -> None:
-    """The stream goes on in another session, which is there already."""
+    """The stream then goes on in the session of the tests."""
     small = proven(tmp_path, options=SMALL_BATCHES, seed="two kills", last=spark)
     with small as (server, stream):
         with stream.running() as process:

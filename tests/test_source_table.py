@@ -57,7 +57,7 @@ INSERT INTO "My"."Types" VALUES (
 )
 """
 
-# What the server prints, as each column is read by its type.
+# The type of each column in Spark.
 TYPES = {
     "k": "bigint",
     "amount": "decimal(12,3)",
@@ -169,7 +169,7 @@ def test_a_type_that_the_user_declares_stays(server: Server, client: SourceClien
     assert options_of(found)[f"type.{oid}"] == "text"
 
 
-def test_types_of_extensions(server: Server, client: SourceClient) -> None:
+def test_types_of_extensions_are_known(server: Server, client: SourceClient) -> None:
     extensions = {"citext": "string", "hstore": "map<string,string>", "vector": "string"}
     known = {name for (name,) in server.execute("SELECT name FROM pg_available_extensions")}
     expected = {name: kind for name, kind in extensions.items() if name in known}
@@ -187,7 +187,7 @@ def test_types_of_extensions(server: Server, client: SourceClient) -> None:
     assert {name: types[f"{name}s"] for name in expected} == {n: arrays[n] for n in expected}
 
 
-def test_a_column_list(server: Server, client: SourceClient) -> None:
+def test_a_column_list_leaves_out_columns(server: Server, client: SourceClient) -> None:
     assert types_of(find(client, ["types"], "plain")) == {
         "k": "int",
         "secret": "string",
@@ -198,7 +198,9 @@ def test_a_column_list(server: Server, client: SourceClient) -> None:
         assert types_of(find(client, ["open"], "plain")) == {"k": "int", "v": "int"}
 
 
-def test_generated_columns(server: Server, client: SourceClient) -> None:
+def test_generated_columns_are_found_if_they_are_published(
+    server: Server, client: SourceClient
+) -> None:
     if server.version < 18:
         pytest.skip("publish_generated_columns is new in 18")
     server.execute(
@@ -222,7 +224,7 @@ def test_no_lock_holds_up_the_columns(server: Server, client: SourceClient) -> N
     client.sql.execute("RESET lock_timeout")
 
 
-def test_partitions(client: SourceClient) -> None:
+def test_a_partition_is_found_by_the_name_that_is_published(client: SourceClient) -> None:
     condition = "PGOUTPUT_TABLE_NOT_PUBLISHED"
     assert list(types_of(find(client, ["roots"], "root"))) == ["k", "v"]
     assert list(types_of(find(client, ["leaves"], "low"))) == ["v", "k"]
@@ -234,7 +236,7 @@ def test_partitions(client: SourceClient) -> None:
         find(client, ["leaves"], "root")
 
 
-def test_a_table_that_is_not_published(client: SourceClient) -> None:
+def test_a_table_that_is_not_published_is_an_error(client: SourceClient) -> None:
     condition = "PGOUTPUT_TABLE_NOT_PUBLISHED"
     with fails(condition, "no table public.types", '"My"."Types"', "public.plain", "upper case"):
         find(client, ["types"], "types")
@@ -261,4 +263,4 @@ def test_names_in_proposed_statements_are_quoted_as_the_server_quotes_them(
     jvm: Any = spark._jvm
     quoted = {name: jvm.io.sparkpgoutput.source.SqlIdentifier.apply(name) for name, _ in names}
     others = {name for name, by_server in names if quoted[name] != by_server}
-    assert others <= ({"json"} if server.version < 17 else set())  # it is reserved from 17 on
+    assert others <= ({"json"} if server.version < 17 else set())  # `json` is reserved from 17 on

@@ -44,7 +44,7 @@ class Replaced(Exception):  # noqa: N818 - no error
 
 @pytest.fixture(autouse=True)
 def faked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise `Replaced` in place of the new program. Spark has no settings."""
+    """Raise `Replaced` instead of running the new program, and give Spark no settings."""
 
     def replace(program: str, line: list[str], environment: dict[str, str]) -> NoReturn:
         assert program == line[0]
@@ -58,7 +58,7 @@ def faked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def submitted(*arguments: str) -> tuple[list[str], dict[str, str]]:
-    """Return the line of spark-submit and the environment that a command leads to."""
+    """Return the command line and the environment that a command gives to spark-submit."""
     with pytest.raises(Replaced) as replaced:
         cli.main(arguments)
     line, environment = replaced.value.args
@@ -123,7 +123,7 @@ def test_a_job_has_a_heap_of_2g_unless_the_user_gives_another(
             file.write_text(setting)
             arguments = ["--properties-file", str(file)]
     line, environment = submitted("replicate", *JOB, *arguments)
-    # What spark-submit asks for the command of the JVM, with a variable that its script sets.
+    # This is how spark-submit gets the command of the JVM. Its script sets the variable.
     environment["SPARK_SCALA_VERSION"] = "2.13"
     launcher = ["java", "-cp", f"{Path(pyspark.__file__).parent}/jars/*"]
     launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
@@ -170,7 +170,7 @@ def test_a_command_is_no_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_API_MODE", "connect")
     _, environment = submitted("status", *CHECKPOINT)
     assert "SPARK_REMOTE" not in environment
-    # It comes before SPARK_CONNECT_MODE and the package pyspark-connect.
+    # This variable wins over SPARK_CONNECT_MODE and the package pyspark-connect.
     assert environment["SPARK_API_MODE"] == "classic"
 
 
@@ -259,7 +259,7 @@ def test_a_password_is_in_the_environment_only(tmp_path: Path) -> None:
 
 
 def test_script_knows_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The output of the script itself is a pipe of spark-submit."""
+    """The script itself writes to a pipe of spark-submit."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert TERMINAL not in submitted("status", *CHECKPOINT)[1]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

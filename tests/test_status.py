@@ -101,7 +101,7 @@ def test_status_fits_into_80_columns() -> None:
     assert "dropped" in status_report.as_text(TABLES, None)
 
 
-def test_status_tells_why_and_since_when_a_table_has_failed() -> None:
+def test_status_says_why_and_since_when_a_table_has_failed() -> None:
     text = " ".join(status_report.as_text(TABLES, None).split())
     tried = (WRITTEN + timedelta(minutes=7)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     for part in (
@@ -113,7 +113,7 @@ def test_status_tells_why_and_since_when_a_table_has_failed() -> None:
         assert part in text
 
 
-def test_status_tells_what_the_job_waits_for() -> None:
+def test_status_says_what_the_job_waits_for() -> None:
     waits = ["The server has refused the login of the role since 12:00. " * 3]
     text = status_report.as_text(TABLES, None, waits)
     assert text.startswith("The job waits:\n  The server has refused")
@@ -144,7 +144,7 @@ def test_status_without_rows_has_no_column_of_them() -> None:
     assert "ROWS" in status_report.as_text(TABLES, None)
 
 
-def test_status_of_a_job_without_tables() -> None:
+def test_status_of_a_job_without_tables_has_the_head() -> None:
     assert status_report.as_text([], None).startswith("TABLE")
 
 
@@ -219,7 +219,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             first = shown()
             assert last_commit(server) <= first["one"][0] <= wal_end()
             assert first["one"][1:] == (2, committed(server, "one"))
-            # It has all that the job has read, and none of that has changed it.
+            # The table has all that the job has read, but none of that has changed the table.
             assert copied["two"][0] <= first["two"][0] <= wal_end()
             assert first["two"][1:] == copied["two"][1:]
             server.execute("INSERT INTO two VALUES (1)")
@@ -238,7 +238,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
 
 
 def last_commit(server: Server) -> int:
-    """Return the LSN after the last commit of a published table, by another slot."""
+    """Return the LSN after the last commit of a published table, as another slot has it."""
     options = "'proto_version', '1', 'publication_names', 'shop'"
     changes = f"pg_logical_slot_peek_binary_changes('judge', NULL, NULL, {options})"
     return int(server.value(f"SELECT max(lsn) - '0/0' FROM {changes}"))

@@ -86,7 +86,7 @@ def test_commands_ask_a_job_that_runs(server: Server, tmp_path: Path, spark: Spa
         rows = [line.split() for line in lines if line.startswith("public.")]
         assert [row[:3] for row in sorted(rows)] == [[name, "mirror", "live"] for name in NAMES]
 
-        # There was no upgrade.
+        # There was no upgrade, so `adopt` refuses.
         adopt = ("adopt", *of_server, "--publication", job.publication, "--last-lsn", "0/1")
         code, output = job.ask(*adopt)
         assert code == 1

@@ -30,7 +30,7 @@ COUNTS = ("only_at_server", "only_in_target", "different")
 
 server = server_fixture(lake_history.SETUP)
 
-# What somebody else does to the tables of the target: an update, a delete and an insert each.
+# Statements with which another user changes tables of the target.
 BEHIND_THE_BACK = [
     "UPDATE {orders} SET status = 'changed' WHERE id = 7",
     "DELETE FROM {orders} WHERE id = 8",
@@ -41,7 +41,7 @@ BEHIND_THE_BACK = [
 
 
 def verified(spark: SparkSession, job: LakeJob, **options: object) -> dict[str, Row]:
-    """Run the job up to now, and return what it finds out about its tables."""
+    """Run the job up to now, and return the result of the comparison for each table."""
     job.use(spark)
     found = spark_pgoutput.verify(
         spark,
@@ -268,7 +268,7 @@ def test_tables_that_are_not_live_are_skipped(
 
 @pytest.mark.lake
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_command_tells_what_differs(
+def test_command_prints_what_differs(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     job = LakeJob(tmp_path, server, target)

@@ -68,12 +68,12 @@ class Moments:
             yield
 
     def forget_since(self, lsn: int) -> None:
-        """Forget what a copy takes together. Its versions begin with the copy."""
+        """Forget the moments after an LSN. A copy that follows makes one version for them all."""
         self.rows = {at: rows for at, rows in self.rows.items() if at <= lsn}
 
 
 def assert_moments(spark: SparkSession, job: LakeJob, moments: Moments) -> dict[str, int]:
-    """Check that the versions give the rows of each moment, of which now is the last one.
+    """Check that the versions give the rows of each moment. The last moment is the present one.
 
     Return how many versions there are.
     """
@@ -164,7 +164,7 @@ def test_the_versions_have_the_rows_of_each_moment(
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)
-def test_versions_of_a_table_whose_columns_change(
+def test_versions_stay_when_the_columns_of_a_table_change(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
 ) -> None:
     server.execute(
@@ -210,7 +210,7 @@ def test_versions_of_a_table_whose_columns_change(
         hashes = [row[1] for row in versions("email")]
         assert hashes[0] == hashes[1] != hashes[2]
         assert all(len(str(found)) == 64 for found in hashes)
-        # Only values that differ make a version, if a type lets the table be copied.
+        # If a new type makes the job copy the table, only rows whose values differ get a version.
         server.execute("ALTER TABLE people ALTER price TYPE text USING price || ''")
         server.execute("INSERT INTO people VALUES (3, 'd', 'q', '3')")
         replicate(**options)

@@ -1,1 +1,1 @@
-"""What several test modules share: the stored messages, made messages, oracles, and processes."""
+"""Code that several test modules share: stored and made messages, oracles, and processes."""

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def background(*functions: Callable[[threading.Event], object]) -> Iterator[None]:
-    """Run functions in threads until the end of the block, and raise their errors there.
+    """Run functions in threads until the end of the block, and then raise their errors.
 
     Parameters
     ----------
     *functions : callable
-        Each one gets an event that is set at the end of the block, and then it must return.
+        Each function gets an event, which is set at the end of the block. It must then return.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(len(functions)) as threads:

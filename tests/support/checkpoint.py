@@ -73,7 +73,7 @@ def continue_from_file(spark: SparkSession, folder: Path) -> DataFrame:
     stream.add_messages(CONTINUED, len(EARLIER) + len(WRITTEN))
     found = changes(spark, stream)
     output = str(folder / "found")
-    # Another sink than that of the checkpoint, because a file sink expects its earlier files.
+    # This is not the file sink that wrote the checkpoint, because that expects its earlier files.
     writer = found.writeStream.foreachBatch(
         lambda rows, _: rows.write.mode("append").parquet(output)
     )

@@ -1,7 +1,7 @@
 """The archive of Spark's classes, with which a JVM of the tests starts in two thirds of the time.
 
 A JVM maps the classes of the archive into its memory, and so need not read them from Spark's JARs.
-It takes the archive only if its class path begins as that of the JVM that wrote the archive, so a
+It uses the archive only if its class path begins with that of the JVM that wrote the archive, so a
 JVM of another Spark starts without it. See "Application Class-Data Sharing" on the page of the
 command `java` in the documentation of the JDK.
 """
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 
 # The tests ask many small queries. For these the optimizing compiler, a parallel collector and the
-# check of each class cost more than they give. The code of all queries does not fit into the 48 MB
+# check of each class cost more than they save. The code of all queries does not fit into the 48 MB
 # that such a JVM has for it: it would throw code away and compile it again. It would also collect
 # the whole heap whenever the classes need more room.
 _SHORT_LIVED = (
@@ -38,7 +38,7 @@ SHORT_LIVED_JVM = (
 
 
 def write(archive: str) -> None:
-    """Let a JVM load classes, and write those that it has when it ends."""
+    """Start a JVM that loads classes, and that writes them to an archive when it ends."""
     programs = Path(sys.executable).parent
     subprocess.run(
         [

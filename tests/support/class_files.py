@@ -1,4 +1,4 @@
-"""The methods and fields that the classes of a JAR call, and those that other JARs have."""
+"""The methods and fields that the classes of a JAR use, and those that other JARs have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAGIC = 0xCAFEBABE
 _UTF8 = 1
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2}
 _SIZES |= {17: 4, 18: 4, 19: 2, 20: 2}
-_WIDE = (5, 6)  # take two places
+_WIDE = (5, 6)  # Long and Double take two indexes
 _CLASS, _NAME_AND_TYPE = 7, 12
 _REFERENCES = (9, 10, 11)
 _OF_OBJECT = ("<init>", "getClass", "hashCode", "equals", "toString", "notifyAll", "wait", "clone")
@@ -112,7 +112,8 @@ class Jars:
     def has(self, name: str, member: Member) -> bool:
         """Return whether a class or one that it extends has a member.
 
-        A class of the JDK has each, because no JAR here has it. The members of Object are known.
+        The answer is True for each member of a class of the JDK, because no JAR here has the class.
+        Object is an exception: its methods are known.
         """
         found = self.of(name)
         if found is None:

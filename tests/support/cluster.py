@@ -22,9 +22,9 @@ class Cluster:
     Parameters
     ----------
     folder : Path
-        Where each process has a folder.
+        The folder that has a folder for each process.
     stack : ExitStack
-        What ends the processes.
+        The stack that ends the processes.
     """
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
@@ -57,7 +57,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Start a master."""
+    """Start a master. At the end of the block, it and its workers end."""
     with ExitStack() as stack:
         yield Cluster(folder, stack)
 

@@ -20,7 +20,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 class GoldenMessage(NamedTuple):
-    """A message and its fields, as PostgreSQL's documentation reads them."""
+    """A message, and its fields by the documentation of PostgreSQL."""
 
     source: str
     data: bytes
@@ -91,7 +91,7 @@ class FinalTable(NamedTuple):
 
 @cache
 def finals() -> dict[str, dict[str, FinalTable]]:
-    """Return the tables by name, for each version that the name of a capture begins with."""
+    """Return the tables of each version by name. The name of a capture begins with its version."""
     found = {}
     for path in sorted((DATA / "finals").glob("*.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -104,7 +104,7 @@ def finals() -> dict[str, dict[str, FinalTable]]:
 class Seams(NamedTuple):
     """The messages that a reader stored, and the same history without an interruption.
 
-    The reader was cut off at random places, and read again from what it had confirmed.
+    The reader was cut off at random places. Then it read again from the LSN that it had confirmed.
     """
 
     data: list[bytes]

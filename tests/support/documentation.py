@@ -107,7 +107,7 @@ def cells(markdown: str) -> list[list[str]]:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
 
@@ -181,6 +181,6 @@ def matches(expected: str, actual: str) -> bool:
 
 
 def _normal(output: str) -> str:
-    """Remove the ends of lines, and the numbers that Spark gives to the columns of a plan."""
+    """Remove the spaces at the ends of lines, and the numbers of the columns in a plan of Spark."""
     lines = [_EXPRESSION_ID.sub("#", line).rstrip() for line in output.strip().splitlines()]
     return "\n".join(lines)

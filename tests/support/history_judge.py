@@ -19,7 +19,7 @@ Values = tuple[object, ...]
 def assert_histories(
     spark: SparkSession, job: LakeJob, tables: Mapping[str, str] = lake_history.TABLES
 ) -> dict[str, list[Row]]:
-    """Check that each history is whole, without a change twice, and return the histories.
+    """Check that each history has each change once, and return the histories.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def history(spark: SparkSession, job: LakeJob, table: str) -> list[Row]:
 
 
 def assert_copies(changes: Sequence[Row], number: int) -> None:
-    """Check the number of copies in a history. Each but the first one comes after a truncate."""
+    """Check the number of copies in a history. Each copy after the first one follows a truncate."""
     copies = {row["_commit_version"] for row in changes if row["_change_type"] == "snapshot"}
     empties = [row["_commit_version"] for row in changes if row["_change_type"] == "truncate"]
     assert len(copies) == number
@@ -69,8 +69,8 @@ def played(
 
     With `is_full`, rows are identified by all columns, also by those that were added later.
 
-    A change that does not fit those before it is an error. So no change is missing, and none is
-    there twice.
+    This fails if a change does not fit the changes before it, for example because one is missing
+    or is there twice.
     """
     state: dict[Values, Counter[Values]] = {}
     replaced: Values | None = None  # the row of the preimage before a postimage

@@ -39,11 +39,11 @@ class ObjectStore:
     Parameters
     ----------
     proxy : Proxy
-        What clients connect to.
+        The proxy that clients connect to.
     """
 
     def __init__(self, proxy: Proxy) -> None:
-        import boto3  # make .infra/store brings it
+        import boto3  # make .infra/store installs it
 
         self.proxy = proxy
         self.client: Any = boto3.client(
@@ -55,7 +55,7 @@ class ObjectStore:
         )
 
     def bucket(self) -> str:
-        """Make a bucket. Hadoop keeps a file system for each of them."""
+        """Make a bucket with a new name, because Hadoop keeps one file system for each name."""
         name = f"lake-{secrets.token_hex(4)}"
         self.client.create_bucket(Bucket=name)
         return name
@@ -111,7 +111,7 @@ class RestCatalog:
     Parameters
     ----------
     proxy : Proxy
-        What clients connect to.
+        The proxy that clients connect to.
     """
 
     def __init__(self, proxy: Proxy) -> None:
@@ -127,9 +127,9 @@ def rest_catalog(
     Parameters
     ----------
     folder : Path
-        Where it has its database.
+        The folder of its database.
     store : ObjectStore
-        Where its tables are.
+        The store of its tables.
     properties : mapping of str to str, optional
         More properties of the catalog.
     """
@@ -144,7 +144,7 @@ def rest_catalog(
         **store.file_io,
         **(properties or {}),
     }
-    # As `RCKUtils` reads them.
+    # These are the names that `RCKUtils` of Iceberg reads.
     variables = {
         "CATALOG_" + name.replace("-", "__").replace(".", "_").upper(): value
         for name, value in configured.items()
@@ -179,7 +179,7 @@ class StoredJob(LakeJob):
     Parameters
     ----------
     folder : Path
-        The folder of what its processes write on this machine.
+        The folder on this machine that its processes write to.
     store : ObjectStore
         The store.
     catalog : RestCatalog

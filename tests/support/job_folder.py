@@ -23,14 +23,14 @@ class JobState:
     def __init__(self, epoch: int, content: dict[str, Any]) -> None:
         self.epoch = epoch
         self.content = content
-        #: What is kept of each table, by its name in the target.
+        #: The state of each table, by its name in the target.
         self.tables: dict[str, dict[str, Any]] = {
             table["target"]: table for table in content.get("tables", ())
         }
 
     @property
     def confirmed(self) -> int:
-        """The LSN up to which the job can have confirmed."""
+        """The highest LSN that the job can have confirmed to the server."""
         return parsed_lsn(self.content["confirmed"]) if self.content else 0
 
     def status(self, table: str) -> str | None:
@@ -42,15 +42,15 @@ class JobState:
         return "next" in self.tables.get(table, ())
 
     def definition(self, table: str) -> tuple[int, int]:
-        """Return the numbers of the last copy, and of the last change of columns that has ended."""
+        """Return the number of the last copy, and that of the last change of columns that ended."""
         return self.tables[table]["generation"], self.tables[table]["number"]
 
     def has_snapshot(self, table: str) -> bool:
-        """Return whether a table is copied, and the LSN of the snapshot is known."""
+        """Return whether a table is being copied, and the LSN of its snapshot is known."""
         return "lsn" in self.tables.get(table, {"status": {}})["status"]
 
     def mark(self, table: str) -> int:
-        """Return the mark that the job knows of a table; 0 if there is none."""
+        """Return the mark of a table in the state; 0 if there is none."""
         return parsed_lsn(self.tables.get(table, {}).get("mark", "0/0"))
 
 
@@ -70,7 +70,7 @@ def job_state(checkpoint: Path) -> JobState:
 
 
 def job_status(checkpoint: Path) -> dict[str, Any]:
-    """Read what a job has written for the command `status`, every 10 seconds."""
+    """Read the file that a job writes every 10 seconds for the command `status`."""
     file = checkpoint / "status.json"
     found: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
     return found

@@ -17,7 +17,7 @@ class JobReport:
     Parameters
     ----------
     job : Replication
-        The job. No other code takes its lines.
+        The job. No other code may call its `report`.
     """
 
     def __init__(self, job: Replication) -> None:
@@ -25,7 +25,7 @@ class JobReport:
         self._lines: list[str] = []
 
     def lines(self, text: str) -> list[str]:
-        """Return the lines so far that have a text."""
+        """Return the lines so far that contain a text."""
         self._lines.extend(self._job.report())
         return [line for line in self._lines if text in line]
 
@@ -37,7 +37,7 @@ def states(job: Replication) -> dict[str, str]:
 
 
 def wait_until_live(job: Replication) -> None:
-    """Wait until a job has tables, and each of them is copied."""
+    """Wait until a job has tables, and each of them is live."""
     wait_until(lambda: set(states(job).values()) == {"live"}, 2 * TIMEOUT, pause=0.2)
 
 
@@ -53,11 +53,6 @@ def tables_of_state(job: LakeJob) -> dict[str, dict[str, Any]]:
     return {table["target"]: table for table in state_of(job).get("tables", [])}
 
 
-def told_of(job: LakeJob) -> str:
-    """Return the LSN up to which the server may forget the changes, by the state."""
-    return str(state_of(job)["confirmed"])
-
-
 def generations(job: LakeJob) -> dict[str, int]:
-    """Return the number of the last copy of each table. No two copies of a job have one number."""
+    """Return the number of the last copy of each table. Each copy of a job has a new number."""
     return {name: table["generation"] for name, table in tables_of_state(job).items()}

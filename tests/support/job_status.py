@@ -1,4 +1,4 @@
-"""The status of a job as a job writes it, made by hand."""
+"""The status of a job, made by hand, in the format in which a job writes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table_of_status(schema: str, name: str, **values: object) -> dict[str, Any]:
 
 
 def status_of(*tables: dict[str, Any], **values: object) -> dict[str, Any]:
-    """Return the status of a job that reads, and that has just written it."""
+    """Return the status of a job that reads its slot and has just written the status."""
     return {
         "version": 1,
         "written": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z"),

@@ -33,7 +33,7 @@ class JobTables:
         self._running = running
 
     def rows(self) -> dict[str, Any]:
-        """Return a row for each name: that of the table that exists, or of the one dropped last."""
+        """Return a row for each name, of the existing table or of the table dropped last."""
         found: dict[str, Any] = {}
         for row in self._running.status().collect():
             name = row.table.removeprefix("public.")
@@ -46,7 +46,7 @@ class JobTables:
         return {name: row.state for name, row in self.rows().items()}
 
     def wait(self, state: str, *tables: str, reason: str = "") -> None:
-        """Wait until tables have a state, for a reason with a text."""
+        """Wait until tables have a state, and reasons that contain `reason`."""
 
         def is_there() -> bool:
             assert self._running.exception() is None, self._running.exception()
@@ -113,9 +113,9 @@ def wait_until_equal(
 
 
 def look(server: Server) -> str:
-    """Let a job look at the catalog at once, because a new table has a row.
+    """Make a job look at the catalog at once, by a row in a new table.
 
-    Otherwise, the job looks once a minute. The publication of the job is one for all tables.
+    Otherwise, the job looks once a minute. The publication of the job must be FOR ALL TABLES.
     """
     name = f"knock_{secrets.token_hex(3)}"
     server.execute(f"CREATE TABLE {name} (id int PRIMARY KEY); INSERT INTO {name} VALUES (1)")

@@ -31,7 +31,7 @@ CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 class Broker:
-    """A broker, which makes a topic with two partitions when somebody writes to it.
+    """A broker. It makes a topic with two partitions when a client first writes to the topic.
 
     Parameters
     ----------

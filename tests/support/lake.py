@@ -9,17 +9,17 @@ import pytest
 
 JARS = Path(__file__).parents[2] / ".lake"
 
-# What jobs need that use object stores, and what the tests need to start services.
+# The files of jobs that use object stores, and those of the services that the tests start.
 INFRASTRUCTURE = Path(__file__).parents[2] / ".infra"
 
-# What the JARs in .lake are made for.
+# The Spark version that the JARs in .lake are built for.
 RUNS_HERE = pyspark.__version__.startswith("4.1.")
 needs_lake = pytest.mark.skipif(not RUNS_HERE, reason="Delta and Iceberg run on Spark 4.1 together")
 
 # Each format, as `LakeJob` names it.
 TARGETS = ("delta", "iceberg")
 
-# `make test` runs these tests in Iceberg, which commits faster, and `make test-lake` in Delta.
+# `make test` runs these tests with Iceberg, which commits faster, and `make test-lake` with Delta.
 JOB_TARGETS = ("iceberg", pytest.param("delta", marks=pytest.mark.lake))
 
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"

@@ -14,7 +14,7 @@ from support.lake_points import commit_files
 from support.lsn import parsed_lsn
 
 _JOB = "spark-pgoutput-[0-9a-f-]{36}-[0-9]+"
-# Delta has the mark of a commit, and metadata of Iceberg have all marks.
+# A commit of Delta has only its own mark, but metadata of Iceberg have all marks.
 _DELTA = re.compile(rf'"appId":"{_JOB}-([0-9]+)","version":([0-9]+)')
 _ICEBERG = re.compile(rf'"{_JOB}-([0-9]+)"\s*:\s*"([0-9A-F]+/[0-9A-F]+) ')
 
@@ -54,7 +54,8 @@ class Between:
         self._were_equal = in_copy
 
     def __call__(self) -> bool:
-        # The history is read first: what comes in between cannot seem to come out of order.
+        # The history is read first. So a commit between the two reads cannot make the history seem
+        # newer than the mirror.
         history = mark(self._job, f"{self._table}_history")
         mirror = mark(self._job, self._table)
         if history == mirror != (0, 0):

@@ -115,7 +115,7 @@ class LakeCatalog:
 
 
 def elements(found: JavaObject) -> list[Any]:
-    """Return the elements of a sequence of Scala's."""
+    """Return the elements of a sequence of Scala."""
     return [found.apply(index) for index in range(found.size())]
 
 

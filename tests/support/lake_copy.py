@@ -46,7 +46,7 @@ def open_copy(
     types: Mapping[str, str] | None = None,
     found: JavaObject | None = None,
 ) -> Iterator[Copy]:
-    """Give a copy of a table and close it at the end.
+    """Open a copy of a table, and close it at the end of the block.
 
     Parameters
     ----------

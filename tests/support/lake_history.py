@@ -61,8 +61,8 @@ TRUNCATED = dict.fromkeys(
 )
 
 
-# The server refuses a key that is there, a TRUNCATE before the deferred checks of the transaction,
-# and a row without a partition.
+# The server refuses a key that exists, a TRUNCATE before the deferred checks of the transaction,
+# and a row that fits no partition.
 _REFUSALS = (
     psycopg.errors.UniqueViolation,
     psycopg.errors.ObjectInUse,
@@ -83,7 +83,8 @@ class History:
         The tables that are truncated, as TRUNCATE names them, with the weights of these changes.
         The weights of all changes add up to about 100.
     others : callable, optional
-        Makes a change of other tables. It takes a random generator and what executes a statement.
+        Makes a change of other tables. It takes a random generator and a function that executes a
+        statement.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class History:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run transactions in another thread until the end of a block, at least one."""
+        """Run transactions in another thread until the end of a block. At least one must commit."""
         before = self.commits
         with background(self.run_until):
             yield
@@ -271,5 +272,5 @@ class _RolledBackError(Exception):
 
 
 def _passes(error: psycopg.OperationalError) -> bool:
-    """Return whether an error is that of a server that ends or is down, or of a deadlock."""
+    """Return whether an error means that the server ends or is down, or is a deadlock."""
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P", "40P01"))

@@ -45,8 +45,7 @@ class LakeJob:
     target : str
         ``delta`` for Delta tables in a folder, ``iceberg`` for a catalog of Iceberg.
     mode : str or mapping of str to str
-        What the target has of the tables: ``mirror``, ``history`` or ``both``; or that of single
-        tables.
+        The mode of all tables: ``mirror``, ``history`` or ``both``; or the modes of single tables.
     tables : mapping of str to TableOptions, optional
         Options of single tables, which the job reads from a file.
     """
@@ -250,7 +249,7 @@ class LakeJob:
                 print(*job.report(), sep="\n")
 
     def run_once(self, *arguments: str, timeout: float = TIMEOUT) -> int:
-        """Run the command until it has everything, and return its exit status."""
+        """Run the command until it has applied everything, and return its exit status."""
         with self.running("--once", *arguments) as process:
             output, _ = process.communicate(timeout=timeout)
             if process.returncode != 0:

@@ -28,8 +28,8 @@ def assert_equal(
 def differences(spark: SparkSession, job: LakeJob, tables: Mapping[str, str]) -> dict[str, str]:
     """Return the tables that differ, with some of the rows that only one side has.
 
-    Only the rows and the columns count that the publication and the options of a table let through.
-    Rows that are marked as deleted, and versions that have ended, do not count.
+    This compares only the rows and columns that the publication and the options of a table let
+    through. It ignores rows that are marked as deleted, and versions that have ended.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def columns_of(server: Server, table: str) -> list[str]:
 
 
 def published(server: Server, table: str) -> tuple[list[str], str]:
-    """Return the column list and the row filter of a table that one publication has."""
+    """Return the column list and the row filter of a table that is in one publication."""
     columns = columns_of(server, table)
     if server.version < 15:
         return columns, "true"
@@ -88,7 +88,7 @@ def server_rows(
 
 
 def lake_rows(spark: SparkSession, table: str, columns: list[str]) -> Counter[tuple[object, ...]]:
-    """Count the rows of a table in the lake that the server has, too."""
+    """Count the rows of a table in the lake, without deleted rows and ended versions."""
     quoted = [f"`{column.replace('`', '``')}`" for column in columns]
     living = spark.sql(f"SELECT * FROM {table}")
     for column, condition in (("_deleted_at", "_deleted_at IS NULL"), ("_to_lsn", "_is_current")):
@@ -104,7 +104,7 @@ def properties(spark: SparkSession, job: LakeJob, table: str) -> dict[str, str]:
 
 
 def plain(value: Any) -> object:  # noqa: ANN401
-    """Write a value so that both readers have the same, also for NaN, arrays and times."""
+    """Return a value in a form that is the same for both readers, also for NaN and times."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0  # -0.0 is 0.0 in both
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""Events of the server, the slot or the checkpoint of a job."""
+"""Tables of a server, and how a test backs up the server and restores it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CREATE PUBLICATION shop FOR TABLE orders, seats, readings;
 
 
 def write(server: Server, value: str) -> None:
-    """Change all tables, so that a change that is applied twice or not at all shows."""
+    """Change all tables. If a job applies a change twice or not at all, a comparison finds it."""
     server.execute(
         f"UPDATE orders SET v = '{value}' WHERE id % 3 = 0; DELETE FROM orders WHERE id % 7 = 6;"
         f"INSERT INTO seats SELECT max(id) + 1, '{value}' FROM seats;"
@@ -39,7 +39,7 @@ def back_up(server: Server) -> None:
 
 
 def restore(server: Server) -> None:
-    """Put the copy of the server's files in the place of those that it has."""
+    """Replace the server's files by the copy."""
     server.stop_fast()
     shutil.rmtree(server.folder / "data")
     _copy(server, "backup", "data")
@@ -52,7 +52,7 @@ def _copy(server: Server, source: str, copy: str) -> None:
 
 
 def copied(job: Replication) -> int:
-    """Return how many tables a job has copied. The job must have done everything."""
+    """Return how many tables a job has copied. The job must have ended without an error."""
     report = job.report()
     print("\n".join(report))
     assert job.exit_code == 0

@@ -15,8 +15,9 @@ SALT = "a salt of the tests"
 
 _LINES = "Order lines"
 
-# A table without a key has no marks and no versions. The column list of `partial` can leave out a
-# hidden column. A table that is reshaped has no history, because the messages lack some changes.
+# A table without a key can have no marks and no versions. The column list of `partial` can leave
+# out a column, so none is hashed or excluded. A table that is reshaped has no history, because the
+# messages lack some changes.
 _MARKED = ("orders", _LINES, "accounts", "parts", "partial")
 _VERSIONED = (*_MARKED, "seats")
 _BOTH = ("orders", _LINES, "seats", "readings", "events")
@@ -44,7 +45,7 @@ _CLUSTERS = {"orders": ["status"], _LINES: ["note", "a"], "seats": ["id"], "acco
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The options of one table, by the names that a file of options has for them."""
+    """The options of one table, under the names that they have in a file of options."""
 
     mode: str = "mirror"
     partition: list[str] = field(default_factory=list)
@@ -58,7 +59,7 @@ NO_OPTIONS = TableOptions()
 
 
 def write_config(file: Path, tables: Mapping[str, TableOptions]) -> None:
-    """Write a file of options, which needs a file with the salt beside it."""
+    """Write a file of options, and the file of the salt beside it."""
     (salt := file.with_name("salt")).write_text(SALT)
     entries = {
         f"public.{name}": {option: value for option, value in vars(options).items() if value}
@@ -73,7 +74,7 @@ def choose(dice: random.Random, target: str, tables: Iterable[str]) -> dict[str,
     Parameters
     ----------
     dice : random.Random
-        Chooses. Each option is chosen for half of the tables that can have it.
+        The generator. It chooses each option for half of the tables that can have it.
     target : str
         ``delta`` or ``iceberg``.
     tables : iterable of str

@@ -15,7 +15,7 @@ from support.lake_job import LakeJob
 from support.processes import TIMEOUT
 from support.suspension import suspend_when
 
-_MARK = "spark-pgoutput-"  # The name goes on with the job, the oid and the generation.
+_MARK = "spark-pgoutput-"  # The job, the oid and the generation follow in the name.
 
 
 class Progress:
@@ -127,7 +127,7 @@ APPLYING: tuple[Point, ...] = (tables_are_applied, first_table_is_applied, state
 
 
 def suspend_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
-    """Stop the processes at a point. If the job was faster than this function, it tries again."""
+    """Stop the processes at a point. If the job is too fast for this, wait for the next time."""
     before = Progress(job)
 
     def is_there() -> bool:
@@ -153,7 +153,7 @@ def kill_at(process: subprocess.Popen[str], job: LakeJob, point: Point) -> None:
 
 
 def kill_when(process: subprocess.Popen[str], job: LakeJob, holds: Callable[[], object]) -> None:
-    """Kill the processes when something holds."""
+    """Kill the processes when a condition holds."""
 
     def is_there() -> object:
         assert process.poll() is None, job.ending(process)

@@ -15,7 +15,7 @@ from support.servers import Server
 PUBLICATION = "reshaped"
 TABLES = {table: table for table in ("accounts", "parts", "partial")}
 
-# The tables to which columns can be added. A partition that is detached would not get one.
+# The tables to which columns can be added. A detached partition would not get them.
 ALTERED = ("accounts", "partial")
 
 _PARTITIONS = range(4)  # of 100 ids each
@@ -108,7 +108,7 @@ class Reshapes:
     def _partition(self) -> str:
         """Truncate, detach or attach a partition.
 
-        One always stays as it is, so that the table has one.
+        The first partition stays as it is, so that the table always has one.
         """
         number = self._dice.choice(_PARTITIONS[1:])
         name, low = f"parts_{number}", 100 * number

@@ -31,7 +31,7 @@ CREATE PUBLICATION shop FOR TABLE orders, seats, other;
 TABLES = {table: table for table in ("orders", "seats", "other", "added")}
 _WRITTEN = ("orders", "seats", "other")
 
-# More than `writing` changes, and so many that their copy takes seconds.
+# More rows than `writing` changes, and so many that their copy takes seconds.
 MORE_ROWS = 200_000
 
 
@@ -154,7 +154,7 @@ def kill_at_step(process: subprocess.Popen[str], resync: Resync, step: int) -> N
     Raises
     ------
     PassedOverError
-        If a later step is reached first. Then the processes go on.
+        If a later step is reached first. The processes then continue.
     """
 
     def is_there() -> bool:

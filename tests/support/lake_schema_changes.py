@@ -106,7 +106,7 @@ class SchemaChanges:
         return statement
 
     def _double(self) -> str:
-        """Change an int to a bigint and all its values too, or the type back."""
+        """Change a type and all values: an int to a bigint, or another type to an int."""
         (table, column), data_type = self._choose()
         new, value = {
             "int": ("bigint", f'"{column}" * 2'),
@@ -141,7 +141,7 @@ class SchemaChanges:
 
 
 def execute(server: Server, statement: str) -> None:
-    """Execute a statement. It tries again, so that nobody waits for its lock for long."""
+    """Execute a statement. If its lock takes long, try again, so that others do not wait."""
     while True:
         try:
             with server.connect() as connection:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 # Py4J sends a number as a Long only if it does not fit into an Integer.
 LSN = 1 << 32
 
-# The classes of the errors of a commit at the same time, in Delta and in Iceberg.
+# The exceptions of a commit that conflicts with another commit, in Delta and in Iceberg.
 _CONFLICT = re.compile(
     r"\.(Concurrent\w+|(Metadata|Protocol)Changed|Commit\w*Failed|Validation)Exception$"
 )
@@ -141,7 +141,7 @@ class LakeTarget:
 
 
 def compact(target: LakeTarget, table: str, *, expire_before: str | None = None) -> None:
-    """Compact the table, and perhaps remove Iceberg's snapshots from before a moment."""
+    """Compact the table. With `expire_before`, also remove Iceberg's older snapshots."""
     if target.target.format() == "delta":
         target.spark.sql(f"OPTIMIZE {target.sql_name(table)}")
     else:
@@ -159,7 +159,7 @@ def compact(target: LakeTarget, table: str, *, expire_before: str | None = None)
 
 
 def is_compacted(target: LakeTarget, table: str, *, expire_before: str | None = None) -> bool:
-    """Compact the table as `compact` does, unless a commit of a job comes between."""
+    """Compact the table as `compact` does. Return False if a commit of a job conflicts."""
     try:
         compact(target, table, expire_before=expire_before)
     except (CapturedException, Py4JJavaError) as error:

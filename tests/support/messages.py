@@ -1,4 +1,4 @@
-"""An encoder of pgoutput messages: the tests make all messages by hand with this module.
+"""An encoder of pgoutput messages, with which the tests make messages by hand.
 
 A function returns one message as it is outside of a stream block. `in_stream` gives the form
 that a message has between Stream Start and Stream Stop.

@@ -1,4 +1,4 @@
-"""Damaged messages that are made from right ones. Each run makes the same ones."""
+"""Damaged messages, made from correct ones. Each run makes the same messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from random import Random
 # These mark tuples and columns, and some of them are message types too.
 LETTERS = b"NKOtnub"
 
-# Each byte before this one is changed, and only some of the others, which are like the first.
+# Each byte before this position is changed. The later bytes are like these, so only some of them
+# are changed.
 HEAD = 400
 STEP_BEYOND_HEAD = 7
 

@@ -1,4 +1,4 @@
-"""Spark's optimizer without one of our rules."""
+"""Spark's optimizer without one of this project's rules."""
 
 from __future__ import annotations
 

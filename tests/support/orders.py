@@ -36,8 +36,10 @@ HISTORY = [
 
 
 def history_of(namespace: str) -> list[bytes]:
-    """Return the history with `orders` in another namespace, for another source: the same commit of
-    two sources may not have changes of the same table."""
+    """Return the history with its tables in another namespace, for a second source.
+
+    The same commit of two sources must not have changes of the same table.
+    """
     return [
         data.replace(b"public\0orders", namespace.encode() + b"\0orders").replace(
             b"sales\0", namespace.encode() + b"_sales\0"

@@ -3,7 +3,7 @@
 Each gives the values of a row as texts, which are the same for all readers: the days of a date, the
 microseconds of a timestamp, and the hexadecimal digits of a binary value.
 
-``python -m support.plain_reader CONTENTS ROWS`` reads the tables of the file CONTENTS by a Spark
+``python -m support.plain_reader CONTENTS ROWS`` reads the tables of the file CONTENTS with a Spark
 without the project's JAR, and writes their rows to the file ROWS.
 """
 
@@ -49,7 +49,7 @@ class Content(TypedDict):
 
 
 def plain(content: Content, rows: Sequence[Sequence[str | None]]) -> Rows:
-    """Return rows in one order, with one text for each value."""
+    """Return sorted rows, in which equal values have the same text."""
     types = [kind for _, kind in content["columns"]]
     texts = [tuple(map(_plain, types, row)) for row in rows]
     return sorted(texts, key=lambda row: [(text is not None, text or "") for text in row])
@@ -74,7 +74,7 @@ def _plain(kind: str, text: str | None) -> str | None:
 
 
 def by_spark(contents: Sequence[Content]) -> list[list[list[str | None]]]:
-    """Read tables by a new session of Spark in this process."""
+    """Read tables with a new session of Spark in this process."""
     from pyspark.sql import SparkSession
 
     values = {
@@ -100,7 +100,7 @@ def by_spark(contents: Sequence[Content]) -> list[list[list[str | None]]]:
 
 
 def by_duckdb(connection: Any, content: Content) -> list[list[str | None]]:  # noqa: ANN401
-    """Read a table by a connection of DuckDB."""
+    """Read a table with a connection of DuckDB."""
     values = {
         "DATE": "{0} - DATE '1970-01-01'",
         "TIMESTAMP": "epoch_us({0})",

@@ -39,7 +39,7 @@ def proxy(
     then: Change = lambda sent: sent,
     answers: Change = lambda sent: sent,
 ) -> Iterator[int]:
-    """Give the port of a proxy of the server at a port, which changes what either side sends.
+    """Give the port of a proxy that changes what a server and its clients send.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def proxy(
 
 
 def _startup(client: socket.socket) -> bytes:
-    """Return the parameters of the startup message, after the requests for encryption."""
+    """Refuse encryption, and return the parameters of the startup message."""
     while True:
         length, code = struct.unpack(">ii", _read(client, 8))
         body = _read(client, length - 8)

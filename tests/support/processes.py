@@ -192,7 +192,8 @@ def _environment() -> dict[str, str]:
         **inherited,
         "PATH": f"{programs}{os.pathsep}{inherited['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Not in a file: a JVM whose class path has a folder for it does not take the archive.
+        # These are not in a file, because its folder would be in the class path of the JVM, which
+        # then would not use the archive.
         "JDK_JAVA_OPTIONS": " ".join(
             [SHORT_LIVED_JVM, *(f"-D{name}={value}" for name, value in SPARK_DEFAULTS.items())]
         ),

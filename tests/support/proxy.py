@@ -1,4 +1,4 @@
-"""A proxy before a service of HTTP, which lets requests fail as networks and services do."""
+"""A proxy in front of an HTTP service. It makes requests fail as networks and services do."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Fault:
         does what is asked, and the connection ends without its answer. ``unconditional``: the
         service does not see the condition of the request.
     matching : callable
-        Which requests.
+        Selects the requests.
     every : int
-        One of so many of them.
+        The fault hits one of so many of these requests.
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ class Proxy:
     port : int
         The port of the service on this machine.
     serialized : callable, optional
-        Requests that the service gets one after the other, because it would mix them up.
+        Selects the requests that the service must get one at a time.
     """
 
     def __init__(self, port: int, serialized: Matching = lambda request: False) -> None:
@@ -128,7 +128,7 @@ class Proxy:
         matching: Matching = lambda request: True,
         every: int = 1,
     ) -> Iterator[Fault]:
-        """Let requests fail until the end of the block."""
+        """Make requests fail until the end of the block."""
         fault = Fault(kind, matching, every)
         self._faults.append(fault)
         try:
@@ -168,7 +168,7 @@ class Proxy:
             try:
                 self._server = _Server(self)
             except OSError:  # a client has the port for a moment
-                assert time.monotonic() < deadline, f"the port {self.port} does not get free"
+                assert time.monotonic() < deadline, f"the port {self.port} is still in use"
                 time.sleep(0.1)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.is_away:
             try:
                 answer = self.server.proxy.answer(Request(self.command, self.path, headers), body)
-            except OSError:  # the service ends
+            except OSError:  # the service has ended
                 answer = None
         if answer is None or self.server.is_away:
             self.close_connection = True

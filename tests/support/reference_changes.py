@@ -339,7 +339,7 @@ class RowOfMessage(NamedTuple):
 def rows(
     position: int, fields: Fields, relations: list[Relation | None]
 ) -> Iterable[tuple[int, RowOfMessage]]:
-    """Yield the rows of one message with a number: 0 for a pre-image, otherwise 1."""
+    """Yield the rows of one message, each with its place: 0 for a pre-image, 1 for another row."""
     known = []
     for relation in relations:
         if relation is None:

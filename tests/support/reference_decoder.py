@@ -161,7 +161,7 @@ class Reader:
         return string
 
     def xid_in_stream(self) -> Fields:
-        """Read the id of the transaction or subtransaction, which only a stream block has."""
+        """Read the id of the (sub)transaction, which a message has only in a stream block."""
         if not self.in_stream:
             return {}
         start = self.at
@@ -176,7 +176,7 @@ def begin(r: Reader) -> Fields:
 
 
 def message(r: Reader) -> Fields:
-    # Only a part of a transaction can be in a stream block.
+    # In a stream block, each logical message is part of a transaction.
     flags = b"\x01" if r.guessed and r.in_stream else BOOLEAN
     return {
         "type": "MESSAGE",
@@ -230,7 +230,7 @@ def pg_type(r: Reader) -> Fields:
     type_id = r.uint32()
     start = r.at
     namespace = r.string()
-    # The bytes are not a namespace but the id of the type, after the id of a transaction.
+    # Such bytes are not a namespace, but the id of the type, which follows that of a transaction.
     if r.guessed and not r.in_stream and 0 < r.data[start] < 0x20:
         raise Malformed(start, "namespace begins with a control character")
     return {

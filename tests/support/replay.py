@@ -19,7 +19,7 @@ NOT_REPLAYED = {
         for number in range(3)
     },
     "public.evolved": "its first rows came under its old name, evolving, and with other columns",
-    "public.reborn": "dropped, of which no message tells, and created again",
+    "public.reborn": "dropped without a message, and created again",
     "public.col_list": "published with some of its columns",
     "public.row_filter": "published with some of its rows",
     "public.generated": "generated columns are not published before PostgreSQL 18",

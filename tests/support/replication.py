@@ -11,7 +11,7 @@ from types import TracebackType
 import psycopg
 from psycopg.pq import ExecStatus
 
-# The position of the end LSN in a message. The server continues there if it is confirmed.
+# The position of the end LSN in a message. If a reader confirms it, the server continues there.
 END_LSN = {b"C": 10, b"K": 10, b"P": 10, b"p": 10, b"r": 10, b"c": 14}
 
 SILENCE = 20  # after so many seconds without a message, the test fails
@@ -20,7 +20,7 @@ SILENCE = 20  # after so many seconds without a message, the test fails
 class ReplicationSession:
     """A connection to a walsender, as a context manager. It iterates over the messages.
 
-    The server sends as long as it has something to send. Leave the loop to end it.
+    The iteration ends only if the walsender ends. Leave the loop once you have what you need.
     """
 
     def __init__(self, conninfo: str, slot: str, options: Mapping[str, str]) -> None:

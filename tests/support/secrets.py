@@ -1,4 +1,4 @@
-"""A password that nothing may show, and where tests look for it."""
+"""A password that must show nowhere, and the files in which tests look for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table with a column of each type and one of arrays of it, and all ways to look at them."""
+"""A table with a column of each type and one of its arrays, and all views of the columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ELEMENTS = "generate_subscripts({}, 1) AS i ORDER BY i"
 
 
 class Column(NamedTuple):
-    """A column of the table, and all ways to look at it."""
+    """A column of the table, and all views of it."""
 
     name: str
     views: list[View]

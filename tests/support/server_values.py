@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class View(NamedTuple):
-    """A way to look at the values of a type.
+    """A way to compare how Spark and a server read the values of a type.
 
     Spark reads a value `{}` as the type, and shows it with an expression. The server's expression
     must give the same, and NULL if the value does not fit. `of_text` is the server's expression for
@@ -55,7 +55,7 @@ INTEGERS = [
 
 
 def decimal(precision: int, scale: int, value: str = "{}") -> View:
-    """Return a view that is NULL if the value is not exact, NaN or infinite."""
+    """Return a view that is NULL if the value is inexact, NaN or infinite."""
     return View(
         f"DECIMAL({precision},{scale})",
         "CAST({} AS STRING)",
@@ -74,8 +74,8 @@ WHOLE = [
     for name, bits in [("SMALLINT", 15), ("BIGINT", 63)]
 ]
 
-# A number too large for a double is refused by PostgreSQL's cast and by Spark. If it is nearer to 0
-# than the least double, PostgreSQL refuses it and Spark rounds it.
+# PostgreSQL's cast and Spark refuse a number that is too large for a double. If a number is nearer
+# to 0 than the least double, PostgreSQL refuses it and Spark rounds it.
 DOUBLE_OF_NUMERIC = View(
     "DOUBLE",
     "{}",
@@ -194,7 +194,7 @@ TIMESTAMP_EXTREMES = [
     *("1969-12-31 23:59:59.999999", "1582-10-10 12:00", "2000-02-29 24:00:00", "1900-02-28"),
 ]
 
-# The types of TYPES that a server does not have from the start.
+# The types in TYPES that are not built into a server.
 USER_TYPES = """
 CREATE TYPE mood AS ENUM ('sad', 'happy "quoted"', 'ök, {}');
 CREATE TYPE pair AS (a int, b text);

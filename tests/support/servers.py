@@ -85,7 +85,7 @@ class Server(PostgresServer):
 
     @contextmanager
     def open_transaction(self) -> Iterator[Connection]:
-        """Give a connection whose transaction has an xid."""
+        """Give a connection with an open transaction that has an xid."""
         with self.connect() as connection:
             connection.execute("BEGIN")
             connection.execute("SELECT txid_current()")
@@ -117,7 +117,7 @@ class Server(PostgresServer):
         wait_until(is_dropped)
 
     def configure(self, **settings: str) -> None:
-        """Change settings that need no restart. New sessions have them at the return."""
+        """Change settings that need no restart. When this returns, new sessions have them."""
         with self.connect() as connection:
             loaded = "SELECT pg_conf_load_time()"
             before = connection.execute(loaded).fetchone()
@@ -207,7 +207,7 @@ class Standby(Server):
         self._folder = self._primary.folder
         self.port = free_port()
         data = self._folder / self._data
-        # Only the demo's version has pg_basebackup, which serves older servers too.
+        # Only the demo's version has pg_basebackup, which can also back up older servers.
         backup: Sequence[str | Path] = [
             *(PostgresServer().bin / "pg_basebackup", "--pgdata", data, "--checkpoint=fast"),
             *("--create-slot", "--slot=standby", "--no-sync", "--dbname", self._primary.conninfo),
@@ -250,7 +250,7 @@ class Standby(Server):
         wait_until(lambda: self.value(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'"))
 
     def wait_for_slot(self, slot: str, moved: Callable[[], object]) -> None:
-        """Wait until a slot is synchronized. The function moves the slot of the primary."""
+        """Wait until a slot is synchronized. `moved` moves the slot of the primary each time."""
         synchronized = (
             "SELECT count(*) FROM pg_replication_slots"
             f" WHERE slot_name = '{slot}' AND synced AND NOT temporary"
@@ -263,7 +263,7 @@ class Standby(Server):
         self._pg_ctl("promote", "-w")
 
 
-# The parameters of a fixture: test-lake has the older versions too.
+# The parameters of a fixture. `make test-lake` runs the older versions too.
 EACH_VERSION = [
     NEWEST,
     *(pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]),
@@ -271,7 +271,7 @@ EACH_VERSION = [
 
 
 def server_fixture(setup: str, scope: Literal["function", "module"] = "function") -> Any:  # noqa: ANN401 - pytest has no public type for it
-    """Return a fixture that gives each test, or all of a module, a server with some statements run.
+    """Return a fixture that gives a server, on which statements ran, to each test or to a module.
 
     Parameters
     ----------
@@ -301,10 +301,10 @@ def small_slot() -> Iterator[str]:
 
 
 def wait_until(holds: Callable[[], Held], timeout: float = TIMEOUT, pause: float = 0.05) -> Held:
-    """Wait until a function returns something true, and return it."""
+    """Wait until a function returns a true value, and return the value."""
     deadline = time.monotonic() + timeout
     while not (held := holds()):
-        assert time.monotonic() < deadline, "it does not happen"
+        assert time.monotonic() < deadline, "the condition does not become true"
         time.sleep(pause)
     return held
 

@@ -35,7 +35,7 @@ CREATE TABLE unpublished (writer int, entry text);
 CREATE PUBLICATION shop FOR TABLE accounts, documents;
 CREATE PUBLICATION more FOR TABLE journal;
 """
-# Only its own writer uses these tables, so no other transaction has them open.
+# Only one writer uses each of these tables, so no other transaction has it open.
 _TABLES_OF_A_WRITER = """
 CREATE TABLE evolving_{writer} (id bigint PRIMARY KEY, first text);
 CREATE TABLE emptied_{writer} (id bigint);
@@ -107,7 +107,7 @@ class Writer:
         while not self._ended.is_set():
             try:
                 with self._server.connect() as connection:
-                    # An older backend can still prepare a transaction after this looked for it.
+                    # An older backend can still prepare a transaction after `_finish_prepared`.
                     connection.execute("SET lock_timeout = '20s'")
                     self._finish_prepared(connection)
                     while not self._ended.is_set():
@@ -140,7 +140,7 @@ class Writer:
             action(connection)
 
     def _transfer(self, connection: Connection) -> None:
-        """Move money between accounts. The sum of all balances stays."""
+        """Move money between accounts. The sum of all balances does not change."""
         with connection.transaction():
             for _ in range(self._dice.randint(1, 4)):
                 amount = self._dice.randint(1, 100)
@@ -193,7 +193,7 @@ class Writer:
         connection.execute(f"{how} PREPARED '{self._gid}'".encode())
 
     def _finish_prepared(self, connection: Connection) -> None:
-        """Finish what a crash of the server left."""
+        """Commit the prepared transaction that a crash of the server left."""
         if connection.execute(
             "SELECT FROM pg_prepared_xacts WHERE gid = %s", [self._gid]
         ).fetchone():
@@ -230,7 +230,7 @@ class Writer:
             self._statements(connection, self._dice.randint(0, 1))
 
     def _change_table(self, connection: Connection) -> None:
-        """Change the writer's own table before, between and after rows of one transaction."""
+        """Change the writer's own table in the middle of a transaction that writes to it."""
         table = f"evolving_{self.number}"
         column = f"c{self._dice.randint(1, 5)}"
         with connection.transaction():

@@ -77,7 +77,7 @@ def _split(batches: Batches) -> Iterator[str]:
 
 
 def _wrong_sums(batches: Batches) -> Iterator[str]:
-    """Transfer the money in each micro-batch. All transfers together never change the sum."""
+    """Sum up the balances after each micro-batch. Whole transfers never change the sum."""
     balances: dict[object, int] = {}
     for number, batch in sorted(batches.items()):
         for change in batch:

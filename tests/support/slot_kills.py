@@ -1,4 +1,4 @@
-"""What ends the session of a slot's reader from the side of the server."""
+"""The ways in which a server can end the session of a slot's reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def walsender(server: Server) -> int:
 
 
 def reading_walsender(server: Server) -> int:
-    """Wait until a task reads from the session of the slot, and return its process."""
+    """Wait until a task reads from the session of the slot, and return the walsender's process."""
     # While a task reads, the session reports this LSN to the server (`SlotSession.Reading`).
     busy = f"""
         SELECT pid FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid

@@ -10,10 +10,11 @@ from support.slot_stream import SlotStream, StreamProcess, numbers
 
 
 class Progress:
-    """What the checkpoint and the sink have at one moment, but not files that a kill left."""
+    """What the checkpoint and the sink have at one moment, without files that a kill left."""
 
     def __init__(self, stream: SlotStream, process: StreamProcess) -> None:
-        # The last step first: so a step that comes in between cannot seem to be out of order.
+        # The last step is read first. So a step that happens between two reads never seems to come
+        # before the steps that it follows.
         self.committed = max(numbers(stream.checkpoint / "commits"), default=-1)
         log = stream.output / "_spark_metadata"
         self.written = max(numbers(log), default=-1)
@@ -25,12 +26,12 @@ class Progress:
 
 
 def source_is_known(now: Progress) -> bool:
-    """The source has written what it must find again. No micro-batch is planned."""
+    """The source has written its part of the checkpoint. No micro-batch is planned."""
     return now.source and now.planned < 0
 
 
 def batch_is_planned(now: Progress) -> bool:
-    """The offsets of a micro-batch are written. It has written nothing."""
+    """The offsets of a micro-batch are written. The sink has no new file."""
     return now.planned > now.written and not now.files
 
 
@@ -59,7 +60,7 @@ POINTS = (
 
 
 def kill_at(process: StreamProcess, stream: SlotStream, point: Callable[[Progress], bool]) -> None:
-    """Kill the processes at a point. If the query was faster than this function, it tries again."""
+    """Kill the processes at a point. If the query is too fast for this, wait for the next time."""
     process.suspend_when(lambda: point(Progress(stream, process)))
     process.kill()
 

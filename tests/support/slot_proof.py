@@ -63,7 +63,7 @@ def proven(
         expected = history(server)
         batches = stream.batches()
         assert_right(expected, batches)
-        assert watch.confirmed == stream.committed_lsn(), "the end did not confirm what it read"
+        assert watch.confirmed == stream.committed_lsn(), "the last run did not confirm its end"
         assert stream.committed_lsn() > expected[-1].commit_version
         transactions = len({change.commit_version for change in expected})
         print(

@@ -115,7 +115,7 @@ class SlotStream:
             return process.outcome()
 
     def run_in(self, spark: SparkSession) -> None:
-        """Read up to the present end of the WAL, in a session that is there already."""
+        """Read up to the present end of the WAL, in an existing session."""
         session = spark.newSession()
         for name, value in SETTINGS.items():
             if name.startswith("spark.sql."):
@@ -169,7 +169,7 @@ class StreamProcess:
         return holds_while_running
 
     def wait_for_batches(self, number: int = 3) -> None:
-        """Wait until Spark has committed more micro-batches than now."""
+        """Wait until Spark has committed some more micro-batches."""
         last = self._stream.committed_batch() + number
         self.wait_until(lambda: self._stream.committed_batch() >= last)
 

@@ -1,4 +1,4 @@
-"""A watch over what a slot confirms: never more than Spark has committed."""
+"""A check that a slot never confirms more than Spark has committed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SlotWatch:
 
     def _compare(self, confirmed: int) -> None:
         self.confirmed = confirmed  # a crash of the server can bring back an earlier one
-        # What Spark has committed in between counts too, because this is read after the slot.
+        # The checkpoint is read after the slot, so it also has what Spark has committed in between.
         self._committed = max(self._stream.committed_lsn(), self._committed)
         if confirmed > self._committed:
             self._mistakes.append(f"confirmed {confirmed:X}, committed {self._committed:X}")

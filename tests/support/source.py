@@ -1,4 +1,4 @@
-"""The catalog of a server as the source sees it, through Py4J."""
+"""Connections of the source to a server, through Py4J."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SourceClient:
     database : str, optional
         The database to connect to.
     user, password : str, optional
-        Who connects. The default is the superuser.
+        The role that connects. The default is the superuser.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SourceClient:
 def source_client(
     spark: SparkSession, server: Server, *arguments: str, **named: str
 ) -> Iterator[SourceClient]:
-    """Give a client and close it at the end."""
+    """Open a client, and close it at the end of the block."""
     client = SourceClient(spark, server, *arguments, **named)
     try:
         yield client

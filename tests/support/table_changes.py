@@ -89,7 +89,7 @@ def first_position(transaction: OpenTransaction) -> int:
 
 
 def assert_equal(found: Sequence[object], expected: Sequence[object], what: object = None) -> None:
-    """Compare two lists of thousands, and show only the first difference."""
+    """Compare two lists of thousands of elements, and show only the first difference."""
     for number, (one, other) in enumerate(zip(found, expected, strict=False)):
         assert one == other, (what, number)
     assert len(found) == len(expected), what

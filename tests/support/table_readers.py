@@ -1,6 +1,6 @@
 """Readers of tables in Delta and Iceberg that are neither Spark nor part of this project.
 
-Each gives a table as PyArrow has it, so that the values of all readers are of the same types.
+Each returns a table of PyArrow, so that the values of all readers are of the same types.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TableReader(NamedTuple):
     name : str
         What the documentation calls it.
     package : str
-        Its package, which has its version.
+        The package whose version is that of the reader.
     read : callable
         Reads the newest version of the table in a folder.
     """
@@ -119,7 +119,7 @@ def _in_microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def plain(value: Any) -> object:  # noqa: ANN401
-    """Write a value so that equal values of two readers are equal, and a set can have them."""
+    """Return a hashable value, which is the same for equal values of two readers."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value
     if isinstance(value, datetime.datetime) and value.tzinfo:

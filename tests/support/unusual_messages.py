@@ -2,7 +2,7 @@
 
 BEGIN = "42 0000000001851440 000303b0970ea19e 0000030c"
 
-# The message, and whether it is in a stream block.
+# The message, and whether it is in a stream block. None means that this does not matter.
 LEGAL = {
     "truncate without relations": ("54 00000000 03", False),
     "relation without columns": ("52 00000001 00 7400 6e 0000", False),
@@ -18,7 +18,7 @@ LEGAL = {
     "LSN in the upper half": ("4f ffffffffffffffff 00", None),
 }
 
-# The message, its context, and the byte where it fails.
+# The message, whether it is in a stream block, and the byte where it fails.
 MALFORMED = {
     "unknown tag": ("5a 00", None, 0),
     "tag of the streaming replication protocol": ("77 00", None, 0),
@@ -61,7 +61,8 @@ MALFORMED = {
     "timestamp out of range": ("42 0000000000000000 7ffca2fec4c82000 00", None, 9),
 }
 
-# Without context: the message, and the transaction's id of the reading that is right.
+# Messages that are decoded without `in_stream`. The value is the id of the transaction in the right
+# reading, or None if the right reading has no id.
 READINGS = {
     "insert": ("49 00000001 4e 0000", None),
     "insert in a stream": ("49 00000007 00000001 4e 0000", 7),
@@ -85,12 +86,13 @@ READINGS = {
     ),
 }
 
-# Without context, if no reading is right: the byte at which the reading that gets further fails.
+# Messages of which neither reading is right, and the byte at which the reading that gets further
+# fails.
 NO_READING = {
     "both at the tag's end": ("49", 1),
-    "the one without id": ("49 00000001 4e 0003 6e 6e 78", 10),
-    "the one with id": ("49 00000001 00000001 4e 0001 78", 12),
-    "id 0, and so the one without": ("49 00000000 00000001 4e 0000", 5),
-    "namespace without, nothing with": ("59 00000001 017800 7900", 10),
+    "reading without an id": ("49 00000001 4e 0003 6e 6e 78", 10),
+    "reading with an id": ("49 00000001 00000001 4e 0001 78", 12),
+    "id 0, so the reading without an id": ("49 00000000 00000001 4e 0000", 5),
+    "wrong namespace without an id, too short with an id": ("59 00000001 017800 7900", 10),
     "message in a stream that is not transactional": ("4d 00000001 00 000000", 5),
 }

@@ -1,4 +1,4 @@
-"""A server that pg_upgrade makes of another one."""
+"""A server that pg_upgrade makes from another one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Server16(Server):
 
 @contextmanager
 def upgraded(old: Server) -> Iterator[Server]:
-    """Stop a server, and give the one of the newest version that pg_upgrade makes of its data."""
+    """Stop a server, and start the newest version on what pg_upgrade makes of its data."""
     with Server() as new:
         for server in (old, new):
             server.stop_fast()
@@ -61,7 +61,7 @@ def upgraded(old: Server) -> Iterator[Server]:
 
 
 def _programs(old: Server) -> Path:
-    """Return the folder of the programs of an old server that pg_upgrade needs."""
+    """Return the folder of an old server's programs, with all that pg_upgrade needs."""
     if (old.bin / "pg_controldata").exists():
         return old.bin
     folder = old.folder / "bin"
