@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -222,11 +223,12 @@ def test_a_server_of_pg_upgrade_with_the_slot_is_adopted(
                 new.execute("ALTER TABLE seats DROP COLUMN added")
                 assert refused(replicate) == "PGOUTPUT_OTHER_JOB"
                 begin = new.value("SELECT confirmed_flush_lsn FROM pg_replication_slots LIMIT 1")
-                assert job.ask(
-                    "adopt",
-                    *("--url", new.jdbc_url, "--user", new.user, "--slot", job.slot),
-                    *("--publication", job.publication, "--last-lsn", last),
-                ) == (0, f"The job goes on with the server at {begin}. Start it.\n")
+                # The file of a job has options that `adopt` does not need, too.
+                options = {"url": new.jdbc_url, "user": new.user, "slot": job.slot}
+                options |= {"publication": job.publication, "target": job.target}
+                (file := tmp_path / "adopt.yaml").write_text(yaml.safe_dump(options))
+                adopted = job.ask("adopt", "--config", str(file), "--last-lsn", last)
+                assert adopted == (0, f"The job goes on with the server at {begin}. Start it.\n")
                 assert copied(replicate(once=True)) == 0
                 assert_equal(spark, job, TABLES)
                 write(new, "later")

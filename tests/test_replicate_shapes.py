@@ -102,6 +102,36 @@ def test_a_table_has_the_partitions_that_the_option_names(
         assert spark.sql(f"SELECT land FROM {job.sql_name('events')}").first() is not None
 
 
+def test_a_sort_column_that_gets_another_type_stops_only_its_table(
+    server: Server, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Iceberg keeps each sort order that a table has had. The error names a way out that works."""
+    server.execute(
+        "CREATE TABLE ranked (id int PRIMARY KEY, place int); INSERT INTO ranked VALUES (1, 7);"
+        "ALTER PUBLICATION p ADD TABLE ranked"
+    )
+    job = LakeJob(tmp_path, server, "iceberg", publication="p")
+    sorted_by = {"cluster": {"ranked": ["place"]}}
+    with job.session(spark) as replicate:
+        assert replicate(once=True, **sorted_by).exit_code == 0
+        before = spark.table(job.sql_name("other")).count()
+        server.execute(
+            "ALTER TABLE ranked ALTER place TYPE text USING 'n' || place;"
+            "INSERT INTO other SELECT max(id) + 1 FROM other"
+        )
+        stopped = replicate(once=True, **sorted_by)
+        assert stopped.exit_code == 3
+        (failed,) = stopped.failed()
+        assert "is or was sorted by it" in failed
+        assert "Remove the table of the target, and start the job again" in failed
+        assert spark.table(job.sql_name("other")).count() == before + 1
+
+        spark.sql(f"DROP TABLE {job.sql_name('ranked')}")
+        assert replicate(once=True, **sorted_by).exit_code == 0
+        assert spark.table(job.sql_name("ranked")).collect() == [(1, "n7")]
+    server.execute("DROP TABLE ranked")
+
+
 def spec(fields: list[str]) -> list[str]:
     """Return how Iceberg describes fields."""
     names = {"days(at)": "day at", "bucket(4, id)": "bucket[4] id"}

@@ -143,3 +143,33 @@ def test_a_column_that_cannot_change_is_copied_again(
             (2, Decimal("2.50"), None): 1,
             (3, Decimal("3.50"), None): 1,
         }
+
+
+def test_a_history_whose_columns_have_fixed_names_says_how_to_let_them_change(
+    server: Server, spark: SparkSession, tmp_path: Path
+) -> None:
+    server.execute(
+        "CREATE TABLE rated (id int PRIMARY KEY, stars int); INSERT INTO rated VALUES (1, 5);"
+        "CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (1);"
+        "CREATE PUBLICATION r FOR TABLE rated, other"
+    )
+    job = LakeJob(tmp_path, server, "delta", publication="r", mode={"rated": "history"})
+    with job.session(spark) as replicate:
+        fixed = {"delta.columnMapping.mode": "none"}
+        assert replicate(once=True, properties=fixed).exit_code == 0
+        server.execute("ALTER TABLE rated ALTER stars TYPE text; INSERT INTO other VALUES (2)")
+        stopped = replicate(once=True)
+        assert stopped.exit_code == 3
+        (failed,) = stopped.failed()
+        assert "Delta cannot rename the column 'stars'" in failed
+        assert spark.table(job.sql_name("other")).count() == 2
+
+        statement = failed[failed.index("ALTER TABLE ") :].split(", and start")[0]
+        spark.sql(statement)
+        assert replicate(once=True).exit_code == 0
+    rows = spark.table(job.sql_name("rated")).where("_change_type = 'snapshot'")
+    old = next(name for name in rows.columns if name.startswith("stars_before_"))
+    assert Counter(map(tuple, rows.select("stars", old).collect())) == {
+        (None, 5): 1,
+        ("5", None): 1,
+    }

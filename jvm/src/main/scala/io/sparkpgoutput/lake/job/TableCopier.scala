@@ -13,7 +13,13 @@ import io.sparkpgoutput.lake.catalog.TableMode
 import io.sparkpgoutput.lake.copy.{HistoryCopy, TableCopy}
 import io.sparkpgoutput.lake.core.{TableFailure, TableState, TableStatus}
 import io.sparkpgoutput.lake.direct.{DirectChange, NotDirect}
-import io.sparkpgoutput.lake.target.{HistoryOrder, TableEvolution, TargetTypes, TargetWrite}
+import io.sparkpgoutput.lake.target.{
+  ColumnChange,
+  HistoryOrder,
+  TableEvolution,
+  TargetTypes,
+  TargetWrite
+}
 import io.sparkpgoutput.protocol.Lsn
 
 /**
@@ -195,6 +201,15 @@ final private[job] class TableCopier(job: JobParts) extends AutoCloseable {
     val wanted = TargetTypes.of(target.format, table.target, table.table.targetSchema, Nil)
     val changes = TableEvolution.keep(has, wanted.toNullable, table.generation)(
       target.alterProblem(table.target, _).isEmpty
+    )
+    for {
+      change @ ColumnChange.Rename(name, _) <- changes
+      problem <- target.alterProblem(table.target, change)
+    } throw new LakeException(
+      "PGOUTPUT_TARGET_FORMAT.FIXED_COLUMN",
+      "column" -> name,
+      "table" -> target.sqlName(table.target),
+      "problem" -> problem
     )
     target.alter(table.target, changes)
   }

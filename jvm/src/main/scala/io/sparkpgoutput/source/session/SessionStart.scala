@@ -60,24 +60,26 @@ final class SessionStart private (read: BatchRead, sql: ServerConnection) extend
   private def checkSlot(server: Server) =
     SlotChecks.beforeReading(SlotState.read(sql, settings.slot), server, read.identity, read.start)
 
-  /** Waits for the slot if an earlier session of this source has it. */
+  /** Waits for the slot if an earlier session of this source has it. A task that was killed does not take it. */
   @tailrec
-  private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual =
-    SlotState.read(sql, settings.slot).flatMap(_.holder) match {
+  private def startReplication(connection: ReplicationConnection, deadline: Long): CopyDual = {
+    KilledTask.check()
+    val holder = SlotState.read(sql, settings.slot).flatMap(_.holder)
+    val started = holder match {
       case Some(holder) =>
         if (settings.isOfSource(holder.applicationName)) endIfParked(holder)
         else if (System.nanoTime() > deadline)
           throw holder.error(settings.slot)
-        pause()
-        startReplication(connection, deadline)
-      case None =>
-        tryToStart(connection) match {
-          case Some(copy) => copy
-          case None =>
-            pause()
-            startReplication(connection, deadline)
-        }
+        None
+      case None => tryToStart(connection)
     }
+    started match {
+      case Some(copy) => copy
+      case None =>
+        Thread.sleep(PauseMillis)
+        startReplication(connection, deadline)
+    }
+  }
 
   /** Returns None if the slot is in use, as it can be for 30 ms after its session has ended. */
   private def tryToStart(connection: ReplicationConnection): Option[CopyDual] =
@@ -143,11 +145,6 @@ object SessionStart {
     }
 
   private def name(read: BatchRead) = s"spark-pgoutput slot ${read.settings.slot}"
-
-  private def pause(): Unit = {
-    Thread.sleep(PauseMillis)
-    KilledTask.check()
-  }
 }
 
 /** Starts a session that reads a temporary copy of a slot, so that the slot stays as it is. */
