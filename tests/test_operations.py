@@ -17,6 +17,7 @@ from spark_pgoutput.demo.server import PostgresServer
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.documentation import DOCS, blocks
+from support.job_report import wait_until_live
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
 from support.lake_operations import SETUP, TABLES, back_up, copied, restore, write
@@ -79,6 +80,7 @@ def test_a_job_runs_through_the_promotion(
         with job.session(spark) as replicate:
             running = replicate(url=url, failover=True)
             synchronize(job, standby, running)
+            wait_until_live(running)
             standby.catch_up()
             server.kill()
             standby.promote()
