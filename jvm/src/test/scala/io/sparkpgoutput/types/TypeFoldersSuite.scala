@@ -43,7 +43,9 @@ class TypeFoldersSuite extends AnyFunSuite {
       .toSet
 
   test("a folder of types imports only from those that its rule names") {
-    files(Sources.resolve("types")).foreach { file =>
+    val sources = files(Sources.resolve("types"))
+    assert(sources.exists(imports(_).nonEmpty))
+    sources.foreach { file =>
       val others = imports(file) -- Seq(folder(file), "protocol") -- allowed(folder(file))
       assert(others.isEmpty, file)
     }
@@ -51,6 +53,7 @@ class TypeFoldersSuite extends AnyFunSuite {
 
   test("only options, rows, changes, source and lake know the registry of types") {
     val users = files(Sources).filter(imports(_).contains("types.registry")).map(folder).toSet
+    assert(users.nonEmpty)
     assert(users.map(_.takeWhile(_ != '.')) -- Set(
       "options",
       "rows",
@@ -73,6 +76,7 @@ class TypeFoldersSuite extends AnyFunSuite {
     val uses = sources.map { file =>
       file -> (names.findAllIn(code(file)).flatMap(definedIn.get).toSet - file)
     }.toMap
+    assert(uses.values.exists(_.nonEmpty))
     // Each step removes the files that use none of the remaining files. At the end, none is left, unless
     // there is a circle.
     val circles = Iterator
