@@ -2,9 +2,9 @@ package io.sparkpgoutput.types
 
 import java.nio.file.{Files, Path, Paths}
 
-import scala.jdk.CollectionConverters._
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.SourceFiles.under
 
 /** The rules for the folders of types, which prevent circles. */
 class TypeFoldersSuite extends AnyFunSuite {
@@ -26,11 +26,7 @@ class TypeFoldersSuite extends AnyFunSuite {
     )
   )
 
-  private def files(folder: Path): Seq[Path] = {
-    val found = Files.walk(folder)
-    try found.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
-    finally found.close()
-  }
+  private def files(folder: Path): Seq[Path] = under(folder, ".scala")
 
   private def folder(file: Path): String =
     Sources.relativize(file.getParent).toString.replace('/', '.')
