@@ -104,12 +104,6 @@ class PgOutputDecodeSuite extends MessageFunctionTests {
     checkEvaluation(both, InternalRow(messages.map(decoded(_)): _*), input)
   }
 
-  test("a row stays the same when the next one is evaluated") {
-    val kept = evaluator(whole).eval(row(insert))
-    evaluator(whole).eval(row(ambiguous))
-    assert(kept == decoded(insert))
-  }
-
   test("the type is the struct of a message") {
     assert(whole.dataType == MessageSchema.schema)
     assert(whole.nullable)
