@@ -1,6 +1,5 @@
 package io.sparkpgoutput.rows.sql
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 import java.util.concurrent.Executors
 
 import scala.concurrent.duration.DurationInt
@@ -15,6 +14,7 @@ import org.apache.spark.sql.catalyst.util.{GenericArrayData, toPrettySQL}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.sparkpgoutput.JavaSerialization
 import io.sparkpgoutput.decode.sql.MessageFunctionTests
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Messages.Cell
@@ -364,10 +364,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
       val sent = evaluator(function(tuple, schema, idsColumn, options("type.16402" -> "int4")))
       val cells = input(text("1", "x"), 16402L, null)
       sent.eval(cells) // Its state must not be sent.
-      val bytes = new ByteArrayOutputStream
-      new ObjectOutputStream(bytes).writeObject(sent)
-      val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
-      val expression = arrived.asInstanceOf[Expression]
+      val expression = JavaSerialization.copied(sent)
       assert(expression == sent)
       assert(expression.eval(cells) == sent.eval(cells))
     }
