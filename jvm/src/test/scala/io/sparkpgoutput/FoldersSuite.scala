@@ -2,9 +2,9 @@ package io.sparkpgoutput
 
 import java.nio.file.{Files, Path, Paths}
 
-import scala.jdk.CollectionConverters._
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.SourceFiles.under
 
 /**
  * The rules for the folders of the sources. The folders follow the data: protocol, decode, types, rows,
@@ -223,12 +223,6 @@ class FoldersSuite extends AnyFunSuite {
   private val files: Seq[Path] = sources(Sources)
 
   private def sources(folder: Path): Seq[Path] = under(folder, ".scala")
-
-  private def under(folder: Path, endings: String*): Seq[Path] = {
-    val found = Files.walk(folder)
-    try found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith(_))).toSeq
-    finally found.close()
-  }
 
   private def folder(file: Path): String =
     Sources.relativize(file.getParent).toString.replace('/', '.')

@@ -7,14 +7,12 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.errors.Errors.raised
-import io.sparkpgoutput.protocol.{Fields, MessageType, Messages, StreamContext, TextEncoding}
+import io.sparkpgoutput.protocol.{Fields, Message, MessageType, Messages, TextEncoding}
 
 /** For any bytes, the result is a row or the error of a malformed message, and takes little memory. */
 class MalformedMessagesSuite extends PropertySuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
   private val messages = new Messages()
-  private val contexts =
-    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 
   private val anyBytes: Gen[Array[Byte]] = {
     val bytes = Gen.listOf(Gen.choose(Byte.MinValue, Byte.MaxValue)).map(_.toArray)
@@ -47,7 +45,7 @@ class MalformedMessagesSuite extends PropertySuite {
   }
 
   test("decode, decodeOrNull and errorOrNull agree on what is malformed") {
-    forAll(anyBytes, Gen.oneOf(contexts), minSuccessful(5000)) { (bytes, context) =>
+    forAll(anyBytes, Gen.oneOf(Message.contexts), minSuccessful(5000)) { (bytes, context) =>
       withClue(s"${Fields.hex(bytes)}: ") {
         val error = decoder.errorOrNull(bytes, context)
         if (error == null) {
@@ -64,7 +62,7 @@ class MalformedMessagesSuite extends PropertySuite {
 
   test("the place of an error is in the message, or just after it") {
     val place = "(?s).* at byte (\\d+).*".r
-    forAll(anyBytes, Gen.oneOf(contexts), minSuccessful(2000)) { (bytes, context) =>
+    forAll(anyBytes, Gen.oneOf(Message.contexts), minSuccessful(2000)) { (bytes, context) =>
       decoder.errorOrNull(bytes, context) match {
         case null => succeed
         case error =>
@@ -76,7 +74,7 @@ class MalformedMessagesSuite extends PropertySuite {
 
   test("a malformed length or count does not allocate more than the message has") {
     val threads = ManagementFactory.getThreadMXBean.asInstanceOf[ThreadMXBean]
-    forAll(anyBytes, Gen.oneOf(contexts), minSuccessful(2000)) { (bytes, context) =>
+    forAll(anyBytes, Gen.oneOf(Message.contexts), minSuccessful(2000)) { (bytes, context) =>
       val fresh = new MessageDecoder(TextEncoding.Utf8)
       val before = threads.getCurrentThreadAllocatedBytes
       fresh.decodeOrNull(bytes, context)
@@ -90,7 +88,7 @@ class MalformedMessagesSuite extends PropertySuite {
       val encoding = TextEncoding.of(name).get
       val decoderOfIt = new MessageDecoder(encoding)
       forAll(Mutations.of(new Messages(encoding.charset).any)) { bytes =>
-        contexts.foreach { context =>
+        Message.contexts.foreach { context =>
           val malformed = decoderOfIt.errorOrNull(bytes, context) != null || bytes.isEmpty
           assert((decoderOfIt.decodeOrNull(bytes, context) == null) == malformed)
         }

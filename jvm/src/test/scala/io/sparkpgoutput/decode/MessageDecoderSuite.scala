@@ -2,7 +2,14 @@ package io.sparkpgoutput.decode
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.protocol.{Fields, MessageEncoder, MessageType, StreamContext, TextEncoding}
+import io.sparkpgoutput.protocol.{
+  Fields,
+  Message,
+  MessageEncoder,
+  MessageType,
+  StreamContext,
+  TextEncoding
+}
 
 class MessageDecoderSuite extends AnyFunSuite {
   private val decoder = new MessageDecoder(TextEncoding.Utf8)
@@ -35,7 +42,7 @@ class MessageDecoderSuite extends AnyFunSuite {
   }
 
   test("a message of zero bytes, which PostgreSQL 13 and older send, gives null and no error") {
-    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE).foreach { context =>
+    Message.contexts.foreach { context =>
       assert(decoder.decode(Array.emptyByteArray, context) == null)
       assert(decoder.decodeOrNull(Array.emptyByteArray, context) == null)
       assert(decoder.errorOrNull(Array.emptyByteArray, context) == null)

@@ -19,8 +19,6 @@ import io.sparkpgoutput.protocol.{
 class MessageFilterSuite extends PropertySuite {
   private val messages = new Messages()
   private val unfiltered = new MessageDecoder(TextEncoding.Utf8)
-  private val contexts =
-    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 
   private val ids = Seq(0L, 16384L, 16400L, 0x7fffffffL, 0x80000000L, 0xffffffffL)
 
@@ -104,7 +102,7 @@ class MessageFilterSuite extends PropertySuite {
   test("malformed messages are errors, whether the filter keeps them or not") {
     forAll(Mutations.of(someRelations), filters, minSuccessful(3000)) { (bytes, filter) =>
       val filtered = decoder(filter)
-      contexts.foreach { context =>
+      Message.contexts.foreach { context =>
         withClue(s"${Fields.hex(bytes)} in context $context: ") {
           val error = unfiltered.errorOrNull(bytes, context)
           assert(filtered.errorOrNull(bytes, context) == error)

@@ -24,8 +24,6 @@ import io.sparkpgoutput.protocol.{
 class PrunedDecoderSuite extends PropertySuite {
   private val messages = new Messages()
   private val whole = new MessageDecoder(TextEncoding.Utf8)
-  private val contexts =
-    Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 
   /** The row that Spark's own writer makes from the fields of the whole row. */
   private def expected(message: Message, selection: FieldSelection): UnsafeRow = {
@@ -95,7 +93,7 @@ class PrunedDecoderSuite extends PropertySuite {
     forAll(Mutations.of(messages.any), Selections.any, minSuccessful(3000)) {
       (bytes, selection) =>
         val pruned = decoder(selection)
-        contexts.foreach { context =>
+        Message.contexts.foreach { context =>
           withClue(s"${Fields.hex(bytes)} in context $context: ") {
             assert(pruned.errorOrNull(bytes, context) == whole.errorOrNull(bytes, context))
             val row = pruned.decodeOrNull(bytes, context)

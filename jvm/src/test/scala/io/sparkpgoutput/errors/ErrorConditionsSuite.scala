@@ -1,24 +1,17 @@
 package io.sparkpgoutput.errors
 
-import java.nio.file.{Files, Path, Paths}
-
-import scala.jdk.CollectionConverters._
+import java.nio.file.{Files, Paths}
 
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.SourceFiles.under
 
 /** The calls that make an error must match the texts of `error-conditions.json`. */
 class ErrorConditionsSuite extends AnyFunSuite {
   private val Main = Paths.get("jvm/src/main/scala")
 
-  private def files(folder: Path, endings: String*): Seq[Path] = {
-    val found = Files.walk(folder)
-    try
-      found.iterator.asScala.filter(file => endings.exists(file.toString.endsWith)).toSeq
-    finally found.close()
-  }
-
   /** For each call, the name of its text and the names of its parameters. */
-  private val calls: Seq[(String, Set[String])] = files(Main, ".scala").flatMap { file =>
+  private val calls: Seq[(String, Set[String])] = under(Main, ".scala").flatMap { file =>
     val text = Files.readString(file)
     "new (?:PgOutput|Source|Lake)Exception\\(".r.findAllMatchIn(text).map { call =>
       val arguments = untilClosed(text.substring(call.end))
@@ -52,15 +45,15 @@ class ErrorConditionsSuite extends AnyFunSuite {
 
   test("code names only conditions that exist") {
     val conditions = Errors.templates.keySet.map(ErrorConditions.condition)
-    files(Main, ".scala").foreach { file =>
+    under(Main, ".scala").foreach { file =>
       val named = "PGOUTPUT_[A-Z_]+".r.findAllIn(Files.readString(file)).toSet
       assert(named.subsetOf(conditions), file)
     }
   }
 
   test("each condition is expected by a test that raises it") {
-    val raising = files(Paths.get("jvm/src/test/scala"), ".scala") ++
-      files(Paths.get("tests"), ".py")
+    val raising = under(Paths.get("jvm/src/test/scala"), ".scala") ++
+      under(Paths.get("tests"), ".py")
     // These suites name conditions, and raise none.
     val own =
       Set("ErrorConditionsSuite.scala", "PgOutputExceptionSuite.scala", "TableFailuresSuite.scala")

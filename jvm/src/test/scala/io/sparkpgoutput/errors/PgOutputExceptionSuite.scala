@@ -1,8 +1,8 @@
 package io.sparkpgoutput.errors
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.JavaSerialization
 
 /** What Spark and PySpark need from an exception. */
 class PgOutputExceptionSuite extends AnyFunSuite {
@@ -59,10 +59,7 @@ class PgOutputExceptionSuite extends AnyFunSuite {
       Errors.lake("PGOUTPUT_TARGET_DIFFERS").head
     )
       .foreach { error =>
-        val bytes = new ByteArrayOutputStream
-        new ObjectOutputStream(bytes).writeObject(error)
-        val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
-          .asInstanceOf[PgOutputException]
+        val arrived = JavaSerialization.copied(error)
         assert(arrived.getClass == error.getClass)
         assert(arrived.getMessage == error.getMessage)
         assert(arrived.getCondition == error.getCondition)

@@ -56,8 +56,12 @@ class MessageSchemaSuite extends AnyFunSuite {
   test("comments name only messages that exist") {
     val names = MessageType.all.map(_.name).toSet
     val spokenOf = "\\b[A-Z]+(_[A-Z]+)*(?=[,:])".r
-    for (field <- MessageSchema.schema; name <- spokenOf.findAllIn(field.getComment().get))
-      assert(names(name), field.name)
+    val found = for {
+      field <- MessageSchema.schema
+      name <- spokenOf.findAllIn(field.getComment().get)
+    } yield field.name -> name
+    assert(found.nonEmpty)
+    found.foreach { case (field, name) => assert(names(name), field) }
   }
 
   test("a field's constant is its ordinal") {

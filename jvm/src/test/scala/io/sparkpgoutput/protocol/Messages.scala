@@ -16,6 +16,9 @@ final case class Message(fields: Fields, inStream: Boolean, charset: Charset) {
 object Message {
   def outsideOfStream(fields: Fields): Message =
     Message(fields, inStream = false, StandardCharsets.UTF_8)
+
+  /** What a decoder can know about where a message is. */
+  val contexts: Seq[Int] = Seq(StreamContext.UNKNOWN, StreamContext.OUTSIDE, StreamContext.INSIDE)
 }
 
 /** Arbitrary messages: all that the format can express, whether or not a server would send it. */

@@ -30,10 +30,18 @@ trait ConversionTests extends Assertions {
   ): Any = read(target, binary)(conversion(pgType, target, options).fromBinary)
 
   /** Returns the problem of a value that cannot be read, and the remedy. */
-  def problem(read: => Any): String = {
-    val invalid = intercept[InvalidValue](read)
+  def problem(read: => Any): String = problemOf(intercept[InvalidValue](read))
+
+  private def problemOf(invalid: InvalidValue) =
     (invalid.problem +: Option(invalid.remedy).toSeq).mkString("; ")
-  }
+
+  /** Returns the value in a comparable form, or the problem and the remedy. */
+  def attempt(read: => Any): Either[String, Any] =
+    try Right(read match {
+        case bytes: Array[Byte] => bytes.toSeq
+        case other              => other
+      })
+    catch { case invalid: InvalidValue => Left(problemOf(invalid)) }
 
   private def conversion(pgType: PgType, target: DataType, options: ConversionOptions) =
     pgType.to(target, options).getOrElse(fail(s"$pgType cannot be read as ${target.sql}"))

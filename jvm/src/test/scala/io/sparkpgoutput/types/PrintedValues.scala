@@ -14,6 +14,6 @@ object PrintedValues {
       _.getLines().map { line =>
         val Array(typeName, hex, text) = line.split("\t", -1)
         Printed(typeName, HexFormat.of.parseHex(hex), text)
-      }.toVector
+      }.toVector.ensuring(_.nonEmpty, s"$resource has no values")
     }
 }

@@ -2,9 +2,9 @@ package io.sparkpgoutput.types
 
 import java.nio.file.{Files, Path, Paths}
 
-import scala.jdk.CollectionConverters._
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.sparkpgoutput.SourceFiles.under
 
 /** The rules for the folders of types, which prevent circles. */
 class TypeFoldersSuite extends AnyFunSuite {
@@ -26,11 +26,7 @@ class TypeFoldersSuite extends AnyFunSuite {
     )
   )
 
-  private def files(folder: Path): Seq[Path] = {
-    val found = Files.walk(folder)
-    try found.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
-    finally found.close()
-  }
+  private def files(folder: Path): Seq[Path] = under(folder, ".scala")
 
   private def folder(file: Path): String =
     Sources.relativize(file.getParent).toString.replace('/', '.')
@@ -43,7 +39,9 @@ class TypeFoldersSuite extends AnyFunSuite {
       .toSet
 
   test("a folder of types imports only from those that its rule names") {
-    files(Sources.resolve("types")).foreach { file =>
+    val sources = files(Sources.resolve("types"))
+    assert(sources.exists(imports(_).nonEmpty))
+    sources.foreach { file =>
       val others = imports(file) -- Seq(folder(file), "protocol") -- allowed(folder(file))
       assert(others.isEmpty, file)
     }
@@ -51,6 +49,7 @@ class TypeFoldersSuite extends AnyFunSuite {
 
   test("only options, rows, changes, source and lake know the registry of types") {
     val users = files(Sources).filter(imports(_).contains("types.registry")).map(folder).toSet
+    assert(users.nonEmpty)
     assert(users.map(_.takeWhile(_ != '.')) -- Set(
       "options",
       "rows",
@@ -73,6 +72,7 @@ class TypeFoldersSuite extends AnyFunSuite {
     val uses = sources.map { file =>
       file -> (names.findAllIn(code(file)).flatMap(definedIn.get).toSet - file)
     }.toMap
+    assert(uses.values.exists(_.nonEmpty))
     // Each step removes the files that use none of the remaining files. At the end, none is left, unless
     // there is a circle.
     val circles = Iterator

@@ -1,6 +1,5 @@
 package io.sparkpgoutput.decode.sql
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 import java.util.concurrent.Executors
 
 import scala.concurrent.duration.DurationInt
@@ -12,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.toPrettySQL
 import org.apache.spark.sql.types._
 
+import io.sparkpgoutput.JavaSerialization
 import io.sparkpgoutput.sql.FunctionCall
 
 /** The functions of a message: their arguments, and how Spark evaluates them. */
@@ -113,10 +113,7 @@ class DecodeFunctionsSuite extends MessageFunctionTests {
   test("an evaluator gives the same on an executor as on the driver") {
     evaluators(data, inStream, options("encoding" -> "LATIN1")).foreach { sent =>
       sent.eval(row(insert)) // Its state must not be sent.
-      val bytes = new ByteArrayOutputStream
-      new ObjectOutputStream(bytes).writeObject(sent)
-      val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
-      val expression = arrived.asInstanceOf[Expression]
+      val expression = JavaSerialization.copied(sent)
       assert(expression == sent)
       Seq(insert, latin1).foreach { message =>
         assert(expression.eval(row(message)) == sent.eval(row(message)))

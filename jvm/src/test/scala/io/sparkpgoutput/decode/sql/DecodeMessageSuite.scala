@@ -139,9 +139,11 @@ class DecodeMessageSuite extends MessageFunctionTests {
   }
 
   test("interpreted evaluation gives a row that the next one does not overwrite") {
-    val decode = pruned(typeAndText)
-    val kept = decode.eval(row(insert)).asInstanceOf[InternalRow]
-    decode.eval(row(ambiguous))
-    assert(kept.getString(0) == "INSERT")
+    Seq(All, typeAndText).map(pruned).foreach { decode =>
+      val kept = decode.eval(row(insert)).asInstanceOf[InternalRow]
+      val copied = kept.copy()
+      decode.eval(row(ambiguous))
+      assert(kept == copied && kept.getString(0) == "INSERT")
+    }
   }
 }

@@ -58,12 +58,6 @@ class LsnFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper {
     }
   }
 
-  test("what was formatted is parsed to the same LSN") {
-    Seq(0L, 1L, -1L, Long.MaxValue, Long.MinValue, 97500059720L).foreach { lsn =>
-      checkEvaluation(parse.call(Seq(call(format, lsn))), lsn)
-    }
-  }
-
   test("the calls have names and types, and constant calls have a value") {
     Seq(format -> 0L, parse -> "0/0", tryParse -> "0/0").foreach { case (function, argument) =>
       val expression = call(function, argument)

@@ -11,7 +11,6 @@ import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.queue.CutMessages
-import io.sparkpgoutput.lake.target.TablePlace
 
 /** Applies cuts to tables in memory. The driver folds the small cuts, and executors fold the large ones. */
 class CutApplySuite extends TableTests {
@@ -64,25 +63,13 @@ class CutApplySuite extends TableTests {
     case Success(done)  => fail(done.toString)
   }
 
-  private def content(table: ServerTable): Seq[String] = ServerTable.sorted(
-    target
-      .read(spark, table.name)
-      .select(table.names.map(name =>
-        org.apache.spark.sql.functions.col(TablePlace.quoted(name))
-      ): _*)
-      .collect()
-      .toSeq
-      .map(_.toSeq)
-  )
+  private def content(table: ServerTable): Seq[String] = table.contentOf(target, spark)
 
   /** A transaction for each group of messages. */
   private def batch(table: ServerTable, lsn: Long)(groups: Seq[Array[Byte]]*): Messages =
     groups.zipWithIndex.flatMap { case (group, index) =>
-      val at = lsn + 10 * index
       val described = if (index == 0) table.relation +: group else group
-      (StreamMessages.begin(at, at) +: described :+ StreamMessages.commit(at)).zipWithIndex.map {
-        case (message, ordinal) => (at, ordinal.toLong, message)
-      }
+      CutOfServer.transaction(lsn + 10 * index, described)
     }
 
   private def table(oid: Long, name: String, columns: String*) = new ServerTable(

@@ -2,6 +2,7 @@ package io.sparkpgoutput.lake.apply
 
 import java.nio.ByteBuffer
 
+import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.queue.CutMessages
 
@@ -46,6 +47,12 @@ final case class CutOfServer(
 
 object CutOfServer {
   type Messages = Seq[(Long, Long, Array[Byte])]
+
+  /** The messages of a transaction, with its Begin and Commit. */
+  def transaction(lsn: Long, messages: Seq[Array[Byte]]): Messages =
+    (StreamMessages.begin(lsn, lsn) +: messages :+ StreamMessages.commit(lsn)).zipWithIndex.map {
+      case (message, ordinal) => (lsn, ordinal.toLong, message)
+    }
 
   private def isAround(message: Array[Byte]) = "BOC".contains(message(0).toChar)
   private def int(message: Array[Byte], at: Int) = ByteBuffer.wrap(message).getInt(at).toLong

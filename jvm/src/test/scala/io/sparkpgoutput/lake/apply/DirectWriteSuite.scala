@@ -10,7 +10,6 @@ import scala.concurrent.{Await, Future}
 import scala.util.Random
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.IntegerType
 
 import io.sparkpgoutput.DeltaTests
@@ -18,16 +17,10 @@ import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.KeyCache
 import io.sparkpgoutput.lake.queue.CutLimit
-import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target.{ColumnChange, Target, TargetWrite, Targets}
 
 /** Random histories of a server that are written directly into tables of Delta and Iceberg. */
 class DirectWriteSuite extends DeltaTests {
-  private def content(target: Target, table: ServerTable): Seq[String] = ServerTable.sorted(
-    target.read(spark, table.name)
-      .select(table.names.map(name => col(TablePlace.quoted(name))): _*)
-      .collect().toSeq.map(_.toSeq)
-  )
-
   private def isTruncated(cut: CutOfServer) = {
     var found = false
     cut.foreach((_, message) => found ||= message(0) == 'T')
@@ -82,7 +75,7 @@ class DirectWriteSuite extends DeltaTests {
         assert(found.byMerge.isEmpty)
         if (found.committed) marks(table.oid) = history.end
         if (number % 3 == 0 || found.changes > 9)
-          assert(content(target, table) == table.content, s"${table.name}, seed $seed")
+          assert(table.contentOf(target, spark) == table.content, s"${table.name}, seed $seed")
       }
     }
   }
@@ -116,10 +109,7 @@ class DirectWriteSuite extends DeltaTests {
     if (target.exists(table.name)) target.drop(table.name)
     target.create(table.name, table.target.schema, table.key, Map.empty)
     def commit(expected: Long, lsn: Long, sent: Array[Byte]*): Unit = {
-      val messages = (Seq(StreamMessages.begin(lsn, lsn), table.relation) ++ sent :+
-        StreamMessages.commit(lsn)).zipWithIndex.map { case (message, ordinal) =>
-        (lsn, ordinal.toLong, message)
-      }
+      val messages = CutOfServer.transaction(lsn, table.relation +: sent)
       val found = new CutApply(target, repairs = false).commit(
         spark,
         table.target,

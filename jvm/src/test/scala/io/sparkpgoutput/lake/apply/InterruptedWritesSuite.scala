@@ -11,7 +11,6 @@ import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.commons.io.FileUtils
 
 import io.sparkpgoutput.DeltaTests
-import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.lake.catalog.ReplicaIdentity
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.direct.DirectChange
@@ -106,13 +105,8 @@ class InterruptedWritesSuite extends DeltaTests {
         server.rows.find(_.head == (99 + number).toString).map(row =>
           server.update(row, Seq((1000 + number).toString, row(1)))
         )
-      val all = (StreamMessages.begin(from, from) +: server.relation +: messages) :+
-        StreamMessages.commit(from)
-      cuts += from -> CutOfServer(
-        1,
-        all.zipWithIndex.map { case (message, at) => (from, at.toLong, message) },
-        to
-      )
+      val sent = CutOfServer.transaction(from, server.relation +: messages)
+      cuts += from -> CutOfServer(1, sent, to)
       contents += to -> server.content
       from
     }
@@ -148,8 +142,7 @@ class InterruptedWritesSuite extends DeltaTests {
       val found = mark.get
       val (before, after) = (following + 10L * number, following + 10L * (number + 1))
       assert(found == before || found == after)
-      val rows = target.read(spark, server.name).select("id", "v").collect().toSeq.map(_.toSeq)
-      assert(ServerTable.sorted(rows) == contents(found))
+      assert(server.contentOf(target, spark) == contents(found))
       found == after
     }
 

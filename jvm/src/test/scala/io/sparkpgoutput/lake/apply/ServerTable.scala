@@ -2,12 +2,14 @@ package io.sparkpgoutput.lake.apply
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types._
 
 import io.sparkpgoutput.changes.StreamMessages.{Column, Unchanged}
 import io.sparkpgoutput.changes.{StreamMessages, TableName}
 import io.sparkpgoutput.lake.catalog.{MirroredTable, ReplicaIdentity, SourceTable, TableMode}
-import io.sparkpgoutput.lake.target.ColumnChange
+import io.sparkpgoutput.lake.target.{ColumnChange, TablePlace, Target}
 import io.sparkpgoutput.types.registry.TypeRegistry
 
 /**
@@ -201,6 +203,14 @@ final class ServerTable(
   def content: Seq[String] = ServerTable.sorted(rows.toSeq.map { row =>
     names.zip(row).map { case (column, text) => value(column, text) }
   })
+
+  /** The rows of the table in a target, in the form of [[content]]. */
+  def contentOf(copy: Target, spark: SparkSession, where: String = "true"): Seq[String] =
+    ServerTable.sorted(
+      copy.read(spark, name).where(where)
+        .select(names.map(column => col(TablePlace.quoted(column))): _*)
+        .collect().toSeq.map(_.toSeq)
+    )
 }
 
 /**

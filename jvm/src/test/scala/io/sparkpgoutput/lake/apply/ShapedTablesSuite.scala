@@ -6,18 +6,16 @@ import scala.util.Random
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.pgoutput.ClonedSession
 import org.apache.spark.sql.types._
 
 import org.apache.iceberg.spark.Spark3Util
 
 import io.sparkpgoutput.DeltaTests
-import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.TableShape
 import io.sparkpgoutput.lake.core.MarkName
-import io.sparkpgoutput.lake.target.{TablePlace, Target, TargetWrite, Targets}
+import io.sparkpgoutput.lake.target.{Target, TargetWrite, Targets}
 
 /**
  * Tables with partitions, a clustering or a sort order, in both formats. If `-Dspark-pgoutput.histories=` is
@@ -102,16 +100,9 @@ class ShapedTablesSuite extends DeltaTests {
           new CutApply(target, repairs = false, smallCut = if (number % 3 == 0) 0 else 10000)
             .commit(session, mirrored, Map.empty, name, mark, cut)
           mark = history.end
-          val columns = table.names.map(column => col(TablePlace.quoted(column)))
-          def content(where: String) = ServerTable.sorted(
-            target.read(
-              spark,
-              table.name
-            ).where(where).select(columns: _*).collect().toSeq.map(_.toSeq)
-          )
-          assert(content("true") == table.content)
+          assert(table.contentOf(target, spark) == table.content)
           // A reader leaves out the other partitions.
-          val some = content("amount = 3")
+          val some = table.contentOf(target, spark, "amount = 3")
           assert(some == table.content.filter(_.split("\\|").contains("3.0000")))
         }
         assert(found(format, table.name)._2 == shape.cluster)
@@ -224,15 +215,8 @@ class ShapedTablesSuite extends DeltaTests {
       TargetWrite.Replace(rows(""), Some(wanted))
     ))
     table.rows += Seq("1", "a", "x")
-    val batch = Seq(
-      StreamMessages.begin(10, 10),
-      table.relation,
-      table.update(Seq("1", "a", "x"), Seq("1", "", "x")),
-      StreamMessages.commit(10)
-    )
-    val messages = batch.zipWithIndex.map { case (message, ordinal) =>
-      (10L, ordinal.toLong, message)
-    }
+    val update = table.update(Seq("1", "a", "x"), Seq("1", "", "x"))
+    val messages = CutOfServer.transaction(10, Seq(table.relation, update))
     refused(new CutApply(target, repairs = false).commit(
       spark,
       mirrored,

@@ -3,7 +3,10 @@ package io.sparkpgoutput.lake.apply
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.types.{IntegerType, StringType}
 
+import org.scalatest.Assertions.{assert, intercept}
+
 import io.sparkpgoutput.changes.StreamMessages
+import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.core.MarkName
 import io.sparkpgoutput.lake.target.{Target, TargetWrite}
@@ -43,13 +46,19 @@ class WrittenTable(
   def cut(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(false, transactions)
   def repair(transactions: (Long, Seq[Array[Byte]])*): CutResult = write(true, transactions)
 
+  /** Writes a transaction, and checks that the target refuses it with this problem. */
+  def drift(problem: String)(transaction: (Long, Seq[Array[Byte]])): Unit = {
+    val error = intercept[LakeException](cut(transaction))
+    assert(error.getCondition == "PGOUTPUT_TARGET_DIFFERS")
+    assert(error.getMessage.contains(problem), error.getMessage)
+  }
+
   private def write(
       repairs: Boolean,
       transactions: Seq[(Long, Seq[Array[Byte]])]
   ): CutResult = {
     val messages = transactions.flatMap { case (lsn, sent) =>
-      ((StreamMessages.begin(lsn, lsn) +: server.relation +: sent) :+ StreamMessages.commit(lsn))
-        .zipWithIndex.map { case (message, ordinal) => (lsn, ordinal.toLong, message) }
+      CutOfServer.transaction(lsn, server.relation +: sent)
     }
     val end = transactions.last._1 + 1
     val found = new CutApply(target, repairs)

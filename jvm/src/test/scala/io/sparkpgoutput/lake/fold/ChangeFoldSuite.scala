@@ -10,7 +10,6 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.errors.LakeException
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
@@ -163,12 +162,8 @@ class ChangeFoldSuite extends AnyFunSuite {
   }.toMap
 
   /** A transaction that describes a table and changes it. */
-  private def batch(server: ServerTable, lsn: Long)(changes: => Seq[Array[Byte]]) = {
-    val described = server.relation +: changes
-    (StreamMessages.begin(lsn, lsn) +: described :+ StreamMessages.commit(lsn)).zipWithIndex.map {
-      case (message, ordinal) => (lsn, ordinal.toLong, message)
-    }
-  }
+  private def batch(server: ServerTable, lsn: Long)(changes: => Seq[Array[Byte]]) =
+    CutOfServer.transaction(lsn, server.relation +: changes)
 
   private def run(seed: Int): mutable.Map[String, Long] = {
     val history = new ServerHistory(new Random(seed))

@@ -12,6 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.sparkpgoutput.changes.StreamMessages
 import io.sparkpgoutput.changes.batch.{BatchRead, WholeTransactionReader}
 import io.sparkpgoutput.changes.rows.{ChangeFilter, ChangeSchema, ChangeType, TableFormat}
+import io.sparkpgoutput.lake.apply.CutOfServer.Messages
 import io.sparkpgoutput.lake.apply.{CutOfServer, ServerHistory, ServerTable, TypeOids}
 import io.sparkpgoutput.lake.catalog.{ReplicaIdentity, TableMode}
 import io.sparkpgoutput.lake.route.{ChangeChunk, ChangeFields, CutRouter, RoutedTable}
@@ -19,7 +20,6 @@ import io.sparkpgoutput.types.ConversionOptions
 
 /** The rows of histories, compared with those of `pgoutput_changes`. */
 class HistoryRowsSuite extends AnyFunSuite {
-  private type Messages = Seq[(Long, Long, Array[Byte])]
   private val unsafe = UnsafeProjection.create(ChangeFields.schema)
   private val ordinalName = ChangeSchema.schema(ChangeSchema.ORDINAL).name
   private val versionName = ChangeSchema.schema(ChangeSchema.COMMIT_VERSION).name
@@ -116,15 +116,13 @@ class HistoryRowsSuite extends AnyFunSuite {
       table.name
     )
     val messages = Seq(
-      StreamMessages.begin(7, 10),
       before,
       StreamMessages.insert(Seq("1", "Ta"), oid = table.oid),
       StreamMessages.update(Seq("1", StreamMessages.Unchanged), oid = table.oid),
       table.relation,
-      StreamMessages.update(Seq("1", StreamMessages.Unchanged), oid = table.oid),
-      StreamMessages.commit(10)
+      StreamMessages.update(Seq("1", StreamMessages.Unchanged), oid = table.oid)
     )
-    val batch = messages.zipWithIndex.map { case (message, index) => (10L, index.toLong, message) }
+    val batch = CutOfServer.transaction(10, messages)
     val found = histories(batch, Seq(table), Map("id" -> "key", "body" -> "text"))(table.oid)
     assert(found.map(row => (row.get(0), row.get(1))) == Seq((1, "Ta"), (1, null), (1, null)))
     assert(found.map(_.getAs[Seq[String]]("_keys")) == Seq(Seq("id"), Seq("id"), Seq("key")))

@@ -23,7 +23,14 @@ class JobFolderSuite extends AnyFunSuite {
 
   /** Runs a test with a folder on a local disk, one as in HDFS, and one as in an object store. */
   private def onEach(name: String)(body: (Path, () => JobFolder) => Any): Unit =
-    Seq("file", "renames", "stores").foreach { scheme =>
+    on("file", "renames", "stores")(name)(body)
+
+  /** Runs a test with the folders whose calls [[TestFileSystems]] can interrupt. */
+  private def onInterrupted(name: String)(body: (Path, () => JobFolder) => Any): Unit =
+    on("renames", "stores")(name)(body)
+
+  private def on(schemes: String*)(name: String)(body: (Path, () => JobFolder) => Any): Unit =
+    schemes.foreach { scheme =>
       test(s"$scheme: $name") {
         val path = Files.createTempDirectory("folder").resolve("a job, 100%")
         val uri = s"$scheme://$path"
@@ -92,10 +99,8 @@ class JobFolderSuite extends AnyFunSuite {
     assert(other.take(4, first))
   }
 
-  Seq("renames", "stores").foreach { scheme =>
-    test(s"$scheme: a process that was suspended before it took an epoch does not get it") {
-      val path = s"$scheme://${Files.createTempDirectory("folder")}"
-      def open() = new JobFolder(path, TestFileSystems.configuration)
+  onInterrupted("a process that was suspended before it took an epoch does not get it") {
+    (_, open) =>
       assert(open().take(1, first))
       TestFileSystems.before = () => {
         val other = open()
@@ -105,7 +110,6 @@ class JobFolderSuite extends AnyFunSuite {
       assert(!open().take(2, first))
       assert(open().read().contains(9L -> first.copy(confirmed = 9)))
       assert(!open().take(9, first) && open().take(10, first))
-    }
   }
 
   onEach("one process wins each epoch") { (path, open) =>
@@ -148,30 +152,35 @@ class JobFolderSuite extends AnyFunSuite {
     assert(reader.read().map(_._2.confirmed).contains(150L))
   }
 
-  onEach("a write that is interrupted anywhere leaves the old or the new state") { (_, open) =>
-    val folder = open()
-    assert(folder.take(1, first))
-    (2 to 40).foreach { confirmed =>
-      val before = folder.read().get._2.confirmed
-      TestFileSystems.failsAt = confirmed % 8
-      val failed = Try(folder.write(1, first.copy(confirmed = confirmed.toLong)))
-      assert(failed.failed.toOption.forall(_.isInstanceOf[IOException]))
-      val found = open().read().get._2.confirmed
-      assert(if (failed.isSuccess) found == confirmed else found == before || found == confirmed)
-      TestFileSystems.failsAt = -1
-      open().write(1, first.copy(confirmed = confirmed + 1000L))
-      assert(open().read().get._2.confirmed == confirmed + 1000L)
-    }
+  onInterrupted("a write that is interrupted anywhere leaves the old or the new state") {
+    (_, open) =>
+      val folder = open()
+      assert(folder.take(1, first))
+      val writes = (2 to 40).map { confirmed =>
+        val before = folder.read().get._2.confirmed
+        TestFileSystems.failsAt = confirmed % 8
+        val written = Try(folder.write(1, first.copy(confirmed = confirmed.toLong)))
+        assert(written.failed.toOption.forall(_.isInstanceOf[IOException]))
+        val found = open().read().get._2.confirmed
+        assert(if (written.isSuccess) found == confirmed else found == before || found == confirmed)
+        TestFileSystems.failsAt = -1
+        open().write(1, first.copy(confirmed = confirmed + 1000L))
+        assert(open().read().get._2.confirmed == confirmed + 1000L)
+        written
+      }
+      assert(writes.exists(_.isFailure))
   }
 
-  onEach("after an error, a process can take the same epoch") { (_, open) =>
-    (1 to 12).foreach { epoch =>
+  onInterrupted("after an error, a process can take the same epoch") { (_, open) =>
+    val tries = (1 to 12).map { epoch =>
       val folder = open()
       TestFileSystems.failsAt = epoch % 4
       val once = Try(folder.take(epoch.toLong, first))
       TestFileSystems.failsAt = -1
       assert(once.toOption.forall(identity) && folder.take(epoch.toLong, first))
+      once
     }
+    assert(tries.exists(_.isFailure))
   }
 
   onEach("a damaged newest state is an error, and no older state is taken") { (path, open) =>

@@ -125,7 +125,13 @@ class JobMetricsSuite extends SparkSessionTests with ScalaCheckPropertyChecks {
   }
 
   test("each state of a table has a number") {
-    for (one <- Seq(TableStatus.Live, TableStatus.Copying("new"), failed, TableStatus.Dropped)) {
+    Seq(
+      TableStatus.Live,
+      TableStatus.Copying("new"),
+      failed,
+      TableStatus.Dropped,
+      TableStatus.Excluded
+    ).foreach { one =>
       val json = status(StatusNow(state(table(1, "one", one)), Map.empty, 0, Nil, now))
       assert(values(json.path("tables").get(0)).contains("state"), one.name)
     }

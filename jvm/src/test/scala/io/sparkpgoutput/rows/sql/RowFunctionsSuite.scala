@@ -1,6 +1,5 @@
 package io.sparkpgoutput.rows.sql
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 import java.util.concurrent.Executors
 
 import scala.concurrent.duration.DurationInt
@@ -15,6 +14,7 @@ import org.apache.spark.sql.catalyst.util.{GenericArrayData, toPrettySQL}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.sparkpgoutput.JavaSerialization
 import io.sparkpgoutput.decode.sql.MessageFunctionTests
 import io.sparkpgoutput.errors.PgOutputException
 import io.sparkpgoutput.protocol.Messages.Cell
@@ -214,18 +214,22 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
       "column 'a', unknown as BIGINT: '\\x0000000000000001' is binary, and its type is not known; " +
         "give the type_ids; try_pgoutput_row gives NULL instead. SQLSTATE: 22018"
     )
-    checkExceptionInExpression[PgOutputException](
-      expression,
-      input(binary, 16402L),
-      "use BINARY, or the option type.16402"
-    )
+    Seq(idsColumn, ids(16402)).foreach { typeIds =>
+      checkExceptionInExpression[PgOutputException](
+        row(tuple, Literal("a BIGINT"), typeIds, noOptions),
+        input(binary, 16402L),
+        "use BINARY, or the option type.16402"
+      )
+    }
     val declared = row(tuple, Literal("a BIGINT"), idsColumn, options("type.16402" -> "int8"))
     checkEvaluation(declared, out(1L), input(binary, 16402L))
-    checkEvaluation(
-      row(tuple, Literal("a BINARY"), unknown, noOptions),
-      InternalRow(Array[Byte](0, 0, 0, 0, 0, 0, 0, 1)),
-      input(binary)
-    )
+    Seq(unknown, idsColumn).foreach { typeIds =>
+      checkEvaluation(
+        row(tuple, Literal("a BINARY"), typeIds, noOptions),
+        InternalRow(Array[Byte](0, 0, 0, 0, 0, 0, 0, 1)),
+        input(binary, null)
+      )
+    }
   }
 
   test("a tuple, type_ids and a schema of different lengths are an error, in every mode") {
@@ -239,6 +243,10 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
         )
       mismatch(
         input(text("1", "x", "y"), 23L, 25L),
+        "the tuple has 3 columns, the schema has 2 columns"
+      )
+      mismatch(
+        InternalRow(TypedTuples.row(text("1", "x", "y")), null),
         "the tuple has 3 columns, the schema has 2 columns"
       )
       mismatch(
@@ -364,10 +372,7 @@ class RowFunctionsSuite extends SparkFunSuite with ExpressionEvalHelper with SQL
       val sent = evaluator(function(tuple, schema, idsColumn, options("type.16402" -> "int4")))
       val cells = input(text("1", "x"), 16402L, null)
       sent.eval(cells) // Its state must not be sent.
-      val bytes = new ByteArrayOutputStream
-      new ObjectOutputStream(bytes).writeObject(sent)
-      val arrived = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject
-      val expression = arrived.asInstanceOf[Expression]
+      val expression = JavaSerialization.copied(sent)
       assert(expression == sent)
       assert(expression.eval(cells) == sent.eval(cells))
     }

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.VariantVal
 import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
-import io.sparkpgoutput.types.{ConversionTests, InvalidValue}
+import io.sparkpgoutput.types.ConversionTests
 
 /** Arrays, composite types, ranges and multiranges that a server sent, and damaged ones. */
 class ServerComposedSuite extends PropertySuite with ConversionTests {
@@ -110,9 +110,4 @@ class ServerComposedSuite extends PropertySuite with ConversionTests {
       } assert(fromBytes == same, s"$cell: $printed")
     }
   }
-
-  /** The value in a comparable form, or the problem. */
-  private def attempt(read: => Any): Either[String, Any] =
-    try Right(read)
-    catch { case invalid: InvalidValue => Left(s"${invalid.problem}; ${invalid.remedy}") }
 }

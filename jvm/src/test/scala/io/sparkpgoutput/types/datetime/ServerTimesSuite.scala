@@ -45,10 +45,6 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
     Seq(DateType, TimestampType, TimestampNTZType) ++ dayTimes ++ yearMonths
   }
 
-  private def outcome(read: => Any): Either[String, Any] =
-    try Right(read)
-    catch { case invalid: InvalidValue => Left(s"${invalid.problem}; ${invalid.remedy}") }
-
   test("a binary value prints as the server's text") {
     val printed = rows.filter(_.isAsPrinted)
     assert(printed.map(_.typeName).distinct.size == 6)
@@ -66,8 +62,8 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
       target <- targets
       if row.pgType.to(target, options).isDefined
     } {
-      val byText = outcome(fromText(row.pgType, target, row.text, options))
-      val byBinary = outcome(fromBinary(row.pgType, target, row.binary, options))
+      val byText = attempt(fromText(row.pgType, target, row.text, options))
+      val byBinary = attempt(fromBinary(row.pgType, target, row.binary, options))
       assert(byText == byBinary, (row, target.sql))
     }
   }
@@ -78,11 +74,11 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
       target <- targets
       if row.pgType.to(target, row.options).isDefined
     } yield {
-      val byText = outcome(fromText(row.pgType, target, row.text, row.options))
+      val byText = attempt(fromText(row.pgType, target, row.text, row.options))
       val setting =
         if (row.typeName == "interval") "IntervalStyle to postgres" else "DateStyle to ISO"
       val isRefused = byText.left.exists(_.contains(s"set $setting for"))
-      lazy val byBinary = outcome(fromBinary(row.pgType, target, row.binary, row.options))
+      lazy val byBinary = attempt(fromBinary(row.pgType, target, row.binary, row.options))
       assert(isRefused || byText == byBinary, (row, target.sql))
       isRefused
     }
@@ -108,12 +104,12 @@ class ServerTimesSuite extends AnyFunSuite with ConversionTests {
       val number = ByteBuffer.wrap(row.binary)
       row.typeName match {
         case "date" =>
-          outcome(fromBinary(row.pgType, DateType, row.binary)).foreach { value =>
+          attempt(fromBinary(row.pgType, DateType, row.binary)).foreach { value =>
             assert(value == ChronoUnit.DAYS.between(epoch, start.plusDays(number.getInt.toLong)))
           }
         case "timestamp" | "timestamptz" =>
           val micros = number.getLong
-          outcome(fromBinary(row.pgType, row.pgType.sparkType(-1), row.binary)).foreach { value =>
+          attempt(fromBinary(row.pgType, row.pgType.sparkType(-1), row.binary)).foreach { value =>
             val time = start.atStartOfDay.plus(micros, ChronoUnit.MICROS)
             assert(value == ChronoUnit.MICROS.between(LocalDateTime.of(1970, 1, 1, 0, 0), time))
             assert(time.getYear >= 1 && time.getYear <= 9999)

@@ -12,7 +12,7 @@ import org.scalacheck.Gen
 
 import io.sparkpgoutput.PropertySuite
 import io.sparkpgoutput.types.registry.BuiltInTypes
-import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, InvalidValue, PgType}
+import io.sparkpgoutput.types.{ConversionOptions, ConversionTests, PgType}
 
 /**
  * Values as PostgreSQL 18 sends them, binary and as text. `types/numbers.tsv` is made by
@@ -149,12 +149,4 @@ class ServerNumbersSuite extends PropertySuite with ConversionTests {
       }
     }
   }
-
-  /** The value in a comparable form, or the problem. */
-  private def attempt(read: => Any): Either[String, Any] =
-    try Right(read match {
-        case bytes: Array[Byte] => bytes.toSeq
-        case other              => other
-      })
-    catch { case invalid: InvalidValue => Left(s"${invalid.problem}; ${invalid.remedy}") }
 }
