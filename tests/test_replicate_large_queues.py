@@ -94,14 +94,6 @@ def wait_until_large_is_equal(spark: SparkSession, job: LakeJob, running: Replic
     wait_until(is_equal, 2 * TIMEOUT, 1)
 
 
-def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
-    def is_read() -> bool:
-        assert process.poll() is None, job.ending(process)
-        return job.is_read()
-
-    wait_until(is_read, TIMEOUT)
-
-
 @pytest.mark.parametrize("target", lake.TARGETS)
 def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     target: str, server: Server, tmp_path: Path, spark: SparkSession
@@ -112,7 +104,7 @@ def test_a_gigabyte_in_queues_of_a_killed_process_comes_again(
     copied = generations(job)
     # The rest of the queue waits for its next commit.
     with job.running("--option", "interval=1h", settings=local) as process:
-        wait_until_read(job, process)
+        job.wait_until_read(process)
         filling = Filling(job, process)
         filling.fill()
         print(f"{filling.queued() / 1e6:.0f} MB are in the queues.")
@@ -144,7 +136,7 @@ def test_a_process_with_a_gigabyte_in_queues_wakes_up_after_its_successor_began(
         copied = generations(job)
         options = ("--option", "interval=2min", "--option", "maxBytesPerCommit=200m")
         with job.running(*options, settings=settings) as old:
-            wait_until_read(job, old)
+            job.wait_until_read(old)
             filling = Filling(job, old)
             filling.fill()
             since = (tmp_path / "checkpoint" / "status.json").stat().st_mtime

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,14 +51,6 @@ def written(folder: Path) -> list[Path]:
     return sorted(
         path for log in ("_delta_log", "metadata") for path in folder.rglob(f"{log}/*.json")
     )
-
-
-def wait_until_read(job: LakeJob, process: subprocess.Popen[str]) -> None:
-    def is_read() -> bool:
-        assert process.poll() is None, job.ending(process)
-        return job.is_read()
-
-    wait_until(is_read, TIMEOUT)
 
 
 @pytest.mark.lake
@@ -131,7 +122,7 @@ def test_changes_in_the_queues_of_a_killed_process_come_again(
         spark.sql(f"DELETE FROM {job.sql_name('drifted')}")
         server.execute("UPDATE drifted SET v = 'changed'")
         with job.running("--option", "queueMemory=1m") as process:
-            wait_until_read(job, process)
+            job.wait_until_read(process)
             for low in range(2, 100_000, 10_000):
                 server.execute(
                     "BEGIN; INSERT INTO drifted SELECT g, repeat(md5(g::text), 4)"
@@ -165,7 +156,7 @@ def test_a_process_that_was_replaced_while_it_was_suspended_writes_nothing(
         assert replicate(once=True).exit_code == 0
         settings = {"spark.network.timeout": "1h"}  # else Spark gives up its own executor
         with job.running(settings=settings) as old:
-            wait_until_read(job, old)
+            job.wait_until_read(old)
             server.execute("INSERT INTO good SELECT g, 'x' FROM generate_series(2, 20000) g")
             os.killpg(old.pid, signal.SIGSTOP)
             server.execute("UPDATE good SET v = 'y' WHERE id % 2 = 0")
