@@ -90,13 +90,12 @@ def test_only_one_process_has_the_slot(
         # Without its folder, the job does not know which changes the slot has passed.
         shutil.rmtree(job.checkpoint)
         server.execute("INSERT INTO good VALUES (4, 'd')")
-        slot = "SELECT confirmed_flush_lsn FROM pg_replication_slots"
-        confirmed = server.value(slot)
+        confirmed = server.confirmed(job.slot)
         for _ in range(2):
             with pytest.raises(PySparkException, match="spark-pgoutput resync --all") as lost:
                 replicate(once=True)
             assert condition(lost.value) == "PGOUTPUT_CHECKPOINT_LOST"
-        assert server.value(slot) == confirmed
+        assert server.confirmed(job.slot) == confirmed
         assert not list(job.checkpoint.rglob("*.json"))
         assert spark_pgoutput.resync(spark, target=job.target, all=True) == []
         assert replicate(once=True).exit_code == 0

@@ -36,15 +36,11 @@ def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJ
 
 def wait_until_applied(job: LakeJob, is_alive: Callable[[], bool]) -> None:
     """Wait until everything is applied that the server has committed up to now."""
-    end = job.server.value("SELECT pg_current_wal_flush_lsn() - '0/0'")
-    confirmed = (
-        "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots "
-        f"WHERE slot_name = '{job.slot}'"
-    )
+    end = job.server.wal_end()
 
     def is_applied() -> bool:
         assert is_alive(), "the job has ended"
-        return bool(job.server.value(confirmed) >= end)
+        return job.server.confirmed(job.slot) >= end
 
     wait_until(is_applied, TIMEOUT)
 

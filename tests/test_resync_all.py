@@ -245,8 +245,7 @@ def test_tables_are_equal_after_a_kill_at_each_step(
     write(server, "missed")
     server.execute("SELECT pg_replication_slot_advance('lake', pg_current_wal_flush_lsn())")
     spark_pgoutput.resync(spark, checkpoint=job.checkpoint, all=True)
-    slot = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots"
-    before = {"slot": int(server.value(slot))}
+    before = {"slot": server.confirmed(job.slot)}
     for number, name in enumerate(STEPS):
         before |= {table: commits(job, table) for table in TABLES}
         before["requests"] = len(requests(job))

@@ -104,6 +104,15 @@ class Server(PostgresServer):
         ((value,),) = self.execute(query)
         return value
 
+    def confirmed(self, slot: str) -> int:
+        """Return the LSN that the reader of a slot has confirmed."""
+        lsn = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots"
+        return int(self.value(f"{lsn} WHERE slot_name = '{slot}'"))
+
+    def wal_end(self) -> int:
+        """Return the LSN up to which the server has written its WAL to disk."""
+        return int(self.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
+
     def drop_slot(self, name: str) -> None:
         """Drop a slot. A task that a stopped query leaves behind can hold it for a moment."""
 
