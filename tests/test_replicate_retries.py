@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_pgoutput.replication import Replication
 from support import lake, lake_history, lake_operations
+from support.job_report import wait_until_live
 from support.lake_history import History
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal
@@ -43,17 +44,6 @@ def wait_until_applied(job: LakeJob, is_alive: Callable[[], bool]) -> None:
         return job.server.confirmed(job.slot) >= end
 
     wait_until(is_applied, TIMEOUT)
-
-
-def wait_until_live(job: Replication) -> None:
-    """Wait until the first copies are committed."""
-
-    def is_live() -> bool:
-        states = {row["state"] for row in job.status().collect()}
-        assert not job.awaitTermination(0), "the job has ended"
-        return states == {"live"}
-
-    wait_until(is_live, TIMEOUT)
 
 
 def runs(job: Replication) -> Callable[[], bool]:

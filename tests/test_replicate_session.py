@@ -16,6 +16,7 @@ from spark_pgoutput.replication import Replication
 from support import lake
 from support.background import background
 from support.job_folder import job_state, job_status
+from support.job_report import wait_until_live
 from support.lake_job import LakeJob, Replicate, job_fixtures
 from support.lake_judge import assert_equal, differences
 from support.lake_points import commits
@@ -122,7 +123,7 @@ def test_a_job_that_is_stopped_before_it_has_done_all_exits_with_1(
         assert (begun.exit_code, begun.exception()) == (1, None)
         writer.execute("COMMIT")
     running = replicate()
-    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+    wait_until_live(running)
     running.stop()
     assert (running.exit_code, running.exception()) == (0, None)
     assert replicate(once=True).exit_code == 0
@@ -170,7 +171,7 @@ def test_two_jobs_in_one_session_keep_their_tables_equal(
     with other.session(spark) as also:
         first, second = replicate(), also()
         for running in (first, second):
-            wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)  # noqa: B023
+            wait_until_live(running)
         for number in range(3, 6):
             server.execute(f"INSERT INTO a VALUES ({number}, 'n'); UPDATE b SET v = '{number}'")
 
@@ -201,7 +202,7 @@ def test_a_quiet_job_writes_its_state_and_finds_new_tables(
             server.execute("INSERT INTO unpublished VALUES (1)")
 
     with background(write):
-        wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+        wait_until_live(running)
         lsn = server.wal_end()
         wait_until(lambda: job_state(job.checkpoint).confirmed >= lsn, TIMEOUT)
         wait_until(lambda: server.confirmed(job.slot) >= lsn, TIMEOUT)
@@ -225,7 +226,7 @@ def test_a_failed_table_goes_on_by_itself_when_it_can(
     reader = {"user": "reader", "password": "x"}
     server.execute("GRANT SELECT ON a TO reader")
     running = replicate(**reader)
-    wait_until(lambda: set(states(running).values()) == {"live"}, TIMEOUT)
+    wait_until_live(running)
     # A change that the messages do not show needs a copy, and the copy needs a right.
     server.execute("REVOKE SELECT ON a FROM reader; ALTER TABLE a ADD w int DEFAULT 5")
     server.execute("INSERT INTO a VALUES (3, 'c')")
