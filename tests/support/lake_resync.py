@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import spark_pgoutput
 from support.background import background
-from support.job_report import tables_of_state
+from support.job_folder import job_state
 from support.lake_job import LakeJob
 from support.lake_points import kill
 from support.processes import TIMEOUT
@@ -79,7 +79,7 @@ class Resync:
     def __init__(self, job: LakeJob, table: str = "orders") -> None:
         self._job = job
         self._table = table
-        self._generation: int = tables_of_state(job)[table]["generation"]
+        self._generation: int = job_state(job.checkpoint).tables[table]["generation"]
         self._marked: dict[str, bool] = {}
 
     @property
@@ -89,7 +89,7 @@ class Resync:
 
     def step(self) -> int:
         """Return the number in STEPS of the last step that the job has reached."""
-        table = tables_of_state(self._job)[self._table]
+        table = job_state(self._job.checkpoint).tables[self._table]
         if table["generation"] == self._generation:
             is_asked = table["status"]["name"] == "copying" or bool(self.requests)
             return STEPS.index("copy is requested") if is_asked else 0
