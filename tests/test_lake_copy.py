@@ -19,7 +19,7 @@ from support.lake_catalog import LakeCatalog
 from support.lake_copy import APPLICATION, open_copy
 from support.postgres_binaries import NEWEST
 from support.server_values import TYPES, USER_TYPES
-from support.servers import EACH_VERSION, Connection, Server, wait_until
+from support.servers import EACH_VERSION, Connection, Server, server_fixture, wait_until
 from support.source import SourceClient, fails, source_client
 
 TABLES = """
@@ -42,12 +42,7 @@ CREATE PUBLICATION leaves FOR TABLE root;
 """
 ALL = [(1, "a"), (2, "tab\tline\nback\\N"), (3, None), (4, "\\N"), (5, "")]
 
-
-@pytest.fixture(scope="module", params=EACH_VERSION)
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(request.param) as server:
-        server.execute(TABLES)
-        yield server
+server = server_fixture(TABLES, "module", EACH_VERSION)
 
 
 def tuples(rows: DataFrame) -> list[tuple[Any, ...]]:

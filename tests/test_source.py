@@ -17,21 +17,18 @@ from spark_pgoutput import changes
 from support.lsn import parsed_lsn
 from support.optimizer import without_rule
 from support.secrets import MARKER, texts_of_files
-from support.servers import Server, wait_until
+from support.servers import Server, server_fixture, wait_until
 
 SLOT, PUBLICATION = "2_lakes", "shop"
 IGNORE = {"schemaEvolution": "ignore"}
 CHANGES = ["_change_type", "id", "note", "_commit_version", "_ordinal"]
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
-        server.execute("CREATE TABLE other (id int)")
-        server.execute(f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders")
-        server.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'")
-        yield server
+server = server_fixture(
+    "CREATE TABLE orders (id int PRIMARY KEY, note text); CREATE TABLE other (id int);"
+    f"CREATE PUBLICATION {PUBLICATION} FOR TABLE orders;"
+    f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{MARKER}'",
+    scope="module",
+)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from support.pooler import pgbouncer, proxy
 from support.processes import free_port
-from support.servers import Server
+from support.servers import Server, server_fixture
 
 SECRET = "Marker-7f3a"
 
@@ -94,11 +94,7 @@ def client(spark: SparkSession) -> Client:
     return Client(spark)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        server.execute(f"CREATE ROLE lake LOGIN REPLICATION PASSWORD '{SECRET}'")
-        yield server
+server = server_fixture(f"CREATE ROLE lake LOGIN REPLICATION PASSWORD '{SECRET}'", "module")
 
 
 @pytest.mark.parametrize("replication", [False, True])

@@ -279,21 +279,29 @@ EACH_VERSION = [
 ]
 
 
-def server_fixture(setup: str, scope: Literal["function", "module"] = "function") -> Any:  # noqa: ANN401 - pytest has no public type for it
+def server_fixture(
+    setup: str = "",
+    scope: Literal["function", "module"] = "function",
+    versions: Sequence[object] | None = None,
+) -> Any:  # noqa: ANN401 - pytest has no public type for it
     """Return a fixture that gives a server, on which statements ran, to each test or to a module.
 
     Parameters
     ----------
-    setup : str
+    setup : str, optional
         The statements, which the server runs as one transaction.
     scope : str, optional
         ``module`` if the tests share the server.
+    versions : sequence, optional
+        The versions of PostgreSQL, for each of which the tests run. By default, the tests run with
+        the newest one, and a test can give the fixture another one as its parameter.
     """
 
-    @pytest.fixture(scope=scope)
-    def server() -> Iterator[Server]:
-        with Server() as server:
-            server.execute(setup)
+    @pytest.fixture(scope=scope, params=versions)
+    def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+        with Server(getattr(request, "param", NEWEST)) as server:
+            if setup:
+                server.execute(setup)
             yield server
 
     return server
