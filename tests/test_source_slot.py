@@ -13,10 +13,8 @@ from pyspark.sql import SparkSession
 
 from support.postgres_binaries import NEWEST, VERSIONS
 from support.replication import ReplicationSession
-from support.servers import Server, wait_until
+from support.servers import Server, each_version, wait_until
 from support.source import SourceClient, fails, source_client
-
-OLDER = [pytest.param(version, marks=pytest.mark.exhaustive) for version in VERSIONS[:-1]]
 
 PGOUTPUT = {"proto_version": "1", "publication_names": "everything"}
 
@@ -26,7 +24,7 @@ CREATING = "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_create_lo
 LATER = 2**40  # more bytes than a server writes in a test
 
 
-@pytest.fixture(scope="module", params=[NEWEST, *OLDER])
+@pytest.fixture(scope="module", params=each_version(pytest.mark.exhaustive))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     settings = {"max_replication_slots": "30", "max_wal_senders": "30"}
     with Server(request.param, settings) as server:

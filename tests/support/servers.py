@@ -272,11 +272,13 @@ class Standby(Server):
         self._pg_ctl("promote", "-w")
 
 
-# The parameters of a fixture. `make test-lake` runs the older versions too.
-EACH_VERSION = [
-    NEWEST,
-    *(pytest.param(version, marks=pytest.mark.lake) for version in VERSIONS[:-1]),
-]
+def each_version(mark: pytest.MarkDecorator) -> list[object]:
+    """Return the versions as parameters of a fixture. Tests of the older ones have the mark."""
+    return [NEWEST, *(pytest.param(version, marks=mark) for version in VERSIONS[:-1])]
+
+
+# `make test-lake` runs the older versions too.
+EACH_VERSION = each_version(pytest.mark.lake)
 
 
 def server_fixture(
