@@ -23,16 +23,13 @@ from support.servers import Server
 from support.slot_history import SLOT, prepare
 from support.slot_kills import KILLS, end_walsender, reading_walsender, walsender
 from support.slot_points import POINTS, Progress, kill_at
-from support.slot_proof import proven
+from support.slot_proof import SMALL_BATCHES, proven
 from support.slot_stream import SlotStream
 
 pytestmark = pytest.mark.slot
 
 CLUSTER = "local-cluster[2,1,512]"
 CLUSTER_SETTINGS = {"spark.executor.memory": "512m"}
-
-# Each micro-batch has few transactions, and many of them end in the middle of one.
-SMALL_BATCHES = {"maxBytesPerTrigger": "20k", "idleInterval": "50ms"}
 
 
 @contextmanager
