@@ -213,7 +213,7 @@ def test_client_is_suspended(tmp_path: Path, version: int) -> None:
         process.suspend()
         time.sleep(4)
         process.resume()
-        process.survives()
+        assert process.survives()
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
