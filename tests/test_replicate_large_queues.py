@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_pgoutput.replication import Replication
 from support import lake
 from support.job_folder import job_state, job_status
-from support.job_report import generations
+from support.job_report import generations, wait_while_running
 from support.job_tables import wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_points import commits, is_being_written, kill, kill_when
@@ -86,12 +86,7 @@ def of_lake(spark: SparkSession, job: LakeJob) -> list[str]:
 
 def wait_until_large_is_equal(spark: SparkSession, job: LakeJob, running: Replication) -> None:
     wanted = of_server(job)
-
-    def is_equal() -> bool:
-        assert running.exception() is None, running.exception()
-        return of_lake(spark, job) == wanted
-
-    wait_until(is_equal, 2 * TIMEOUT, 1)
+    wait_while_running(running, lambda: of_lake(spark, job) == wanted, 2 * TIMEOUT, 1)
 
 
 @pytest.mark.parametrize("target", lake.TARGETS)

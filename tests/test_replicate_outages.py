@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import spark_pgoutput
 from support import lake
 from support.job_folder import job_state
-from support.job_report import JobReport, generations
+from support.job_report import JobReport, generations, wait_while_running
 from support.job_tables import PATIENCE, JobTables, look, wait_until_equal
 from support.lake_job import LakeJob
 from support.lake_judge import assert_equal, differences
@@ -61,11 +61,7 @@ def test_a_job_waits_and_goes_on(
         wait_until_equal(spark, job, running, ["good"])
 
         def wait_for(line: str) -> None:
-            def is_reported() -> bool:
-                assert running.exception() is None, running.exception()
-                return bool(report.lines(line))
-
-            wait_until(is_reported, PATIENCE, 0.1)
+            wait_while_running(running, lambda: report.lines(line), PATIENCE, 0.1)
 
         # The server: changes that the job has not read yet are there when it is back.
         server.execute("INSERT INTO good SELECT g, 'b' FROM generate_series(2, 100) g")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from spark_pgoutput.replication import Replication
 from support.job_folder import job_state
 from support.lake_job import LakeJob
@@ -26,6 +28,18 @@ class JobReport:
         """Return the lines so far that contain a text."""
         self._lines.extend(self._job.report())
         return [line for line in self._lines if text in line]
+
+
+def wait_while_running(
+    job: Replication, holds: Callable[[], object], timeout: float, pause: float
+) -> None:
+    """Wait until a function returns true. The job must not fail before that."""
+
+    def holds_while_running() -> object:
+        assert job.exception() is None, job.exception()
+        return holds()
+
+    wait_until(holds_while_running, timeout, pause)
 
 
 def states(job: Replication) -> dict[str, str]:
