@@ -16,7 +16,7 @@ from spark_pgoutput.replication import Replication
 from support import lake, lake_history, lake_operations
 from support.job_report import wait_until_live
 from support.lake_history import History
-from support.lake_job import LakeJob
+from support.lake_job import LakeJob, job_fixtures
 from support.lake_judge import assert_equal
 from support.lake_points import first_table_is_applied, suspend_at
 from support.lake_target import LakeTarget, is_compacted
@@ -28,11 +28,7 @@ from support.slot_stream import is_executor
 pytestmark = [lake.needs_lake, pytest.mark.lake]
 
 server = server_fixture(lake_history.SETUP)
-
-
-@pytest.fixture(params=lake.TARGETS)
-def job(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> LakeJob:
-    return LakeJob(tmp_path, server, request.param)
+job = job_fixtures(lake_history.PUBLICATION)[0]
 
 
 def wait_until_applied(job: LakeJob, is_alive: Callable[[], bool]) -> None:
