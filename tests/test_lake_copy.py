@@ -161,7 +161,7 @@ def test_a_commit_is_in_the_copy_or_follows_it(
     server.execute(
         "CREATE TABLE busy (k bigserial PRIMARY KEY, v int); CREATE PUBLICATION busy FOR TABLE busy"
     )
-    server.execute("SELECT pg_create_logical_replication_slot('busy', 'pgoutput')")
+    server.create_slot("busy")
     copies = []
     with writers(server, "INSERT INTO busy (v) VALUES (1)"):
         for _ in range(rounds):
@@ -266,7 +266,7 @@ def test_a_commit_at_the_lsn_of_the_snapshot_is_not_in_the_copy(
         "CREATE TABLE next (k int PRIMARY KEY); CREATE PUBLICATION next FOR TABLE next;"
         "INSERT INTO next VALUES (0)"
     )
-    server.execute("SELECT pg_create_logical_replication_slot('next', 'pgoutput')")
+    server.create_slot("next")
     distances = []
     for k in range(1, 6):
         with (
@@ -424,7 +424,7 @@ def test_each_type_is_copied_as_it_is_streamed(
 ) -> None:
     if server.version < NEWEST:
         pytest.skip("the random values need the newest server")
-    server.execute("SELECT pg_create_logical_replication_slot('types', 'pgoutput')")
+    server.create_slot("types")
     columns = [f"c{number} {kind.name}" for number, kind in enumerate(TYPES)]
     values = [
         " ".join(

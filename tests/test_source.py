@@ -34,7 +34,7 @@ server = server_fixture(
 @pytest.fixture
 def slot(spark: SparkSession, server: Server) -> Iterator[str]:
     server.execute("TRUNCATE orders")
-    server.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+    server.create_slot(SLOT)
     yield SLOT
     for query in spark.streams.active:  # a query of a failed test would keep the slot
         query.stop()

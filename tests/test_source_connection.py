@@ -348,7 +348,7 @@ def test_connections_can_use_tls(
 def test_slot_is_read_over_tls(spark: SparkSession, tls: tuple[Server, Path]) -> None:
     server, folder = tls
     server.execute("CREATE TABLE t (k int); CREATE PUBLICATION p FOR TABLE t")
-    server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    server.create_slot("s")
     # More than one TLS record, and more than the queue of a session
     server.execute("INSERT INTO t SELECT generate_series(1, 200000)")
     for user, parameters in encrypted(folder).items():

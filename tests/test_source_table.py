@@ -86,7 +86,7 @@ COMMENTS = {
 @pytest.fixture(scope="module", params=each_version(pytest.mark.exhaustive))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(request.param) as server:
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.create_slot("s")
         server.execute(TABLES)
         yield server
 

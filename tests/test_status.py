@@ -185,7 +185,7 @@ def test_status_is_what_the_server_says(target: str, spark: SparkSession, tmp_pa
             "CREATE TABLE one (id int PRIMARY KEY); CREATE TABLE two (id int PRIMARY KEY);"
             "INSERT INTO one VALUES (0); CREATE PUBLICATION shop FOR TABLE one, two"
         )
-        server.execute("SELECT pg_create_logical_replication_slot('judge', 'pgoutput')")
+        server.create_slot("judge")
         job = LakeJob(tmp_path, server, target)
 
         def shown() -> dict[str, tuple[int, int, object]]:

@@ -113,6 +113,10 @@ class Server(PostgresServer):
         """Return the LSN up to which the server has written its WAL to disk."""
         return int(self.value("SELECT pg_current_wal_flush_lsn() - '0/0'"))
 
+    def create_slot(self, name: str, arguments: str = "") -> None:
+        """Make a slot of pgoutput. The other arguments of the function begin with a comma."""
+        self.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput'{arguments})")
+
     def drop_slot(self, name: str) -> None:
         """Drop a slot. A task that a stopped query leaves behind can hold it for a moment."""
 
@@ -314,7 +318,7 @@ def small_slot() -> Iterator[str]:
     """Give the options of a slot with ten inserts, as JSON, while its server runs."""
     with Server() as server:
         server.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
-        server.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        server.create_slot("s")
         server.execute("INSERT INTO t SELECT generate_series(1, 10)")
         yield json.dumps({**server.account, "slot": "s", "publication": "p"})
 
