@@ -203,6 +203,12 @@ class LakeJob:
         output, _ = process.communicate(timeout=TIMEOUT)
         return f"The job has ended.\n{output[-3000:]}\n{errors_of(self.folder)[-3000:]}"
 
+    def assert_replaced(self, process: subprocess.Popen[str]) -> None:
+        """Wait for the end of a process, and check that another process has its job."""
+        output, _ = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 1, output
+        assert "[PGOUTPUT_OTHER_JOB]" in errors_of(self.folder)
+
     def wait_until_connected(self, process: subprocess.Popen[str]) -> None:
         """Wait until Spark has started and the job has a connection to the server."""
         name = f"spark-pgoutput (slot {self.slot})"
