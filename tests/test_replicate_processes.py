@@ -42,10 +42,6 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def condition(error: PySparkException) -> str | None:
-    return error.getCondition()
-
-
 def written(folder: Path) -> list[Path]:
     """Return the files of the commits."""
     return sorted(
@@ -68,7 +64,7 @@ def test_only_one_process_has_the_slot(
         before = written(tmp_path)
         with pytest.raises(PySparkException) as caught:
             replicate(checkpoint=str(other), wait=False)
-        assert condition(caught.value) == "PGOUTPUT_SLOT_IN_USE"
+        assert caught.value.getCondition() == "PGOUTPUT_SLOT_IN_USE"
         assert not list(other.rglob("*.json"))
         assert written(tmp_path) == before
         server.execute("INSERT INTO good VALUES (2, 'b')")
@@ -79,7 +75,7 @@ def test_only_one_process_has_the_slot(
         second = replicate()
         with pytest.raises(PySparkException) as ended:
             assert not first.awaitTermination(PATIENCE), "it ended without an error"
-        assert condition(ended.value) == "PGOUTPUT_OTHER_JOB"
+        assert ended.value.getCondition() == "PGOUTPUT_OTHER_JOB"
         server.execute("INSERT INTO good VALUES (3, 'c'); UPDATE drifted SET v = 'd'")
         wait_until_equal(spark, job, second, TABLES)
         assert job_state(job.checkpoint).epoch == 2
@@ -94,7 +90,7 @@ def test_only_one_process_has_the_slot(
         for _ in range(2):
             with pytest.raises(PySparkException, match="spark-pgoutput resync --all") as lost:
                 replicate(once=True)
-            assert condition(lost.value) == "PGOUTPUT_CHECKPOINT_LOST"
+            assert lost.value.getCondition() == "PGOUTPUT_CHECKPOINT_LOST"
         assert server.confirmed(job.slot) == confirmed
         assert not list(job.checkpoint.rglob("*.json"))
         assert spark_pgoutput.resync(spark, target=job.target, all=True) == []
