@@ -14,7 +14,7 @@ import spark_pgoutput
 from support.background import background
 from support.job_folder import job_state
 from support.lake_job import LakeJob
-from support.lake_points import kill
+from support.lake_points import commit_files, kill
 from support.processes import TIMEOUT
 from support.servers import Server, wait_until
 from support.suspension import suspend_when
@@ -102,9 +102,7 @@ class Resync:
 
     def _has(self, mark: str) -> bool:
         """Return whether the copy that has this mark is committed."""
-        folder = self._job.tables / self._table
-        files = *folder.glob("_delta_log/[0-9]*.json"), *folder.glob("metadata/v*.metadata.json")
-        for file in files:
+        for file in commit_files(self._job, self._table):
             if file.name not in self._marked:
                 # A commit of Delta has its own mark, and metadata of Iceberg have all properties.
                 self._marked[file.name] = mark in file.read_text(encoding="utf-8")
